@@ -1,0 +1,5 @@
+//! HTTP as pure functions: heads, framing, URIs, ranges, conditions, dates, and the limits on them.
+//!
+//! No I/O, no clock, no `unsafe`. Sections cited as "9110-x" and "9112-x" are those of RFC 9110 and RFC 9112.
+
+pub mod request;

@@ -1,0 +1,355 @@
+//! What a configuration means, after every check.
+//!
+//! Nothing later re-checks what stands here: an impossible combination has no value of these types, or was refused
+//! with its place in the file. The types are serialised to hand them to the worker process.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A whole configuration. `sites` is never empty; its first entry is the default site.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// Process-wide settings.
+    pub server: Server,
+    /// Addresses to listen on; never empty.
+    pub listens: Vec<Listen>,
+    /// Sites in the order of the file; the first is the default site.
+    pub sites: Vec<Site>,
+    /// Application pools in the order of the file; [`Target::Pool`] names one by its index here.
+    pub pools: Vec<Pool>,
+    /// Bounds on what a peer may ask for.
+    pub limits: Limits,
+    /// Where the logs go, and how they look.
+    pub log: Log,
+}
+
+/// `[server]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// `threads`: `None` is "auto", one per usable CPU (mask and cgroup quota respected).
+    pub threads: Option<u16>,
+    /// `affinity`
+    pub affinity: Affinity,
+    /// `user`: whom worker and application processes run as when the master is root.
+    pub user: Option<Identity>,
+    /// `admin`: where status, metrics and control are served; `None` is nowhere.
+    pub admin: Option<AdminAddress>,
+    /// `pid_file`
+    pub pid_file: Option<PathBuf>,
+    /// `grace`: how long a stopping or replaced worker process may take to finish what it has.
+    pub grace: Duration,
+    /// `trusted_proxies`: peers whose forwarding headers are kept; networks as (address, prefix bits).
+    pub trusted_proxies: Vec<(IpAddr, u8)>,
+    /// `server_header`: whether responses of our own carry `Server: maitred`.
+    pub server_header: bool,
+}
+
+/// `affinity = "auto" | "off" | "0-3,8"`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Affinity {
+    /// Pin one thread to each usable CPU, and let go of one that is taken by something else.
+    Auto,
+    /// Pin nothing.
+    Off,
+    /// Pin to these CPUs, in this order, and leave them there. Never empty, no repeats.
+    Cpus(Vec<u16>),
+}
+
+/// An account that was looked up when the configuration was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its name, for messages and for the supplementary groups.
+    pub name: String,
+    /// User id.
+    pub uid: u32,
+    /// Primary group id.
+    pub gid: u32,
+}
+
+/// `admin = "unix:/run/maitred.sock" | "127.0.0.1:9180"`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AdminAddress {
+    /// A Unix socket, made with mode 0600.
+    Unix(PathBuf),
+    /// A TCP address; the configuration refuses any but a loopback address.
+    Tcp(SocketAddr),
+}
+
+/// `[[listen]]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listen {
+    /// `address`; port 0 lets the kernel choose.
+    pub address: SocketAddr,
+    /// `buckets`
+    pub buckets: Buckets,
+    /// `backlog`: length of each bucket's accept queue, in connections.
+    pub backlog: u32,
+    /// `steer_by_cpu`: attach the classic-BPF program that picks the bucket of the CPU that received the SYN.
+    pub steer_by_cpu: bool,
+    /// `defer_accept`: let the kernel hold a new connection until its first bytes are there (tcp(7)).
+    pub defer_accept: bool,
+}
+
+/// `buckets = "auto" | "per-thread" | N`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Buckets {
+    /// max(1, threads / 8), as in the 2014 nginx patch.
+    Auto,
+    /// One for each thread.
+    PerThread,
+    /// As many as said; 1 to [`Buckets::MAX`].
+    Number(u16),
+}
+
+impl Buckets {
+    /// The most listening sockets of one address: one per thread of the largest machine that is planned for.
+    pub const MAX: u16 = 256;
+
+    /// How many listening sockets an address gets for a number of threads.
+    pub fn count(self, threads: u16, reuseport: bool) -> u16 {
+        if !reuseport {
+            return 1;
+        }
+        match self {
+            Buckets::Auto => (threads / 8).max(1),
+            Buckets::PerThread => threads.clamp(1, Buckets::MAX),
+            Buckets::Number(number) => number.clamp(1, Buckets::MAX),
+        }
+    }
+}
+
+/// `[[site]]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Site {
+    /// `hosts`; empty only for a single catch-all site.
+    pub hosts: Vec<HostPattern>,
+    /// `[[site.route]]` in the order of the file, tried in that order: the first that matches decides. A site's own
+    /// `root` is the last route, with the pattern `*`. What no route matches gets 404.
+    pub routes: Vec<Route>,
+    /// `error_pages`: status → path under the site's root, sorted by status.
+    pub error_pages: Vec<(u16, String)>,
+    /// The site's own files, also where `error_pages` are looked up.
+    pub files: Option<Files>,
+}
+
+/// A name in `hosts`, in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum HostPattern {
+    /// `example.com`
+    Exact(String),
+    /// `*.example.com`, kept as `.example.com`: any one or more labels before it.
+    Suffix(String),
+}
+
+/// `[[site.route]]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Route {
+    /// `path`
+    pub pattern: PathPattern,
+    /// `methods`: upper case; empty is all that the target knows.
+    pub methods: Vec<String>,
+    /// What answers.
+    pub target: Target,
+}
+
+/// `path = "/exact" | "/prefix/*" | "*.php" | "/a/*/b"`; `*` stands for any run of characters, `/` included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PathPattern {
+    /// Everything: `*` or `/*`.
+    All,
+    /// The path as it is.
+    Exact(String),
+    /// `/prefix/*`, kept as `/prefix/`; does not match `/prefix`.
+    Prefix(String),
+    /// `*.php`, kept as `.php`.
+    Suffix(String),
+    /// Any other place of the stars; the literal pieces between them, in order. First and last piece are anchored
+    /// (and may be empty).
+    Glob(Vec<String>),
+}
+
+/// What answers a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Target {
+    /// Files below a directory.
+    Files(Files),
+    /// `redirect = "https://example.com{uri}"`, `status` 301, 302, 303, 307 or 308. `{path}` and `{uri}` are filled in.
+    Redirect {
+        /// The template of the `Location` field.
+        to: String,
+        /// The status.
+        status: u16,
+    },
+    /// `respond = { status = 410, body = "gone" }`
+    Respond {
+        /// The status, 200 to 599.
+        status: u16,
+        /// The body; may be empty.
+        body: String,
+        /// Its media type.
+        content_type: String,
+    },
+    /// `pool = "web"`, as an index into [`Config::pools`].
+    Pool(usize),
+}
+
+/// Files below a directory: a site's `root`, or a route's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Files {
+    /// `root`: absolute after reading (a relative path starts at the configuration file's directory).
+    pub root: PathBuf,
+    /// `strip_prefix`: what is taken off the request path before it is looked up below `root`. Always starts and
+    /// ends with `/`; "/" takes nothing off.
+    pub strip_prefix: String,
+    /// `index`: names that are tried in a directory, in order.
+    pub index: Vec<String>,
+    /// `listing`: whether a directory without an index is listed.
+    pub listing: bool,
+    /// `hidden`: whether names that start with a dot are served (`.well-known` always is).
+    pub hidden: bool,
+    /// `symlinks`: whether symbolic links may leave the root.
+    pub symlinks_may_leave: bool,
+    /// `precompressed`: siblings to look for, in order of preference.
+    pub precompressed: Vec<Coding>,
+    /// `try`: templates (`{path}`), tried in order; empty is `["{path}"]`. A last item `=404` gives that status.
+    pub try_files: Vec<TryItem>,
+    /// `headers`: what is set on, or removed from, responses of files.
+    pub headers: HeaderRules,
+}
+
+/// An item of `try`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TryItem {
+    /// `{path}` with something before or after it: (before, after).
+    Around(String, String),
+    /// A fixed path.
+    Fixed(String),
+    /// `=404`
+    Status(u16),
+}
+
+/// A content coding that a precompressed sibling can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Coding {
+    /// `name.br`
+    Brotli,
+    /// `name.zst`
+    Zstd,
+    /// `name.gz`
+    Gzip,
+}
+
+/// `headers = { set = { "X-Frame-Options" = "DENY" }, remove = ["ETag"] }`
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeaderRules {
+    /// Fields to set, as (name, value), valid by RFC 9110 section 5.
+    pub set: Vec<(String, String)>,
+    /// Names to remove, in lower case. Framing fields cannot be removed.
+    pub remove: Vec<String>,
+}
+
+/// `[pool.NAME]`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pool {
+    /// The name in the file.
+    pub name: String,
+    /// `command`: program and arguments; never empty.
+    pub command: Vec<String>,
+    /// `workers`: how many processes.
+    pub workers: u16,
+    /// `cwd`: absolute after reading; defaults to the configuration file's directory.
+    pub cwd: PathBuf,
+    /// `env`: added to the master's environment, sorted by name.
+    pub env: Vec<(String, String)>,
+    /// `user`: overrides the server's.
+    pub user: Option<Identity>,
+    /// `queue.max`: how many requests may wait for a worker.
+    pub queue_max: u32,
+    /// `queue.timeout`: how long one may wait.
+    pub queue_timeout: Duration,
+    /// `request_timeout`: how long a worker may take for one request.
+    pub request_timeout: Duration,
+    /// `start_timeout`: how long a worker may take to say HELLO.
+    pub start_timeout: Duration,
+    /// `transport`
+    pub transport: Transport,
+    /// `strip_prefix`-like: the part of the path that the application is mounted at (`SCRIPT_NAME`); empty for none,
+    /// otherwise starts with `/` and does not end with it.
+    pub mount: String,
+}
+
+/// `transport = "auto" | "direct"`; "relay" comes with the next protocol step and is refused until then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Transport {
+    /// Maitred chooses; direct, as long as that is the only one.
+    Auto,
+    /// The client's own socket.
+    Direct,
+}
+
+/// `[limits]`: everything that a peer controls. Defaults, reasons and the memory that each bounds stand in
+/// `config/limits.rs`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Open client connections of one thread.
+    pub connections_per_thread_max: u32,
+    /// Bytes of a request head, request line included.
+    pub head_bytes_max: u32,
+    /// Header fields of a request.
+    pub header_count_max: u16,
+    /// Bytes of the request target.
+    pub target_bytes_max: u32,
+    /// Bytes of a request body.
+    pub body_bytes_max: u64,
+    /// Requests on one connection, after which it is closed.
+    pub requests_per_connection_max: u32,
+    /// Ranges in one request, after merging; more are answered with the whole file.
+    pub ranges_max: u16,
+    /// From the first byte of a head to its end.
+    pub head_timeout: Duration,
+    /// Between two pieces of a request body.
+    pub body_timeout: Duration,
+    /// Idle between two requests.
+    pub keep_alive_timeout: Duration,
+    /// Without any progress while a response is written.
+    pub write_timeout: Duration,
+    /// After an error or a `close`, how long the peer's remaining bytes are read and dropped.
+    pub linger_timeout: Duration,
+    /// Per thread: bytes of small file bodies and prepared heads in memory.
+    pub file_cache_bytes_max: u64,
+    /// Per thread: open descriptors that the file cache may hold.
+    pub file_cache_files_max: u32,
+    /// Largest file that is kept in memory and sent with its head in one write; larger ones leave by `sendfile`.
+    pub inline_file_bytes_max: u32,
+    /// Per thread: bytes of access-log lines that wait for the writer.
+    pub log_buffer_bytes_max: u32,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Log {
+    /// `access`
+    pub access: AccessFormat,
+    /// `access_file`; `None` is standard output.
+    pub access_file: Option<PathBuf>,
+    /// `error_file`; `None` is standard error.
+    pub error_file: Option<PathBuf>,
+    /// `level`: a `tracing` filter directive, already checked.
+    pub level: String,
+}
+
+/// `access = "combined" | "json" | "off"`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AccessFormat {
+    /// NCSA Combined Log Format.
+    Combined,
+    /// One JSON object a line.
+    Json,
+    /// Short and coloured, for a terminal; what `serve` uses there.
+    Human,
+    /// None.
+    Off,
+}

@@ -1,0 +1,5 @@
+//! The configuration: from text to meaning, once.
+
+mod meaning;
+
+pub use meaning::*;

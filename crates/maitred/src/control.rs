@@ -1,0 +1,111 @@
+//! What master and worker process say to each other, and which descriptors a worker process inherits.
+//!
+//! The control socket is `SOCK_SEQPACKET`: one message, one packet, JSON, at most one descriptor with it. End of file
+//! means that the other side died. The start document can be larger than a packet and comes as a sealed memory file.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+
+/// Descriptor of the control socket in a worker process.
+pub const CONTROL_FD: i32 = 3;
+/// Descriptor of the memory file that holds [`Start`] as JSON.
+pub const START_FD: i32 = 4;
+/// Descriptor of the scoreboard's memory file ([`crate::status::scoreboard`]).
+pub const SCOREBOARD_FD: i32 = 5;
+/// First of the descriptors that [`Start::descriptors`] describes, in its order.
+pub const FIRST_LISTED_FD: i32 = 6;
+/// Largest message on the control socket, in bytes; what is larger is a bug.
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// All that a worker process is told at its start.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// Number of this worker process, counted from 1 over the master's life; the scoreboard shows it.
+    pub generation: u64,
+    /// What to do.
+    pub config: Config,
+    /// One entry per event-loop thread: the CPU that it is pinned to at first.
+    pub threads: Vec<Option<u16>>,
+    /// CPUs that the master may use (its inherited mask), ascending: what adaptive affinity may move to.
+    pub usable_cpus: Vec<u16>,
+    /// Whether `SO_REUSEPORT` was found to work.
+    pub reuseport: bool,
+    /// What the inherited descriptors are, from [`FIRST_LISTED_FD`] on.
+    pub descriptors: Vec<Descriptor>,
+    /// Whether an access log on standard output goes to a terminal.
+    pub terminal: bool,
+    /// Whether a predecessor may send its idle connections ([`ToWorker::Adopt`] will come).
+    pub adopts: bool,
+}
+
+/// What one inherited descriptor is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Descriptor {
+    /// A listening socket: bucket `bucket` of `buckets` of entry `listen` of the configuration's `listens`.
+    Bucket {
+        /// Index into `Config::listens`.
+        listen: usize,
+        /// Its number.
+        bucket: u16,
+        /// How many there are.
+        buckets: u16,
+        /// Where it is really bound (the port, if 0 was asked for).
+        local: SocketAddr,
+    },
+    /// The admin listener.
+    Admin,
+    /// Where access-log lines go.
+    AccessLog,
+}
+
+/// One application process, named for good: `epoch` differs each time the slot is filled anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct SlotId {
+    /// Index into `Config::pools`.
+    pub pool: u16,
+    /// Slot of the pool.
+    pub slot: u16,
+    /// Which process in that slot.
+    pub epoch: u64,
+}
+
+/// From the worker process to the master.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// All threads accept.
+    Ready,
+    /// The application process has said HELLO.
+    SlotReady(SlotId),
+    /// The channel to the application process broke, or it broke the protocol; replace the process.
+    SlotLost(SlotId, String),
+    /// Somebody asked on the admin address; answered with [`ToWorker::CommandDone`] of the same number.
+    Command(u64, Command),
+}
+
+/// What the admin address can ask of the master.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Command {
+    /// As `SIGHUP`.
+    Reload,
+    /// As `SIGTERM`.
+    Stop,
+}
+
+/// From the master to a worker process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// A new application process; its channel (a stream socket) comes along as the descriptor.
+    SlotStarted(SlotId, u32),
+    /// That process has exited, with what wait(2) said in words.
+    SlotExited(SlotId, String),
+    /// Stop accepting, finish what is there within so many milliseconds, and exit. With a descriptor: send idle
+    /// keep-alive connections over it ([`crate::worker`]'s handover) first.
+    Drain(u64),
+    /// The descriptor that comes along brings the predecessor's idle connections.
+    Adopt,
+    /// How the command of this number ended: whether well, and a text for the person who asked.
+    CommandDone(u64, bool, String),
+}

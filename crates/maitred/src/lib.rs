@@ -1,0 +1,22 @@
+//! Maitred: a web server that stands in front of an application.
+//!
+//! The modules follow the way of a request; `ARCHITECTURE.md` draws the map.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`cli`] | the one table of commands and flags |
+//! | [`config`] | TOML text → [`config::Config`], once, with every error of the file |
+//! | [`affinity`] | CPUs: what may be used, who is pinned where, and when to let go |
+//! | [`control`] | what master and worker process say to each other |
+//! | [`master`] | the supervisor: sockets, processes, reload; a pure state machine in a thin shell |
+//! | [`worker`] | the event loops and the connections |
+//! | [`route`] | the one function that chooses what answers a request |
+//! | [`serve`] | files and fixed replies |
+//! | [`handoff`] | requests to application processes, by descriptor |
+//! | [`log`] | access log and error log |
+//! | [`status`] | scoreboard, and the three ways to show it |
+
+pub mod config;
+pub mod control;
+pub mod serve;
+pub mod status;

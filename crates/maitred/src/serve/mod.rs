@@ -1,0 +1,117 @@
+//! What Maitred answers by itself: files, redirects, fixed replies, errors.
+//!
+//! A handler writes the response's head (and a small body) to the end of `out`, and gives back what is to follow.
+//! It never touches the client's socket, and never waits for a disk.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// What a handler made of one request.
+#[derive(Debug)]
+pub enum Served {
+    /// The whole response stands in `out`.
+    Whole(Summary),
+    /// The head stands in `out`; these segments follow it, in order.
+    Streaming(Summary, VecDeque<Segment>),
+    /// Something has to come from the disk first. Nothing was written to `out`: have a helper thread do the job, then
+    /// serve the same request again, with `warmed` set.
+    Blocked(DiskJob),
+}
+
+/// What the access log says of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Status code.
+    pub status: u16,
+    /// Bytes of the body; 0 for HEAD.
+    pub body_bytes: u64,
+}
+
+/// A piece of a response that follows its head.
+#[derive(Debug)]
+pub enum Segment {
+    /// Bytes in memory.
+    Bytes(Box<[u8]>),
+    /// `offset..end` of an open file, in bytes.
+    File {
+        /// The file; the cache may hold it too.
+        file: Rc<OwnedFd>,
+        /// Where the next byte to send is.
+        offset: u64,
+        /// Where to stop.
+        end: u64,
+    },
+}
+
+/// Work for a helper thread: it may wait for the disk, the event loop may not.
+#[derive(Debug)]
+pub enum DiskJob {
+    /// Read this range, so that it is in the page cache. The descriptor is a duplicate.
+    Read {
+        /// A duplicate of the file's descriptor.
+        file: OwnedFd,
+        /// Start, in bytes.
+        offset: u64,
+        /// Length, in bytes.
+        len: u64,
+    },
+    /// Look a path up below a root, so that names and inode are in memory.
+    Lookup {
+        /// The root's descriptor.
+        root: Arc<OwnedFd>,
+        /// Relative path.
+        path: Box<[u8]>,
+    },
+}
+
+/// What goes into the `Connection` field of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistence {
+    /// HTTP/1.1 and kept: no field.
+    Implied,
+    /// HTTP/1.0 and kept: `Connection: keep-alive`.
+    Stated,
+    /// `Connection: close`.
+    Close,
+}
+
+impl Persistence {
+    /// The field line, or nothing.
+    pub fn field(self) -> &'static [u8] {
+        match self {
+            Persistence::Implied => b"",
+            Persistence::Stated => b"Connection: keep-alive\r\n",
+            Persistence::Close => b"Connection: close\r\n",
+        }
+    }
+}
+
+/// The clock as one turn of an event loop sees it: read once a turn.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    /// Monotonic time.
+    pub now: std::time::Instant,
+    /// Wall-clock time in seconds since the Unix epoch.
+    pub unix_secs: u64,
+    /// Fraction of that second, in microseconds.
+    pub unix_micros: u32,
+    /// `Sun, 06 Nov 1994 08:49:37 GMT` of `unix_secs` (RFC 9110 section 5.6.7).
+    pub http_date: [u8; 29],
+}
+
+/// One request as a handler sees it.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange<'a> {
+    /// The judged head.
+    pub request: &'a maitred_http::request::Request<'a, 'a>,
+    /// Its path, percent-decoded and without dot segments; starts with `/`.
+    pub path: &'a [u8],
+    /// The clock of this turn.
+    pub clock: &'a Clock,
+    /// What the `Connection` field shall say.
+    pub persistence: Persistence,
+    /// The request was [`Served::Blocked`] before and its job is done: wait for the disk rather than ask once more.
+    pub warmed: bool,
+}

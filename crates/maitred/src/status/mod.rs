@@ -1,0 +1,3 @@
+//! Scoreboard, and the ways to show it.
+
+pub mod scoreboard;

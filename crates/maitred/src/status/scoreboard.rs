@@ -1,0 +1,182 @@
+//! The scoreboard: one shared memory file of fixed layout, one writer per field, no pointers.
+//!
+//! Threads of the worker process write their rows; the master writes [`MasterRow`]; both map the same file, and
+//! application processes never see it. A reader takes every number for what it is, a number to show: nothing in here
+//! may ever be used as an index, a size or a process id (that was CVE-2019-0211 in httpd).
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Event-loop threads that the file has rows for.
+pub const THREADS_MAX: usize = 256;
+/// Application slots that the file has rows for, over all pools.
+pub const SLOTS_MAX: usize = 1024;
+
+/// A number with a single writer. Reading and writing are plain moves: no locked instruction on the hot path.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Cell(AtomicU64);
+
+impl Cell {
+    /// The present value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Replaces the value. Only the field's one writer may call this.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    /// Adds to the value. Only the field's one writer may call this: it is a load and a store.
+    pub fn add(&self, more: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
+    }
+
+    /// Takes away from the value, under the same condition.
+    pub fn sub(&self, less: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(less), Relaxed);
+    }
+}
+
+/// The whole file.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Scoreboard {
+    /// Written by the master.
+    pub master: MasterRow,
+    /// One per event-loop thread, each written by its thread.
+    pub threads: [ThreadRow; THREADS_MAX],
+    /// Slots of all pools, one pool after the other in the order of the configuration; each written by its home thread.
+    pub slots: [SlotRow; SLOTS_MAX],
+}
+
+/// What the master knows.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct MasterRow {
+    /// Unix time of the master's start, in seconds.
+    pub started_at: Cell,
+    /// Worker processes started so far, this one included.
+    pub generation: Cell,
+    /// Worker processes that died without being asked to.
+    pub worker_crashes: Cell,
+    /// Reloads that were carried out.
+    pub reloads: Cell,
+    /// Reloads that were refused.
+    pub reloads_refused: Cell,
+    /// Application processes started.
+    pub slots_started: Cell,
+    /// Application processes that died without being asked to.
+    pub slot_crashes: Cell,
+    /// Application processes whose start is being delayed because they keep dying.
+    pub slots_delayed: Cell,
+}
+
+/// What one event-loop thread knows. Gauges first, then counters.
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub struct ThreadRow {
+    /// 1 + the CPU that it is pinned to, 0 when it is not.
+    pub cpu_plus_1: Cell,
+    /// Open client connections.
+    pub connections: Cell,
+    /// Of these, idle between requests.
+    pub idle: Cell,
+    /// Of these, owned by an application process.
+    pub handed_off: Cell,
+    /// Of these, with a response on its way out.
+    pub writing: Cell,
+    /// Requests that wait for an application process.
+    pub queued: Cell,
+    /// Bytes in the file cache.
+    pub cache_bytes: Cell,
+    /// Entries of the file cache.
+    pub cache_entries: Cell,
+    /// 1 while the thread does not accept because it holds as many connections as it may.
+    pub full: Cell,
+
+    /// Connections accepted.
+    pub accepted: Cell,
+    /// Connections passed to a less loaded thread of the same bucket.
+    pub passed_on: Cell,
+    /// Connections taken over from the predecessor.
+    pub adopted: Cell,
+    /// Connections given to the successor.
+    pub given: Cell,
+    /// Requests answered, by class of status: index 0 is 1xx, 4 is 5xx.
+    pub responses: [Cell; 5],
+    /// Bytes of response bodies and heads that Maitred itself wrote.
+    pub bytes_sent: Cell,
+    /// Body bytes that application processes reported as written.
+    pub bytes_handed_off: Cell,
+    /// Requests handed to an application process.
+    pub handoffs: Cell,
+    /// `sendmsg` calls to application processes: handoffs ÷ this is the batch.
+    pub handoff_batches: Cell,
+    /// Descriptors passed to application processes.
+    pub descriptors_passed: Cell,
+    /// Requests that were refused because of the queue's length or deadline.
+    pub queue_refused: Cell,
+    /// Requests that lost their application process.
+    pub handoff_lost: Cell,
+    /// Requests refused as malformed (4xx by the HTTP/1 rules).
+    pub malformed: Cell,
+    /// Connections that ran into a time limit.
+    pub timeouts: Cell,
+    /// File-cache hits.
+    pub cache_hits: Cell,
+    /// File-cache misses.
+    pub cache_misses: Cell,
+    /// Reads from disk that a helper thread did.
+    pub disk_waits: Cell,
+    /// Access-log lines dropped.
+    pub log_dropped: Cell,
+    /// Panics that ended a connection.
+    pub panics: Cell,
+    /// Turns of the event loop.
+    pub turns: Cell,
+    /// Nanoseconds of CPU time used (sampled).
+    pub cpu_ns: Cell,
+    /// Nanoseconds spent runnable but waiting for a CPU (sampled from schedstat).
+    pub run_delay_ns: Cell,
+    /// Times that adaptive affinity let go of the thread's CPU.
+    pub affinity_released: Cell,
+    /// Times that adaptive affinity moved or pinned the thread again.
+    pub affinity_moved: Cell,
+}
+
+/// What the home thread of an application process knows.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct SlotRow {
+    /// A [`SlotState`] as its letter.
+    pub state: Cell,
+    /// Process id, to show.
+    pub pid: Cell,
+    /// Requests that it has at the moment.
+    pub in_flight: Cell,
+    /// How many it takes at a time, as it said in HELLO.
+    pub capacity: Cell,
+    /// Requests that it has answered.
+    pub requests: Cell,
+    /// Estimated service time of a request, in microseconds.
+    pub service_us: Cell,
+    /// Unix time of its start, in seconds.
+    pub started_at: Cell,
+}
+
+/// What an application process is doing. One letter each, in the manner of Apache's server-status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SlotState {
+    /// `.`: nobody there.
+    Dead = b'.',
+    /// `S`: started, no HELLO yet.
+    Starting = b'S',
+    /// `_`: waiting for a request.
+    Idle = b'_',
+    /// `W`: has at least one request.
+    Busy = b'W',
+    /// `G`: finishing.
+    Draining = b'G',
+}

@@ -1,0 +1,2 @@
+//! Repeated work of the project, as `cargo xtask NAME`.
+fn main() {}
