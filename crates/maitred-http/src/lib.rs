@@ -2,4 +2,6 @@
 //!
 //! No I/O, no clock, no `unsafe`. Sections cited as "9110-x" and "9112-x" are those of RFC 9110 and RFC 9112.
 
+pub mod limits;
 pub mod request;
+pub mod uri;

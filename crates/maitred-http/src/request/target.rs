@@ -1,0 +1,74 @@
+//! The request target (9112-3.2): its four forms, and the bytes that none of them may hold.
+
+use super::{Method, Reject, bad_request, host};
+
+/// A target that was taken apart.
+pub(super) struct Target<'b> {
+    pub(super) path: &'b str,
+    pub(super) query: Option<&'b str>,
+    /// Of an absolute or authority form; it then decides about the site, whatever `Host` says (9112-3.2.2).
+    pub(super) authority: Option<&'b str>,
+}
+
+/// Takes the target of a request apart. Bytes below `!` and DEL were refused by the parser already.
+#[inline]
+pub(super) fn judge<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Reject> {
+    if !target.is_ascii() {
+        return Err(bad_request("target holds bytes outside ASCII"));
+    }
+    if target.starts_with('/') && method != Method::Connect {
+        let (path, query) = split_query(target)?;
+        return Ok(Target { path, query, authority: None });
+    }
+    judge_other_form(method, target)
+}
+
+#[cold]
+fn judge_other_form<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Reject> {
+    if method == Method::Connect {
+        host::judge_with_port(target)?;
+        return Ok(Target { path: "", query: None, authority: Some(target) });
+    }
+    if target == "*" {
+        if method != Method::Options {
+            return Err(bad_request("asterisk-form with a method other than OPTIONS"));
+        }
+        return Ok(Target { path: "*", query: None, authority: None });
+    }
+    judge_absolute(method, target)
+}
+
+fn judge_absolute<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Reject> {
+    let (scheme, rest) = target.split_once("://").ok_or(bad_request("target in none of the four forms"))?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return Err(bad_request("target with a scheme other than http and https"));
+    }
+    let authority_bytes = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, rest) = rest.split_at(authority_bytes);
+    if authority.is_empty() {
+        return Err(bad_request("target with an empty authority"));
+    }
+    host::judge(authority.as_bytes())?;
+    let (path, query) = split_query(rest)?;
+    let path = match path {
+        // A whole server is asked for its options (9112-3.2.4).
+        "" if method == Method::Options && query.is_none() => "*",
+        "" => "/",
+        path => path,
+    };
+    Ok(Target { path, query, authority: Some(authority) })
+}
+
+#[inline]
+fn split_query(target: &str) -> Result<(&str, Option<&str>), Reject> {
+    const FRAGMENT: Reject = bad_request("target with a fragment");
+    let Some(at) = memchr::memchr2(b'?', b'#', target.as_bytes()) else {
+        return Ok((target, None));
+    };
+    // Both are ASCII, so that these are character boundaries.
+    let (path, rest) = target.split_at(at);
+    match rest.strip_prefix('?') {
+        Some(query) if memchr::memchr(b'#', query.as_bytes()).is_none() => Ok((path, Some(query))),
+        _ => Err(FRAGMENT),
+    }
+}
