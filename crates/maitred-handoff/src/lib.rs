@@ -1,1 +1,52 @@
-//! stub
+//! Frames of the handoff protocol, version 1, between Maitred and application processes: bytes in, frames out, and
+//! the reverse. No I/O. `adapters/PROTOCOL.md` is the specification; the names here are its names.
+//!
+//! Maitred writes with [`begin_request`], [`encode_welcome`], [`encode_forget`], [`encode_ping`] and
+//! [`encode_shutdown`], and reads with [`FromApp::decode`]. An application reads with [`FromServer::decode`] and writes
+//! with [`encode_hello`], [`encode_done`] and [`encode_pong`].
+//!
+//! Descriptors travel beside the bytes. Both sides keep those received in a queue; a frame that decodes takes its
+//! [`Header::descriptors`] from the front of it. The rule that a sender keeps (a descriptor leaves no later than the
+//! last byte of its frame) makes that sound: a complete frame's descriptors are always in the queue.
+
+mod builder;
+mod error;
+mod from_app;
+mod from_server;
+pub mod fuzzing;
+mod header;
+
+pub use builder::{BodyPart, HeadPart, MetaPart, begin_request, is_forwardable};
+pub use error::{ProtocolError, Rule, Side};
+pub use from_app::{Done, FromApp, Hello, Outcome, encode_done, encode_hello, encode_pong};
+pub use from_server::{
+    FromServer, Request, Welcome, encode_forget, encode_ping, encode_shutdown, encode_welcome,
+};
+pub use header::{Header, RequestFlags, kind};
+
+/// The version of the protocol that is spoken here.
+pub const VERSION: u16 = 1;
+/// Environment variable that names the descriptor of the channel in an application process.
+pub const CHANNEL_VARIABLE: &str = "MAITRED_CHANNEL";
+/// Bytes of a frame's header.
+pub const HEADER_BYTES: usize = 16;
+/// Bytes of a frame's payload from Maitred, unless WELCOME says otherwise: bounds an application's receive buffer.
+pub const PAYLOAD_BYTES_MAX: u32 = 2 * 1024 * 1024;
+/// Bytes of a frame's payload from an application; bounds Maitred's receive buffer per channel.
+pub const APP_PAYLOAD_BYTES_MAX: u32 = 4096;
+/// Bytes of the meta part of a REQUEST.
+pub const META_BYTES_MAX: u32 = 4096;
+/// Bytes of an adapter's name in HELLO.
+pub const NAME_BYTES_MAX: usize = 64;
+/// Requests at a time that an application can ask for in HELLO.
+pub const CAPACITY_MAX: u32 = 65_536;
+/// Descriptors that come with one REQUEST of version 1.
+pub const REQUEST_DESCRIPTORS_MAX: u16 = 1;
+/// Descriptors that come with a frame of any kind.
+pub const FRAME_DESCRIPTORS_MAX: u16 = 2;
+/// Descriptors that fit into one `sendmsg` (`SCM_MAX_FD` of the kernel, unix(7)).
+pub const MESSAGE_DESCRIPTORS_MAX: usize = 253;
+
+const _: () = assert!(META_BYTES_MAX < PAYLOAD_BYTES_MAX);
+const _: () = assert!(NAME_BYTES_MAX + 8 <= APP_PAYLOAD_BYTES_MAX as usize);
+const _: () = assert!(REQUEST_DESCRIPTORS_MAX <= FRAME_DESCRIPTORS_MAX);

@@ -1,0 +1,136 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::HEADER_BYTES;
+
+const DONE: Done =
+    Done { connection: 3, request: 4, status: 200, outcome: Outcome::Clean, service_us: 5, body_bytes: 6 };
+
+fn encoded(done: &Done) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_done(&mut out, done);
+    out
+}
+
+fn rule_of(bytes: &[u8]) -> Rule {
+    let error = FromApp::decode(bytes).unwrap_err();
+    assert_eq!(error.by, Side::App);
+    error.rule
+}
+
+#[test]
+fn done_has_the_layout_of_the_specification() {
+    let expected: [u8; 32] = [
+        16, 0, 0, 0, 66, 1, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, // header
+        200, 0, 0, 0, 5, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    assert_eq!(encoded(&DONE), expected);
+}
+
+#[test]
+fn bad_dones_are_named() {
+    for (at, value, rule) in [
+        (0, 15, Rule::PayloadLength { kind: 66, bytes: 15 }),
+        (5, 3, Rule::Flags { kind: 66, flags: 3 }),
+        (5, 4, Rule::Flags { kind: 66, flags: 4 }),
+        (6, 1, Rule::Descriptors { kind: 66, descriptors: 1 }),
+        (16, 0, Rule::Status(0)),
+        (16, 99, Rule::Status(99)),
+        (17, 4, Rule::Status(1224)),
+        (18, 1, Rule::Reserved),
+    ] {
+        let mut bytes = encoded(&DONE);
+        bytes[at] = value;
+        assert_eq!(rule_of(&bytes), rule, "byte {at}");
+    }
+}
+
+#[test]
+fn nothing_written_is_a_broken_response_with_status_0() {
+    let done = Done { status: 0, outcome: Outcome::Broken, ..DONE };
+    assert_eq!(FromApp::decode(&encoded(&done)), Ok(Some((FromApp::Done(done), 32))));
+}
+
+#[test]
+fn bad_hellos_are_named() {
+    let hello = Hello { version_min: 1, version_max: 2, capacity: 1, name: "app" };
+    for (at, value, rule) in [
+        (HEADER_BYTES, 0, Rule::VersionRange),
+        (HEADER_BYTES, 3, Rule::VersionRange),
+        (HEADER_BYTES + 4, 0, Rule::Capacity),
+        (HEADER_BYTES + 7, 1, Rule::Capacity),
+        (HEADER_BYTES + 8, 0xff, Rule::Name),
+        (HEADER_BYTES + 8, 0x1b, Rule::Name),
+        (0, 7, Rule::PayloadLength { kind: 65, bytes: 7 }),
+    ] {
+        let mut bytes = Vec::new();
+        encode_hello(&mut bytes, &hello);
+        bytes[at] = value;
+        assert_eq!(rule_of(&bytes), rule, "byte {at}");
+    }
+}
+
+#[test]
+fn a_name_is_cut_at_a_character() {
+    let mut bytes = Vec::new();
+    let name = "ä".repeat(40);
+    encode_hello(
+        &mut bytes,
+        &Hello { version_min: 1, version_max: 1, capacity: 1, name: &format!("x{name}") },
+    );
+    let Ok(Some((FromApp::Hello(hello), _))) = FromApp::decode(&bytes) else { panic!("does not decode") };
+    assert_eq!(hello.name.chars().count(), 32);
+}
+
+#[test]
+fn kinds_of_later_versions_are_refused_unless_optional() {
+    for kind in [kind::TAIL, kind::DETACH, kind::REQUEST, 0, 200] {
+        let header = Header { kind, descriptors: 2, ..Header::default() };
+        assert_eq!(rule_of(&header.to_bytes()), Rule::Kind(kind));
+        let header = Header { flags: 0x80, ..header };
+        let skipped = FromApp::Skipped { descriptors: 2 };
+        assert_eq!(FromApp::decode(&header.to_bytes()), Ok(Some((skipped, HEADER_BYTES))));
+    }
+}
+
+fn any_done() -> impl Strategy<Value = Done> {
+    let outcome = prop_oneof![Just(Outcome::Clean), Just(Outcome::Close), Just(Outcome::Broken)];
+    (any::<u32>(), any::<u32>(), 100..=999_u16, outcome, any::<u32>(), any::<u64>()).prop_map(
+        |(connection, request, status, outcome, service_us, body_bytes)| Done {
+            connection,
+            request,
+            status,
+            outcome,
+            service_us,
+            body_bytes,
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn dones_come_back(done in any_done()) {
+        let bytes = encoded(&done);
+        prop_assert_eq!(FromApp::decode(&bytes), Ok(Some((FromApp::Done(done), 32))));
+    }
+
+    #[test]
+    fn hellos_come_back(min in 1..9_u16, more in 0..9_u16, capacity in 1..=CAPACITY_MAX, name in "[ -~äß]{0,40}") {
+        let name = name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap();
+        let hello = Hello { version_min: min, version_max: min + more, capacity, name };
+        let mut bytes = Vec::new();
+        encode_hello(&mut bytes, &hello);
+        prop_assert_eq!(FromApp::decode(&bytes), Ok(Some((FromApp::Hello(hello), bytes.len()))));
+    }
+
+    #[test]
+    fn a_part_of_a_frame_is_not_a_frame(done in any_done(), cut in 0..32_usize) {
+        let bytes = encoded(&done);
+        prop_assert_eq!(FromApp::decode(&bytes[..cut]), Ok(None));
+    }
+
+    #[test]
+    fn noise_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        crate::fuzzing::decode_channel(&bytes);
+    }
+}

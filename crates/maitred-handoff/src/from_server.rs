@@ -1,0 +1,192 @@
+//! What Maitred sends.
+
+use crate::header::{Header, RequestFlags, kind};
+use crate::{META_BYTES_MAX, ProtocolError, REQUEST_DESCRIPTORS_MAX, Rule, Side};
+
+/// Bytes of a REQUEST's payload before its parts: three lengths.
+pub(crate) const PART_LENGTHS_BYTES: usize = 12;
+const WELCOME_BYTES: u32 = 8;
+
+/// Answer to HELLO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Welcome {
+    /// The version that is spoken from now on; within the range that HELLO gave.
+    pub version: u16,
+    /// Bytes of the largest payload that Maitred will send.
+    pub payload_bytes_max: u32,
+}
+
+/// A request to answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request<'a> {
+    /// Number of the client's connection: key of the descriptor cache.
+    pub connection: u32,
+    /// Number of the request, to be echoed in DONE.
+    pub request: u32,
+    /// What the response must look like.
+    pub flags: RequestFlags,
+    /// 1 if the connection's descriptor comes along (and replaces a cached one), otherwise 0.
+    pub descriptors: u16,
+    /// Lines of `key=value`; see [`Request::meta`].
+    pub meta: &'a str,
+    /// Canonical head, with the empty line at its end.
+    pub head: &'a [u8],
+    /// The whole body.
+    pub body: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// Value of a key of the meta part.
+    pub fn meta(&self, key: &str) -> Option<&'a str> {
+        let (_, value) =
+            self.meta.lines().filter_map(|line| line.split_once('=')).find(|(k, _)| *k == key)?;
+        Some(value)
+    }
+}
+
+/// A frame from Maitred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FromServer<'a> {
+    /// WELCOME
+    Welcome(Welcome),
+    /// REQUEST
+    Request(Request<'a>),
+    /// FORGET: close the cached descriptor of `connection`, whose number may be used for another from now on.
+    Forget {
+        /// Which.
+        connection: u32,
+    },
+    /// PING: answer with PONG of the same number.
+    Ping {
+        /// The number.
+        request: u32,
+    },
+    /// SHUTDOWN: finish what was received, then exit.
+    Shutdown,
+    /// A kind that may be skipped (CANCEL is one in version 1); its descriptors are to be taken from the queue and
+    /// closed.
+    Skipped {
+        /// How many.
+        descriptors: u16,
+    },
+}
+
+impl<'a> FromServer<'a> {
+    /// The first frame in `bytes`, and how many bytes it has; `None` if it is not complete. `payload_bytes_max` is what
+    /// WELCOME said, [`crate::PAYLOAD_BYTES_MAX`] before that.
+    ///
+    /// # Errors
+    /// If the server broke the protocol. Nothing after that can be trusted.
+    pub fn decode(bytes: &'a [u8], payload_bytes_max: u32) -> Result<Option<(Self, usize)>, ProtocolError> {
+        let Some((header, payload, used)) = Header::split(bytes, payload_bytes_max, Side::Server)? else {
+            return Ok(None);
+        };
+        let frame = match header.kind {
+            kind::REQUEST => Self::Request(decode_request(&header, payload)?),
+            kind::FORGET => {
+                header.expect_plain(0, Side::Server)?;
+                Self::Forget { connection: header.connection }
+            }
+            kind::CANCEL => {
+                header.expect_plain(0, Side::Server)?;
+                Self::Skipped { descriptors: 0 }
+            }
+            kind::PING => {
+                header.expect_plain(0, Side::Server)?;
+                Self::Ping { request: header.request }
+            }
+            kind::SHUTDOWN => {
+                header.expect_plain(0, Side::Server)?;
+                Self::Shutdown
+            }
+            kind::WELCOME => Self::Welcome(decode_welcome(&header, payload)?),
+            _ => {
+                header.skip_or_refuse(Side::Server)?;
+                Self::Skipped { descriptors: header.descriptors }
+            }
+        };
+        Ok(Some((frame, used)))
+    }
+}
+
+fn broken(rule: Rule) -> ProtocolError {
+    ProtocolError { by: Side::Server, rule }
+}
+
+fn decode_welcome(header: &Header, payload: &[u8]) -> Result<Welcome, ProtocolError> {
+    header.expect_plain(WELCOME_BYTES, Side::Server)?;
+    let length = Rule::PayloadLength { kind: header.kind, bytes: header.payload_bytes };
+    // The two bytes of flags are hints that version 1 has none of.
+    let &[v0, v1, _, _, p0, p1, p2, p3] = <&[u8; 8]>::try_from(payload).map_err(|_| broken(length))?;
+    let version = u16::from_le_bytes([v0, v1]);
+    if version == 0 {
+        return Err(broken(Rule::VersionRange));
+    }
+    Ok(Welcome { version, payload_bytes_max: u32::from_le_bytes([p0, p1, p2, p3]) })
+}
+
+fn decode_request<'a>(header: &Header, payload: &'a [u8]) -> Result<Request<'a>, ProtocolError> {
+    header.expect_descriptors(REQUEST_DESCRIPTORS_MAX, Side::Server)?;
+    let bad_flags = Rule::Flags { kind: header.kind, flags: header.flags };
+    let flags = RequestFlags::from_bits(header.flags).ok_or_else(|| broken(bad_flags))?;
+    let (meta, head, body) = parts(payload).ok_or_else(|| broken(Rule::PartLengths))?;
+    let meta = std::str::from_utf8(meta).map_err(|_| broken(Rule::Meta))?;
+    if !meta.is_empty() && (!meta.ends_with('\n') || meta.lines().any(|line| !line.contains('='))) {
+        return Err(broken(Rule::Meta));
+    }
+    if !head.ends_with(b"\r\n\r\n") || head.contains(&0) {
+        return Err(broken(Rule::Head));
+    }
+    Ok(Request {
+        connection: header.connection,
+        request: header.request,
+        flags,
+        descriptors: header.descriptors,
+        meta,
+        head,
+        body,
+    })
+}
+
+/// Meta, head and body of a REQUEST's payload; `None` if the lengths do not add up to it exactly.
+fn parts(payload: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (lengths, rest) = payload.split_first_chunk::<PART_LENGTHS_BYTES>()?;
+    let &[m0, m1, m2, m3, h0, h1, h2, h3, b0, b1, b2, b3] = lengths;
+    let meta_bytes = u32::from_le_bytes([m0, m1, m2, m3]);
+    let head_bytes = u32::from_le_bytes([h0, h1, h2, h3]);
+    let body_bytes = u32::from_le_bytes([b0, b1, b2, b3]);
+    if meta_bytes > META_BYTES_MAX {
+        return None;
+    }
+    let (meta, rest) = rest.split_at_checked(meta_bytes as usize)?;
+    let (head, body) = rest.split_at_checked(head_bytes as usize)?;
+    (body.len() == body_bytes as usize).then_some((meta, head, body))
+}
+
+/// Appends WELCOME.
+pub fn encode_welcome(out: &mut Vec<u8>, welcome: &Welcome) {
+    let header = Header { payload_bytes: WELCOME_BYTES, kind: kind::WELCOME, ..Header::default() };
+    out.extend_from_slice(&header.to_bytes());
+    out.extend_from_slice(&welcome.version.to_le_bytes());
+    out.extend_from_slice(&[0; 2]);
+    out.extend_from_slice(&welcome.payload_bytes_max.to_le_bytes());
+}
+
+/// Appends FORGET of `connection`.
+#[inline]
+pub fn encode_forget(out: &mut Vec<u8>, connection: u32) {
+    out.extend_from_slice(&Header { kind: kind::FORGET, connection, ..Header::default() }.to_bytes());
+}
+
+/// Appends PING with a number of the sender's choice, which PONG gives back.
+pub fn encode_ping(out: &mut Vec<u8>, request: u32) {
+    out.extend_from_slice(&Header { kind: kind::PING, request, ..Header::default() }.to_bytes());
+}
+
+/// Appends SHUTDOWN.
+pub fn encode_shutdown(out: &mut Vec<u8>) {
+    out.extend_from_slice(&Header { kind: kind::SHUTDOWN, ..Header::default() }.to_bytes());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::{HEADER_BYTES, PAYLOAD_BYTES_MAX, begin_request};
+
+fn request(
+    meta: &[u8],
+    fields: &[(&str, &str)],
+    body: &[u8],
+    descriptors: u16,
+    flags: RequestFlags,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut head = begin_request(&mut out, 11, 12, flags, descriptors).prepared(meta).head("GET", "/a?b");
+    for (name, value) in fields {
+        head.field(name, value.as_bytes());
+    }
+    let mut part = head.body((!body.is_empty()).then_some(body.len() as u64));
+    part.extend(body);
+    assert!(part.finish(PAYLOAD_BYTES_MAX));
+    out
+}
+
+fn simple() -> Vec<u8> {
+    request(b"a=b\n", &[("Host", "x")], b"body", 1, RequestFlags { keep: true, ..RequestFlags::default() })
+}
+
+fn rule_of(bytes: &[u8]) -> Rule {
+    let error = FromServer::decode(bytes, PAYLOAD_BYTES_MAX).unwrap_err();
+    assert_eq!(error.by, Side::Server);
+    error.rule
+}
+
+#[test]
+fn a_request_has_the_layout_of_the_specification() {
+    let head = b"GET /a?b HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\n";
+    let mut expected = vec![12 + 4 + head.len() as u8 + 4, 0, 0, 0, 1, 1, 1, 0, 11, 0, 0, 0, 12, 0, 0, 0];
+    expected.extend([4, 0, 0, 0, head.len() as u8, 0, 0, 0, 4, 0, 0, 0]);
+    expected.extend(b"a=b\n");
+    expected.extend(head);
+    expected.extend(b"body");
+    assert_eq!(simple(), expected);
+}
+
+#[test]
+fn meta_is_found_by_key() {
+    let bytes = request(b"mount=\nremote=[::1]:9\nodd=a=b\n", &[], b"", 0, RequestFlags::default());
+    let Ok(Some((FromServer::Request(request), _))) = FromServer::decode(&bytes, PAYLOAD_BYTES_MAX) else {
+        panic!("does not decode")
+    };
+    assert_eq!(request.meta("mount"), Some(""));
+    assert_eq!(request.meta("remote"), Some("[::1]:9"));
+    assert_eq!(request.meta("odd"), Some("a=b"));
+    assert_eq!(request.meta("scheme"), None);
+}
+
+#[test]
+fn bad_requests_are_named() {
+    let parts = HEADER_BYTES + PART_LENGTHS_BYTES;
+    for (at, value, rule) in [
+        (5, 8, Rule::Flags { kind: 1, flags: 8 }),
+        (6, 2, Rule::Descriptors { kind: 1, descriptors: 2 }),
+        (HEADER_BYTES, 5, Rule::PartLengths),
+        (HEADER_BYTES + 2, 1, Rule::PartLengths),
+        (HEADER_BYTES + 4, 0, Rule::PartLengths),
+        (HEADER_BYTES + 8, 5, Rule::PartLengths),
+        (parts, 0xff, Rule::Meta),
+        (parts + 1, b'x', Rule::Meta),
+        (parts + 3, b'x', Rule::Meta),
+        (parts + 6, 0, Rule::Head),
+    ] {
+        let mut bytes = simple();
+        bytes[at] = value;
+        assert_eq!(rule_of(&bytes), rule, "byte {at}");
+    }
+}
+
+#[test]
+fn a_payload_over_the_limit_of_welcome_is_refused() {
+    let bytes = simple();
+    let rule = Rule::PayloadLength { kind: 1, bytes: bytes.len() as u32 - 16 };
+    assert_eq!(FromServer::decode(&bytes, 60).unwrap_err().rule, rule);
+}
+
+#[test]
+fn small_frames_come_back() {
+    let mut bytes = Vec::new();
+    encode_welcome(&mut bytes, &Welcome { version: 1, payload_bytes_max: 77 });
+    encode_forget(&mut bytes, 5);
+    encode_ping(&mut bytes, 6);
+    bytes.extend(Header { kind: kind::CANCEL, connection: 5, request: 6, ..Header::default() }.to_bytes());
+    bytes.extend(Header { kind: 63, flags: 0x80, descriptors: 2, ..Header::default() }.to_bytes());
+    encode_shutdown(&mut bytes);
+    let mut rest = bytes.as_slice();
+    let mut frames = Vec::new();
+    while let Some((frame, used)) = FromServer::decode(rest, PAYLOAD_BYTES_MAX).unwrap() {
+        frames.push(frame);
+        rest = &rest[used..];
+    }
+    let expected = [
+        FromServer::Welcome(Welcome { version: 1, payload_bytes_max: 77 }),
+        FromServer::Forget { connection: 5 },
+        FromServer::Ping { request: 6 },
+        FromServer::Skipped { descriptors: 0 },
+        FromServer::Skipped { descriptors: 2 },
+        FromServer::Shutdown,
+    ];
+    assert_eq!(frames, expected);
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn frames_of_the_other_side_are_refused() {
+    let header = Header { kind: kind::DONE, ..Header::default() };
+    assert_eq!(rule_of(&header.to_bytes()), Rule::Kind(kind::DONE));
+}
+
+proptest! {
+    #[test]
+    fn requests_come_back(
+        meta in "([a-z]{1,8}=[ -~]{0,20}\n){0,5}",
+        fields in proptest::collection::vec(("[A-Za-z-]{1,12}", "[!-~]{0,30}"), 0..10),
+        body in proptest::collection::vec(any::<u8>(), 0..500),
+        descriptors in 0..=1_u16,
+        bits in 0..8_u8,
+    ) {
+        let flags = RequestFlags::from_bits(bits).unwrap();
+        let fields: Vec<_> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+        let bytes = request(meta.as_bytes(), &fields, &body, descriptors, flags);
+        let Ok(Some((FromServer::Request(request), used))) = FromServer::decode(&bytes, PAYLOAD_BYTES_MAX) else {
+            return Err(TestCaseError::fail("does not decode"));
+        };
+        prop_assert_eq!(used, bytes.len());
+        prop_assert_eq!((request.connection, request.request, request.descriptors), (11, 12, descriptors));
+        prop_assert_eq!(request.flags, flags);
+        prop_assert_eq!(request.meta, meta);
+        prop_assert_eq!(request.body, body);
+        let head = std::str::from_utf8(request.head).unwrap();
+        prop_assert!(head.starts_with("GET /a?b HTTP/1.1\r\n"));
+        let mut expected = String::new();
+        for (name, value) in fields {
+            expected += &format!("{}: {value}\r\n", name.to_ascii_lowercase());
+        }
+        prop_assert!(head.contains(&expected));
+    }
+
+    #[test]
+    fn any_split_gives_the_same_frames(cuts in proptest::collection::vec(0..400_usize, 0..8)) {
+        let mut bytes = simple();
+        encode_forget(&mut bytes, 5);
+        bytes.extend(simple());
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut % bytes.len()).collect();
+        cuts.sort_unstable();
+        cuts.push(bytes.len());
+        let (mut from, mut count) = (0, 0);
+        for cut in cuts {
+            while let Some((frame, used)) = FromServer::decode(&bytes[from..cut], PAYLOAD_BYTES_MAX).unwrap() {
+                prop_assert_eq!(matches!(frame, FromServer::Request(_)), count != 1);
+                from += used;
+                count += 1;
+            }
+        }
+        prop_assert_eq!((from, count), (bytes.len(), 3));
+    }
+}
