@@ -18,5 +18,6 @@
 
 pub mod config;
 pub mod control;
+pub mod log;
 pub mod serve;
 pub mod status;

@@ -1,0 +1,54 @@
+//! JSON lines: one object a line, always valid JSON. The fields are listed in `docs/metrics.md`.
+
+use super::{Line, RequestLine, decimal, escape, version_text};
+
+/// Appends one line. `stamp` is `1994-11-06T08:49:37`.
+pub(super) fn append(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"time\":\"");
+    out.extend_from_slice(stamp);
+    out.extend_from_slice(&micros(line.clock.unix_micros));
+    out.extend_from_slice(b"Z\",\"remote\":");
+    escape::json(line.remote.as_bytes(), out);
+    text(b",\"host\":", Some(line.host).filter(|host| !host.is_empty()), out);
+    match line.request {
+        RequestLine::Parsed { method, target, version } => {
+            text(b",\"method\":", Some(method.as_bytes()), out);
+            text(b",\"target\":", Some(target.as_bytes()), out);
+            text(b",\"version\":", Some(version_text(version).as_bytes()), out);
+        }
+        RequestLine::Refused(bytes) => text(b",\"refused\":", Some(bytes), out),
+    }
+    number(b",\"status\":", u64::from(line.status), out);
+    number(b",\"body_bytes\":", line.body_bytes, out);
+    number(b",\"duration_us\":", line.duration_us, out);
+    text(b",\"referer\":", line.referer, out);
+    text(b",\"user_agent\":", line.user_agent, out);
+    if let Some(pool) = line.pool {
+        text(b",\"pool\":", Some(pool.as_bytes()), out);
+        number(b",\"queue_us\":", line.queue_us, out);
+    }
+    out.extend_from_slice(b"}\n");
+}
+
+/// `.012345`
+fn micros(micros: u32) -> [u8; 7] {
+    let mut text = *b".000000";
+    let mut rest = micros.min(999_999);
+    for digit in text.iter_mut().skip(1).rev() {
+        *digit = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    text
+}
+
+fn text(name: &[u8], value: Option<&[u8]>, out: &mut Vec<u8>) {
+    if let Some(value) = value {
+        out.extend_from_slice(name);
+        escape::json(value, out);
+    }
+}
+
+fn number(name: &[u8], value: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    decimal(value, out);
+}

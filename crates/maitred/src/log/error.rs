@@ -1,0 +1,306 @@
+//! The error log: one line an event on standard error, `2026-11-20T11:20:00Z INFO  worker: message key=value`.
+//!
+//! Whatever stands in a message or a field, it cannot end the line, nor reach the terminal as a control sequence.
+
+use std::fmt::{self, Write as _};
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// Sets the error log of this process up. `role` names the process in each line; `level` is `log.level` of the
+/// configuration. Colours are used only on a terminal, and not when `NO_COLOR` is set.
+///
+/// # Errors
+/// When `level` is no filter directive, or the log was set up before; the text says which.
+pub fn init(role: &'static str, level: &str) -> Result<(), String> {
+    let filter = EnvFilter::try_new(level).map_err(|error| format!("log.level: {error}"))?;
+    let colour =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(colour)
+        .with_writer(std::io::stderr)
+        .event_format(Compact { role })
+        .try_init()
+        .map_err(|error| error.to_string())
+}
+
+/// Formats one event as one line.
+struct Compact {
+    role: &'static str,
+}
+
+impl<S, N> FormatEvent<S, N> for Compact
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let level = *event.metadata().level();
+        let (paint, reset) = if out.has_ansi_escapes() { (colour(level), "\x1b[0m") } else { ("", "") };
+        let mut text = Text::default();
+        event.record(&mut text);
+        let Text { message, fields } = text;
+        writeln!(
+            out,
+            "{} {paint}{level:<5}{reset} {}: {message}{fields}",
+            utc(since_epoch.as_secs()),
+            self.role
+        )
+    }
+}
+
+fn colour(level: Level) -> &'static str {
+    match level {
+        Level::ERROR => "\x1b[31m",
+        Level::WARN => "\x1b[33m",
+        Level::INFO => "\x1b[32m",
+        Level::DEBUG => "\x1b[34m",
+        Level::TRACE => "\x1b[35m",
+    }
+}
+
+/// The message, and ` key=value` for each other field.
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        // Text that holds blanks or quotes is quoted, so that keys and values can be told apart.
+        if field.name() != "message" && (value.is_empty() || value.contains([' ', '"', '='])) {
+            self.record_debug(field, &value);
+        } else {
+            self.record_debug(field, &format_args!("{value}"));
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        // Writing to a String cannot fail.
+        let _ = if field.name() == "message" {
+            write!(OneLine(&mut self.message), "{value:?}")
+        } else {
+            write!(OneLine(&mut self.fields), " {}={value:?}", field.name())
+        };
+    }
+}
+
+/// Lets no control character through.
+struct OneLine<'a>(&'a mut String);
+
+impl fmt::Write for OneLine<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for char in text.chars() {
+            if char.is_control() { write!(self.0, "\\x{:02x}", u32::from(char))? } else { self.0.push(char) }
+        }
+        Ok(())
+    }
+}
+
+/// `2026-11-20T11:20:00Z` of a Unix time. The calendar is Howard Hinnant's `civil_from_days`.
+fn utc(unix_secs: u64) -> String {
+    let (days, secs) = (unix_secs / 86_400, unix_secs % 86_400);
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (secs / 3600, secs / 60 % 60, secs % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// A bound on messages that peers can provoke: a token bucket, for one thread.
+///
+/// ```
+/// use maitred::log::error::{Limiter, Verdict};
+/// let mut limiter = Limiter::new(10);
+/// match limiter.ask(std::time::Instant::now()) {
+///     Verdict::Say { suppressed: 0 } => {} // say it
+///     Verdict::Say { suppressed: _ } => {} // say how many were suppressed, then say it
+///     Verdict::Suppress => {}
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Limiter {
+    per_second: u32,
+    /// Tokens that are left; one is added each `1 s / per_second`.
+    tokens: u32,
+    filled: Option<Instant>,
+    suppressed: u64,
+}
+
+/// What a [`Limiter`] says of one message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Log it.
+    Say {
+        /// Messages that were suppressed since the last one that was said.
+        suppressed: u64,
+    },
+    /// Do not; it was counted.
+    Suppress,
+}
+
+impl Limiter {
+    /// Lets so many messages a second through, and as many at once. 0 is taken for 1.
+    pub fn new(per_second: u32) -> Limiter {
+        let per_second = per_second.max(1);
+        Limiter { per_second, tokens: per_second, filled: None, suppressed: 0 }
+    }
+
+    /// Whether to log a message now.
+    pub fn ask(&mut self, now: Instant) -> Verdict {
+        self.fill(now);
+        if self.tokens == 0 {
+            self.suppressed += 1;
+            return Verdict::Suppress;
+        }
+        self.tokens -= 1;
+        Verdict::Say { suppressed: std::mem::take(&mut self.suppressed) }
+    }
+
+    /// Logs `say`, within the bound, after a line on what was suppressed, if anything was.
+    pub fn log(&mut self, now: Instant, say: impl FnOnce()) {
+        if let Verdict::Say { suppressed } = self.ask(now) {
+            note(suppressed);
+            say();
+        }
+    }
+
+    /// Says what was suppressed once there is room for it again, although no further message came. For a timer.
+    pub fn tick(&mut self, now: Instant) {
+        if self.suppressed > 0 {
+            self.fill(now);
+            if self.tokens == self.per_second {
+                note(std::mem::take(&mut self.suppressed));
+            }
+        }
+    }
+
+    fn fill(&mut self, now: Instant) {
+        let per_token = Duration::from_secs(1) / self.per_second;
+        let since = now.saturating_duration_since(*self.filled.get_or_insert(now));
+        let more = (since.as_nanos() / per_token.as_nanos().max(1)).min(u128::from(self.per_second)) as u32;
+        self.tokens = (self.tokens + more).min(self.per_second);
+        if self.tokens == self.per_second {
+            self.filled = Some(now);
+        } else {
+            // What is left of a token stays, so that a steady stream gets its whole rate.
+            self.filled = self.filled.map(|filled| filled + per_token * more);
+        }
+    }
+}
+
+fn note(suppressed: u64) {
+    if suppressed > 0 {
+        tracing::warn!("… suppressed {suppressed} messages like these");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("lock").write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(events: impl FnOnce()) -> String {
+        let shared = Shared::default();
+        let writer = shared.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(EnvFilter::new("info"))
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .event_format(Compact { role: "worker" })
+            .finish();
+        tracing::subscriber::with_default(subscriber, events);
+        let bytes = shared.0.lock().expect("lock").clone();
+        String::from_utf8(bytes).expect("UTF-8")
+    }
+
+    #[test]
+    fn one_line_an_event() {
+        let text = logged(|| {
+            tracing::info!(port = 80, name = "two words", plain = "word", "ready {}", 1);
+            tracing::debug!("below the level");
+        });
+        assert_eq!(&text[20..], " INFO  worker: ready 1 port=80 name=\"two words\" plain=word\n");
+        assert!(text.starts_with("20") && text.as_bytes()[19] == b'Z', "{text}");
+    }
+
+    #[test]
+    fn nothing_from_a_peer_ends_the_line() {
+        let text = logged(|| tracing::warn!(target_text = "a\nERROR master: \x1b[31m", "bad\r\nhead \u{9b}"));
+        assert_eq!(text.lines().count(), 1);
+        assert!(text[..text.len() - 1].chars().all(|char| !char.is_control()), "{text:?}");
+    }
+
+    #[test]
+    fn utc_knows_the_calendar() {
+        for (secs, text) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (784_111_777, "1994-11-06T08:49:37Z"),
+            (951_782_399, "2000-02-28T23:59:59Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(utc(secs), text);
+        }
+    }
+
+    #[test]
+    fn a_limiter_lets_its_rate_through_and_counts_the_rest() {
+        let start = Instant::now();
+        let mut limiter = Limiter::new(4);
+        let said = (0..10).filter(|_| limiter.ask(start) != Verdict::Suppress).count();
+        assert_eq!(said, 4);
+        // A quarter of a second later there is room for one, which tells of the six.
+        let later = start + Duration::from_millis(250);
+        assert_eq!(limiter.ask(later), Verdict::Say { suppressed: 6 });
+        assert_eq!(limiter.ask(later), Verdict::Suppress);
+        // A steady stream gets its rate.
+        let steady = (1..=100)
+            .filter(|step| limiter.ask(later + Duration::from_millis(100) * *step) != Verdict::Suppress);
+        assert_eq!(steady.count(), 40);
+    }
+
+    #[test]
+    fn a_limiter_owns_up_when_the_stream_has_ended() {
+        let start = Instant::now();
+        let mut limiter = Limiter::new(1);
+        let text = logged(|| {
+            limiter.log(start, || tracing::info!("one"));
+            limiter.log(start, || tracing::info!("two"));
+            limiter.log(start, || tracing::info!("three"));
+            limiter.tick(start + Duration::from_millis(999));
+            limiter.tick(start + Duration::from_secs(1));
+            limiter.tick(start + Duration::from_secs(2));
+        });
+        let lines: Vec<_> = text.lines().map(|line| &line[21..]).collect();
+        assert_eq!(lines, ["INFO  worker: one", "WARN  worker: … suppressed 2 messages like these"]);
+    }
+}
