@@ -16,6 +16,7 @@
 //! | [`log`] | access log and error log |
 //! | [`status`] | scoreboard, and the three ways to show it |
 
+pub mod affinity;
 pub mod config;
 pub mod control;
 pub mod log;

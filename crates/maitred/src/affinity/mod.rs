@@ -1,0 +1,12 @@
+//! CPUs: what may be used, which thread is pinned where, and when to let go. `docs/affinity.md` has the rules.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`topology`] | the usable CPUs with their cores and NUMA nodes |
+//! | [`plan`] | topology and configuration → one CPU per thread; pure |
+//! | [`adapt`] | samples of threads and CPUs → decisions; pure |
+//! | [`sampler`] | where the samples come from |
+//! | [`watcher`] | samples, decides and applies, once a second |
+
+pub mod plan;
+pub mod topology;
