@@ -2,6 +2,14 @@
 //!
 //! No I/O, no clock, no `unsafe`. Sections cited as "9110-x" and "9112-x" are those of RFC 9110 and RFC 9112.
 
+pub mod body;
+pub mod conditional;
+pub mod date;
+pub mod etag;
+pub mod fuzzing;
 pub mod limits;
+pub mod negotiate;
+pub mod range;
 pub mod request;
+pub mod status;
 pub mod uri;

@@ -9,5 +9,15 @@ pub const EMPTY_LINES_MAX: usize = 2;
 /// Bytes of a method; the longest that is registered has 17 (`UPDATEREDIRECTREF`).
 pub const METHOD_BYTES_MAX: usize = 64;
 
+/// Hexadecimal digits of a chunk size, leading zeros included: as many as 64 bits have.
+pub const CHUNK_SIZE_DIGITS_MAX: u8 = 16;
+
+/// Bytes of all chunk extensions of one body together (9112-7.1.1 asks for such a bound). Nobody is known to use them.
+pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
+
+/// Bytes of the trailer section of one body, which is read and dropped.
+pub const TRAILER_BYTES_MAX: u32 = 8192;
+
+const _: () = assert!(CHUNK_SIZE_DIGITS_MAX as u32 * 4 <= u64::BITS);
 const _: () = assert!(METHOD_BYTES_MAX >= "UPDATEREDIRECTREF".len());
 const _: () = assert!(FIELDS_MAX * size_of::<httparse::Header<'_>>() <= 4096);

@@ -3,7 +3,7 @@
 //! Everything here depends only on the bytes up to the first offence, so that the answer is the same however the
 //! bytes arrive.
 
-use super::{HeadLimits, Reject, bad_request};
+use super::{HeadLimits, Reject, bad_request, is_token_byte};
 use crate::limits::METHOD_BYTES_MAX;
 
 /// Why a head that `httparse` refused is refused.
@@ -63,10 +63,4 @@ fn split_at_space(bytes: &[u8]) -> (&[u8], &[u8]) {
         Some(at) => (bytes.get(..at).unwrap_or_default(), bytes.get(at + 1..).unwrap_or_default()),
         None => (bytes, &[]),
     }
-}
-
-/// `tchar` of 9110-5.6.2.
-fn is_token_byte(byte: &u8) -> bool {
-    matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
-        || byte.is_ascii_alphanumeric()
 }

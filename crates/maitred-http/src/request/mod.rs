@@ -1,15 +1,17 @@
 //! A judged request head: what is left of it once every rule of RFC 9112 that binds a server was applied.
 
 mod early;
+mod fields;
 mod framing;
 mod host;
+mod judge;
 mod target;
 #[cfg(test)]
 mod tests;
 
 use std::mem::MaybeUninit;
 
-use crate::limits::{EMPTY_LINES_MAX, METHOD_BYTES_MAX};
+use crate::limits::EMPTY_LINES_MAX;
 
 /// Room for the fields of one head, on the stack of whoever parses; never initialised before use.
 pub type FieldRoom<'b> = [MaybeUninit<httparse::Header<'b>>; FIELDS_MAX];
@@ -39,6 +41,14 @@ pub struct Reject {
     /// The rule that was broken, in a few words.
     pub reason: &'static str,
 }
+
+impl std::fmt::Display for Reject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.reason, self.status)
+    }
+}
+
+impl std::error::Error for Reject {}
 
 /// Request methods of RFC 9110 section 9.3 and RFC 5789.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +184,7 @@ pub fn parse<'h, 'b>(
     match parsed.parse_with_uninit_headers(window, fields) {
         Ok(httparse::Status::Complete(head_bytes)) => {
             let head = window.get(..head_bytes).unwrap_or_default();
-            Ok(Some((judge(parsed, head, limits)?, skipped + head_bytes)))
+            Ok(Some((judge::judge(parsed, head, limits)?, skipped + head_bytes)))
         }
         Ok(httparse::Status::Partial) => {
             early::over_bounds(window, limits)?;
@@ -205,60 +215,6 @@ fn skip_empty_lines(bytes: &[u8]) -> Result<usize, Reject> {
     }
 }
 
-/// Applies the rules to a head that `httparse` accepted.
-fn judge<'h, 'b>(
-    parsed: httparse::Request<'h, 'b>,
-    head: &'b [u8],
-    limits: &HeadLimits,
-) -> Result<Request<'h, 'b>, Reject> {
-    let (Some(method_text), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
-        return Err(bad_request("invalid request line"));
-    };
-    if method_text.len() > METHOD_BYTES_MAX {
-        return Err(early::METHOD_TOO_LONG);
-    }
-    if target.len() > limits.target_bytes_max {
-        return Err(early::TARGET_TOO_LONG);
-    }
-    let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
-    let method = Method::from_token(method_text);
-    let fields: &'h [httparse::Header<'b>] = parsed.headers;
-    judge_line_ends(head, target, fields)?;
-    let taken_apart = target::judge(method, target)?;
-    let facts = facts(fields)?;
-
-    let host = match facts.host {
-        Some(host) => {
-            host::judge(host)?;
-            // Only ASCII passes the judgement.
-            std::str::from_utf8(host).unwrap_or_default()
-        }
-        None if version == Version::Http11 => return Err(bad_request("no Host")),
-        None => "",
-    };
-    let framing = facts.framing.judge(version, limits)?;
-    if facts.other_expectation && version == Version::Http11 {
-        return Err(Reject { status: 417, reason: "expectation other than 100-continue" });
-    }
-    Ok(Request {
-        method,
-        method_text,
-        version,
-        target,
-        path: taken_apart.path,
-        query: taken_apart.query,
-        authority: taken_apart.authority.unwrap_or(host),
-        fields,
-        framing,
-        keep_alive: !facts.close && (version == Version::Http11 || facts.keep_alive),
-        // A client of version 1.0 cannot mean it (9110-10.1.1), and without a body there is nothing to wait for.
-        expects_continue: facts.expects_continue && version == Version::Http11 && framing != Framing::None,
-        // A 1.0 client's wish to upgrade is ignored (9110-7.8).
-        upgrade: facts.upgrade && facts.connection_upgrade && version == Version::Http11,
-        known: facts.known,
-    })
-}
-
 impl Method {
     /// The method that a token names; methods are case-sensitive (9110-9.1).
     #[inline]
@@ -278,104 +234,8 @@ impl Method {
     }
 }
 
-/// Refuses lines that end in a bare LF, which `httparse` lets pass. It leaves no other place for a CR or LF than the
-/// line ends, so that one look behind each part decides.
-#[inline]
-fn judge_line_ends(head: &[u8], target: &str, fields: &[httparse::Header<'_>]) -> Result<(), Reject> {
-    const BARE_LF: Reject = bad_request("line ends in a bare LF");
-    let offset_behind =
-        |part: &[u8]| part.as_ptr().addr().wrapping_sub(head.as_ptr().addr()).wrapping_add(part.len());
-    let version_end = offset_behind(target.as_bytes()) + " HTTP/1.1".len();
-    if head.get(version_end) != Some(&b'\r') || !head.ends_with(b"\r\n") {
-        return Err(BARE_LF);
-    }
-    for field in fields {
-        let behind = offset_behind(field.value);
-        match head.get(behind) {
-            Some(b'\r') => {}
-            Some(b' ' | b'\t') if ends_in_cr(head.get(behind..).unwrap_or_default()) => {}
-            _ => return Err(BARE_LF),
-        }
-    }
-    Ok(())
-}
-
-/// Whether CR follows the white space that `bytes` start with.
-#[cold]
-fn ends_in_cr(bytes: &[u8]) -> bool {
-    bytes.iter().find(|byte| !matches!(byte, b' ' | b'\t')) == Some(&b'\r')
-}
-
-/// What the one pass over the fields finds.
-#[derive(Default)]
-struct Facts<'b> {
-    host: Option<&'b [u8]>,
-    framing: framing::Seen,
-    close: bool,
-    keep_alive: bool,
-    connection_upgrade: bool,
-    upgrade: bool,
-    expects_continue: bool,
-    other_expectation: bool,
-    known: Known<'b>,
-}
-
-/// The one pass over the fields. Length and first letter choose the only name that a field can have here, so that the
-/// unknown ones cost one jump, and the known ones one comparison.
-#[inline]
-fn facts<'b>(fields: &[httparse::Header<'b>]) -> Result<Facts<'b>, Reject> {
-    let mut facts = Facts::default();
-    for field in fields {
-        let (name, value) = (field.name.as_bytes(), field.value);
-        let first = name.first().map_or(0, |byte| byte | 0x20);
-        let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
-        let known = &mut facts.known;
-        match (name.len(), first) {
-            (4, b'h') if is(b"host") => {
-                if facts.host.replace(value).is_some() {
-                    return Err(bad_request("Host more than once"));
-                }
-            }
-            (5, b'r') if is(b"range") => keep_first(&mut known.range, value),
-            (6, b'e') if is(b"expect") => facts.expect(value),
-            (7, b'r') if is(b"referer") => keep_first(&mut known.referer, value),
-            (7, b'u') if is(b"upgrade") => facts.upgrade = true,
-            (8, b'i') if is(b"if-match") => keep_first(&mut known.if_match, value),
-            (8, b'i') if is(b"if-range") => keep_first(&mut known.if_range, value),
-            (10, b'c') if is(b"connection") => facts.connection(value),
-            (10, b'u') if is(b"user-agent") => keep_first(&mut known.user_agent, value),
-            (13, b'i') if is(b"if-none-match") => keep_first(&mut known.if_none_match, value),
-            (14, b'c') if is(b"content-length") => facts.framing.content_length(value)?,
-            (15, b'a') if is(b"accept-encoding") => keep_first(&mut known.accept_encoding, value),
-            (17, b't') if is(b"transfer-encoding") => facts.framing.transfer_encoding(value)?,
-            (17, b'i') if is(b"if-modified-since") => keep_first(&mut known.if_modified_since, value),
-            (19, b'i') if is(b"if-unmodified-since") => keep_first(&mut known.if_unmodified_since, value),
-            _ => {}
-        }
-    }
-    Ok(facts)
-}
-
-#[inline]
-fn keep_first<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
-    slot.get_or_insert(value);
-}
-
-impl Facts<'_> {
-    fn expect(&mut self, value: &[u8]) {
-        if value.eq_ignore_ascii_case(b"100-continue") {
-            self.expects_continue = true;
-        } else {
-            self.other_expectation = true;
-        }
-    }
-
-    fn connection(&mut self, value: &[u8]) {
-        for option in value.split(|byte| *byte == b',') {
-            let option = option.trim_ascii();
-            self.close |= option.eq_ignore_ascii_case(b"close");
-            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
-            self.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
-        }
-    }
+/// `tchar` of 9110-5.6.2.
+pub(crate) fn is_token_byte(byte: &u8) -> bool {
+    matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+        || byte.is_ascii_alphanumeric()
 }

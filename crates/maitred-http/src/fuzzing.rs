@@ -1,0 +1,144 @@
+//! Invariants of the parsers, as functions of arbitrary bytes: called by the fuzz targets in `fuzz/`, and by the test suite
+//! with random and mutated input. Each panics if an invariant does not hold; the server calls none of them.
+
+use crate::body::{Decoder, Progress};
+use crate::limits::EMPTY_LINES_MAX;
+use crate::request::{FIELDS_MAX, Framing, HeadLimits, Method, Reject, Request, Version, field_room, parse};
+use crate::uri;
+
+/// Small, so that short inputs reach them.
+const LIMITS: HeadLimits =
+    HeadLimits { head_bytes_max: 512, header_count_max: 8, target_bytes_max: 128, body_bytes_max: 4096 };
+
+/// What a parser said, without the borrows.
+type Answer = Result<Option<(String, usize)>, Reject>;
+
+/// A request head: every answer is the same for the whole input and for the shortest part of it that has one, and what is
+/// accepted keeps the promises of [`Request`].
+pub fn head(data: &[u8]) {
+    let whole = answer(data);
+    // Every prefix is parsed, which is quadratic; beyond the limits nothing new can happen.
+    let interesting = data.len().min(LIMITS.head_bytes_max + 2 * EMPTY_LINES_MAX + 1);
+    let first =
+        (0..interesting).find_map(|end| Some(answer(&data[..end])).filter(|answer| *answer != Ok(None)));
+    match first {
+        Some(first) => assert_eq!(first, whole, "the way the bytes arrive changes the answer"),
+        None if interesting < data.len() => assert_ne!(whole, Ok(None), "a head without end"),
+        None => {}
+    }
+    let mut room = field_room();
+    if let Ok(Some((request, taken))) = parse(data, &mut room, &LIMITS) {
+        assert!(taken <= LIMITS.head_bytes_max + 2 * EMPTY_LINES_MAX && taken <= data.len());
+        assert_eq!(taken, end_of_head(data), "the head ends elsewhere");
+        check_request(&request);
+    }
+}
+
+fn answer(data: &[u8]) -> Answer {
+    let mut room = field_room();
+    Ok(parse(data, &mut room, &LIMITS)?.map(|(request, taken)| (format!("{request:?}"), taken)))
+}
+
+/// Where the first empty line behind a line that is not empty ends.
+fn end_of_head(data: &[u8]) -> usize {
+    let start = data.iter().position(|byte| !matches!(byte, b'\r' | b'\n')).unwrap_or_default();
+    let end = data[start..].windows(4).position(|window| window == b"\r\n\r\n");
+    start + end.map_or(0, |end| end + 4)
+}
+
+fn check_request(request: &Request<'_, '_>) {
+    assert!(request.fields.len() <= LIMITS.header_count_max.min(FIELDS_MAX));
+    assert!(request.target.len() <= LIMITS.target_bytes_max);
+    assert!(request.target.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#'));
+    match request.method {
+        Method::Connect => assert!(request.path.is_empty()),
+        Method::Options if request.path == "*" => {}
+        _ => assert!(request.path.starts_with('/') && !request.path.contains('?')),
+    }
+    assert!(
+        request.authority.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'/' | b'@' | b'\\'))
+    );
+    for field in request.fields {
+        assert!(
+            !field.name.is_empty() && field.name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':')
+        );
+        assert!(!field.value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
+        assert_eq!(field.value.trim_ascii().len(), field.value.len());
+    }
+    check_framing(request);
+}
+
+fn check_framing(request: &Request<'_, '_>) {
+    let values = |name: &str| -> Vec<&[u8]> {
+        let named = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case(name));
+        named.map(|field| field.value).collect()
+    };
+    let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
+    match request.framing {
+        Framing::None => {
+            assert!(codings.is_empty() && lengths.iter().all(|value| value.iter().all(|d| *d == b'0')))
+        }
+        Framing::Length(length) => {
+            assert!(
+                codings.is_empty() && lengths.len() == 1 && (1..=LIMITS.body_bytes_max).contains(&length)
+            );
+        }
+        Framing::Chunked => {
+            assert!(lengths.is_empty() && codings.len() == 1 && codings[0].eq_ignore_ascii_case(b"chunked"));
+            assert_eq!(request.version, Version::Http11);
+        }
+    }
+    let hosts = values("host").len();
+    assert!(hosts == 1 || (hosts == 0 && request.version == Version::Http10));
+}
+
+/// A chunked body: byte by byte, in two parts and as a whole it gives the same content and answer, and never more content
+/// than input or than the limit.
+pub fn chunked(data: &[u8]) {
+    const CONTENT_BYTES_MAX: u64 = 256;
+    let decode = |part_bytes: usize| -> (Vec<u8>, Result<Progress, Reject>) {
+        let mut decoder = Decoder::new(Framing::Chunked, CONTENT_BYTES_MAX);
+        let (mut content, mut total) = (Vec::new(), Progress { consumed: 0, complete: false });
+        for part in data.chunks(part_bytes.max(1)) {
+            match decoder.decode(part, &mut content) {
+                Ok(progress) => {
+                    total = Progress {
+                        consumed: total.consumed + progress.consumed,
+                        complete: progress.complete,
+                    };
+                    assert!(progress.complete || progress.consumed == part.len());
+                }
+                Err(reject) => return (content, Err(reject)),
+            }
+            if total.complete {
+                break;
+            }
+        }
+        (content, Ok(total))
+    };
+    let whole = decode(data.len());
+    assert_eq!(decode(1), whole);
+    assert_eq!(decode(data.len() / 2 + 1), whole);
+    assert!(whole.0.len() <= data.len() && whole.0.len() as u64 <= CONTENT_BYTES_MAX);
+    if let Ok(Progress { consumed, complete: true }) = whole.1 {
+        assert!(data[..consumed].ends_with(b"\r\n"));
+    }
+}
+
+/// The path of a target: what normalises cannot leave its root, and normalises to itself once it is encoded again.
+pub fn uri(data: &[u8]) {
+    let Ok(path) = std::str::from_utf8(data) else { return };
+    let Ok(normal) = uri::normalise(path) else { return };
+    assert_eq!(normal.first(), Some(&b'/'));
+    assert!(!normal.contains(&0));
+    let segments: Vec<&[u8]> = normal[1..].split(|byte| *byte == b'/').collect();
+    assert!(!segments.iter().any(|segment| matches!(*segment, b"." | b"..")));
+    // Only the last one can be empty: that is a slash at the end.
+    assert!(!segments.iter().rev().skip(1).any(|segment| segment.is_empty()));
+
+    let mut encoded = Vec::new();
+    uri::encode_path(&normal, &mut encoded);
+    assert!(encoded.iter().all(u8::is_ascii_graphic));
+    let encoded = String::from_utf8_lossy(&encoded);
+    assert_eq!(uri::normalise(&encoded).as_deref(), Ok(&*normal));
+}

@@ -1,0 +1,81 @@
+//! The one pass over the fields: everything that this server acts on.
+
+use super::{Known, Reject, bad_request, framing};
+
+/// What the one pass over the fields finds.
+#[derive(Default)]
+pub(super) struct Facts<'b> {
+    pub(super) host: Option<&'b [u8]>,
+    pub(super) framing: framing::Seen,
+    pub(super) close: bool,
+    pub(super) keep_alive: bool,
+    pub(super) connection_upgrade: bool,
+    pub(super) upgrade: bool,
+    pub(super) expects_continue: bool,
+    pub(super) other_expectation: bool,
+    pub(super) known: Known<'b>,
+}
+
+/// The one pass over the fields. Length and first letter choose the only name that a field can have here, so that the
+/// unknown ones cost one jump, and the known ones one comparison.
+#[inline]
+pub(super) fn facts<'b>(fields: &[httparse::Header<'b>]) -> Result<Facts<'b>, Reject> {
+    let mut facts = Facts::default();
+    for field in fields {
+        let (name, value) = (field.name.as_bytes(), field.value);
+        let first = name.first().map_or(0, |byte| byte | 0x20);
+        let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
+        let known = &mut facts.known;
+        match (name.len(), first) {
+            (4, b'h') if is(b"host") => facts.host(value)?,
+            (5, b'r') if is(b"range") => keep_first(&mut known.range, value),
+            (6, b'e') if is(b"expect") => facts.expect(value),
+            (7, b'r') if is(b"referer") => keep_first(&mut known.referer, value),
+            (7, b'u') if is(b"upgrade") => facts.upgrade = true,
+            (8, b'i') if is(b"if-match") => keep_first(&mut known.if_match, value),
+            (8, b'i') if is(b"if-range") => keep_first(&mut known.if_range, value),
+            (10, b'c') if is(b"connection") => facts.connection(value),
+            (10, b'u') if is(b"user-agent") => keep_first(&mut known.user_agent, value),
+            (13, b'i') if is(b"if-none-match") => keep_first(&mut known.if_none_match, value),
+            (14, b'c') if is(b"content-length") => facts.framing.content_length(value)?,
+            (15, b'a') if is(b"accept-encoding") => keep_first(&mut known.accept_encoding, value),
+            (17, b't') if is(b"transfer-encoding") => facts.framing.transfer_encoding(value)?,
+            (17, b'i') if is(b"if-modified-since") => keep_first(&mut known.if_modified_since, value),
+            (19, b'i') if is(b"if-unmodified-since") => keep_first(&mut known.if_unmodified_since, value),
+            _ => {}
+        }
+    }
+    Ok(facts)
+}
+
+#[inline]
+fn keep_first<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
+    slot.get_or_insert(value);
+}
+
+impl<'b> Facts<'b> {
+    #[inline]
+    fn host(&mut self, value: &'b [u8]) -> Result<(), Reject> {
+        match self.host.replace(value) {
+            None => Ok(()),
+            Some(_) => Err(bad_request("Host more than once")),
+        }
+    }
+
+    fn expect(&mut self, value: &[u8]) {
+        if value.eq_ignore_ascii_case(b"100-continue") {
+            self.expects_continue = true;
+        } else {
+            self.other_expectation = true;
+        }
+    }
+
+    fn connection(&mut self, value: &[u8]) {
+        for option in value.split(|byte| *byte == b',') {
+            let option = option.trim_ascii();
+            self.close |= option.eq_ignore_ascii_case(b"close");
+            self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+            self.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The rules for a head that `httparse` accepted.
+
+use super::{
+    Framing, HeadLimits, Method, Reject, Request, Version, bad_request, early, fields, host, target,
+};
+use crate::limits::METHOD_BYTES_MAX;
+
+/// Applies the rules to a head that `httparse` accepted.
+pub(super) fn judge<'h, 'b>(
+    parsed: httparse::Request<'h, 'b>,
+    head: &'b [u8],
+    limits: &HeadLimits,
+) -> Result<Request<'h, 'b>, Reject> {
+    let (Some(method_text), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
+        return Err(bad_request("invalid request line"));
+    };
+    if method_text.len() > METHOD_BYTES_MAX {
+        return Err(early::METHOD_TOO_LONG);
+    }
+    if target.len() > limits.target_bytes_max {
+        return Err(early::TARGET_TOO_LONG);
+    }
+    let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
+    let method = Method::from_token(method_text);
+    let fields: &'h [httparse::Header<'b>] = parsed.headers;
+    judge_line_ends(head, target, fields)?;
+    let taken_apart = target::judge(method, target)?;
+    let facts = fields::facts(fields)?;
+
+    let host = match facts.host {
+        Some(host) => {
+            host::judge(host)?;
+            // Only ASCII passes the judgement.
+            std::str::from_utf8(host).unwrap_or_default()
+        }
+        None if version == Version::Http11 => return Err(bad_request("no Host")),
+        None => "",
+    };
+    let framing = facts.framing.judge(version, limits)?;
+    if facts.other_expectation && version == Version::Http11 {
+        return Err(Reject { status: 417, reason: "expectation other than 100-continue" });
+    }
+    Ok(Request {
+        method,
+        method_text,
+        version,
+        target,
+        path: taken_apart.path,
+        query: taken_apart.query,
+        authority: taken_apart.authority.unwrap_or(host),
+        fields,
+        framing,
+        keep_alive: !facts.close && (version == Version::Http11 || facts.keep_alive),
+        // A client of version 1.0 cannot mean it (9110-10.1.1), and without a body there is nothing to wait for.
+        expects_continue: facts.expects_continue && version == Version::Http11 && framing != Framing::None,
+        // A 1.0 client's wish to upgrade is ignored (9110-7.8).
+        upgrade: facts.upgrade && facts.connection_upgrade && version == Version::Http11,
+        known: facts.known,
+    })
+}
+
+/// Refuses lines that end in a bare LF, which `httparse` lets pass. It leaves no other place for a CR or LF than the
+/// line ends, so that one look behind each part decides.
+#[inline]
+fn judge_line_ends(head: &[u8], target: &str, fields: &[httparse::Header<'_>]) -> Result<(), Reject> {
+    const BARE_LF: Reject = bad_request("line ends in a bare LF");
+    let offset_behind =
+        |part: &[u8]| part.as_ptr().addr().wrapping_sub(head.as_ptr().addr()).wrapping_add(part.len());
+    let version_end = offset_behind(target.as_bytes()) + " HTTP/1.1".len();
+    if head.get(version_end) != Some(&b'\r') || !head.ends_with(b"\r\n") {
+        return Err(BARE_LF);
+    }
+    for field in fields {
+        let behind = offset_behind(field.value);
+        match head.get(behind) {
+            Some(b'\r') => {}
+            Some(b' ' | b'\t') if ends_in_cr(head.get(behind..).unwrap_or_default()) => {}
+            _ => return Err(BARE_LF),
+        }
+    }
+    Ok(())
+}
+
+/// Whether CR follows the white space that `bytes` start with.
+#[cold]
+fn ends_in_cr(bytes: &[u8]) -> bool {
+    bytes.iter().find(|byte| !matches!(byte, b' ' | b'\t')) == Some(&b'\r')
+}
