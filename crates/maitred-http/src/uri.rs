@@ -127,3 +127,6 @@ pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
