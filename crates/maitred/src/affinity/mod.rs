@@ -8,5 +8,8 @@
 //! | [`sampler`] | where the samples come from |
 //! | [`watcher`] | samples, decides and applies, once a second |
 
+pub mod adapt;
 pub mod plan;
+pub mod sampler;
 pub mod topology;
+pub mod watcher;

@@ -50,8 +50,19 @@ pub struct Scoreboard {
     pub slots: [SlotRow; SLOTS_MAX],
 }
 
+impl Scoreboard {
+    /// A board of zeros in this process's own memory, for tests and for rendering without a server.
+    pub fn private() -> Box<Scoreboard> {
+        Box::new(Scoreboard {
+            master: MasterRow::default(),
+            threads: std::array::from_fn(|_| ThreadRow::default()),
+            slots: std::array::from_fn(|_| SlotRow::default()),
+        })
+    }
+}
+
 /// What the master knows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct MasterRow {
     /// Unix time of the master's start, in seconds.
@@ -73,10 +84,13 @@ pub struct MasterRow {
 }
 
 /// What one event-loop thread knows. Gauges first, then counters.
-#[derive(Debug)]
+///
+/// Written by the thread itself, except for the fields that say "control thread": these are sampled once a second by
+/// [`crate::affinity::watcher::Watcher`] in the control thread of the worker process, and by nobody else.
+#[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub struct ThreadRow {
-    /// 1 + the CPU that it is pinned to, 0 when it is not.
+    /// 1 + the CPU that it is pinned to, 0 when it is not (control thread).
     pub cpu_plus_1: Cell,
     /// Open client connections.
     pub connections: Cell,
@@ -135,18 +149,18 @@ pub struct ThreadRow {
     pub panics: Cell,
     /// Turns of the event loop.
     pub turns: Cell,
-    /// Nanoseconds of CPU time used (sampled).
+    /// Nanoseconds of CPU time used (control thread).
     pub cpu_ns: Cell,
-    /// Nanoseconds spent runnable but waiting for a CPU (sampled from schedstat).
+    /// Nanoseconds spent runnable but waiting for a CPU (control thread, from schedstat).
     pub run_delay_ns: Cell,
-    /// Times that adaptive affinity let go of the thread's CPU.
+    /// Times that adaptive affinity let go of the thread's CPU (control thread).
     pub affinity_released: Cell,
-    /// Times that adaptive affinity moved or pinned the thread again.
+    /// Times that adaptive affinity moved or pinned the thread again (control thread).
     pub affinity_moved: Cell,
 }
 
 /// What the home thread of an application process knows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct SlotRow {
     /// A [`SlotState`] as its letter.
