@@ -11,10 +11,12 @@ pub const THREADS_MAX: usize = 256;
 /// Application slots that the file has rows for, over all pools.
 pub const SLOTS_MAX: usize = 1024;
 
-/// A number with a single writer. Reading and writing are plain moves: no locked instruction on the hot path.
-#[derive(Debug, Default)]
-#[repr(transparent)]
-pub struct Cell(AtomicU64);
+maitred_sys::shared! {
+    /// A number with a single writer. Reading and writing are plain moves: no locked instruction on the hot path.
+    #[derive(Debug, Default)]
+    #[repr(transparent)]
+    pub struct Cell(AtomicU64);
+}
 
 impl Cell {
     /// The present value.
@@ -38,16 +40,137 @@ impl Cell {
     }
 }
 
-/// The whole file.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Scoreboard {
-    /// Written by the master.
-    pub master: MasterRow,
-    /// One per event-loop thread, each written by its thread.
-    pub threads: [ThreadRow; THREADS_MAX],
-    /// Slots of all pools, one pool after the other in the order of the configuration; each written by its home thread.
-    pub slots: [SlotRow; SLOTS_MAX],
+// Made of `Cell`s only, which the macro checks: that is what allows sharing them.
+maitred_sys::shared! {
+    /// The whole file.
+    #[derive(Debug)]
+    #[repr(C)]
+    pub struct Scoreboard {
+        /// Written by the master.
+        pub master: MasterRow,
+        /// One per event-loop thread, each written by its thread.
+        pub threads: [ThreadRow; THREADS_MAX],
+        /// Slots of all pools, one pool after the other in the order of the configuration; each written by its home thread.
+        pub slots: [SlotRow; SLOTS_MAX],
+    }
+
+    /// What the master knows.
+    #[derive(Debug, Default)]
+    #[repr(C, align(128))]
+    pub struct MasterRow {
+        /// Unix time of the master's start, in seconds.
+        pub started_at: Cell,
+        /// Worker processes started so far, this one included.
+        pub generation: Cell,
+        /// Worker processes that died without being asked to.
+        pub worker_crashes: Cell,
+        /// Reloads that were carried out.
+        pub reloads: Cell,
+        /// Reloads that were refused.
+        pub reloads_refused: Cell,
+        /// Application processes started.
+        pub slots_started: Cell,
+        /// Application processes that died without being asked to.
+        pub slot_crashes: Cell,
+        /// Application processes whose start is being delayed because they keep dying.
+        pub slots_delayed: Cell,
+    }
+
+    /// What one event-loop thread knows. Gauges first, then counters.
+    ///
+    /// Written by the thread itself, except for the fields that say "control thread": these are sampled once a second by
+    /// [`crate::affinity::watcher::Watcher`] in the control thread of the worker process, and by nobody else.
+    #[derive(Debug, Default)]
+    #[repr(C, align(128))]
+    pub struct ThreadRow {
+        /// 1 + the CPU that it is pinned to, 0 when it is not (control thread).
+        pub cpu_plus_1: Cell,
+        /// Open client connections.
+        pub connections: Cell,
+        /// Of these, idle between requests.
+        pub idle: Cell,
+        /// Of these, owned by an application process.
+        pub handed_off: Cell,
+        /// Of these, with a response on its way out.
+        pub writing: Cell,
+        /// Requests that wait for an application process.
+        pub queued: Cell,
+        /// Bytes in the file cache.
+        pub cache_bytes: Cell,
+        /// Entries of the file cache.
+        pub cache_entries: Cell,
+        /// 1 while the thread does not accept because it holds as many connections as it may.
+        pub full: Cell,
+
+        /// Connections accepted.
+        pub accepted: Cell,
+        /// Connections passed to a less loaded thread of the same bucket.
+        pub passed_on: Cell,
+        /// Connections taken over from the predecessor.
+        pub adopted: Cell,
+        /// Connections given to the successor.
+        pub given: Cell,
+        /// Requests answered, by class of status: index 0 is 1xx, 4 is 5xx.
+        pub responses: [Cell; 5],
+        /// Bytes of response bodies and heads that Maitred itself wrote.
+        pub bytes_sent: Cell,
+        /// Body bytes that application processes reported as written.
+        pub bytes_handed_off: Cell,
+        /// Requests handed to an application process.
+        pub handoffs: Cell,
+        /// `sendmsg` calls to application processes: handoffs ÷ this is the batch.
+        pub handoff_batches: Cell,
+        /// Descriptors passed to application processes.
+        pub descriptors_passed: Cell,
+        /// Requests that were refused because of the queue's length or deadline.
+        pub queue_refused: Cell,
+        /// Requests that lost their application process.
+        pub handoff_lost: Cell,
+        /// Requests refused as malformed (4xx by the HTTP/1 rules).
+        pub malformed: Cell,
+        /// Connections that ran into a time limit.
+        pub timeouts: Cell,
+        /// File-cache hits.
+        pub cache_hits: Cell,
+        /// File-cache misses.
+        pub cache_misses: Cell,
+        /// Reads from disk that a helper thread did.
+        pub disk_waits: Cell,
+        /// Access-log lines dropped.
+        pub log_dropped: Cell,
+        /// Panics that ended a connection.
+        pub panics: Cell,
+        /// Turns of the event loop.
+        pub turns: Cell,
+        /// Nanoseconds of CPU time used (control thread).
+        pub cpu_ns: Cell,
+        /// Nanoseconds spent runnable but waiting for a CPU (control thread, from schedstat).
+        pub run_delay_ns: Cell,
+        /// Times that adaptive affinity let go of the thread's CPU (control thread).
+        pub affinity_released: Cell,
+        /// Times that adaptive affinity moved or pinned the thread again (control thread).
+        pub affinity_moved: Cell,
+    }
+
+    /// What the home thread of an application process knows.
+    #[derive(Debug, Default)]
+    #[repr(C, align(64))]
+    pub struct SlotRow {
+        /// A [`SlotState`] as its letter.
+        pub state: Cell,
+        /// Process id, to show.
+        pub pid: Cell,
+        /// Requests that it has at the moment.
+        pub in_flight: Cell,
+        /// How many it takes at a time, as it said in HELLO.
+        pub capacity: Cell,
+        /// Requests that it has answered.
+        pub requests: Cell,
+        /// Estimated service time of a request, in microseconds.
+        pub service_us: Cell,
+        /// Unix time of its start, in seconds.
+        pub started_at: Cell,
+    }
 }
 
 impl Scoreboard {
@@ -59,124 +182,6 @@ impl Scoreboard {
             slots: std::array::from_fn(|_| SlotRow::default()),
         })
     }
-}
-
-/// What the master knows.
-#[derive(Debug, Default)]
-#[repr(C, align(128))]
-pub struct MasterRow {
-    /// Unix time of the master's start, in seconds.
-    pub started_at: Cell,
-    /// Worker processes started so far, this one included.
-    pub generation: Cell,
-    /// Worker processes that died without being asked to.
-    pub worker_crashes: Cell,
-    /// Reloads that were carried out.
-    pub reloads: Cell,
-    /// Reloads that were refused.
-    pub reloads_refused: Cell,
-    /// Application processes started.
-    pub slots_started: Cell,
-    /// Application processes that died without being asked to.
-    pub slot_crashes: Cell,
-    /// Application processes whose start is being delayed because they keep dying.
-    pub slots_delayed: Cell,
-}
-
-/// What one event-loop thread knows. Gauges first, then counters.
-///
-/// Written by the thread itself, except for the fields that say "control thread": these are sampled once a second by
-/// [`crate::affinity::watcher::Watcher`] in the control thread of the worker process, and by nobody else.
-#[derive(Debug, Default)]
-#[repr(C, align(128))]
-pub struct ThreadRow {
-    /// 1 + the CPU that it is pinned to, 0 when it is not (control thread).
-    pub cpu_plus_1: Cell,
-    /// Open client connections.
-    pub connections: Cell,
-    /// Of these, idle between requests.
-    pub idle: Cell,
-    /// Of these, owned by an application process.
-    pub handed_off: Cell,
-    /// Of these, with a response on its way out.
-    pub writing: Cell,
-    /// Requests that wait for an application process.
-    pub queued: Cell,
-    /// Bytes in the file cache.
-    pub cache_bytes: Cell,
-    /// Entries of the file cache.
-    pub cache_entries: Cell,
-    /// 1 while the thread does not accept because it holds as many connections as it may.
-    pub full: Cell,
-
-    /// Connections accepted.
-    pub accepted: Cell,
-    /// Connections passed to a less loaded thread of the same bucket.
-    pub passed_on: Cell,
-    /// Connections taken over from the predecessor.
-    pub adopted: Cell,
-    /// Connections given to the successor.
-    pub given: Cell,
-    /// Requests answered, by class of status: index 0 is 1xx, 4 is 5xx.
-    pub responses: [Cell; 5],
-    /// Bytes of response bodies and heads that Maitred itself wrote.
-    pub bytes_sent: Cell,
-    /// Body bytes that application processes reported as written.
-    pub bytes_handed_off: Cell,
-    /// Requests handed to an application process.
-    pub handoffs: Cell,
-    /// `sendmsg` calls to application processes: handoffs ÷ this is the batch.
-    pub handoff_batches: Cell,
-    /// Descriptors passed to application processes.
-    pub descriptors_passed: Cell,
-    /// Requests that were refused because of the queue's length or deadline.
-    pub queue_refused: Cell,
-    /// Requests that lost their application process.
-    pub handoff_lost: Cell,
-    /// Requests refused as malformed (4xx by the HTTP/1 rules).
-    pub malformed: Cell,
-    /// Connections that ran into a time limit.
-    pub timeouts: Cell,
-    /// File-cache hits.
-    pub cache_hits: Cell,
-    /// File-cache misses.
-    pub cache_misses: Cell,
-    /// Reads from disk that a helper thread did.
-    pub disk_waits: Cell,
-    /// Access-log lines dropped.
-    pub log_dropped: Cell,
-    /// Panics that ended a connection.
-    pub panics: Cell,
-    /// Turns of the event loop.
-    pub turns: Cell,
-    /// Nanoseconds of CPU time used (control thread).
-    pub cpu_ns: Cell,
-    /// Nanoseconds spent runnable but waiting for a CPU (control thread, from schedstat).
-    pub run_delay_ns: Cell,
-    /// Times that adaptive affinity let go of the thread's CPU (control thread).
-    pub affinity_released: Cell,
-    /// Times that adaptive affinity moved or pinned the thread again (control thread).
-    pub affinity_moved: Cell,
-}
-
-/// What the home thread of an application process knows.
-#[derive(Debug, Default)]
-#[repr(C, align(64))]
-pub struct SlotRow {
-    /// A [`SlotState`] as its letter.
-    pub state: Cell,
-    /// Process id, to show.
-    pub pid: Cell,
-    /// Requests that it has at the moment.
-    pub in_flight: Cell,
-    /// How many it takes at a time, as it said in HELLO.
-    pub capacity: Cell,
-    /// Requests that it has answered.
-    pub requests: Cell,
-    /// Estimated service time of a request, in microseconds.
-    pub service_us: Cell,
-    /// Unix time of its start, in seconds.
-    pub started_at: Cell,
 }
 
 /// What an application process is doing. One letter each, in the manner of Apache's server-status.
