@@ -1,2 +1,37 @@
 //! Repeated work of the project, as `cargo xtask NAME`.
-fn main() {}
+
+mod bench;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// An error with a message for the person at the terminal.
+pub(crate) type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+
+/// Repeated work of the project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measure Maitred against the floor and against peers
+    Bench(bench::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Bench(arguments) => bench::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! A small client for what wrk cannot measure.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// How long any answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// One connection.
+pub(super) struct Client {
+    stream: TcpStream,
+}
+
+/// What came back.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// Whether the connection stays open.
+    pub(super) keeps: bool,
+}
+
+impl Client {
+    pub(super) fn connect(address: SocketAddr) -> io::Result<Client> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Client { stream })
+    }
+
+    pub(super) fn get(&mut self, path: &str) -> io::Result<Answer> {
+        self.send(path)?;
+        self.receive()
+    }
+
+    pub(super) fn send(&mut self, path: &str) -> io::Result<()> {
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: xtask\r\nAccept: */*\r\n\r\n");
+        self.stream.write_all(request.as_bytes())
+    }
+
+    /// Reads one response to its end, and drops its body.
+    pub(super) fn receive(&mut self) -> io::Result<Answer> {
+        let mut buffer = [0; 16 * 1024];
+        let mut filled = 0;
+        let head_bytes = loop {
+            let free = buffer.get_mut(filled..).unwrap_or_default();
+            let got = self.stream.read(free)?;
+            if got == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            filled += got;
+            let seen = buffer.get(..filled).unwrap_or_default();
+            if let Some(at) = seen.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+                break at + 4;
+            }
+        };
+        let head = String::from_utf8_lossy(buffer.get(..head_bytes).unwrap_or_default()).to_ascii_lowercase();
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, format!("not understood: {head:?}"));
+        let status = head.get(9..12).and_then(|status| status.parse().ok()).ok_or_else(invalid)?;
+        let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+        let length: u64 =
+            field("content-length:").and_then(|length| length.parse().ok()).ok_or_else(invalid)?;
+        let keeps = field("connection:") != Some("close");
+        let mut missing = length.saturating_sub((filled - head_bytes) as u64);
+        while missing > 0 {
+            match self.stream.read(&mut buffer)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                got => missing = missing.saturating_sub(got as u64),
+            }
+        }
+        Ok(Answer { status, keeps })
+    }
+}

@@ -1,0 +1,216 @@
+//! Scenarios in which wrk loads one server after the other, in interleaved rounds.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::process;
+use super::server::{Kind, Running, Setup};
+use super::{Bench, Budget, Outcome, Row};
+use crate::Result;
+
+/// One load: what wrk asks for, and what the floor answers with.
+pub(super) struct Load {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    pub(super) path: &'static str,
+    pub(super) script: &'static str,
+    pub(super) connections: u32,
+    pub(super) close: bool,
+    pub(super) floor: &'static [&'static str],
+    /// For large bodies the receiver pays for the copy, so its time is counted too.
+    pub(super) count_client: bool,
+    pub(super) budget: Budget,
+}
+
+const PLAIN: Load = Load {
+    name: "hot-1k",
+    what: "one file of 1 KB, keep-alive, 64 connections, access log on",
+    path: "/1k.txt",
+    script: "plain.lua",
+    connections: 64,
+    close: false,
+    floor: &[],
+    count_client: false,
+    budget: Budget::Floor(1.15),
+};
+
+/// The loads; PERFORMANCE.md has their budgets.
+pub(super) const LOADS: [Load; 7] = [
+    PLAIN,
+    Load {
+        name: "files-1000",
+        what: "1,000 files of 1 KB at random, keep-alive, 64 connections",
+        path: "/",
+        script: "files-1000.lua",
+        budget: Budget::Floor(1.2),
+        ..PLAIN
+    },
+    Load {
+        name: "pipelined-16",
+        what: "one file of 1 KB, 16 requests in each write, 64 connections",
+        script: "pipelined-16.lua",
+        budget: Budget::Floor(2.0),
+        ..PLAIN
+    },
+    Load {
+        name: "new-connection",
+        what: "one file of 1 KB, a connection for each request",
+        close: true,
+        floor: &["-c"],
+        budget: Budget::Nginx(0.95),
+        ..PLAIN
+    },
+    Load {
+        name: "file-100k",
+        what: "one file of 100 KB, keep-alive, 64 connections",
+        path: "/100k.bin",
+        floor: &["-s", "102400"],
+        budget: Budget::Nginx(1.0),
+        ..PLAIN
+    },
+    Load {
+        name: "file-10m",
+        what: "one file of 10 MB, keep-alive, 8 connections; the client's CPU is counted too",
+        path: "/10m.bin",
+        connections: 8,
+        floor: &["-s", "10485760"],
+        count_client: true,
+        budget: Budget::Nginx(1.0),
+        ..PLAIN
+    },
+    Load {
+        name: "dynamic-1k",
+        what: "1 KB from a Python application, keep-alive, 64 connections; front and application together",
+        path: "/app/kilobyte",
+        budget: Budget::None,
+        ..PLAIN
+    },
+];
+
+/// What `bench/wrk/report.lua` prints.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub(super) requests: u64,
+    pub(super) microseconds: u64,
+    pub(super) bytes: u64,
+    pub(super) p50: u64,
+    pub(super) p99: u64,
+    pub(super) max: u64,
+    pub(super) connect_errors: u64,
+    pub(super) read_errors: u64,
+    pub(super) write_errors: u64,
+    pub(super) timeouts: u64,
+    pub(super) bad_statuses: u64,
+}
+
+impl Report {
+    pub(super) fn errors(&self) -> u64 {
+        self.connect_errors + self.read_errors + self.write_errors + self.timeouts + self.bad_statuses
+    }
+}
+
+/// Lets wrk load a server from CPU 1, with one thread.
+pub(super) fn wrk(bench: &Bench, address: SocketAddr, load: &Load, seconds: u32) -> Result<Report> {
+    let mut command = Command::new("taskset");
+    command.args(["-c", "1", "wrk", "-t1", "-s", load.script]).current_dir(bench.directory.join("wrk"));
+    command.arg(format!("-c{}", load.connections)).arg(format!("-d{seconds}s"));
+    if load.close {
+        command.args(["-H", "Connection: close"]);
+    }
+    let output = command.arg(format!("http://{address}{}", load.path)).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().rev().find(|line| line.starts_with('{'));
+    let line = line.ok_or_else(|| format!("wrk: {text}{}", String::from_utf8_lossy(&output.stderr)))?;
+    Ok(serde_json::from_str(line)?)
+}
+
+/// One round of one server, as it is kept in the raw results.
+#[derive(Debug, Clone, Serialize)]
+struct Round {
+    server_user_us: f64,
+    server_system_us: f64,
+    client_us: f64,
+    requests_per_second: f64,
+    wrk: Report,
+}
+
+impl Round {
+    fn cost(&self, load: &Load) -> f64 {
+        let client = if load.count_client { self.client_us } else { 0.0 };
+        self.server_user_us + self.server_system_us + client
+    }
+}
+
+fn round(bench: &Bench, server: &Running, load: &Load) -> Result<Round> {
+    let (client_before, before) = (process::ended_children_cpu(), process::cpu(server.pid()));
+    let wrk = wrk(bench, server.address, load, bench.seconds)?;
+    let used = process::cpu(server.pid()).since(before);
+    let client = process::ended_children_cpu() - client_before;
+    if wrk.requests == 0 {
+        return Err(format!("{} answered nothing", server.kind.name()).into());
+    }
+    let per_request = |seconds: f64| seconds * 1e6 / wrk.requests as f64;
+    Ok(Round {
+        server_user_us: per_request(used.user),
+        server_system_us: per_request(used.system),
+        client_us: per_request(client),
+        requests_per_second: wrk.requests as f64 * 1e6 / wrk.microseconds as f64,
+        wrk,
+    })
+}
+
+/// Measures one load for all servers, in interleaved rounds.
+pub(super) fn run(bench: &Bench, load: &Load) -> Result<Outcome> {
+    let floor = load.floor.iter().map(|&argument| argument.to_owned()).collect();
+    let setup: Setup = bench.setup(floor, load.name == "dynamic-1k");
+    let mut kinds = vec![Kind::Floor, Kind::Maitred];
+    if load.name != "dynamic-1k" {
+        kinds.extend(bench.peers.iter().copied());
+    }
+    let mut servers = Vec::new();
+    for kind in kinds {
+        if let Some(server) = bench.start(kind, &setup)? {
+            wrk(bench, server.address, load, 1)?;
+            servers.push(server);
+        }
+    }
+    let mut rounds: BTreeMap<&str, Vec<Round>> = BTreeMap::new();
+    for _ in 0..bench.rounds {
+        for server in &servers {
+            rounds.entry(server.kind.name()).or_default().push(round(bench, server, load)?);
+        }
+    }
+    let rows = servers.iter().map(|server| row(load, server.kind, &rounds)).collect();
+    Ok(Outcome::new(
+        load.name,
+        load.what,
+        load.budget,
+        "CPU per request",
+        rows,
+        serde_json::to_value(&rounds)?,
+    ))
+}
+
+fn row(load: &Load, kind: Kind, rounds: &BTreeMap<&str, Vec<Round>>) -> Row {
+    let own = rounds.get(kind.name()).map(Vec::as_slice).unwrap_or_default();
+    let cost = super::median(own.iter().map(|round| round.cost(load)));
+    // Noise that lasts longer than a round touches neighbours alike: the spread is of ratios inside one round.
+    let spread = |base: Kind| {
+        let base = rounds.get(base.name()).map(Vec::as_slice).unwrap_or_default();
+        let ratios = own.iter().zip(base).map(|(own, base)| own.cost(load) / base.cost(load));
+        let (least, most) =
+            ratios.fold((f64::MAX, f64::MIN), |(least, most), ratio| (least.min(ratio), most.max(ratio)));
+        (least <= most).then(|| format!("{least:.2}–{most:.2}"))
+    };
+    let errors: u64 = own.iter().map(|round| round.wrk.errors()).sum();
+    let rate = super::median(own.iter().map(|round| round.requests_per_second));
+    let note = format!(
+        "rounds {} × floor, {rate:.0} requests/s, p99 {:.0} µs, {errors} errors",
+        spread(Kind::Floor).unwrap_or_default(),
+        super::median(own.iter().map(|round| round.wrk.p99 as f64)),
+    );
+    Row { server: kind.name(), cost, note, failures: errors }
+}

@@ -1,0 +1,180 @@
+//! What is kept of a run: raw figures, environment, and a table of ratios against the budgets.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::Result;
+
+/// What a scenario may cost.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Budget {
+    /// At most this many times the floor of the same run.
+    Floor(f64),
+    /// At most this many times nginx in the same run.
+    Nginx(f64),
+    /// At most this much, in the scenario's own unit.
+    Absolute(f64),
+    /// None is set.
+    None,
+}
+
+/// One server's figure.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) server: &'static str,
+    /// In the scenario's unit; less is better.
+    pub(super) cost: f64,
+    pub(super) note: String,
+    /// Requests that failed; any of Maitred's breaks the budget.
+    pub(super) failures: u64,
+}
+
+/// What one scenario gave.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    name: &'static str,
+    what: &'static str,
+    budget: Budget,
+    unit: &'static str,
+    rows: Vec<Row>,
+    raw: Value,
+}
+
+impl Outcome {
+    pub(super) fn new(
+        name: &'static str,
+        what: &'static str,
+        budget: Budget,
+        unit: &'static str,
+        rows: Vec<Row>,
+        raw: Value,
+    ) -> Outcome {
+        Outcome { name, what, budget, unit, rows, raw }
+    }
+
+    fn cost_of(&self, server: &str) -> Option<f64> {
+        self.rows.iter().find(|row| row.server == server).map(|row| row.cost)
+    }
+
+    fn ratio(&self, row: &Row, base: &str) -> Option<f64> {
+        self.cost_of(base).filter(|&base| base > 0.0).map(|base| row.cost / base)
+    }
+
+    /// The budget in words, and whether Maitred keeps it; `None` where it cannot be told.
+    fn verdict(&self) -> (String, Option<bool>) {
+        let row = self.rows.iter().find(|row| row.server == "maitred");
+        let within =
+            |figure: Option<f64>, most: f64| row.and_then(|row| Some(figure? <= most && row.failures == 0));
+        match self.budget {
+            Budget::Floor(most) => {
+                (format!("≤ {most} × floor"), within(row.and_then(|row| self.ratio(row, "floor")), most))
+            }
+            Budget::Nginx(most) => {
+                (format!("≤ {most} × nginx"), within(row.and_then(|row| self.ratio(row, "nginx")), most))
+            }
+            Budget::Absolute(most) => {
+                (format!("≤ {most} {}", self.unit), within(row.map(|row| row.cost), most))
+            }
+            Budget::None => ("none".to_owned(), None),
+        }
+    }
+
+    /// The scenario as a section of the summary.
+    pub(super) fn to_markdown(&self) -> String {
+        let (budget, kept) = self.verdict();
+        let verdict = match kept {
+            Some(true) => "kept",
+            Some(false) => "**missed**",
+            None => "not told",
+        };
+        let mut text = format!("## {}\n\n{}. Budget: {budget}: {verdict}.\n\n", self.name, self.what);
+        let times =
+            matches!(self.budget, Budget::Floor(_) | Budget::Nginx(_)) || self.unit.starts_with("CPU");
+        let last = if times { "" } else { self.unit };
+        let _ = writeln!(text, "| server | × floor | × nginx | {last} | |\n|---|---|---|---|---|");
+        for row in &self.rows {
+            let show = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
+            let (floor, nginx) = (show(self.ratio(row, "floor")), show(self.ratio(row, "nginx")));
+            let own = if times { String::new() } else { format!("{:.2}", row.cost) };
+            let _ = writeln!(text, "| {} | {floor} | {nginx} | {own} | {} |", row.server, row.note);
+        }
+        text
+    }
+}
+
+/// The first line that a command prints.
+fn said(program: &str, arguments: &[&str]) -> String {
+    let Ok(output) = Command::new(program).args(arguments).output() else { return "absent".to_owned() };
+    let bytes = if output.stdout.is_empty() { output.stderr } else { output.stdout };
+    String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().trim().to_owned()
+}
+
+/// What the figures depend on.
+pub(super) fn environment() -> Value {
+    let model = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = model.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
+    json!({
+        "kernel": said("uname", &["-srm"]),
+        "cpu": model.trim_start_matches([' ', '\t', ':']),
+        "cpus": std::thread::available_parallelism().map_or(0, usize::from),
+        "load_average": fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
+        "commit": said("git", &["describe", "--always", "--dirty"]),
+        "rustc": said("rustc", &["--version"]),
+        "cc": said("cc", &["--version"]),
+        "nginx": said("nginx", &["-v"]),
+        "wrk": said("wrk", &["-v"]),
+        "python": said("python3", &["--version"]),
+        "strace": said("strace", &["--version"]),
+    })
+}
+
+/// Today, as 2026-11-20.
+pub(super) fn today() -> String {
+    said("date", &["+%F"])
+}
+
+/// Writes `summary.md` and `raw.json` into a directory.
+pub(super) fn write(directory: &Path, method: &str, environment: &Value, outcomes: &[Outcome]) -> Result<()> {
+    fs::create_dir_all(directory)?;
+    let mut summary = format!("# Benchmark run of {}\n\n{method}\n\n", today());
+    for (key, value) in environment.as_object().into_iter().flatten() {
+        let _ = writeln!(summary, "- {key}: {}", value.as_str().map_or(value.to_string(), str::to_owned));
+    }
+    let mut raw = json!({ "environment": environment, "scenarios": {} });
+    for outcome in outcomes {
+        let _ = write!(summary, "\n{}", outcome.to_markdown());
+        raw["scenarios"][outcome.name] = outcome.raw.clone();
+    }
+    fs::write(directory.join("summary.md"), summary)?;
+    fs::write(directory.join("raw.json"), serde_json::to_string_pretty(&raw)? + "\n")?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(budget: Budget, maitred: f64, failures: u64) -> Outcome {
+        let row = |server, cost, failures| Row { server, cost, note: String::new(), failures };
+        let rows = vec![row("floor", 4.0, 0), row("maitred", maitred, failures), row("nginx", 8.0, 0)];
+        Outcome::new("name", "what", budget, "CPU per request", rows, Value::Null)
+    }
+
+    #[test]
+    fn budgets_are_ratios_of_the_same_run() {
+        assert_eq!(outcome(Budget::Floor(1.15), 4.4, 0).verdict().1, Some(true));
+        assert_eq!(outcome(Budget::Floor(1.15), 4.8, 0).verdict().1, Some(false));
+        assert_eq!(outcome(Budget::Nginx(0.95), 7.2, 0).verdict().1, Some(true));
+        assert_eq!(outcome(Budget::Nginx(0.95), 8.0, 0).verdict().1, Some(false));
+        assert_eq!(outcome(Budget::None, 8.0, 0).verdict().1, None);
+    }
+
+    #[test]
+    fn failed_requests_break_any_budget() {
+        assert_eq!(outcome(Budget::Floor(1.15), 4.0, 1).verdict().1, Some(false));
+    }
+}
