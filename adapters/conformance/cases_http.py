@@ -1,0 +1,244 @@
+"""Cases about requests and responses."""
+
+import base64
+import json
+import socket
+
+from kit import CLEAN, CLOSE, HTTP10, KEEP, equal, expect, request_frame
+
+
+def _echo(worker, target, **options):
+    worker.welcome()
+    answer, done, _ = worker.ask(target, **options)
+    equal((answer.status, done.flags), (200, CLEAN), "status and flags")
+    return json.loads(answer.body)
+
+
+def a_request_arrives_as_it_was_sent(worker):
+    fields = [("accept", "*/*"), ("x-latin", "caf\xe9"), ("content-type", "text/plain; x=y")]
+    seen = _echo(worker, "/echo/a%20b%C3%A9/c?q=%20&r=?/", method="PUT", fields=fields, body=b"\0\xff\r\n")
+    equal(seen["method"], "PUT", "method")
+    equal(seen["path"].encode("latin-1"), "/echo/a bé/c".encode(), "path, decoded")
+    equal(seen["query"], "q=%20&r=?/", "query, not decoded")
+    equal(seen["scheme"], "http", "scheme")
+    equal(seen["remote"], "192.0.2.7 4711", "address of the client")
+    equal(seen["local"], "::1 8080", "address of the server")
+    equal(seen["version"], "HTTP/1.1", "version")
+    equal(base64.b64decode(seen["body"]), b"\0\xff\r\n", "body")
+    headers = seen["headers"]
+    equal(headers["host"], "example.com", "host")
+    equal(headers["accept"], "*/*", "accept")
+    equal(headers["x-latin"].encode("latin-1"), b"caf\xe9", "x-latin")
+    equal(headers["content-type"], "text/plain; x=y", "content-type")
+    equal(headers["content-length"], "4", "content-length")
+
+
+def the_mount_is_apart_from_the_path(worker):
+    seen = _echo(worker, "/app/echo/x", mount="/app")
+    equal((seen["mount"], seen["path"]), ("/app", "/echo/x"), "mount and path")
+
+
+def repeated_fields_are_joined(worker):
+    fields = [("x-a", "1"), ("cookie", "a=1"), ("x-a", "2"), ("cookie", "b=2")]
+    headers = _echo(worker, "/echo", fields=fields)["headers"]
+    equal((headers["x-a"], headers["cookie"]), ("1, 2", "a=1; b=2"), "joined fields")
+
+
+def a_field_with_an_underscore_cannot_pose_as_another(worker):
+    headers = _echo(worker, "/echo", fields=[("x-user", "guest"), ("x_user", "admin")])["headers"]
+    equal(headers["x-user"], "guest", "x-user")
+
+
+def the_version_of_the_client_is_seen(worker):
+    equal(_echo(worker, "/echo", flags=KEEP | HTTP10)["version"], "HTTP/1.0", "version")
+
+
+def requests_do_not_leak_into_one_another(worker):
+    worker.welcome()
+    worker.ask("/echo?a=1", fields=[("x-secret", "1")], method="POST", body=b"secret")
+    seen = json.loads(worker.ask("/echo")[0].body)
+    equal((seen["query"], seen["body"]), ("", ""), "query and body")
+    expect("x-secret" not in seen["headers"] and "content-length" not in seen["headers"], "fields of another request")
+
+
+def a_large_body_arrives_whole(worker):
+    body = bytes(range(256)) * 5000
+    equal(base64.b64decode(_echo(worker, "/echo", method="POST", body=body)["body"]), body, "body")
+
+
+def _framing(worker, target, flags, method="GET"):
+    worker.welcome()
+    answer, done, _ = worker.ask(target, flags=flags, method=method)
+    return answer, done
+
+
+def a_stated_length_is_used(worker):
+    answer, done = _framing(worker, "/bytes/1000", KEEP)
+    equal((answer.how, len(answer.body), answer.one("connection")), ("length", 1000, None), "framing")
+    equal((done.flags, done.body_bytes), (CLEAN, 1000), "DONE")
+
+
+def an_unknown_length_is_chunked(worker):
+    answer, done = _framing(worker, "/chunks/10/1000", KEEP)
+    equal((answer.how, answer.body, answer.one("connection")), ("chunked", b"y" * 10000, None), "framing")
+    equal((done.flags, done.body_bytes), (CLEAN, 10000), "DONE")
+
+
+def large_chunks_are_chunked(worker):
+    answer, done = _framing(worker, "/chunks/3/100000", KEEP)
+    equal((answer.how, len(answer.body)), ("chunked", 300000), "framing")
+    equal((done.flags, done.body_bytes), (CLEAN, 300000), "DONE")
+
+
+def a_connection_that_ends_says_close(worker):
+    worker.welcome()
+    for target in ("/bytes/10", "/chunks/2/10"):
+        answer, done, _ = worker.ask(target, flags=0)
+        equal((answer.status, answer.one("connection"), done.flags), (200, "close", CLEAN), "answer and DONE")
+
+
+def http10_is_told_that_the_connection_is_kept(worker):
+    answer, done = _framing(worker, "/bytes/10", KEEP | HTTP10)
+    equal((answer.how, answer.one("connection")), ("length", "keep-alive"), "framing")
+    equal(done.flags, CLEAN, "flags of DONE")
+
+
+def http10_gets_no_chunks(worker):
+    worker.welcome()
+    for flags in (HTTP10, HTTP10 | KEEP):
+        answer, done, _ = worker.ask("/chunks/3/10", flags=flags)
+        equal((answer.how, answer.body), ("close", b"y" * 30), "framing")
+        expect(answer.one("connection") in (None, "close"), "a kept connection without framing")
+        equal((done.flags, done.body_bytes), (CLOSE, 30), "DONE")
+
+
+def head_has_no_body(worker):
+    worker.welcome()
+    for target, length in (("/bytes/1000", "1000"), ("/echo", None), ("/chunks/3/10", None)):
+        client = worker.client()
+        answer, done, _ = worker.ask(target, client, method="HEAD")
+        equal((answer.status, done.flags, done.body_bytes), (200, CLEAN, 0), f"HEAD {target}")
+        expect(length in (None, answer.one("content-length")), "Content-Length differs from that of GET")
+        answer, _, _ = worker.ask("/bytes/3", client)
+        equal(answer.body, b"xxx", "body of the next response")
+
+
+def statuses_without_a_body_have_none(worker):
+    worker.welcome()
+    for status in (204, 304):
+        client = worker.client()
+        answer, done, _ = worker.ask(f"/status/{status}", client)
+        equal((answer.status, answer.all("transfer-encoding")), (status, []), "answer")
+        expect(status != 204 or answer.one("content-length") is None, "204 with Content-Length")
+        equal((done.flags, done.body_bytes), (CLEAN, 0), "DONE")
+        equal(worker.ask("/bytes/3", client)[0].body, b"xxx", "body of the next response")
+
+
+def other_empty_responses_say_length_0(worker):
+    worker.welcome()
+    for status in (200, 404, 500):
+        answer, done, _ = worker.ask(f"/status/{status}")
+        equal((answer.status, answer.one("content-length")), (status, "0"), "answer")
+        equal(done.flags, CLEAN, "flags of DONE")
+
+
+def an_error_is_a_500(worker):
+    worker.welcome()
+    answer, done, client = worker.ask("/error")
+    equal((answer.status, done.status), (500, 500), "status")
+    expect(b"asked for" not in answer.body, "the client sees what went wrong inside")
+    equal(worker.ask("/bytes/3", client)[0].body, b"xxx", "body of the next response")
+
+
+def a_late_error_breaks_the_response(worker):
+    worker.welcome()
+    client = worker.client()
+    worker.send(request_frame(7, 1, "/error-late", descriptors=1), [client.far.fileno()])
+    done = worker.done()
+    equal((done.flags, done.status), (0, 200), "flags and status in DONE")
+    client.far.shutdown(socket.SHUT_RDWR)
+    data = client.rest()
+    expect(b"first" in data and not data.endswith(b"0\r\n\r\n"), "the response looks complete")
+    equal(worker.ask("/bytes/3")[0].body, b"xxx", "body of the next response")
+
+
+def a_body_that_is_too_short_breaks_the_response(worker):
+    worker.welcome()
+    client = worker.client()
+    worker.send(request_frame(7, 1, "/short", descriptors=1), [client.far.fileno()])
+    equal(worker.done().flags, 0, "flags of DONE")
+
+
+def a_body_that_is_too_long_does_not_reach_the_next_response(worker):
+    worker.welcome()
+    client = worker.client()
+    worker.send(request_frame(7, 1, "/long", descriptors=1), [client.far.fileno()])
+    done = worker.done()
+    client.far.shutdown(socket.SHUT_RDWR)
+    data = client.rest()
+    if b" 500 " not in data.split(b"\r\n")[0]:
+        expect(data.endswith(b"\r\n\r\n12345"), f"more than was stated: {data!r}")
+    expect(done.flags in (0, CLEAN), "flags of DONE")
+
+
+def line_breaks_do_not_get_into_the_head(worker):
+    worker.welcome()
+    answer, _, _ = worker.ask("/inject")
+    equal(answer.all("injected"), [], "injected fields")
+
+
+def fields_of_the_connection_are_not_the_applications(worker):
+    worker.welcome()
+    answer, done, client = worker.ask("/hop")
+    expect(answer.one("connection") != "upgrade", "Connection of the application was sent")
+    expect(answer.how == "length", "Transfer-Encoding of the application was sent")
+    equal(worker.ask("/bytes/3", client)[0].body, b"xxx", "body of the next response")
+
+
+def the_time_that_it_took_is_reported(worker):
+    worker.welcome()
+    done = worker.ask("/slow/50")[1]
+    expect(50_000 <= done.service_us < 5_000_000, f"{done.service_us} microseconds for 50 ms")
+
+
+def a_full_socket_is_waited_for(worker):
+    worker.welcome()
+    client = worker.client()
+    client.near.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    answer, done, _ = worker.ask("/bytes/5000000", client)
+    equal((len(answer.body), set(answer.body)), (5000000, {ord("x")}), "body")
+    equal((done.flags, done.body_bytes), (CLEAN, 5000000), "DONE")
+
+
+def a_full_socket_does_not_break_chunks(worker):
+    worker.welcome()
+    client = worker.client()
+    client.far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    answer, done, _ = worker.ask("/chunks/40/70000", client)
+    equal((len(answer.body), done.flags), (2800000, CLEAN), "body and flags")
+
+
+def a_client_that_is_gone_is_not_clean(worker):
+    worker.welcome()
+    client = worker.client()
+    client.near.close()
+    worker.send(request_frame(7, 1, "/bytes/30000000", descriptors=1), [client.far.fileno()])
+    equal(worker.done().flags, 0, "flags of DONE")
+    equal(worker.ask("/bytes/3")[0].body, b"xxx", "body of the next response")
+
+
+def a_wait_ends_when_the_server_shuts_the_socket_down(worker):
+    worker.welcome()
+    client = worker.client()
+    worker.send(request_frame(7, 1, "/bytes/30000000", descriptors=1), [client.far.fileno()])
+    client.near.recv(1)
+    client.far.shutdown(socket.SHUT_RDWR)
+    equal(worker.done().flags, 0, "flags of DONE")
+
+
+CASES = {
+    name: case
+    for name, case in list(globals().items())
+    if getattr(case, "__code__", None) and case.__module__ == __name__ and not name.startswith("_")
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Runs every case of the conformance kit against an adapter.
+
+    python3 adapters/conformance/run.py [--only TEXT] -- COMMAND...
+
+COMMAND starts the adapter with the reference application (see README.md). Exit status: 0 if all cases passed,
+1 if not, 2 for wrong usage.
+"""
+
+import argparse
+import sys
+
+import cases_channel
+import cases_http
+from kit import Worker
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Conformance kit of the handoff protocol, version 1.")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only cases whose name contains TEXT")
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help="starts the adapter with the reference application")
+    options = parser.parse_args()
+    passed = failed = 0
+    for name, case in {**cases_channel.CASES, **cases_http.CASES}.items():
+        if options.only not in name:
+            continue
+        try:
+            with Worker(options.command) as worker:
+                case(worker)
+        except Exception as error:  # Whatever goes wrong in one case, the others still run.
+            failed += 1
+            print(f"FAILED {name}: {type(error).__name__}: {error}")
+        else:
+            passed += 1
+            print(f"passed {name}")
+    print(f"{passed} passed, {failed} failed")
+    return 0 if failed == 0 and passed > 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""``python3 -m maitred module:callable``: one worker process, started by Maitred."""
+
+import argparse
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+import traceback
+
+from . import __version__
+from .channel import CAPACITY_MAX, Channel, ProtocolError
+from .wsgi import serve
+
+CHANNEL_VARIABLE = "MAITRED_CHANNEL"
+
+
+class StartError(Exception):
+    """Why this process cannot start, for the person who configured it."""
+
+
+def _capacity(text):
+    number = int(text)
+    if not 1 <= number <= CAPACITY_MAX:
+        raise argparse.ArgumentTypeError(f"not between 1 and {CAPACITY_MAX}: {text}")
+    return number
+
+
+def _arguments(arguments):
+    parser = argparse.ArgumentParser(
+        prog="python3 -m maitred",
+        description="Runs a WSGI application as a worker process of Maitred. Maitred starts it, with the command of "
+        "a [pool.NAME] in its configuration.",
+        epilog="SIGTERM: finish what was received, then exit. SIGINT is ignored: Ctrl-C is for Maitred to act on.",
+    )
+    parser.add_argument(
+        "application", metavar="module:callable", help="the WSGI application; without ':callable' it is 'application'"
+    )
+    parser.add_argument(
+        "--capacity",
+        type=_capacity,
+        default=1,
+        metavar="N",
+        help="requests that Maitred may send ahead; they are answered one after another (default: 1)",
+    )
+    parser.add_argument("--version", action="version", version=f"maitred (Python adapter) {__version__}")
+    return parser.parse_args(arguments)
+
+
+def load(name):
+    """The application that `module:callable` names. Raises StartError."""
+    module_name, _, attribute = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module_name + ".").startswith(error.name + "."):
+            raise StartError(f"{traceback.format_exc()}importing '{module_name}' failed") from error
+        raise StartError(
+            f"there is no module '{error.name}'. Looked in: {', '.join(filter(None, sys.path))}. "
+            "Start Maitred's pool in the directory that holds it, or set PYTHONPATH."
+        ) from error
+    except BaseException as error:
+        raise StartError(f"{traceback.format_exc()}importing '{module_name}' failed") from error
+    found = module
+    for part in (attribute or "application").split("."):
+        if not hasattr(found, part):
+            callables = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
+            raise StartError(
+                f"module '{module_name}' has no '{part}'. Callables in it: {', '.join(callables) or 'none'}."
+            )
+        found = getattr(found, part)
+    if not callable(found):
+        raise StartError(f"'{name}' is not callable but of type {type(found).__name__}.")
+    return found
+
+
+def open_channel():
+    """The socket that Maitred passed. Raises StartError."""
+    number = os.environ.pop(CHANNEL_VARIABLE, None)
+    if number is None:
+        raise StartError(
+            f"{CHANNEL_VARIABLE} is not set: this program is started by Maitred, from the command of a [pool.NAME]."
+        )
+    try:
+        sock = socket.socket(fileno=int(number))
+        # Programs that the application starts must not hold the channel open.
+        sock.set_inheritable(False)
+        sock.setblocking(True)
+    except (ValueError, OSError) as error:
+        raise StartError(f"{CHANNEL_VARIABLE}={number} is not an open socket: {error}") from error
+    return sock
+
+
+def run(arguments):
+    """Serves until the channel ends. Raises StartError and ProtocolError."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sock = open_channel()
+    directory = os.getcwd()
+    if directory not in sys.path[:1]:
+        sys.path.insert(0, directory)
+    application = load(arguments.application)
+    channel = Channel(sock, arguments.capacity, f"python {sys.version_info[0]}.{sys.version_info[1]} wsgi")
+    signal.signal(signal.SIGTERM, lambda number, frame: channel.stop_receiving())
+    # What was imported stays; the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    try:
+        serve(channel, application)
+    finally:
+        channel.close()
+
+
+def main(arguments=None):
+    """Exit status: 0 after an orderly end, 1 after a failure, 2 for wrong usage."""
+    options = _arguments(arguments)
+    try:
+        run(options)
+    except StartError as error:
+        sys.stderr.write(f"maitred: {error}\n")
+        return 1
+    except ProtocolError as error:
+        sys.stderr.write(f"maitred: protocol error: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

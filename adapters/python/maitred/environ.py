@@ -1,0 +1,131 @@
+"""The environment of a WSGI request (PEP 3333), from the meta part and the canonical head of a REQUEST."""
+
+import io
+import sys
+from urllib.parse import unquote_to_bytes
+
+# Clients repeat their header block word for word, so blocks up to this size are parsed once. Bounds the cache to
+# 256 x 2 KiB of keys, and a few times that of values.
+_CACHED_BLOCK_BYTES_MAX = 2048
+_CACHE_ENTRIES_MAX = 256
+
+
+class FileWrapper:
+    """`wsgi.file_wrapper`: an iterable of a file's blocks."""
+
+    def __init__(self, file, block_bytes=64 * 1024):
+        self._file = file
+        self._block_bytes = block_bytes
+        self.close = getattr(file, "close", lambda: None)
+
+    def __iter__(self):
+        return iter(lambda: self._file.read(self._block_bytes), b"")
+
+
+class EnvironBuilder:
+    """Builds environments; keeps what repeats from request to request."""
+
+    def __init__(self):
+        self._bases = {}
+        self._blocks = {}
+
+    def build(self, meta, head, body, http10):
+        """A new environment. `meta`, `head` and `body` are the bytes of the REQUEST."""
+        # queue_us is the last line and differs each time; the rest stays the same for a connection.
+        cut = meta.rfind(b"\nqueue_us=")
+        if cut >= 0:
+            meta = meta[:cut]
+        base = self._bases.get(meta)
+        if base is None:
+            base = _keep(self._bases, meta, _base(meta))
+        line_end = head.find(b"\r\n")
+        block = head[line_end + 2 : -4]
+        fields = self._blocks.get(block)
+        if fields is None:
+            fields = _fields(block)
+            if len(block) <= _CACHED_BLOCK_BYTES_MAX and not body:
+                _keep(self._blocks, block, fields)
+        method, target, _ = head[:line_end].decode("latin-1").split(" ")
+        path, _, query = target.partition("?")
+        environ = base.copy()
+        environ.update(fields)
+        mount = environ["SCRIPT_NAME"]
+        if mount:
+            path, environ["SCRIPT_NAME"] = _below(path, mount)
+        if "%" in path:
+            path = unquote_to_bytes(path).decode("latin-1")
+        environ["REQUEST_METHOD"] = method
+        environ["PATH_INFO"] = path
+        environ["QUERY_STRING"] = query
+        environ["wsgi.input"] = io.BytesIO(body)
+        if http10:
+            environ["SERVER_PROTOCOL"] = "HTTP/1.0"
+        return environ
+
+
+def _keep(cache, key, value):
+    if len(cache) >= _CACHE_ENTRIES_MAX:
+        cache.clear()
+    cache[key] = value
+    return value
+
+
+def _below(path, mount):
+    """What of `path` is below `mount`, and the mount; without one if the path is elsewhere."""
+    if path.startswith(mount) and path[len(mount) : len(mount) + 1] in ("", "/"):
+        return path[len(mount) :], unquote_to_bytes(mount).decode("latin-1")
+    return path, ""
+
+
+def _address(text):
+    """IP and port of `IP:port` or `[IP]:port`."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), port
+
+
+def _base(meta):
+    """The environment that is the same for all requests with this meta part."""
+    values = {}
+    for line in meta.decode("utf-8", "replace").split("\n"):
+        key, _, value = line.partition("=")
+        values[key] = value
+    remote, remote_port = _address(values.get("remote", ""))
+    local, local_port = _address(values.get("local", ""))
+    return {
+        "SCRIPT_NAME": values.get("mount", ""),
+        "REMOTE_ADDR": remote,
+        "REMOTE_PORT": remote_port,
+        "SERVER_NAME": local or "localhost",
+        "SERVER_PORT": local_port or "80",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "SERVER_SOFTWARE": "maitred",
+        "GATEWAY_INTERFACE": "CGI/1.1",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": values.get("scheme", "http"),
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": False,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+        "wsgi.input_terminated": True,
+        "wsgi.file_wrapper": FileWrapper,
+    }
+
+
+def _fields(block):
+    """HTTP_* and CONTENT_* of a header block: lines `name: value` in lower case, as Maitred writes them."""
+    fields = {}
+    if not block:
+        return fields
+    for line in block.decode("latin-1").split("\r\n"):
+        name, _, value = line.partition(": ")
+        # x_forwarded_for and x-forwarded-for would be the same variable, and the client could choose which one wins.
+        if "_" in name:
+            continue
+        key = name.upper().replace("-", "_")
+        if key not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+            key = "HTTP_" + key
+        if key in fields:
+            # 9110-5.3: repeated fields are one list; 6265-5.4: cookies are joined by a semicolon.
+            value = fields[key] + ("; " if key == "HTTP_COOKIE" else ", ") + value
+        fields[key] = value
+    return fields
