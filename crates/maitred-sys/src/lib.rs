@@ -7,6 +7,7 @@
 
 pub mod inherit;
 pub mod memfile;
+pub mod page_cache;
 pub mod signals;
 pub mod sockopt;
 pub mod spawn;

@@ -6,7 +6,13 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
-use std::sync::Arc;
+
+pub use files::{FileServer, FileSet, Wanted};
+
+pub mod disk;
+pub mod files;
+pub mod fixed;
+pub mod residency;
 
 /// What a handler made of one request.
 #[derive(Debug)]
@@ -57,12 +63,13 @@ pub enum DiskJob {
         /// Length, in bytes.
         len: u64,
     },
-    /// Look a path up below a root, so that names and inode are in memory.
+    /// Look a path up below a root and read what the event loop would keep of it, so that names, inodes and first
+    /// pages are in memory.
     Lookup {
-        /// The root's descriptor.
-        root: Arc<OwnedFd>,
-        /// Relative path.
-        path: Box<[u8]>,
+        /// Where to look.
+        set: FileSet,
+        /// What for.
+        wanted: Wanted,
     },
 }
 

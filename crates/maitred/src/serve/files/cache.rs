@@ -1,0 +1,266 @@
+//! Hot files: request path → [`Entry`], within a budget of bytes and descriptors.
+//!
+//! A hit is one hash, one probe and a comparison of the path: no allocation, no system call. Victims are chosen by CLOCK:
+//! a hit only sets a bit, and eviction takes the first entry that the hand finds without it.
+
+use std::hash::{BuildHasher, Hasher};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::entry::Entry;
+
+/// How long an entry is served without asking the filesystem.
+pub(super) const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// Which set, and how the path is meant: two paths that read the same may be found in different ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Space(u32);
+
+impl Space {
+    /// Paths of requests.
+    pub(super) fn requests(set: usize) -> Space {
+        Space((set as u32) << 1)
+    }
+
+    /// Paths that the operator chose: fixed items of `try`, error pages.
+    pub(super) fn fixed(set: usize) -> Space {
+        Space((set as u32) << 1 | 1)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Cache {
+    table: HashTable<u32>,
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    hand: usize,
+    hasher: DefaultHashBuilder,
+    bytes: u64,
+    files: u32,
+    bytes_max: u64,
+    files_max: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    hash: u64,
+    entry: Rc<Entry>,
+    checked: Instant,
+    space: Space,
+    used: bool,
+}
+
+impl Slot {
+    fn is(&self, hash: u64, space: Space, path: &[u8]) -> bool {
+        self.hash == hash && self.space == space && *self.entry.key == *path
+    }
+
+    fn cost_bytes(&self) -> u64 {
+        cost_bytes(&self.entry)
+    }
+}
+
+fn cost_bytes(entry: &Entry) -> u64 {
+    // The table is at most 7/8 full, but may just have doubled.
+    (size_of::<Option<Slot>>() + 4 * size_of::<u32>()) as u64 + entry.cost_bytes()
+}
+
+impl Cache {
+    pub(super) fn new(bytes_max: u64, files_max: u32) -> Cache {
+        Cache {
+            table: HashTable::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            hasher: DefaultHashBuilder::default(),
+            bytes: 0,
+            files: 0,
+            bytes_max,
+            files_max,
+        }
+    }
+
+    /// The entry, if it was checked at most [`FRESH_FOR`] ago.
+    pub(super) fn fresh(&mut self, space: Space, path: &[u8], now: Instant) -> Option<&Rc<Entry>> {
+        let slot = self.slot_mut(space, path)?;
+        if now.saturating_duration_since(slot.checked) > FRESH_FOR {
+            return None;
+        }
+        slot.used = true;
+        Some(&slot.entry)
+    }
+
+    /// The entry, however old.
+    pub(super) fn any(&mut self, space: Space, path: &[u8]) -> Option<&Rc<Entry>> {
+        self.slot_mut(space, path).map(|slot| &slot.entry)
+    }
+
+    /// Notes that the entry was found unchanged.
+    pub(super) fn confirm(&mut self, space: Space, path: &[u8], now: Instant) {
+        if let Some(slot) = self.slot_mut(space, path) {
+            slot.checked = now;
+            slot.used = true;
+        }
+    }
+
+    /// Keeps an entry in place of an older one of its path. An entry larger than the whole budget is not kept.
+    pub(super) fn insert(&mut self, space: Space, entry: Rc<Entry>, now: Instant) {
+        self.remove(space, &entry.key);
+        let (bytes, files) = (cost_bytes(&entry), entry.cost_files());
+        if bytes > self.bytes_max || files > self.files_max {
+            return;
+        }
+        while self.bytes + bytes > self.bytes_max || self.files + files > self.files_max {
+            self.evict_one();
+        }
+        self.bytes += bytes;
+        self.files += files;
+        let hash = hash(&self.hasher, space, &entry.key);
+        // A newcomer has to prove itself: it gets its bit with the first hit.
+        let slot = Some(Slot { hash, entry, checked: now, space, used: false });
+        let index = match self.free.pop() {
+            Some(index) => index,
+            None => {
+                self.slots.push(None);
+                self.slots.len() as u32 - 1
+            }
+        };
+        if let Some(place) = self.slots.get_mut(index as usize) {
+            *place = slot;
+        }
+        let slots = &self.slots;
+        self.table.insert_unique(hash, index, |index| {
+            slots.get(*index as usize).and_then(Option::as_ref).map_or(0, |slot| slot.hash)
+        });
+    }
+
+    /// Forgets a path.
+    pub(super) fn remove(&mut self, space: Space, path: &[u8]) {
+        if let Some(index) = self.index(space, path) {
+            self.drop_slot(index);
+        }
+    }
+
+    /// Bytes and descriptors that are held.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> (u64, u32, usize) {
+        (self.bytes, self.files, self.table.len())
+    }
+
+    fn index(&self, space: Space, path: &[u8]) -> Option<u32> {
+        let hash = hash(&self.hasher, space, path);
+        let is = |index: &u32| {
+            self.slots
+                .get(*index as usize)
+                .and_then(Option::as_ref)
+                .is_some_and(|slot| slot.is(hash, space, path))
+        };
+        self.table.find(hash, is).copied()
+    }
+
+    fn slot_mut(&mut self, space: Space, path: &[u8]) -> Option<&mut Slot> {
+        let index = self.index(space, path)?;
+        self.slots.get_mut(index as usize)?.as_mut()
+    }
+
+    /// Moves the hand until it has thrown one entry out. Ends within two rounds, as each step clears a bit; an empty
+    /// cache is within any budget, so there is an entry.
+    fn evict_one(&mut self) {
+        for _ in 0..=2 * self.slots.len() {
+            self.hand = if self.hand + 1 < self.slots.len() { self.hand + 1 } else { 0 };
+            match self.slots.get_mut(self.hand) {
+                Some(Some(slot)) if slot.used => slot.used = false,
+                Some(Some(_)) => return self.drop_slot(self.hand as u32),
+                Some(None) | None => {}
+            }
+        }
+    }
+
+    fn drop_slot(&mut self, index: u32) {
+        let Some(slot) = self.slots.get_mut(index as usize).and_then(Option::take) else { return };
+        if let Ok(found) = self.table.find_entry(slot.hash, |other| *other == index) {
+            found.remove();
+        }
+        self.free.push(index);
+        self.bytes -= slot.cost_bytes();
+        self.files -= slot.entry.cost_files();
+    }
+}
+
+#[inline]
+fn hash(hasher: &DefaultHashBuilder, space: Space, path: &[u8]) -> u64 {
+    let mut hasher = hasher.build_hasher();
+    hasher.write_u32(space.0);
+    hasher.write(path);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::Representation;
+    use super::super::prepare::Offsets;
+    use super::*;
+
+    const SPACE: Space = Space(0);
+
+    fn entry(path: &str, body_bytes: usize) -> Rc<Entry> {
+        let offsets = Offsets { type_at: 0, coding_at: 0, common_at: 0 };
+        let page = Representation::of_page(b"", offsets, &vec![0; body_bytes]);
+        Rc::new(Entry::of_page(path.as_bytes(), page))
+    }
+
+    #[test]
+    fn entries_are_fresh_for_a_second_and_again_once_confirmed() {
+        let mut cache = Cache::new(1 << 20, 10);
+        let start = Instant::now();
+        cache.insert(SPACE, entry("/a", 1), start);
+        assert!(cache.fresh(SPACE, b"/a", start + FRESH_FOR).is_some());
+        let late = start + FRESH_FOR + Duration::from_millis(1);
+        assert!(cache.fresh(SPACE, b"/a", late).is_none());
+        assert!(cache.any(SPACE, b"/a").is_some());
+        cache.confirm(SPACE, b"/a", late);
+        assert!(cache.fresh(SPACE, b"/a", late).is_some());
+        assert!(cache.fresh(Space::fixed(0), b"/a", late).is_none(), "spaces are apart");
+        assert!(cache.fresh(Space::requests(1), b"/a", late).is_none(), "sets are apart");
+    }
+
+    #[test]
+    fn the_budget_holds_and_what_is_used_survives() {
+        let one = cost_bytes(&entry("/000", 1000));
+        let mut cache = Cache::new(10 * one, 10);
+        let now = Instant::now();
+        cache.insert(SPACE, entry("/hot", 1000), now);
+        for nth in 0..100 {
+            assert!(cache.fresh(SPACE, b"/hot", now).is_some(), "evicted at {nth}");
+            cache.insert(SPACE, entry(&format!("/{nth:03}"), 1000), now);
+            let (bytes, _, count) = cache.held();
+            assert!(bytes <= 10 * one && count <= 10);
+        }
+        assert_eq!(cache.held().2, 10);
+        assert_eq!(cache.slots.len(), 10, "slots are used again");
+    }
+
+    #[test]
+    fn too_large_an_entry_is_not_kept_and_costs_nobody_a_place() {
+        let mut cache = Cache::new(2 * cost_bytes(&entry("/a", 0)), 10);
+        let now = Instant::now();
+        cache.insert(SPACE, entry("/a", 0), now);
+        cache.insert(SPACE, entry("/b", 10_000), now);
+        assert!(cache.fresh(SPACE, b"/a", now).is_some());
+        assert!(cache.fresh(SPACE, b"/b", now).is_none());
+    }
+
+    #[test]
+    fn replacing_and_removing_give_the_budget_back() {
+        let mut cache = Cache::new(1 << 20, 10);
+        let now = Instant::now();
+        for size in [0, 5000, 10] {
+            cache.insert(SPACE, entry("/a", size), now);
+        }
+        assert_eq!(cache.held(), (cost_bytes(&entry("/a", 10)), 0, 1));
+        cache.remove(SPACE, b"/a");
+        assert_eq!(cache.held(), (0, 0, 0));
+    }
+}

@@ -1,0 +1,306 @@
+//! What the cache keeps of a file: prepared heads, small bodies, open descriptors of large files.
+
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use maitred_http::date;
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
+
+use super::media_type;
+use super::prepare::{self, Facts, Offsets};
+use super::resolve::{FoundFile, Meta, Miss, Opened, Patience};
+use super::set::FileSet;
+use crate::config::Coding;
+use crate::serve::Clock;
+
+/// How often a file that changes while it is read is read again.
+const READ_ATTEMPTS_MAX: usize = 3;
+
+/// A file changed less than this long ago may change again without a new time stamp (coarse clocks of filesystems; 2 s
+/// is FAT's), so its content is read again at each revalidation.
+const SETTLING_NANOS: i128 = 2_000_000_000;
+
+/// Room for a prepared head; more is taken if header rules need it.
+const HEAD_BYTES_USUAL: usize = 512;
+
+/// What may be sent for one path.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The cache's key; see [`super::cache`].
+    pub(super) key: Box<[u8]>,
+    pub(super) plain: Representation,
+    /// The encoded siblings, in the configuration's order.
+    pub(super) encoded: Box<[(Coding, Representation)]>,
+    /// Whether equal [`Meta`] proves equal content.
+    settled: bool,
+}
+
+/// A file, ready to be sent (RFC 9110 section 3.2).
+#[derive(Debug)]
+pub(super) struct Representation {
+    /// Head and, if `file` is `None`, body: one allocation, so that a hit touches as little memory as can be.
+    bytes: Box<[u8]>,
+    head_len: u32,
+    offsets: Offsets,
+    /// `None` when the body is in `bytes`.
+    file: Option<Rc<OwnedFd>>,
+    pub(super) size: u64,
+    /// With its quotes; `None` if the configuration removes it.
+    pub(super) etag: Option<Box<str>>,
+    /// Seconds since the Unix epoch; `None` if removed, or in the future (RFC 9110 section 8.8.2.1).
+    pub(super) last_modified: Option<u64>,
+    pub(super) accept_ranges: bool,
+    meta: Option<Meta>,
+}
+
+/// What the body of a representation is made of.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Body<'a> {
+    Inline(&'a [u8]),
+    File(&'a Rc<OwnedFd>),
+}
+
+impl Representation {
+    /// Head of a 200, up to where `Date` is to stand.
+    pub(super) fn head(&self) -> &[u8] {
+        self.part(0, self.head_len)
+    }
+
+    /// `Content-Type` and what follows it.
+    pub(super) fn fields_from_type(&self) -> &[u8] {
+        self.part(self.offsets.type_at, self.head_len)
+    }
+
+    /// The `Content-Type` line alone; may be empty.
+    pub(super) fn type_line(&self) -> &[u8] {
+        self.part(self.offsets.type_at, self.offsets.coding_at)
+    }
+
+    /// What follows `Content-Type`.
+    pub(super) fn fields_after_type(&self) -> &[u8] {
+        self.part(self.offsets.coding_at, self.head_len)
+    }
+
+    /// What a 304 carries too.
+    pub(super) fn common_fields(&self) -> &[u8] {
+        self.part(self.offsets.common_at, self.head_len)
+    }
+
+    pub(super) fn body(&self) -> Body<'_> {
+        match &self.file {
+            Some(file) => Body::File(file),
+            None => Body::Inline(self.bytes.get(self.head_len as usize..).unwrap_or_default()),
+        }
+    }
+
+    /// A page that was made here, not read from a file.
+    pub(super) fn of_page(head: &[u8], offsets: Offsets, body: &[u8]) -> Representation {
+        Representation {
+            bytes: [head, body].concat().into_boxed_slice(),
+            head_len: head.len() as u32,
+            offsets,
+            file: None,
+            size: body.len() as u64,
+            etag: None,
+            last_modified: None,
+            accept_ranges: false,
+            meta: None,
+        }
+    }
+
+    fn part(&self, from: u32, to: u32) -> &[u8] {
+        self.bytes.get(from as usize..to as usize).unwrap_or_default()
+    }
+
+    fn is_still(&self, opened: &Opened) -> bool {
+        self.meta == Some(opened.meta)
+    }
+}
+
+impl Entry {
+    /// An entry of a page that was made here.
+    pub(super) fn of_page(key: &[u8], page: Representation) -> Entry {
+        Entry { key: key.into(), plain: page, encoded: Box::default(), settled: false }
+    }
+
+    /// Memory that the entry takes, in bytes, near enough for a budget.
+    pub(super) fn cost_bytes(&self) -> u64 {
+        let of = |one: &Representation| one.bytes.len() + one.etag.as_ref().map_or(0, |etag| etag.len());
+        let encoded: usize =
+            self.encoded.iter().map(|(_, one)| size_of::<(Coding, Representation)>() + of(one)).sum();
+        (size_of::<Entry>() + self.key.len() + of(&self.plain) + encoded) as u64
+    }
+
+    /// Descriptors that the entry holds.
+    pub(super) fn cost_files(&self) -> u32 {
+        let files = |one: &Representation| u32::from(one.file.is_some());
+        files(&self.plain) + self.encoded.iter().map(|(_, one)| files(one)).sum::<u32>()
+    }
+
+    /// Whether what was found now is what the entry was made from.
+    pub(super) fn is_still(&self, found: &FoundFile) -> bool {
+        let encoded_still = |(ours, now): (&(Coding, Representation), &(Coding, Opened))| {
+            ours.0 == now.0 && ours.1.is_still(&now.1)
+        };
+        self.settled
+            && self.plain.is_still(&found.plain)
+            && self.encoded.len() == found.encoded.len()
+            && self.encoded.iter().zip(&found.encoded).all(encoded_still)
+    }
+}
+
+/// What all representations of a set have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Maker<'a> {
+    pub(super) set: &'a FileSet,
+    pub(super) clock: &'a Clock,
+    pub(super) patience: Patience,
+    pub(super) inline_bytes_max: u32,
+    pub(super) server_header: bool,
+}
+
+impl Maker<'_> {
+    /// Makes the entry of a file. `Ok` with `false` is an entry that must not be kept: the file changes all the time.
+    pub(super) fn entry(&self, key: &[u8], found: FoundFile) -> Result<(Entry, bool), Miss> {
+        let media = media_type::of(&found.path);
+        let vary = !found.encoded.is_empty();
+        let (plain, mut keep) = self.representation(found.plain, &media, None, vary)?;
+        let mut encoded = Vec::with_capacity(found.encoded.len());
+        for (coding, opened) in found.encoded {
+            let (one, stable) = self.representation(opened, &media, Some(coding), vary)?;
+            keep &= stable;
+            encoded.push((coding, one));
+        }
+        let settled = |one: &Representation| one.meta.is_some_and(|meta| self.is_settled(&meta));
+        let settled = settled(&plain) && encoded.iter().all(|(_, one)| settled(one));
+        Ok((Entry { key: key.into(), plain, encoded: encoded.into(), settled }, keep))
+    }
+
+    fn is_settled(&self, meta: &Meta) -> bool {
+        let now =
+            i128::from(self.clock.unix_secs) * 1_000_000_000 + i128::from(self.clock.unix_micros) * 1_000;
+        meta.mtime.max(meta.ctime) + SETTLING_NANOS < now
+    }
+
+    fn representation(
+        &self,
+        opened: Opened,
+        media: &str,
+        coding: Option<Coding>,
+        vary: bool,
+    ) -> Result<(Representation, bool), Miss> {
+        let Opened { file, mut meta } = opened;
+        for _ in 0..READ_ATTEMPTS_MAX {
+            let (mut made, mut bytes) = self.prepare(&meta, media, coding, vary);
+            if meta.size > u64::from(self.inline_bytes_max) {
+                made.bytes = bytes.into_boxed_slice();
+                made.file = Some(Rc::new(file));
+                return Ok((made, true));
+            }
+            let head_len = bytes.len();
+            bytes.resize(head_len + meta.size as usize, 0);
+            let body = bytes.get_mut(head_len..).unwrap_or_default();
+            let whole = fill(&file, body, self.patience)?;
+            let now = rustix::fs::fstat(&file).map(|stat| Meta::of(&stat)).map_err(unreadable)?;
+            if whole && now == meta {
+                made.bytes = bytes.into_boxed_slice();
+                return Ok((made, true));
+            }
+            // A log that grows without end is never the same twice; what was read is whole nevertheless.
+            if whole && now.size > meta.size {
+                made.bytes = bytes.into_boxed_slice();
+                return Ok((made, false));
+            }
+            meta = now;
+        }
+        tracing::error!(ino = meta.ino, "a file changes each time it is read");
+        Err(Miss::Status(503))
+    }
+
+    /// All of a representation but its bytes, and its prepared head.
+    fn prepare(
+        &self,
+        meta: &Meta,
+        media: &str,
+        coding: Option<Coding>,
+        vary: bool,
+    ) -> (Representation, Vec<u8>) {
+        let rules = self.set.rules();
+        let etag = rules.keeps("etag").then(|| etag(meta, coding));
+        let seconds = u64::try_from(meta.mtime.div_euclid(1_000_000_000)).ok();
+        let last_modified =
+            seconds.filter(|secs| rules.keeps("last-modified") && *secs <= self.clock.unix_secs);
+        let date = last_modified.map(date::format);
+        let accept_ranges = rules.keeps("accept-ranges");
+        let facts = Facts {
+            size: meta.size,
+            content_type: media,
+            coding,
+            etag: etag.as_deref(),
+            last_modified: date.as_ref(),
+            accept_ranges,
+            vary,
+            server_header: self.server_header,
+        };
+        let body_bytes = if meta.size > u64::from(self.inline_bytes_max) { 0 } else { meta.size as usize };
+        let mut head = Vec::with_capacity(HEAD_BYTES_USUAL + body_bytes);
+        let offsets = prepare::head(&facts, rules, &mut head);
+        let made = Representation {
+            bytes: Box::default(),
+            head_len: head.len() as u32,
+            offsets,
+            file: None,
+            size: meta.size,
+            etag,
+            last_modified,
+            accept_ranges,
+            meta: Some(*meta),
+        };
+        (made, head)
+    }
+}
+
+/// A strong validator (RFC 9110 section 8.8.3): size, time of change and inode; the coding, because each coding is a
+/// representation of its own.
+fn etag(meta: &Meta, coding: Option<Coding>) -> Box<str> {
+    let (size, mtime, ino) = (meta.size, meta.mtime, meta.ino);
+    match coding {
+        None => format!("\"{size:x}-{mtime:x}-{ino:x}\"").into(),
+        Some(coding) => format!("\"{size:x}-{mtime:x}-{ino:x}-{}\"", prepare::token(coding)).into(),
+    }
+}
+
+/// Reads until `body` is full; `false` if the file ends before that.
+fn fill(file: &OwnedFd, mut body: &mut [u8], patience: Patience) -> Result<bool, Miss> {
+    let mut at = 0;
+    while !body.is_empty() {
+        match read_some(file, body, at, patience) {
+            Ok(0) => return Ok(false),
+            Ok(read) => {
+                at += read as u64;
+                body = body.get_mut(read..).unwrap_or_default();
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) if patience == Patience::None => return Err(Miss::WouldWait),
+            Err(errno) => return Err(unreadable(errno)),
+        }
+    }
+    Ok(true)
+}
+
+fn read_some(file: &OwnedFd, body: &mut [u8], at: u64, patience: Patience) -> Result<usize, Errno> {
+    if patience == Patience::None {
+        match preadv2(file, &mut [IoSliceMut::new(body)], at, ReadWriteFlags::NOWAIT) {
+            // A filesystem that cannot say whether it would wait.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
+            other => return other,
+        }
+    }
+    pread(file, body, at)
+}
+
+fn unreadable(errno: Errno) -> Miss {
+    tracing::error!(%errno, "cannot read a file");
+    Miss::Status(500)
+}

@@ -1,0 +1,297 @@
+//! Files below a directory: the fast path of the server.
+//!
+//! A hit in the [`cache`] is answered from memory, without a system call. Everything else goes through [`resolve`], which asks
+//! the filesystem only for what is in memory already; what is not there makes the answer [`Served::Blocked`], and a
+//! helper thread takes the same way first ([`warm`]).
+
+mod answer;
+mod cache;
+mod entry;
+mod listing;
+mod media_type;
+mod prepare;
+mod resolve;
+mod set;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+use maitred_http::request::Method;
+use maitred_http::uri;
+use rustix::io::Errno;
+
+use self::answer::{Answer, Boundaries};
+use self::cache::{Cache, Space};
+use self::entry::{Entry, Maker, Representation};
+use self::prepare::Facts;
+pub use self::resolve::Wanted;
+use self::resolve::{Found, FoundFile, Miss, Patience};
+pub use self::set::FileSet;
+use super::disk::READ_BYTES_MAX;
+use super::fixed::{self, Manner, Reply};
+use super::{DiskJob, Exchange, Served};
+use crate::config::Limits;
+
+/// Serves files for one thread, with that thread's cache.
+#[derive(Debug)]
+pub struct FileServer {
+    sets: Vec<FileSet>,
+    cache: Cache,
+    boundaries: Boundaries,
+    inline_bytes_max: u32,
+    ranges_max: usize,
+    server_header: bool,
+}
+
+/// What a look-up came to.
+enum LookUp {
+    Entry(Rc<Entry>),
+    AddSlash,
+}
+
+impl FileServer {
+    /// A server of these sets; callers name a set by its index. `server_header` is whether responses carry
+    /// `Server: maitred`.
+    pub fn new(limits: &Limits, sets: Vec<FileSet>, server_header: bool) -> FileServer {
+        FileServer {
+            sets,
+            cache: Cache::new(limits.file_cache_bytes_max, limits.file_cache_files_max),
+            boundaries: Boundaries::default(),
+            inline_bytes_max: limits.inline_file_bytes_max,
+            ranges_max: usize::from(limits.ranges_max),
+            server_header,
+        }
+    }
+
+    /// Answers a request from a set. [`Served::Blocked`] comes at most once for a request: with
+    /// [`Exchange::warmed`] the answer may wait for the disk.
+    #[inline]
+    pub fn serve(&mut self, set: usize, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+        if !matches!(exchange.request.method, Method::Get | Method::Head) {
+            return self.other_method(set, exchange, out);
+        }
+        let answer = match self.cache.fresh(Space::requests(set), exchange.path, exchange.clock.now) {
+            Some(entry) => answer::file(entry, exchange, self.ranges_max, &mut self.boundaries, out),
+            None => match self.look_up(set, exchange) {
+                Ok(LookUp::Entry(entry)) => {
+                    answer::file(&entry, exchange, self.ranges_max, &mut self.boundaries, out)
+                }
+                Ok(LookUp::AddSlash) => return self.add_slash(set, exchange, out),
+                Err(Miss::WouldWait) => {
+                    return self.blocked(set, Wanted::Request(exchange.path.into()), exchange, out);
+                }
+                Err(Miss::Status(status)) => Answer::Error(status, Vec::new()),
+            },
+        };
+        match answer {
+            Answer::Served(served) => served,
+            Answer::Error(status, fields) => self.error(set, status, &fields, exchange, out),
+        }
+    }
+
+    /// Answers with an error: with the set's page for it if there is one, otherwise with a line of text. `fields` are
+    /// further field lines, each with its CRLF. May be [`Served::Blocked`], as [`FileServer::serve`].
+    pub fn error(
+        &mut self,
+        set: usize,
+        status: u16,
+        fields: &[u8],
+        exchange: &Exchange<'_>,
+        out: &mut Vec<u8>,
+    ) -> Served {
+        let page = self.sets.get(set).and_then(|set| set.error_page(status));
+        if let Some((page_set, path)) = page.map(|(set, path)| (set, path.to_owned())) {
+            match self.page(page_set, &path, exchange) {
+                Ok(entry) => return answer::error_page(status, fields, &entry, exchange, out),
+                Err(Miss::WouldWait) => {
+                    return self.blocked(page_set, Wanted::AsIs(path.into_bytes().into()), exchange, out);
+                }
+                Err(Miss::Status(_)) => {
+                    tracing::warn!(status, page = %path, "an error page cannot be served");
+                }
+            }
+        }
+        Served::Whole(fixed::error_with(status, fields, &Manner::of(exchange, self.server_header), out))
+    }
+
+    fn other_method(&mut self, set: usize, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+        const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+        if exchange.request.method == Method::Options {
+            let reply = Reply { status: 204, fields: ALLOW, content_type: "", body: b"" };
+            return Served::Whole(reply.write(&Manner::of(exchange, self.server_header), out));
+        }
+        self.error(set, 405, ALLOW, exchange, out)
+    }
+
+    /// Asks a helper thread to look first.
+    fn blocked(&self, set: usize, wanted: Wanted, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+        match self.sets.get(set) {
+            Some(set) => Served::Blocked(DiskJob::Lookup { set: set.clone(), wanted }),
+            None => {
+                Served::Whole(fixed::error_with(500, b"", &Manner::of(exchange, self.server_header), out))
+            }
+        }
+    }
+
+    /// A directory that was named without its slash: relative links of its index would lead astray (301).
+    fn add_slash(&self, set: usize, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+        // One slash at the start: two would name a host (RFC 3986 section 4.2).
+        let path = exchange.path.iter().position(|byte| *byte != b'/').and_then(|at| exchange.path.get(at..));
+        let mut location = vec![b'/'];
+        uri::encode_path(path.unwrap_or_default(), &mut location);
+        location.push(b'/');
+        fixed::push_query(exchange, &mut location);
+        let fields = self.sets.get(set).map(|set| set.rules().lines()).unwrap_or_default();
+        let manner = Manner::of(exchange, self.server_header);
+        Served::Whole(fixed::see(301, &location, fields, &manner, out))
+    }
+
+    /// Finds what a request's path stands for, for the first time or once more.
+    fn look_up(&mut self, set: usize, exchange: &Exchange<'_>) -> Result<LookUp, Miss> {
+        let space = Space::requests(set);
+        let found = self.resolve(set, &Wanted::Request(exchange.path.into()), exchange);
+        if !matches!(found, Ok(Found::File(FoundFile { fixed: None, .. })) | Err(Miss::WouldWait)) {
+            // What was served for this path until now is not there any more.
+            self.cache.remove(space, exchange.path);
+        }
+        match found? {
+            Found::File(mut found) => match found.fixed.take() {
+                Some(path) => self.entry(set, Space::fixed(set), path.as_bytes(), found, exchange),
+                None => self.entry(set, space, exchange.path, found, exchange),
+            }
+            .map(LookUp::Entry),
+            Found::Cached(path) => match self.cache.any(Space::fixed(set), path.as_bytes()) {
+                Some(entry) => Ok(LookUp::Entry(Rc::clone(entry))),
+                None => Err(Miss::Status(500)),
+            },
+            Found::AddSlash => Ok(LookUp::AddSlash),
+            Found::Listing(directory, path) => {
+                self.listing(set, directory, &path, exchange).map(LookUp::Entry)
+            }
+        }
+    }
+
+    /// A page that the operator chose.
+    fn page(&mut self, set: usize, path: &str, exchange: &Exchange<'_>) -> Result<Rc<Entry>, Miss> {
+        let space = Space::fixed(set);
+        if let Some(entry) = self.cache.fresh(space, path.as_bytes(), exchange.clock.now) {
+            return Ok(Rc::clone(entry));
+        }
+        match self.resolve(set, &Wanted::AsIs(path.as_bytes().into()), exchange)? {
+            Found::File(found) => self.entry(set, space, path.as_bytes(), found, exchange),
+            Found::Cached(_) | Found::AddSlash | Found::Listing(..) => Err(Miss::Status(404)),
+        }
+    }
+
+    fn resolve(&mut self, set: usize, wanted: &Wanted, exchange: &Exchange<'_>) -> Result<Found, Miss> {
+        let Some(files) = self.sets.get(set) else { return Err(Miss::Status(500)) };
+        let cache = &mut self.cache;
+        resolve::resolve(files, wanted, patience(exchange), &mut |fixed| {
+            cache.fresh(Space::fixed(set), fixed.as_bytes(), exchange.clock.now).is_some()
+        })
+    }
+
+    /// The entry of a file that was just opened: the old one if nothing changed.
+    fn entry(
+        &mut self,
+        set: usize,
+        space: Space,
+        key: &[u8],
+        found: FoundFile,
+        exchange: &Exchange<'_>,
+    ) -> Result<Rc<Entry>, Miss> {
+        let now = exchange.clock.now;
+        if let Some(entry) = self.cache.any(space, key).filter(|entry| entry.is_still(&found)).map(Rc::clone)
+        {
+            self.cache.confirm(space, key, now);
+            return Ok(entry);
+        }
+        let Some(files) = self.sets.get(set) else { return Err(Miss::Status(500)) };
+        let maker = Maker {
+            set: files,
+            clock: exchange.clock,
+            patience: patience(exchange),
+            inline_bytes_max: self.inline_bytes_max,
+            server_header: self.server_header,
+        };
+        let (entry, keep) = maker.entry(key, found)?;
+        let entry = Rc::new(entry);
+        if keep {
+            self.cache.insert(space, Rc::clone(&entry), now);
+        } else {
+            self.cache.remove(space, key);
+        }
+        Ok(entry)
+    }
+
+    /// The page that lists a directory. It is made for a request that may wait, and then cached like a file.
+    fn listing(
+        &mut self,
+        set: usize,
+        directory: OwnedFd,
+        path: &[u8],
+        exchange: &Exchange<'_>,
+    ) -> Result<Rc<Entry>, Miss> {
+        if patience(exchange) == Patience::None {
+            return Err(Miss::WouldWait);
+        }
+        let Some(files) = self.sets.get(set) else { return Err(Miss::Status(500)) };
+        let items = read_listing(files, directory, path).map_err(|errno| {
+            tracing::error!(%errno, path = %path.escape_ascii(), "cannot list a directory");
+            Miss::Status(500)
+        })?;
+        let is_top = exchange.path == files.files().strip_prefix.as_bytes();
+        let page = listing::html(exchange.path, &items, !is_top);
+        let facts = Facts {
+            size: page.len() as u64,
+            content_type: "text/html; charset=utf-8",
+            coding: None,
+            etag: None,
+            last_modified: None,
+            accept_ranges: false,
+            vary: false,
+            server_header: self.server_header,
+        };
+        let mut head = Vec::new();
+        let offsets = prepare::head(&facts, files.rules(), &mut head);
+        let page = Representation::of_page(&head, offsets, &page);
+        let entry = Rc::new(Entry::of_page(exchange.path, page));
+        self.cache.insert(Space::requests(set), Rc::clone(&entry), exchange.clock.now);
+        Ok(entry)
+    }
+}
+
+fn patience(exchange: &Exchange<'_>) -> Patience {
+    if exchange.warmed { Patience::Disk } else { Patience::None }
+}
+
+fn read_listing(set: &FileSet, directory: OwnedFd, path: &[u8]) -> Result<listing::Listing, Errno> {
+    listing::read(directory, set.files().hidden, &mut |name| resolve::target_of_link(set, path, name))
+}
+
+/// Does on a helper thread what [`FileServer::serve`] is going to do: opens what `wanted` stands for, and has its first
+/// bytes read. `read` gets a file and how many bytes of it to read.
+pub(super) fn warm(
+    set: &FileSet,
+    wanted: &Wanted,
+    read: &mut dyn FnMut(BorrowedFd<'_>, u64) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    match resolve::resolve(set, wanted, Patience::Disk, &mut |_| false) {
+        Ok(Found::File(found)) => {
+            let encoded = found.encoded.iter().map(|(_, opened)| opened);
+            for opened in [&found.plain].into_iter().chain(encoded) {
+                read(opened.file.as_fd(), opened.meta.size.min(READ_BYTES_MAX))?;
+            }
+            Ok(())
+        }
+        Ok(Found::Listing(directory, path)) => read_listing(set, directory, &path).map(drop),
+        // The request that waits for this will find the same, and say so.
+        Ok(Found::Cached(_) | Found::AddSlash) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod testing;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+//! The prepared head of a representation: everything that does not change from one answer to the next.
+//!
+//! ```text
+//! HTTP/1.1 200 OK            status line and length: of the whole representation
+//! Content-Length: 12
+//! Content-Type: text/html    `type_at`
+//! Content-Encoding: br       `coding_at`; not in a multipart answer's head, which has a type of its own
+//! Accept-Ranges: bytes
+//! ETag: "…"                  `common_at`: what a 304 carries too (RFC 9110 section 15.4.5)
+//! Last-Modified: …
+//! Vary: Accept-Encoding
+//! Server: maitred
+//! X-Frame-Options: DENY
+//! ```
+//! `Date`, `Connection` and the empty line follow when an answer is written. A 206 or 304 takes its fields from the
+//! same bytes, from the offset that fits.
+
+use crate::config::{Coding, HeaderRules};
+
+/// Fields that only the server itself can state: the framing of a message and the time of its making.
+const RESERVED: [&str; 6] =
+    ["connection", "content-length", "content-range", "date", "trailer", "transfer-encoding"];
+
+/// The header rules of a set, split by where a field stands in the prepared head.
+#[derive(Debug, Default)]
+pub(super) struct FieldRules {
+    content_type: Option<String>,
+    lines: Vec<u8>,
+    /// Lower-case names that are not to be written: removed, or replaced by a line in `lines`.
+    masked: Vec<String>,
+}
+
+impl FieldRules {
+    pub(super) fn new(rules: &HeaderRules) -> FieldRules {
+        let mut this = FieldRules { masked: rules.remove.clone(), ..FieldRules::default() };
+        for (name, value) in &rules.set {
+            let lower = name.to_ascii_lowercase();
+            if RESERVED.contains(&lower.as_str()) {
+                continue;
+            }
+            if lower == "content-type" {
+                this.content_type = Some(value.clone());
+                continue;
+            }
+            push_field(&mut this.lines, name, value.as_bytes());
+            // A set `Vary` is added to ours: what a response varies by is a fact, not a wish.
+            if lower != "vary" {
+                this.masked.push(lower);
+            }
+        }
+        this
+    }
+
+    /// Whether our own field of this (lower-case) name is written.
+    pub(super) fn keeps(&self, name: &str) -> bool {
+        !self.masked.iter().any(|masked| masked == name)
+    }
+
+    /// The lines that the rules set, each with its CRLF; without `Content-Type`.
+    pub(super) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+}
+
+/// What a head is prepared from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Facts<'a> {
+    pub(super) size: u64,
+    /// `None` leaves the type to the client (RFC 9110 section 8.3).
+    pub(super) content_type: &'a str,
+    pub(super) coding: Option<Coding>,
+    /// With its quotes.
+    pub(super) etag: Option<&'a str>,
+    pub(super) last_modified: Option<&'a [u8; 29]>,
+    pub(super) accept_ranges: bool,
+    pub(super) vary: bool,
+    pub(super) server_header: bool,
+}
+
+/// Offsets into a prepared head; see the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Offsets {
+    pub(super) type_at: u32,
+    pub(super) coding_at: u32,
+    pub(super) common_at: u32,
+}
+
+/// Appends the prepared head of a 200 to `head`, which is empty.
+pub(super) fn head(facts: &Facts<'_>, rules: &FieldRules, head: &mut Vec<u8>) -> Offsets {
+    head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+    push_field(head, "Content-Length", itoa::Buffer::new().format(facts.size).as_bytes());
+    let type_at = head.len() as u32;
+    if rules.keeps("content-type") {
+        let value = rules.content_type.as_deref().unwrap_or(facts.content_type);
+        push_field(head, "Content-Type", value.as_bytes());
+    }
+    let coding_at = head.len() as u32;
+    if let Some(coding) = facts.coding {
+        push_field(head, "Content-Encoding", token(coding).as_bytes());
+    }
+    if facts.accept_ranges {
+        push_field(head, "Accept-Ranges", b"bytes");
+    }
+    let common_at = head.len() as u32;
+    if let Some(etag) = facts.etag {
+        push_field(head, "ETag", etag.as_bytes());
+    }
+    if let Some(date) = facts.last_modified {
+        push_field(head, "Last-Modified", date);
+    }
+    if facts.vary && rules.keeps("vary") {
+        push_field(head, "Vary", b"Accept-Encoding");
+    }
+    if facts.server_header && rules.keeps("server") {
+        push_field(head, "Server", b"maitred");
+    }
+    head.extend_from_slice(rules.lines());
+    Offsets { type_at, coding_at, common_at }
+}
+
+/// Appends `name: value` and CRLF.
+pub(super) fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// The coding's name in `Content-Encoding` and `Accept-Encoding`.
+pub(super) fn token(coding: Coding) -> &'static str {
+    match coding {
+        Coding::Brotli => "br",
+        Coding::Zstd => "zstd",
+        Coding::Gzip => "gzip",
+    }
+}
+
+/// What is added to a file's name to name its encoded sibling.
+pub(super) fn extension(coding: Coding) -> &'static str {
+    match coding {
+        Coding::Brotli => ".br",
+        Coding::Zstd => ".zst",
+        Coding::Gzip => ".gz",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(facts: &Facts<'_>, rules: &HeaderRules) -> String {
+        let mut out = Vec::new();
+        head(facts, &FieldRules::new(rules), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    const FACTS: Facts<'_> = Facts {
+        size: 12,
+        content_type: "text/html; charset=utf-8",
+        coding: Some(Coding::Brotli),
+        etag: Some("\"a\""),
+        last_modified: Some(b"Sun, 06 Nov 1994 08:49:37 GMT"),
+        accept_ranges: true,
+        vary: true,
+        server_header: true,
+    };
+
+    #[test]
+    fn a_head_has_its_fields_in_the_documented_order() {
+        assert_eq!(
+            text(&FACTS, &HeaderRules::default()),
+            "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Type: text/html; charset=utf-8\r\n\
+             Content-Encoding: br\r\nAccept-Ranges: bytes\r\nETag: \"a\"\r\n\
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nVary: Accept-Encoding\r\nServer: maitred\r\n"
+        );
+    }
+
+    #[test]
+    fn rules_replace_remove_and_add_but_never_touch_the_framing() {
+        let set = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let rules = HeaderRules {
+            set: vec![
+                set("Content-Type", "text/plain"),
+                set("Server", "mine"),
+                set("Vary", "Origin"),
+                set("Content-Length", "7"),
+            ],
+            remove: vec!["last-modified".to_owned()],
+        };
+        let facts = Facts { coding: None, etag: None, last_modified: None, ..FACTS };
+        assert_eq!(
+            text(&facts, &rules),
+            "HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Type: text/plain\r\nAccept-Ranges: bytes\r\n\
+             Vary: Accept-Encoding\r\nServer: mine\r\nVary: Origin\r\n"
+        );
+        assert!(!FieldRules::new(&rules).keeps("last-modified"));
+    }
+}

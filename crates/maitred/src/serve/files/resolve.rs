@@ -1,0 +1,321 @@
+//! From a request's path to an opened file: `strip_prefix`, `try`, index files, precompressed siblings.
+//!
+//! The event loop and the helper threads both walk this way; what differs is whether they may wait for a disk.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
+use rustix::io::Errno;
+
+use super::prepare;
+use super::set::FileSet;
+use crate::config::{Coding, TryItem};
+
+/// What a helper thread or the event loop looks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// What a request's path ([`crate::serve::Exchange::path`]) stands for.
+    Request(Box<[u8]>),
+    /// The file of this path below the root; the operator chose it.
+    AsIs(Box<[u8]>),
+}
+
+/// Whether a look-up may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Only what is in memory already: `RESOLVE_CACHED` and `RWF_NOWAIT`.
+    None,
+    /// As long as it takes.
+    Disk,
+}
+
+/// Identity and validators of a file (`stat(2)`); equal for as long as the file is taken to be unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Meta {
+    pub(super) dev: u64,
+    pub(super) ino: u64,
+    pub(super) size: u64,
+    /// Nanoseconds since the Unix epoch.
+    pub(super) mtime: i128,
+    /// Nanoseconds since the Unix epoch.
+    pub(super) ctime: i128,
+}
+
+impl Meta {
+    // Widths and signs of these fields differ between architectures.
+    #[allow(clippy::unnecessary_cast, reason = "not unnecessary on every architecture")]
+    pub(super) fn of(stat: &Stat) -> Meta {
+        let nanos = |secs: i64, nanos: i64| i128::from(secs) * 1_000_000_000 + i128::from(nanos);
+        Meta {
+            dev: stat.st_dev as u64,
+            ino: stat.st_ino as u64,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            mtime: nanos(stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            ctime: nanos(stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        }
+    }
+}
+
+/// An open regular file.
+#[derive(Debug)]
+pub(super) struct Opened {
+    pub(super) file: OwnedFd,
+    pub(super) meta: Meta,
+}
+
+/// A file and its encoded siblings.
+#[derive(Debug)]
+pub(super) struct FoundFile {
+    /// Relative to the root; its name decides about the media type.
+    pub(super) path: Vec<u8>,
+    pub(super) plain: Opened,
+    /// In the configuration's order.
+    pub(super) encoded: Vec<(Coding, Opened)>,
+    /// The fixed item of `try` that it was found by.
+    pub(super) fixed: Option<String>,
+}
+
+/// What a path turned out to be.
+#[derive(Debug)]
+pub(super) enum Found {
+    File(FoundFile),
+    /// A fixed item of `try` for which the caller has a fresh entry.
+    Cached(String),
+    /// A directory was named without its slash.
+    AddSlash,
+    /// A directory that is to be listed, and its path relative to the root.
+    Listing(OwnedFd, Vec<u8>),
+}
+
+/// Why there is nothing to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Miss {
+    /// The disk has to be asked first; only with [`Patience::None`].
+    WouldWait,
+    /// The answer's status.
+    Status(u16),
+}
+
+/// What an open gave, errors that mean "not here" apart.
+enum Node {
+    File(Opened),
+    Directory(OwnedFd),
+    Nothing,
+}
+
+/// Finds what `wanted` stands for. `is_cached` is asked before a fixed item of `try` is opened.
+pub(super) fn resolve(
+    set: &FileSet,
+    wanted: &Wanted,
+    patience: Patience,
+    is_cached: &mut dyn FnMut(&str) -> bool,
+) -> Result<Found, Miss> {
+    let path = match wanted {
+        Wanted::AsIs(path) => return as_is(set, path, patience)?.map(Found::File).ok_or(Miss::Status(404)),
+        Wanted::Request(path) => path,
+    };
+    let Some(below) = below_prefix(path, set.files().strip_prefix.as_bytes()) else {
+        // The prefix without its slash stands for the directory that is mounted there.
+        let prefix = set.files().strip_prefix.as_bytes();
+        let mounted = prefix.strip_suffix(b"/") == Some(path);
+        return if mounted { Ok(Found::AddSlash) } else { Err(Miss::Status(404)) };
+    };
+    if !set.files().hidden && has_hidden_segment(below) {
+        return Err(Miss::Status(404));
+    }
+    for item in set.try_files() {
+        let found = match item {
+            TryItem::Status(status) => return Err(Miss::Status(*status)),
+            TryItem::Around(before, after) => around(set, before, below, after, patience)?,
+            TryItem::Fixed(fixed) if is_cached(fixed) => Some(Found::Cached(fixed.clone())),
+            TryItem::Fixed(fixed) => as_is(set, fixed.as_bytes(), patience)?
+                .map(|file| Found::File(FoundFile { fixed: Some(fixed.clone()), ..file })),
+        };
+        if let Some(found) = found {
+            return Ok(found);
+        }
+    }
+    Err(Miss::Status(404))
+}
+
+/// `path` without the prefix but with a slash before it; `None` if it does not start with the prefix.
+fn below_prefix<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
+    let kept = prefix.len().checked_sub(1)?;
+    path.starts_with(prefix).then(|| path.get(kept..)).flatten()
+}
+
+/// Whether a segment starts with a dot; `.well-known` (RFC 8615) does not count. That covers `..` too, which cannot
+/// come this far.
+fn has_hidden_segment(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').any(|segment| segment.starts_with(b".") && segment != b".well-known")
+}
+
+/// An item of `try` with `{path}` in it.
+fn around(
+    set: &FileSet,
+    before: &str,
+    below: &[u8],
+    after: &str,
+    patience: Patience,
+) -> Result<Option<Found>, Miss> {
+    let mut path = [before.as_bytes(), below, after.as_bytes()].concat();
+    let leading = path.iter().take_while(|byte| **byte == b'/').count();
+    path.drain(..leading);
+    let directory = match open(set, &path, patience)? {
+        Node::Nothing => return Ok(None),
+        Node::File(plain) => {
+            return with_siblings(set, path, plain, patience).map(|file| Some(Found::File(file)));
+        }
+        Node::Directory(directory) => directory,
+    };
+    // A directory's relative links are right only below its slash, so an item `{path}/` does not stand in for the
+    // slash; and with any other ending the slash would lead elsewhere.
+    let asked_with_slash = below.ends_with(b"/");
+    if !matches!(after, "" | "/") {
+        return Ok(None);
+    }
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    if let Some(index) = index_of(set, &path, patience)? {
+        return Ok(Some(if asked_with_slash { Found::File(index) } else { Found::AddSlash }));
+    }
+    if set.files().listing {
+        return Ok(Some(if asked_with_slash { Found::Listing(directory, path) } else { Found::AddSlash }));
+    }
+    Ok(None)
+}
+
+/// The index file of a directory, whose path ends with a slash or is empty.
+fn index_of(set: &FileSet, directory: &[u8], patience: Patience) -> Result<Option<FoundFile>, Miss> {
+    for name in &set.files().index {
+        let path = [directory, name.as_bytes()].concat();
+        if let Node::File(plain) = open(set, &path, patience)? {
+            return with_siblings(set, path, plain, patience).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+fn as_is(set: &FileSet, path: &[u8], patience: Patience) -> Result<Option<FoundFile>, Miss> {
+    let leading = path.iter().take_while(|byte| **byte == b'/').count();
+    let path = path.get(leading..).unwrap_or_default();
+    match open(set, path, patience)? {
+        Node::File(plain) => with_siblings(set, path.to_vec(), plain, patience).map(Some),
+        Node::Directory(_) | Node::Nothing => Ok(None),
+    }
+}
+
+fn with_siblings(set: &FileSet, path: Vec<u8>, plain: Opened, patience: Patience) -> Result<FoundFile, Miss> {
+    let mut encoded = Vec::new();
+    for coding in &set.files().precompressed {
+        let sibling = [path.as_slice(), prepare::extension(*coding).as_bytes()].concat();
+        match open(set, &sibling, patience) {
+            Ok(Node::File(opened)) => encoded.push((*coding, opened)),
+            Err(Miss::WouldWait) => return Err(Miss::WouldWait),
+            // A sibling that may not be read only costs its saving.
+            Ok(Node::Directory(_) | Node::Nothing) | Err(Miss::Status(_)) => {}
+        }
+    }
+    Ok(FoundFile { path, plain, encoded, fixed: None })
+}
+
+/// Opens a path below the root, by the rules of the set. The empty path is the root itself.
+fn open(set: &FileSet, path: &[u8], patience: Patience) -> Result<Node, Miss> {
+    let root = set.root().map_err(|_| Miss::Status(500))?;
+    // A path that `..` or NUL could be part of does not come from `uri::normalise`; nothing good can be behind it.
+    if path.split(|byte| *byte == b'/').any(|segment| segment == b"..") || memchr::memchr(0, path).is_some() {
+        return Ok(Node::Nothing);
+    }
+    let path = if path.is_empty() { b".".as_slice() } else { path };
+    let resolve = resolve_flags(set);
+    let opened = open_below(root, path, RDONLY, resolve, patience).and_then(|file| {
+        let stat = rustix::fs::fstat(&file)?;
+        Ok((file, stat))
+    });
+    match opened {
+        Ok((file, stat)) => Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Node::File(Opened { file, meta: Meta::of(&stat) }),
+            FileType::Directory => Node::Directory(file),
+            _ => Node::Nothing,
+        }),
+        Err(errno) => judge(errno, path, patience),
+    }
+}
+
+/// What a symbolic link in a directory leads to; `None` where it may not be followed.
+pub(super) fn target_of_link(set: &FileSet, directory: &[u8], name: &[u8]) -> Option<Stat> {
+    let path = [directory, name].concat();
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let target = open_below(set.root().ok()?, &path, flags, resolve_flags(set), Patience::Disk).ok()?;
+    rustix::fs::fstat(target).ok()
+}
+
+fn resolve_flags(set: &FileSet) -> ResolveFlags {
+    let beneath = if set.files().symlinks_may_leave { ResolveFlags::empty() } else { ResolveFlags::BENEATH };
+    ResolveFlags::NO_MAGICLINKS | beneath
+}
+
+/// O_NONBLOCK: opening a FIFO must not wait for a writer.
+const RDONLY: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+/// Set on kernels before 5.12, which do not know `RESOLVE_CACHED`.
+static CACHED_UNKNOWN: AtomicBool = AtomicBool::new(false);
+
+/// How often a look-up is tried again that was disturbed by renames (openat2(2), EAGAIN).
+const DISTURBED_MAX: usize = 8;
+
+fn open_below(
+    root: &OwnedFd,
+    path: &[u8],
+    flags: OFlags,
+    resolve: ResolveFlags,
+    patience: Patience,
+) -> Result<OwnedFd, Errno> {
+    let attempt = |resolve| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve);
+    if patience == Patience::None && !CACHED_UNKNOWN.load(Ordering::Relaxed) {
+        let first = attempt(resolve | ResolveFlags::CACHED);
+        if first.as_ref().err() != Some(&Errno::INVAL) {
+            return first;
+        }
+        let second = attempt(resolve);
+        CACHED_UNKNOWN.store(second.as_ref().err() != Some(&Errno::INVAL), Ordering::Relaxed);
+        return second;
+    }
+    let mut last = Errno::AGAIN;
+    for _ in 0..DISTURBED_MAX {
+        match attempt(resolve) {
+            Err(errno @ (Errno::AGAIN | Errno::INTR)) => last = errno,
+            other => return other,
+        }
+    }
+    Err(last)
+}
+
+/// What an error of `openat2` or `fstat` means for the client.
+fn judge(errno: Errno, path: &[u8], patience: Patience) -> Result<Node, Miss> {
+    match errno {
+        // NXIO is what a socket, or a device without a driver, gives; INVAL a name that the filesystem cannot have.
+        Errno::NOENT
+        | Errno::NOTDIR
+        | Errno::NAMETOOLONG
+        | Errno::LOOP
+        | Errno::XDEV
+        | Errno::NXIO
+        | Errno::NODEV
+        | Errno::INVAL
+        | Errno::ILSEQ => Ok(Node::Nothing),
+        Errno::ACCESS | Errno::PERM => Err(Miss::Status(403)),
+        Errno::AGAIN if patience == Patience::None => Err(Miss::WouldWait),
+        Errno::AGAIN | Errno::INTR => Err(Miss::Status(503)),
+        Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
+            tracing::error!(%errno, path = %path.escape_ascii(), "out of resources while opening a file");
+            Err(Miss::Status(503))
+        }
+        _ => {
+            tracing::error!(%errno, path = %path.escape_ascii(), "cannot open a file");
+            Err(Miss::Status(500))
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A directory whose files are served, and what the configuration says about them.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use super::prepare::FieldRules;
+use crate::config::{Files, TryItem};
+
+/// One `root` of the configuration with its opened directory. A cheap handle: all threads of a process share what is
+/// behind it.
+#[derive(Clone)]
+pub struct FileSet {
+    inner: Arc<Inner>,
+    error_pages: Arc<ErrorPages>,
+}
+
+struct Inner {
+    files: Files,
+    root: Result<OwnedFd, Errno>,
+    root_error_logged: AtomicBool,
+    try_files: Vec<TryItem>,
+    rules: FieldRules,
+}
+
+#[derive(Default)]
+struct ErrorPages {
+    set: usize,
+    pages: Vec<(u16, String)>,
+}
+
+impl FileSet {
+    /// Opens the root. A root that cannot be opened gives a set that answers 500 and says so in the log, so that one
+    /// missing directory does not keep the other sites from being served.
+    pub fn open(files: Files) -> FileSet {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&files.root, flags, Mode::empty());
+        let try_files = match files.try_files.as_slice() {
+            [] => vec![TryItem::Around(String::new(), String::new())],
+            items => items.to_vec(),
+        };
+        let rules = FieldRules::new(&files.headers);
+        let root_error_logged = AtomicBool::new(false);
+        let inner = Inner { files, root, root_error_logged, try_files, rules };
+        FileSet { inner: Arc::new(inner), error_pages: Arc::default() }
+    }
+
+    /// The same root, with pages for statuses. `set` is the index of the set that holds the pages, in the list that
+    /// [`super::FileServer::new`] gets; the pages are paths below its root.
+    #[must_use]
+    pub fn with_error_pages(self, set: usize, pages: Vec<(u16, String)>) -> FileSet {
+        FileSet { error_pages: Arc::new(ErrorPages { set, pages }), ..self }
+    }
+
+    /// The configuration.
+    pub fn files(&self) -> &Files {
+        &self.inner.files
+    }
+
+    /// The root's descriptor (`O_PATH`), or why there is none; the first call that finds none logs it.
+    pub(super) fn root(&self) -> Result<&OwnedFd, Errno> {
+        self.inner.root.as_ref().map_err(|errno| {
+            if !self.inner.root_error_logged.swap(true, Ordering::Relaxed) {
+                tracing::error!(root = %self.inner.files.root.display(), %errno, "cannot open a site's root");
+            }
+            *errno
+        })
+    }
+
+    /// `try`, never empty.
+    pub(super) fn try_files(&self) -> &[TryItem] {
+        &self.inner.try_files
+    }
+
+    /// The header rules, ready for use.
+    pub(super) fn rules(&self) -> &FieldRules {
+        &self.inner.rules
+    }
+
+    /// Where the page for a status is: the set, and the path below its root.
+    pub(super) fn error_page(&self, status: u16) -> Option<(usize, &str)> {
+        let (_, path) = self.error_pages.pages.iter().find(|(of, _)| *of == status)?;
+        Some((self.error_pages.set, path))
+    }
+}
+
+impl fmt::Debug for FileSet {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("FileSet").field(&self.inner.files.root).finish()
+    }
+}

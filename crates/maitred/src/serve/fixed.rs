@@ -1,0 +1,177 @@
+//! Replies that no file stands behind: errors, redirects, fixed texts.
+
+use maitred_http::{status, uri};
+
+use super::{Clock, Exchange, Persistence, Summary};
+
+/// How a reply is to be written, whatever it says.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner<'a> {
+    /// The clock of this turn, for `Date`.
+    pub clock: &'a Clock,
+    /// What the `Connection` field shall say.
+    pub persistence: Persistence,
+    /// HEAD: the body is left out, its length is stated nevertheless.
+    pub head_only: bool,
+    /// Whether `Server: maitred` is written.
+    pub server_header: bool,
+}
+
+impl<'a> Manner<'a> {
+    /// As the request of an exchange wants it.
+    pub fn of(exchange: &Exchange<'a>, server_header: bool) -> Manner<'a> {
+        let head_only = exchange.request.method == maitred_http::request::Method::Head;
+        Manner { clock: exchange.clock, persistence: exchange.persistence, head_only, server_header }
+    }
+}
+
+/// A whole reply.
+#[derive(Debug, Clone, Copy)]
+pub struct Reply<'a> {
+    /// Status code, 200 to 599.
+    pub status: u16,
+    /// Further field lines, each with its CRLF: `Allow`, `Retry-After`, `Location`, `Content-Range`.
+    pub fields: &'a [u8],
+    /// Media type of the body.
+    pub content_type: &'a str,
+    /// The body; statuses that have none (204, 304) leave it out.
+    pub body: &'a [u8],
+}
+
+/// What [`error`] and [`redirect`] write as their body's type.
+const TEXT: &str = "text/plain; charset=utf-8";
+
+impl Reply<'_> {
+    /// Appends the reply to `out`.
+    pub fn write(&self, manner: &Manner<'_>, out: &mut Vec<u8>) -> Summary {
+        let has_body = !matches!(self.status, 204 | 304);
+        out.reserve(256 + self.fields.len() + self.body.len());
+        status_line(self.status, out);
+        if has_body {
+            content_length(self.body.len() as u64, out);
+        }
+        if has_body && !self.body.is_empty() {
+            out.extend_from_slice(b"Content-Type: ");
+            out.extend_from_slice(self.content_type.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        out.extend_from_slice(self.fields);
+        if manner.server_header {
+            out.extend_from_slice(b"Server: maitred\r\n");
+        }
+        finish_head(manner.clock, manner.persistence, out);
+        let sent = if has_body && !manner.head_only { self.body } else { b"" };
+        out.extend_from_slice(sent);
+        Summary { status: self.status, body_bytes: sent.len() as u64 }
+    }
+}
+
+/// Appends an error: the status and its reason, as plain text.
+pub fn error(
+    status: u16,
+    persistence: Persistence,
+    clock: &Clock,
+    head_only: bool,
+    server_header: bool,
+    out: &mut Vec<u8>,
+) -> Summary {
+    error_with(status, b"", &Manner { clock, persistence, head_only, server_header }, out)
+}
+
+/// An error with further field lines, each with its CRLF.
+pub fn error_with(status: u16, fields: &[u8], manner: &Manner<'_>, out: &mut Vec<u8>) -> Summary {
+    let mut body = Vec::with_capacity(48);
+    body.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
+    body.push(b' ');
+    body.extend_from_slice(status::reason(status).as_bytes());
+    body.push(b'\n');
+    Reply { status, fields, content_type: TEXT, body: &body }.write(manner, out)
+}
+
+/// Appends a redirect to the template `to`, in which `{path}` stands for the request's path, encoded, and `{uri}` for
+/// path and query.
+pub fn redirect(
+    to: &str,
+    status: u16,
+    exchange: &Exchange<'_>,
+    server_header: bool,
+    out: &mut Vec<u8>,
+) -> Summary {
+    let mut location = Vec::with_capacity(to.len() + exchange.request.target.len());
+    let mut rest = to;
+    while let Some((before, from)) = rest.find('{').map(|at| rest.split_at(at)) {
+        location.extend_from_slice(before.as_bytes());
+        if let Some(after) = from.strip_prefix("{path}") {
+            uri::encode_path(exchange.path, &mut location);
+            rest = after;
+        } else if let Some(after) = from.strip_prefix("{uri}") {
+            uri::encode_path(exchange.path, &mut location);
+            push_query(exchange, &mut location);
+            rest = after;
+        } else {
+            location.push(b'{');
+            rest = from.get(1..).unwrap_or_default();
+        }
+    }
+    location.extend_from_slice(rest.as_bytes());
+    see(status, &location, b"", &Manner::of(exchange, server_header), out)
+}
+
+/// Appends a fixed text.
+pub fn respond(
+    status: u16,
+    body: &str,
+    content_type: &str,
+    exchange: &Exchange<'_>,
+    server_header: bool,
+    out: &mut Vec<u8>,
+) -> Summary {
+    let reply = Reply { status, fields: b"", content_type, body: body.as_bytes() };
+    reply.write(&Manner::of(exchange, server_header), out)
+}
+
+/// A reply that says to go to `location`, with further field lines.
+pub(super) fn see(
+    status: u16,
+    location: &[u8],
+    fields: &[u8],
+    manner: &Manner<'_>,
+    out: &mut Vec<u8>,
+) -> Summary {
+    let fields = [b"Location: ", location, b"\r\n", fields].concat();
+    error_with(status, &fields, manner, out)
+}
+
+/// Appends `?` and the query, if the request has one.
+pub(super) fn push_query(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
+    if let Some(query) = exchange.request.query {
+        out.push(b'?');
+        out.extend_from_slice(query.as_bytes());
+    }
+}
+
+/// Appends `HTTP/1.1 404 Not Found` and CRLF.
+pub(super) fn status_line(status: u16, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(status::reason(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `Content-Length` and CRLF.
+pub(super) fn content_length(bytes: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Content-Length: ");
+    out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends `Date`, `Connection` and the empty line: what differs from one answer to the next.
+#[inline]
+pub(super) fn finish_head(clock: &Clock, persistence: Persistence, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Date: ");
+    out.extend_from_slice(&clock.http_date);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(persistence.field());
+    out.extend_from_slice(b"\r\n");
+}
