@@ -11,3 +11,4 @@ pub mod page_cache;
 pub mod signals;
 pub mod sockopt;
 pub mod spawn;
+pub mod tcp;

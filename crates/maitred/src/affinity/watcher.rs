@@ -31,7 +31,7 @@ pub struct Watcher {
     usable: Vec<u16>,
     sampler: Sampler,
     adapter: Adapter,
-    /// Where each thread was pinned before the last decision, for the log.
+    /// The plan's CPU of each thread, for the log.
     homes: Vec<Option<u16>>,
     adaptive: bool,
 }

@@ -8,6 +8,7 @@ mod json;
 #[cfg(test)]
 mod tests;
 
+use maitred_http::date;
 use maitred_http::request::Version;
 
 use crate::config::AccessFormat;
@@ -107,11 +108,14 @@ impl Formatter {
     fn new_second(&mut self, clock: &Clock) {
         self.second = clock.unix_secs;
         self.stamp.clear();
-        let date = Date::of(clock);
         match self.format {
-            AccessFormat::Combined => date.combined(&mut self.stamp),
-            AccessFormat::Json => date.iso(&mut self.stamp),
-            AccessFormat::Human => self.stamp.extend_from_slice(date.time),
+            AccessFormat::Combined => {
+                for part in [b" - - [".as_slice(), &date::format_clf(clock.unix_secs), b"] \""] {
+                    self.stamp.extend_from_slice(part);
+                }
+            }
+            AccessFormat::Json => self.stamp.extend_from_slice(&super::iso(&clock.http_date)),
+            AccessFormat::Human => self.stamp.extend_from_slice(&super::iso(&clock.http_date)[11..]),
             AccessFormat::Off => {}
         }
     }
@@ -161,47 +165,4 @@ fn combined_bytes_likely(line: &Line<'_>) -> usize {
 
 fn decimal(number: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
-}
-
-/// The parts of `Sun, 06 Nov 1994 08:49:37 GMT`: the clock has done the calendar already.
-struct Date<'a> {
-    day: &'a [u8],
-    month: &'a [u8],
-    year: &'a [u8],
-    time: &'a [u8],
-}
-
-impl<'a> Date<'a> {
-    fn of(clock: &'a Clock) -> Date<'a> {
-        let text = &clock.http_date;
-        Date { day: &text[5..7], month: &text[8..11], year: &text[12..16], time: &text[17..25] }
-    }
-
-    /// ` - - [06/Nov/1994:08:49:37 +0000] "`: all that stands between address and request line.
-    fn combined(&self, out: &mut Vec<u8>) {
-        for part in [
-            b" - - [",
-            self.day,
-            b"/",
-            self.month,
-            b"/",
-            self.year,
-            b":",
-            self.time,
-            b" +0000] \"".as_slice(),
-        ] {
-            out.extend_from_slice(part);
-        }
-    }
-
-    /// `1994-11-06T08:49:37`
-    fn iso(&self, out: &mut Vec<u8>) {
-        const MONTHS: [&[u8]; 12] =
-            [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
-        let number = 1 + MONTHS.iter().position(|name| *name == self.month).unwrap_or(0) as u8;
-        let month = [b'0' + number / 10, b'0' + number % 10];
-        for part in [self.year, b"-", &month, b"-", self.day, b"T", self.time] {
-            out.extend_from_slice(part);
-        }
-    }
 }
