@@ -1,0 +1,159 @@
+//! Files: what a site with a `root` and a route with a `root` have in common.
+
+use std::path::PathBuf;
+
+use super::super::meaning::{Coding, Files, HeaderRules, TryItem};
+use super::super::reader::{At, Section, shorten};
+use super::super::values::{is_field_value, is_token};
+
+/// Keys about files, which a site and its routes share.
+pub(super) const KEYS: [&str; 7] =
+    ["index", "listing", "hidden", "symlinks", "precompressed", "try", "headers"];
+
+/// Fields that frame a message, or belong to one connection (RFC 9110 section 7.6.1): nobody else's to set.
+const FRAMING: [&str; 9] = [
+    "connection",
+    "content-length",
+    "content-range",
+    "date",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Files without a root yet: what the keys of `section` say.
+pub(super) fn options(section: &Section<'_>) -> Files {
+    Files {
+        root: PathBuf::new(),
+        strip_prefix: "/".into(),
+        index: index(section),
+        listing: section.flag("listing"),
+        hidden: section.flag("hidden"),
+        symlinks_may_leave: section.choice("symlinks") == Some("anywhere"),
+        precompressed: precompressed(section),
+        try_files: try_files(section),
+        headers: headers(&section.section("headers")),
+    }
+}
+
+/// The options of a route: its own where it says something, otherwise its site's.
+pub(super) fn inherited(route: &Section<'_>, site: &Files) -> Files {
+    let own = options(route);
+    let given = |name| route.given(name).is_some();
+    Files {
+        root: own.root,
+        strip_prefix: own.strip_prefix,
+        index: if given("index") { own.index } else { site.index.clone() },
+        listing: if given("listing") { own.listing } else { site.listing },
+        hidden: if given("hidden") { own.hidden } else { site.hidden },
+        symlinks_may_leave: if given("symlinks") { own.symlinks_may_leave } else { site.symlinks_may_leave },
+        precompressed: if given("precompressed") { own.precompressed } else { site.precompressed.clone() },
+        try_files: if given("try") { own.try_files } else { site.try_files.clone() },
+        headers: if given("headers") { own.headers } else { site.headers.clone() },
+    }
+}
+
+fn index(section: &Section<'_>) -> Vec<String> {
+    let names = section.texts("index");
+    for name in &names {
+        let text = name.value.as_str();
+        if text.is_empty() || text == "." || text == ".." || text.contains(['/', '\0']) {
+            let message = format!("`index`: \"{}\" is not a file name", shorten(text));
+            section.cx.error_with(&name.span, message, "it takes names without `/`, such as \"index.html\"");
+        }
+    }
+    names.into_iter().map(|name| name.value).collect()
+}
+
+fn precompressed(section: &Section<'_>) -> Vec<Coding> {
+    let coding = |word: &str| match word {
+        "br" => Coding::Brotli,
+        "zstd" => Coding::Zstd,
+        _ => Coding::Gzip,
+    };
+    section.choices("precompressed").into_iter().map(coding).collect()
+}
+
+fn try_files(section: &Section<'_>) -> Vec<TryItem> {
+    let texts = section.texts("try");
+    let mut items = Vec::new();
+    for (i, text) in texts.iter().enumerate() {
+        let what = format!("`try` does not take \"{}\"", shorten(&text.value));
+        let Some(item) = section.cx.accept(&text.span, &what, try_item(&text.value)) else { continue };
+        let last = i + 1 == texts.len();
+        if matches!(item, TryItem::Status(_)) && !last {
+            section
+                .cx
+                .error(&text.span, format!("`try`: nothing is tried after \"{}\"", shorten(&text.value)));
+        }
+        items.push(item);
+    }
+    items
+}
+
+fn try_item(text: &str) -> Result<TryItem, String> {
+    if let Some(status) = text.strip_prefix('=') {
+        let status = status.parse().ok().filter(|status| (400..=599).contains(status));
+        return status.map(TryItem::Status).ok_or_else(|| "after `=` stands a status from 400 to 599".into());
+    }
+    let rest = text.replacen("{path}", "", 1);
+    if rest.contains(['{', '}']) {
+        return Err("the only placeholder is `{path}`, once".into());
+    }
+    if rest.contains('\0') || rest.split('/').any(|part| part == "..") {
+        return Err("a path has no `..` in it".into());
+    }
+    match text.split_once("{path}") {
+        Some((before, after)) if before.is_empty() || before.starts_with('/') => {
+            // The path itself starts with a slash.
+            Ok(TryItem::Around(before.trim_end_matches('/').into(), after.into()))
+        }
+        None if text.starts_with('/') => Ok(TryItem::Fixed(text.into())),
+        _ => Err(format!("it starts with `/`: write \"/{}\"", shorten(text))),
+    }
+}
+
+/// `headers`
+fn headers(section: &Section<'_>) -> HeaderRules {
+    let mut rules = HeaderRules::default();
+    for (name, value) in section.map("set") {
+        check_name(section, &name);
+        if !is_field_value(&value.value) {
+            section.cx.error_with(
+                &value.span,
+                format!("`set`: this cannot be the value of `{}`", shorten(&name.value)),
+                "a value has no control characters, and no white space at its ends",
+            );
+        }
+        if rules.set.iter().any(|(other, _)| other.eq_ignore_ascii_case(&name.value)) {
+            section.cx.error(&name.span, format!("`set` has `{}` twice", shorten(&name.value)));
+        }
+        rules.set.push((name.value, value.value));
+    }
+    for name in section.texts("remove") {
+        check_name(section, &name);
+        let lower = name.value.to_ascii_lowercase();
+        if rules.set.iter().any(|(other, _)| other.eq_ignore_ascii_case(&lower)) {
+            let message = format!("`{}` is both set and removed", shorten(&name.value));
+            section.cx.error_with(&name.span, message, "`set` replaces what is there already");
+        }
+        rules.remove.push(lower);
+    }
+    rules
+}
+
+fn check_name(section: &Section<'_>, name: &At<String>) {
+    let lower = name.value.to_ascii_lowercase();
+    if !is_token(&name.value) {
+        let message = format!("\"{}\" cannot be the name of a header field", shorten(&name.value));
+        section.cx.error_with(&name.span, message, "a name has letters, digits and `-`, and no colon");
+    } else if FRAMING.contains(&lower.as_str()) {
+        section.cx.error_with(
+            &name.span,
+            format!("`{}` delimits the message and cannot be changed", shorten(&name.value)),
+            "Maitred writes this field itself, so that no response can be cut short or run on",
+        );
+    }
+}

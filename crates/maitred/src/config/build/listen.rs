@@ -1,0 +1,50 @@
+//! `[[listen]]`
+
+use super::super::meaning::{Buckets, Listen};
+use super::super::reader::{Section, Span, WordOrNumber, shorten};
+use super::super::values;
+
+pub(super) fn listens(root: &Section<'_>) -> Vec<Listen> {
+    let sections = root.sections("listen");
+    if sections.is_empty() && root.given("listen").is_none() {
+        root.cx.missing(
+            &root.span,
+            "there is no [[listen]], so that nobody could connect",
+            "add [[listen]] with address = \":8080\"",
+        );
+    }
+    let mut listens: Vec<(Listen, Span)> = Vec::new();
+    for section in &sections {
+        let Some((listen, span)) = listen(section) else { continue };
+        let same =
+            listens.iter().find(|(other, _)| other.address == listen.address && listen.address.port() != 0);
+        if let Some((_, other)) = same {
+            let message = format!("the address {} is listed twice", listen.address);
+            root.cx.conflict(&span, message, "it is first listed here", other);
+        }
+        listens.push((listen, span));
+    }
+    listens.into_iter().map(|(listen, _)| listen).collect()
+}
+
+fn listen(section: &Section<'_>) -> Option<(Listen, Span)> {
+    let buckets = match section.word_or_number("buckets") {
+        Some(WordOrNumber::Number(number)) => Buckets::Number(u16::try_from(number).unwrap_or(Buckets::MAX)),
+        Some(WordOrNumber::Word("per-thread")) => Buckets::PerThread,
+        _ => Buckets::Auto,
+    };
+    let steer_by_cpu = section.flag("steer_by_cpu");
+    if let (true, Buckets::Number(1), Some(span)) = (steer_by_cpu, buckets, section.given("steer_by_cpu")) {
+        section.cx.warn(
+            &span,
+            "`steer_by_cpu` has no effect",
+            "with `buckets = 1` there is nothing to choose from",
+        );
+    }
+    let backlog = section.number("backlog").value;
+    let defer_accept = section.flag("defer_accept");
+    let text = section.text("address")?;
+    let what = format!("`address`: \"{}\" is not an address to listen on", shorten(&text.value));
+    let address = section.cx.accept(&text.span, &what, values::listen_address(&text.value))?;
+    Some((Listen { address, buckets, backlog, steer_by_cpu, defer_accept }, text.span))
+}

@@ -1,0 +1,197 @@
+//! From tables to meaning: each value checked, and then the values against each other.
+//!
+//! Every function here gives a result whatever it finds; the findings decide whether it is used.
+
+mod files;
+mod hosts;
+mod listen;
+mod pools;
+mod routes;
+mod server;
+mod sites;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::meaning::{AccessFormat, Config, Identity, Limits, Log};
+use super::reader::{At, Context, Section, shorten};
+
+pub(super) use server::{admin, admin_address};
+
+/// The whole file.
+pub(super) fn config(root: &Section<'_>) -> Config {
+    let named = root.named("pool");
+    let pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
+    let sites = sites::sites(root, &pools);
+    pools::check_together(root, &named, &pools, &sites);
+    Config {
+        server: server::server(&root.section("server")),
+        listens: listen::listens(root),
+        sites,
+        pools,
+        limits: limits(&root.section("limits")),
+        log: log(&root.section("log")),
+    }
+}
+
+fn limits(section: &Section<'_>) -> Limits {
+    let head_bytes_max = section.number("head_bytes_max");
+    let target_bytes_max = section.number("target_bytes_max");
+    let file_cache_bytes_max = section.number("file_cache_bytes_max");
+    let inline_file_bytes_max = section.number::<u32>("inline_file_bytes_max");
+    not_above(section, "target_bytes_max", target_bytes_max.value, "head_bytes_max", head_bytes_max.value);
+    not_above(
+        section,
+        "inline_file_bytes_max",
+        inline_file_bytes_max.value.into(),
+        "file_cache_bytes_max",
+        file_cache_bytes_max.value,
+    );
+    Limits {
+        connections_per_thread_max: section.number("connections_per_thread_max").value,
+        head_bytes_max: head_bytes_max.value,
+        header_count_max: section.number("header_count_max").value,
+        target_bytes_max: target_bytes_max.value,
+        body_bytes_max: section.number("body_bytes_max").value,
+        requests_per_connection_max: section.number("requests_per_connection_max").value,
+        ranges_max: section.number("ranges_max").value,
+        head_timeout: section.time("head_timeout"),
+        body_timeout: section.time("body_timeout"),
+        keep_alive_timeout: section.time("keep_alive_timeout"),
+        write_timeout: section.time("write_timeout"),
+        linger_timeout: section.time("linger_timeout"),
+        file_cache_bytes_max: file_cache_bytes_max.value,
+        file_cache_files_max: section.number("file_cache_files_max").value,
+        inline_file_bytes_max: inline_file_bytes_max.value,
+        log_buffer_bytes_max: section.number("log_buffer_bytes_max").value,
+    }
+}
+
+/// A limit that cannot be above another. Said at the one that is given; a smaller bound alone pulls the default of the
+/// other down with it, so that only what was written can be wrong.
+fn not_above<T: PartialOrd>(section: &Section<'_>, small: &str, value: T, large: &str, bound: T) {
+    if value <= bound {
+        return;
+    }
+    let (Some(span), Some(other)) = (
+        section.given(small).or_else(|| section.given(large)),
+        section.given(large).or_else(|| section.given(small)),
+    ) else {
+        return;
+    };
+    let message = format!("`{small}` is above `{large}`");
+    match span == other {
+        true => section.cx.error_with(&span, message, format!("set `{small}` and `{large}` together")),
+        false => section.cx.conflict(&span, message, &format!("`{large}` is set here"), &other),
+    }
+}
+
+fn log(section: &Section<'_>) -> Log {
+    let access = match section.choice("access") {
+        Some("json") => AccessFormat::Json,
+        Some("human") => AccessFormat::Human,
+        Some("off") => AccessFormat::Off,
+        _ => AccessFormat::Combined,
+    };
+    let access_file = path(section, "access_file");
+    if let (AccessFormat::Off, Some(span)) = (access, section.given("access_file")) {
+        section.cx.warn(&span, "`access_file` has no effect", "`access = \"off\"` writes no access log");
+    }
+    Log { access, access_file, error_file: path(section, "error_file"), level: level(section) }
+}
+
+/// A filter of `tracing`. A single word has to be a level: the filter itself would take a misspelt one for a module.
+fn level(section: &Section<'_>) -> String {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    let Some(text) = section.text("level") else { return "info".into() };
+    for directive in text.value.split(',').map(str::trim) {
+        let plain = !directive.contains(['=', ':', '[']);
+        if plain && !LEVELS.contains(&directive.to_ascii_lowercase().as_str()) {
+            let hint = match super::suggest::nearest(directive, LEVELS) {
+                Some(meant) => format!("did you mean \"{meant}\"?"),
+                None => format!("the levels are {}", LEVELS.join(", ")),
+            };
+            let message = format!("`level`: \"{}\" is not a level", shorten(directive));
+            section.cx.error_with(&text.span, message, hint);
+            return text.value;
+        }
+    }
+    let parsed =
+        tracing_subscriber::EnvFilter::builder().parse(&text.value).map_err(|error| error.to_string());
+    section.cx.accept(&text.span, "`level` is not a filter", parsed);
+    text.value
+}
+
+/// A path that may not exist yet; a relative one starts at the configuration file.
+fn path(section: &Section<'_>, name: &str) -> Option<PathBuf> {
+    let text = section.text(name)?;
+    check_path(section.cx, name, &text).then(|| section.cx.origin.base.join(&text.value))
+}
+
+/// A directory that exists.
+fn directory(section: &Section<'_>, name: &str) -> Option<At<PathBuf>> {
+    let text = section.text(name)?;
+    if !check_path(section.cx, name, &text) {
+        return None;
+    }
+    let resolved = normal(&section.cx.origin.base.join(&text.value));
+    if let Err(error) = section.cx.lookup.directory(&resolved) {
+        let why = match error.kind() {
+            io::ErrorKind::NotFound => "there is no such directory".into(),
+            io::ErrorKind::NotADirectory => "this is not a directory".into(),
+            io::ErrorKind::PermissionDenied => "it may not be read: permission denied".into(),
+            _ => error.to_string(),
+        };
+        let message = format!("`{name}`: {why}: {}", shorten_path(&resolved));
+        match Path::new(&text.value).is_absolute() {
+            true => section.cx.error(&text.span, message),
+            false => section.cx.error_with(
+                &text.span,
+                message,
+                "a relative path starts at the directory of the configuration file",
+            ),
+        }
+    }
+    Some(At { value: resolved, span: text.span })
+}
+
+fn shorten_path(path: &Path) -> String {
+    path.display().to_string().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Without `.` components; `..` stays, because what it leads to depends on symbolic links.
+fn normal(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+fn check_path(cx: &Context<'_>, name: &str, text: &At<String>) -> bool {
+    let usable = !text.value.is_empty() && !text.value.contains('\0');
+    if !usable {
+        cx.error(&text.span, format!("`{name}`: this is not a path"));
+    }
+    usable
+}
+
+/// The account that a key names.
+fn user(section: &Section<'_>) -> Option<Identity> {
+    let name = section.text("user")?;
+    let cx = section.cx;
+    let found = match cx.lookup.user(&name.value) {
+        Ok(found) => found,
+        Err(error) => {
+            cx.error(&name.span, format!("`user`: account \"{}\": {error}", shorten(&name.value)));
+            return None;
+        }
+    };
+    if found.is_none() {
+        let message = format!("`user`: there is no account \"{}\" on this machine", shorten(&name.value));
+        cx.error_with(&name.span, message, "`getent passwd` lists the accounts");
+    } else if !cx.lookup.is_root() {
+        cx.warn(
+            &name.span,
+            "`user` has no effect",
+            "only root can change to another user, and this is not root",
+        );
+    }
+    found
+}

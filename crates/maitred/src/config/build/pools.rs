@@ -1,0 +1,133 @@
+//! `[pool.NAME]`
+
+use super::super::meaning::{Pool, Site, Target, Transport};
+use super::super::reader::{At, Section, shorten};
+use crate::status::scoreboard::SLOTS_MAX;
+
+pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
+    check_name(name, section);
+    let queue = section.section("queue");
+    Pool {
+        name: name.value.clone(),
+        command: command(section),
+        workers: workers(section),
+        cwd: super::directory(section, "cwd").map_or_else(|| section.cx.origin.base.clone(), |cwd| cwd.value),
+        env: env(section),
+        user: super::user(section),
+        queue_max: queue.number("max").value,
+        queue_timeout: queue.time("timeout"),
+        request_timeout: section.time("request_timeout"),
+        start_timeout: section.time("start_timeout"),
+        transport: transport(section),
+        mount: mount(section),
+    }
+}
+
+fn check_name(name: &At<String>, section: &Section<'_>) {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if name.value.is_empty() || name.value.len() > 64 || !name.value.bytes().all(known) {
+        let message = format!("\"{}\" cannot be the name of a pool", shorten(&name.value));
+        section.cx.error_with(&name.span, message, "it takes 1 to 64 letters, digits, `-` and `_`");
+    }
+}
+
+fn command(section: &Section<'_>) -> Vec<String> {
+    let words = section.texts("command");
+    if let Some(span) = section.empty_array("command") {
+        section.cx.error_with(&span, "`command` is empty", "its first item is the program to start");
+    }
+    if let Some(program) = words.first().filter(|program| program.value.is_empty()) {
+        section.cx.error(&program.span, "`command`: the name of the program is empty");
+    }
+    for word in words.iter().filter(|word| word.value.contains('\0')) {
+        section.cx.error(&word.span, "`command`: an argument cannot hold a NUL character");
+    }
+    words.into_iter().map(|word| word.value).collect()
+}
+
+fn workers(section: &Section<'_>) -> u16 {
+    match section.given("workers") {
+        Some(span) if section.is_table("workers") => {
+            section.cx.error_with(
+                &span,
+                "`workers`: expected a whole number, found a table",
+                "this version keeps a fixed number of processes: write workers = 2; a pool that grows and shrinks \
+                 comes later",
+            );
+            1
+        }
+        _ => section.number("workers").value,
+    }
+}
+
+fn env(section: &Section<'_>) -> Vec<(String, String)> {
+    let mut env = Vec::new();
+    for (name, value) in section.map("env") {
+        if name.value.is_empty() || name.value.contains(['=', '\0']) {
+            section.cx.error(&name.span, format!("`env`: \"{}\" cannot be a name", shorten(&name.value)));
+        }
+        if value.value.contains('\0') {
+            section.cx.error(&value.span, "`env`: a value cannot hold a NUL character");
+        }
+        env.push((name.value, value.value));
+    }
+    env.sort();
+    env
+}
+
+fn transport(section: &Section<'_>) -> Transport {
+    let asked = section.text("transport").filter(|text| text.value == "relay");
+    if let Some(relay) = asked {
+        section.cx.error_with(
+            &relay.span,
+            "`transport`: \"relay\" is not available yet",
+            "write \"auto\", which will use it where it is better once it is there",
+        );
+        return Transport::Auto;
+    }
+    match section.choice("transport") {
+        Some("direct") => Transport::Direct,
+        _ => Transport::Auto,
+    }
+}
+
+fn mount(section: &Section<'_>) -> String {
+    let Some(text) = section.text("mount") else { return String::new() };
+    let path = text.value.as_str();
+    if path == "/" {
+        section.cx.error_with(&text.span, "`mount` does not end with `/`", "leave it out for the root");
+    } else if !path.is_empty()
+        && (!path.starts_with('/') || path.ends_with('/') || path.contains(['*', '?', '#']))
+    {
+        section.cx.error_with(
+            &text.span,
+            format!("`mount`: \"{}\" is not a path to mount at", shorten(path)),
+            "it starts with `/` and does not end with it: \"/app\"",
+        );
+    }
+    text.value
+}
+
+/// What concerns all pools, and the routes that lead to them.
+pub(super) fn check_together(
+    root: &Section<'_>,
+    named: &[(At<String>, Section<'_>)],
+    pools: &[Pool],
+    sites: &[Site],
+) {
+    let workers: usize = pools.iter().map(|pool| usize::from(pool.workers)).sum();
+    if let (true, Some((_, last))) = (workers > SLOTS_MAX, named.last()) {
+        let message = format!("the pools have {workers} workers together, and {SLOTS_MAX} is the most");
+        root.cx.error(&last.given("workers").unwrap_or(last.span.clone()), message);
+    }
+    for (index, (name, section)) in named.iter().enumerate() {
+        let led_to = |site: &Site| site.routes.iter().any(|route| route.target == Target::Pool(index));
+        if !sites.iter().any(led_to) {
+            root.cx.warn(
+                &name.span,
+                format!("no route leads to {}", section.label),
+                format!("add [[site.route]] with pool = \"{}\"", shorten(&name.value)),
+            );
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! `[server]`
+
+use std::path::PathBuf;
+
+use super::super::meaning::{AdminAddress, Affinity, Server};
+use super::super::reader::{Section, WordOrNumber, shorten};
+use super::super::values;
+
+/// The longest path of a Unix socket: `sun_path` of unix(7) without the NUL.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+pub(super) fn server(section: &Section<'_>) -> Server {
+    Server {
+        threads: match section.word_or_number("threads") {
+            Some(WordOrNumber::Number(number)) => u16::try_from(number).ok(),
+            _ => None,
+        },
+        affinity: affinity(section),
+        user: super::user(section),
+        admin: admin(section),
+        pid_file: super::path(section, "pid_file"),
+        grace: section.time("grace"),
+        trusted_proxies: trusted_proxies(section),
+        server_header: section.flag("server_header"),
+    }
+}
+
+fn affinity(section: &Section<'_>) -> Affinity {
+    let Some(text) = section.text("affinity") else { return Affinity::Auto };
+    match text.value.as_str() {
+        "auto" => return Affinity::Auto,
+        "off" => return Affinity::Off,
+        _ => {}
+    }
+    let what = format!("`affinity` does not take \"{}\"", shorten(&text.value));
+    let listed = values::cpus(&text.value)
+        .map_err(|why| format!("{why}; it takes \"auto\", \"off\" or a list of CPUs such as \"0-3,8\""));
+    section.cx.accept(&text.span, &what, listed).map_or(Affinity::Off, Affinity::Cpus)
+}
+
+/// `admin`, also of a file that is wrong elsewhere.
+pub(in super::super) fn admin(section: &Section<'_>) -> Option<AdminAddress> {
+    let text = section.text("admin")?;
+    let cx = section.cx;
+    match admin_address(&text.value) {
+        Ok(AdminAddress::Unix(path)) => {
+            let path = cx.origin.base.join(path);
+            if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+                let message = format!("`admin`: a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes");
+                cx.error_with(&text.span, message, format!("this one is {}", path.display()));
+            }
+            Some(AdminAddress::Unix(path))
+        }
+        Ok(address) => Some(address),
+        Err(why) => {
+            cx.error_with(&text.span, format!("`admin` does not take \"{}\"", shorten(&text.value)), why);
+            None
+        }
+    }
+}
+
+/// `unix:PATH`, or a loopback address. Also what `--admin` takes; a relative path stays relative.
+pub(in super::super) fn admin_address(text: &str) -> Result<AdminAddress, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return match path.is_empty() || path.contains('\0') {
+            true => Err("write a path after \"unix:\"".into()),
+            false => Ok(AdminAddress::Unix(PathBuf::from(path))),
+        };
+    }
+    if text.starts_with('/') {
+        return Err(format!("write \"unix:{}\" for a socket file", shorten(text)));
+    }
+    let address: std::net::SocketAddr = text.parse().map_err(|_| {
+        "it takes \"unix:/path\", or a loopback address and a port such as \"127.0.0.1:9180\"".to_owned()
+    })?;
+    match address.ip().is_loopback() {
+        true => Ok(AdminAddress::Tcp(address)),
+        false => Err("whoever reaches this address controls the server, so that only loopback addresses \
+                      (127.0.0.1, ::1) are taken"
+            .into()),
+    }
+}
+
+fn trusted_proxies(section: &Section<'_>) -> Vec<(std::net::IpAddr, u8)> {
+    let texts = section.texts("trusted_proxies");
+    let network = |text: &super::At<String>| {
+        let what = format!("`trusted_proxies`: \"{}\" is not a network", shorten(&text.value));
+        section.cx.accept(&text.span, &what, values::network(&text.value))
+    };
+    texts.iter().filter_map(network).collect()
+}

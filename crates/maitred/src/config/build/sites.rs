@@ -1,0 +1,119 @@
+//! `[[site]]`
+
+use super::super::meaning::{Files, HostPattern, PathPattern, Pool, Route, Site, Target};
+use super::super::reader::{At, Section, Span, shorten};
+use super::{files, hosts, routes};
+
+pub(super) fn sites(root: &Section<'_>, pools: &[Pool]) -> Vec<Site> {
+    let sections = root.sections("site");
+    if sections.is_empty() && root.given("site").is_none() {
+        root.cx.missing(
+            &root.span,
+            "there is no [[site]], so that nothing would be served",
+            "add [[site]] with root = \"public\"",
+        );
+    }
+    let mut seen: Vec<(HostPattern, Span)> = Vec::new();
+    let mut sites = Vec::new();
+    for (index, section) in sections.iter().enumerate() {
+        let hosts = site_hosts(section, &mut seen);
+        let nameless = section.given("hosts").is_none() || section.empty_array("hosts").is_some();
+        if nameless && index > 0 {
+            root.cx.error_with(
+                &section.span,
+                "this site has no `hosts`, so that no request reaches it",
+                "only the first site can do without: it takes what no other site names",
+            );
+        }
+        sites.push(site(section, hosts, pools));
+    }
+    sites
+}
+
+fn site_hosts(section: &Section<'_>, seen: &mut Vec<(HostPattern, Span)>) -> Vec<HostPattern> {
+    let mut hosts = Vec::new();
+    for text in section.texts("hosts") {
+        let what = format!("`hosts`: \"{}\" is not a host name", shorten(&text.value));
+        let Some(host) = section.cx.accept(&text.span, &what, hosts::host(&text.value)) else { continue };
+        if let Some((_, first)) = seen.iter().find(|(other, _)| *other == host) {
+            let message = format!("the host \"{}\" is named twice", shorten(&text.value));
+            section.cx.conflict(&text.span, message, "it is first named here", first);
+        }
+        seen.push((host.clone(), text.span));
+        hosts.push(host);
+    }
+    hosts
+}
+
+fn site(section: &Section<'_>, hosts: Vec<HostPattern>, pools: &[Pool]) -> Site {
+    let options = files::options(section);
+    let routes = section.sections("route");
+    let root = super::directory(section, "root");
+    let files = root.map(|root| Files { root: root.value, ..options.clone() });
+    if files.is_none() && section.given("root").is_none() {
+        without_root(section, &routes);
+    }
+    let mut routes = routes::routes(&routes, &options, pools);
+    if let Some(files) = &files {
+        let target = Target::Files(files.clone());
+        routes.push(Route { pattern: PathPattern::All, methods: Vec::new(), target });
+    }
+    Site { hosts, routes, error_pages: error_pages(section), files }
+}
+
+/// What makes no sense in a site without files of its own.
+fn without_root(section: &Section<'_>, routes: &[Section<'_>]) {
+    if routes.is_empty() {
+        section.cx.missing(
+            &section.span,
+            "this site has neither `root` nor a route, so that it answers nothing",
+            "add root = \"public\", or a [[site.route]]",
+        );
+        return;
+    }
+    if routes.iter().any(|route| route.given("root").is_some()) {
+        return;
+    }
+    for key in files::KEYS {
+        if let Some(span) = section.key_span(key) {
+            let message = format!("`{key}` is about files, and this site has none");
+            section.cx.error_with(&span, message, "add `root`, or take it out");
+        }
+    }
+}
+
+fn error_pages(section: &Section<'_>) -> Vec<(u16, String)> {
+    let entries = section.map("error_pages");
+    if let (true, Some(span)) = (section.given("root").is_none(), section.key_span("error_pages")) {
+        section.cx.error_with(
+            &span,
+            "`error_pages` are files of the site, and this site has no `root`",
+            "add `root`: the pages are looked up below it",
+        );
+    }
+    let mut pages: Vec<_> =
+        entries.iter().filter_map(|(status, path)| error_page(section, status, path)).collect();
+    pages.sort();
+    pages
+}
+
+fn error_page(section: &Section<'_>, status: &At<String>, path: &At<String>) -> Option<(u16, String)> {
+    let number = status.value.parse().ok().filter(|number| (400..=599).contains(number));
+    if number.is_none() {
+        let message = format!("`error_pages`: \"{}\" is not a status of an error", shorten(&status.value));
+        section.cx.error_with(&status.span, message, "it takes 400 to 599");
+    }
+    let parts = || path.value.split('/');
+    if !path.value.starts_with('/')
+        || path.value.ends_with('/')
+        || path.value.contains('\0')
+        || parts().any(|part| part == "..")
+    {
+        section.cx.error_with(
+            &path.span,
+            format!("`error_pages`: \"{}\" is not the path of a page", shorten(&path.value)),
+            "it starts with `/`, as in \"/404.html\", and is looked up below the site's `root`",
+        );
+    }
+    Some((number?, path.value.clone()))
+}

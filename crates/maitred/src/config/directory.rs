@@ -1,0 +1,98 @@
+//! The configuration of `maitred serve DIR`: no file, one site.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use super::meaning::{AccessFormat, AdminAddress, Config, Files};
+use super::report::Failure;
+use super::{Origin, System, read};
+
+/// All defaults, and nothing that depends on the directory.
+const TEXT: &str = "[[listen]]\naddress = \":8080\"\n[[site]]\nroot = \".\"\nlisting = true\n";
+
+impl Config {
+    /// Serves one directory on one address: with listings, an access log on standard output (for people if that is a
+    /// `terminal`), and an admin socket in the user's runtime directory if there is one.
+    pub fn for_directory(dir: &Path, listen: SocketAddr, terminal: bool) -> Result<Config, Failure> {
+        let refused =
+            |why: &dyn std::fmt::Display| Failure::Refused(format!("cannot serve {}: {why}", dir.display()));
+        let base = dir.canonicalize().map_err(|error| refused(&error))?;
+        if !base.is_dir() {
+            return Err(refused(&"this is not a directory"));
+        }
+        let origin = Origin { name: dir.display().to_string(), base };
+        let (mut config, _) = read(TEXT, &origin, &System).map_err(Failure::Invalid)?;
+        for entry in &mut config.listens {
+            entry.address = listen;
+        }
+        config.log.access = if terminal { AccessFormat::Human } else { AccessFormat::Combined };
+        config.server.admin = AdminAddress::of_user(listen.port());
+        Ok(config)
+    }
+
+    /// Changes how all files of all sites are served.
+    pub fn for_all_files(&mut self, change: impl Fn(&mut Files)) {
+        for site in &mut self.sites {
+            site.files.as_mut().map(&change);
+            for route in &mut site.routes {
+                if let super::Target::Files(files) = &mut route.target {
+                    change(files);
+                }
+            }
+        }
+    }
+}
+
+impl AdminAddress {
+    /// Where `maitred serve` has its admin socket: `$XDG_RUNTIME_DIR/maitred-PORT.sock`, if there is such a directory.
+    pub fn of_user(port: u16) -> Option<AdminAddress> {
+        let dir = user_runtime_dir()?;
+        Some(AdminAddress::Unix(dir.join(format!("maitred-{port}.sock"))))
+    }
+
+    /// What `--admin` takes: `unix:PATH`, or a loopback address and a port.
+    pub fn parse(text: &str) -> Result<AdminAddress, String> {
+        super::build::admin_address(text)
+    }
+}
+
+/// `$XDG_RUNTIME_DIR`, when it is an absolute path to a directory.
+pub fn user_runtime_dir() -> Option<std::path::PathBuf> {
+    let dir = std::path::PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR")?);
+    (dir.is_absolute() && dir.is_dir()).then_some(dir)
+}
+
+impl std::fmt::Display for AdminAddress {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AdminAddress::Unix(path) => write!(out, "unix:{}", path.display()),
+            AdminAddress::Tcp(address) => write!(out, "{address}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_becomes_one_site() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config::for_directory(dir.path(), "127.0.0.1:0".parse().unwrap(), true).unwrap();
+        assert_eq!(config.listens[0].address.to_string(), "127.0.0.1:0");
+        assert_eq!(config.log.access, AccessFormat::Human);
+        let files = config.sites[0].files.as_ref().unwrap();
+        assert_eq!(files.root, dir.path().canonicalize().unwrap());
+        assert!(files.listing);
+        assert!(config.sites[0].hosts.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_directory_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for path in [file.path(), Path::new("/no/such/directory")] {
+            let refused = Config::for_directory(path, "127.0.0.1:0".parse().unwrap(), false).unwrap_err();
+            assert!(refused.to_string().contains("cannot serve"), "{refused}");
+        }
+    }
+}

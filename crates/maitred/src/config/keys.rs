@@ -1,0 +1,186 @@
+//! What may stand in the file: the vocabulary in which the tables of keys are declared.
+//!
+//! [`super::tables`] and [`super::limits`] declare each key once. The reader, "did you mean", the JSON Schema and
+//! `docs/configuration.md` all come from those declarations.
+
+use std::time::Duration;
+
+use super::values::{show_bytes, show_duration};
+
+/// A TOML table.
+#[derive(Debug)]
+pub struct Table {
+    /// How it is written in a file: `[server]`, `[[site.route]]`, `headers`.
+    pub title: &'static str,
+    /// What it is for, in Markdown.
+    pub doc: &'static str,
+    /// An example, in TOML; may be empty.
+    pub example: &'static str,
+    /// Its keys, in the order of the reference.
+    pub keys: &'static [Key],
+}
+
+/// A key of a table.
+#[derive(Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: Kind,
+    /// What holds when it is not given.
+    pub default: Default,
+    /// What it does, in Markdown.
+    pub doc: &'static str,
+    /// For a limit: why the default is what it is, and the memory that it bounds.
+    pub reason: &'static str,
+}
+
+/// What a key takes.
+#[derive(Debug)]
+pub enum Kind {
+    /// A string of the form that is described.
+    Text(&'static str),
+    /// One of these strings.
+    Choice(&'static [&'static str]),
+    /// `true` or `false`.
+    Flag,
+    /// A whole number.
+    Whole {
+        /// Smallest allowed.
+        min: u64,
+        /// Largest allowed.
+        max: u64,
+    },
+    /// One of these words, or a whole number.
+    WordOrWhole {
+        /// The words.
+        words: &'static [&'static str],
+        /// Smallest allowed.
+        min: u64,
+        /// Largest allowed.
+        max: u64,
+    },
+    /// `"16KiB"`, or a number of bytes.
+    Size {
+        /// Smallest allowed, in bytes.
+        min: u64,
+        /// Largest allowed, in bytes.
+        max: u64,
+    },
+    /// `"5s"`, or a number of seconds.
+    Time {
+        /// Shortest allowed.
+        min: Duration,
+        /// Longest allowed.
+        max: Duration,
+    },
+    /// An array of strings of the form that is described.
+    Texts(&'static str),
+    /// An array of some of these strings.
+    Choices(&'static [&'static str]),
+    /// A table whose keys are free, and whose values are strings.
+    Map(&'static str),
+    /// A table.
+    Section(&'static Table),
+    /// An array of tables.
+    Sections(&'static Table),
+    /// A table of tables, each under a name of the operator's choice.
+    Named(&'static Table),
+}
+
+/// What holds when a key is not given.
+#[derive(Debug, Clone, Copy)]
+pub enum Default {
+    /// It has to be given.
+    Required,
+    /// Nothing; this says what that means.
+    Absent(&'static str),
+    /// A string.
+    Text(&'static str),
+    /// A truth value.
+    Flag(bool),
+    /// A whole number.
+    Whole(u64),
+    /// A number of bytes.
+    Size(u64),
+    /// A time.
+    Time(Duration),
+    /// An array of strings.
+    Texts(&'static [&'static str]),
+}
+
+impl Table {
+    /// The key of that name.
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        self.keys.iter().find(|key| key.name == name)
+    }
+}
+
+impl Key {
+    /// A key without a reason; the limits have one.
+    pub const fn new(name: &'static str, kind: Kind, default: Default, doc: &'static str) -> Key {
+        Key { name, kind, default, doc, reason: "" }
+    }
+}
+
+impl Kind {
+    /// What an error message says was expected: "a whole number".
+    pub fn expected(&self) -> String {
+        match self {
+            Kind::Text(_) | Kind::Choice(_) => "a string".into(),
+            Kind::Flag => "true or false".into(),
+            Kind::Whole { .. } => "a whole number".into(),
+            Kind::WordOrWhole { words, .. } => format!("{} or a whole number", quoted_list(words, ", ")),
+            Kind::Size { .. } => "a size such as \"16KiB\"".into(),
+            Kind::Time { .. } => "a time such as \"5s\"".into(),
+            Kind::Texts(_) | Kind::Choices(_) => "an array of strings".into(),
+            Kind::Map(_) | Kind::Section(_) | Kind::Named(_) => "a table".into(),
+            Kind::Sections(_) => "an array of tables".into(),
+        }
+    }
+
+    /// What the reference says it takes.
+    pub fn described(&self) -> String {
+        match self {
+            Kind::Text(form) => (*form).into(),
+            Kind::Choice(words) => code_list(words),
+            Kind::Flag => "`true`, `false`".into(),
+            Kind::Whole { min, max } => format!("a whole number, {min} to {max}"),
+            Kind::WordOrWhole { words, min, max } => {
+                format!("{} or a whole number, {min} to {max}", code_list(words))
+            }
+            Kind::Size { min, max } => format!("a size, {} to {}", show_bytes(*min), show_bytes(*max)),
+            Kind::Time { min, max } => format!("a time, {} to {}", show_duration(*min), show_duration(*max)),
+            Kind::Texts(form) => format!("an array: {form}"),
+            Kind::Choices(words) => format!("an array of {}", code_list(words)),
+            Kind::Map(form) => format!("a table: {form}"),
+            Kind::Section(table) => format!("a table, see `{}`", table.title),
+            Kind::Sections(table) | Kind::Named(table) => format!("tables, see `{}`", table.title),
+        }
+    }
+}
+
+impl Default {
+    /// As it would be written in the file, or in words.
+    pub fn described(&self) -> String {
+        match self {
+            Default::Required => "*required*".into(),
+            Default::Absent(meaning) => (*meaning).into(),
+            Default::Text(text) => format!("`\"{text}\"`"),
+            Default::Flag(flag) => format!("`{flag}`"),
+            Default::Whole(number) => format!("`{number}`"),
+            Default::Size(bytes) => format!("`\"{}\"`", show_bytes(*bytes)),
+            Default::Time(time) => format!("`\"{}\"`", show_duration(*time)),
+            Default::Texts(texts) => format!("`[{}]`", quoted_list(texts, ", ")),
+        }
+    }
+}
+
+/// `"a", "b"`
+pub(super) fn quoted_list(words: &[&str], separator: &str) -> String {
+    words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(separator)
+}
+
+fn code_list(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,207 @@
+//! Everything that a peer controls, with a name, a default, the reason for it, and the memory that it bounds.
+//!
+//! The relations between the defaults are held by the assertions at the end of the constants; those between values of
+//! a file are checked when it is read.
+
+use std::time::Duration;
+
+use super::keys::{Default, Key, Kind, Table};
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+const GIB: u64 = 1024 * MIB;
+
+/// Open client connections of one thread.
+pub const CONNECTIONS_PER_THREAD_MAX: u64 = 8192;
+/// Bytes of a request head.
+pub const HEAD_BYTES_MAX: u64 = 16 * KIB;
+/// Header fields of a request.
+pub const HEADER_COUNT_MAX: u64 = 100;
+/// Bytes of the request target; RFC 9112 section 3 recommends at least 8000.
+pub const TARGET_BYTES_MAX: u64 = 8 * KIB;
+/// Bytes of a request body.
+pub const BODY_BYTES_MAX: u64 = MIB;
+/// Requests on one connection.
+pub const REQUESTS_PER_CONNECTION_MAX: u64 = 100_000;
+/// Ranges in one request.
+pub const RANGES_MAX: u64 = 16;
+/// From the first byte of a head to its end.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two pieces of a request body.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Idle between two requests.
+pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(75);
+/// Without progress while a response is written.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Reading and dropping what a peer still sends after the last response.
+pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Bytes in a thread's file cache.
+pub const FILE_CACHE_BYTES_MAX: u64 = 32 * MIB;
+/// Open descriptors in a thread's file cache.
+pub const FILE_CACHE_FILES_MAX: u64 = 1024;
+/// Largest file that is kept in memory.
+pub const INLINE_FILE_BYTES_MAX: u64 = 32 * KIB;
+/// Bytes of a thread's access-log lines that wait for the writer.
+pub const LOG_BUFFER_BYTES_MAX: u64 = MIB;
+
+/// The longest time that any limit can be set to.
+const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+const TIME_MIN: Duration = Duration::from_millis(1);
+
+// A target has to fit into its head, with room for the method, the version and a Host field.
+const _: () = assert!(TARGET_BYTES_MAX + KIB <= HEAD_BYTES_MAX);
+// Every field takes at least "a:\r\n", so that more fields than this could never arrive.
+const _: () = assert!(HEADER_COUNT_MAX * 4 <= HEAD_BYTES_MAX);
+// The parser's room for fields is an array of fixed size.
+const _: () = assert!(HEADER_COUNT_MAX <= maitred_http::request::FIELDS_MAX as u64);
+// One file must not push everything else out of the cache.
+const _: () = assert!(INLINE_FILE_BYTES_MAX * 64 <= FILE_CACHE_BYTES_MAX);
+// A full cache of the smallest bodies is bounded by descriptors, one of the largest by bytes.
+const _: () = assert!(FILE_CACHE_FILES_MAX * INLINE_FILE_BYTES_MAX >= FILE_CACHE_BYTES_MAX);
+// The log's buffer holds the longest line (target, referer and user agent, each escaped to four times its length).
+const _: () = assert!(4 * HEAD_BYTES_MAX <= LOG_BUFFER_BYTES_MAX);
+// A slow head must be given up before an idle connection is.
+const _: () = assert!(HEAD_TIMEOUT.as_millis() < KEEP_ALIVE_TIMEOUT.as_millis());
+// Lingering is a courtesy and must be the shortest wait of all.
+const _: () = assert!(LINGER_TIMEOUT.as_millis() < HEAD_TIMEOUT.as_millis());
+
+const fn limit(
+    name: &'static str,
+    kind: Kind,
+    default: Default,
+    doc: &'static str,
+    reason: &'static str,
+) -> Key {
+    Key { name, kind, default, doc, reason }
+}
+
+const fn time(name: &'static str, default: Duration, doc: &'static str, reason: &'static str) -> Key {
+    limit(name, Kind::Time { min: TIME_MIN, max: TIME_MAX }, Default::Time(default), doc, reason)
+}
+
+/// `[limits]`
+pub const LIMITS: Table = Table {
+    title: "[limits]",
+    doc: "Bounds on everything that a peer controls. Each has a default that fits a public site; \
+          the reference gives the reason, and the memory that it bounds.",
+    example: "[limits]\nbody_bytes_max = \"8MiB\"\nkeep_alive_timeout = \"30s\"\n",
+    keys: &[
+        limit(
+            "connections_per_thread_max",
+            Kind::Whole { min: 1, max: 1_000_000 },
+            Default::Whole(CONNECTIONS_PER_THREAD_MAX),
+            "Open client connections of one thread. A thread at its limit stops accepting, and new connections wait \
+             in the accept queue. The process's limit on open files lowers it further.",
+            "8192 idle connections take at most 8 MiB of user memory per thread, at 1 KiB each.",
+        ),
+        limit(
+            "head_bytes_max",
+            Kind::Size { min: KIB, max: 256 * KIB },
+            Default::Size(HEAD_BYTES_MAX),
+            "Bytes of a request head, request line included. A longer one gets 431.",
+            "Twice what common browsers send with full cookie jars. Bounds the receive buffer of each connection that \
+             is in the middle of a head.",
+        ),
+        limit(
+            "header_count_max",
+            Kind::Whole { min: 1, max: maitred_http::request::FIELDS_MAX as u64 },
+            Default::Whole(HEADER_COUNT_MAX),
+            "Header fields of a request. More get 431.",
+            "Browsers send about 20. The parser keeps them on the stack: 32 bytes each, at most 4 KiB.",
+        ),
+        limit(
+            "target_bytes_max",
+            Kind::Size { min: 64, max: 128 * KIB },
+            Default::Size(TARGET_BYTES_MAX),
+            "Bytes of the request target (path and query). A longer one gets 414. Not more than `head_bytes_max`.",
+            "RFC 9112 section 3 recommends at least 8000. Bounds the decoded path, which is never longer.",
+        ),
+        limit(
+            "body_bytes_max",
+            Kind::Size { min: 0, max: 64 * GIB },
+            Default::Size(BODY_BYTES_MAX),
+            "Bytes of a request body. A longer one gets 413.",
+            "Enough for forms; raise it for uploads. Bounds what one request for a pool can take up before a worker \
+             process has it.",
+        ),
+        limit(
+            "requests_per_connection_max",
+            Kind::Whole { min: 1, max: 1_000_000_000 },
+            Default::Whole(REQUESTS_PER_CONNECTION_MAX),
+            "Requests on one connection, after which it is closed.",
+            "Seldom enough to cost nothing, often enough that no connection stays on one thread for ever. No memory.",
+        ),
+        limit(
+            "ranges_max",
+            Kind::Whole { min: 1, max: 256 },
+            Default::Whole(RANGES_MAX),
+            "Ranges in one request, after merging; more are answered with the whole file.",
+            "Readers of PDF files ask for fewer than ten. Each takes about 150 bytes of response head.",
+        ),
+        time(
+            "head_timeout",
+            HEAD_TIMEOUT,
+            "From the first byte of a head to its end. Then 408, and the connection is closed.",
+            "A head is one or two packets; 10 s outlasts several retransmissions. Bounds how long a slow sender holds \
+             `head_bytes_max`.",
+        ),
+        time(
+            "body_timeout",
+            BODY_TIMEOUT,
+            "Between two pieces of a request body.",
+            "Outlasts a change of mobile cell. Bounds how long a stalled sender holds `body_bytes_max`.",
+        ),
+        time(
+            "keep_alive_timeout",
+            KEEP_ALIVE_TIMEOUT,
+            "How long a connection may be idle between two requests.",
+            "Longer than the 60 s of common load balancers, so that they close first. Bounds the number of idle \
+             connections, 1 KiB each.",
+        ),
+        time(
+            "write_timeout",
+            WRITE_TIMEOUT,
+            "How long a response may make no progress at all before the connection is dropped.",
+            "Bounds how long a peer that reads nothing holds a socket buffer and an open file.",
+        ),
+        time(
+            "linger_timeout",
+            LINGER_TIMEOUT,
+            "After an error or a `Connection: close`, how long the peer's remaining bytes are read and dropped, so \
+             that the response is not lost to a reset (RFC 9112 section 9.6).",
+            "A round trip to anywhere, with a retransmission. One connection without buffers.",
+        ),
+        limit(
+            "file_cache_bytes_max",
+            Kind::Size { min: 0, max: 16 * GIB },
+            Default::Size(FILE_CACHE_BYTES_MAX),
+            "Bytes of small files and prepared response heads that each thread keeps in memory.",
+            "A thousand pages of 32 KiB. It is this memory itself, once per thread.",
+        ),
+        limit(
+            "file_cache_files_max",
+            Kind::Whole { min: 0, max: 1_000_000 },
+            Default::Whole(FILE_CACHE_FILES_MAX),
+            "Files that each thread keeps open.",
+            "As many as fill the byte limit with files of the largest inline size. One descriptor and about 500 bytes \
+             each.",
+        ),
+        limit(
+            "inline_file_bytes_max",
+            Kind::Size { min: 0, max: 16 * MIB },
+            Default::Size(INLINE_FILE_BYTES_MAX),
+            "Largest file that is kept in memory and sent with its head in one write; larger ones leave by \
+             `sendfile`. Not more than `file_cache_bytes_max`.",
+            "About where `sendfile` starts to win over a copy. One entry of the file cache.",
+        ),
+        limit(
+            "log_buffer_bytes_max",
+            Kind::Size { min: 64 * KIB, max: GIB },
+            Default::Size(LOG_BUFFER_BYTES_MAX),
+            "Access-log lines of each thread that may wait for the writer, in bytes. What does not fit is dropped and \
+             counted.",
+            "Some 5,000 lines: more than a writer falls behind by when its disk is busy. It is this memory itself, \
+             once per thread.",
+        ),
+    ],
+};

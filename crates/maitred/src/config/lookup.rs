@@ -1,0 +1,81 @@
+//! What reading a configuration asks of the machine: accounts and directories. A trait, so that tests need neither.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::meaning::Identity;
+
+/// Answers about the machine.
+pub trait Lookup {
+    /// The account of that name; `None` if there is none.
+    fn user(&self, name: &str) -> io::Result<Option<Identity>>;
+    /// Whether this process is root.
+    fn is_root(&self) -> bool;
+    /// Whether there is a directory at this path.
+    fn directory(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The machine that this runs on.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct System;
+
+impl Lookup for System {
+    /// Local accounts are read from `/etc/passwd`; for all others (LDAP and the like) getent(1) is asked.
+    fn user(&self, name: &str) -> io::Result<Option<Identity>> {
+        let local = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        if let Some(identity) = find_account(&local, name) {
+            return Ok(Some(identity));
+        }
+        let asked = Command::new("getent").args(["passwd", "--", name]).stdin(Stdio::null()).output();
+        match asked {
+            Ok(answer) => Ok(find_account(&String::from_utf8_lossy(&answer.stdout), name)),
+            // Without getent there are only the local accounts.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    fn directory(&self, path: &Path) -> io::Result<()> {
+        match std::fs::metadata(path)?.is_dir() {
+            true => Ok(()),
+            false => Err(io::ErrorKind::NotADirectory.into()),
+        }
+    }
+}
+
+/// An account in the format of passwd(5).
+fn find_account(passwd: &str, name: &str) -> Option<Identity> {
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let found = fields.next()?;
+        let uid = fields.nth(1)?.parse().ok()?;
+        let gid = fields.next()?.parse().ok()?;
+        (found == name).then(|| Identity { name: found.to_owned(), uid, gid })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn accounts_are_found_by_their_whole_name() {
+        let passwd =
+            "root:x:0:0:root:/root:/bin/sh\n# broken\nwww-data:x:33:34:www:/var/www:/bin/false\nbad:x:a:b\n";
+        let found = find_account(passwd, "www-data").unwrap();
+        assert_eq!((found.uid, found.gid), (33, 34));
+        assert_eq!(find_account(passwd, "www"), None);
+        assert_eq!(find_account(passwd, "bad"), None);
+    }
+
+    #[test]
+    fn root_is_known_to_every_machine() {
+        assert_eq!(System.user("root").unwrap().map(|user| user.uid), Some(0));
+        assert_eq!(System.user("no such account").unwrap(), None);
+    }
+}

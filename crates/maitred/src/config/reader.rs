@@ -1,0 +1,582 @@
+//! Typed access to the tables of a file, held to the declarations of [`super::tables`].
+//!
+//! A getter always gives a value: what is wrong is noted as a finding, and the default takes its place, so that the
+//! reading goes on and finds the rest. Whether the result may be used is decided once, at the end.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{Default, Key, Kind, Table, quoted_list};
+use super::lookup::Lookup;
+use super::suggest::nearest;
+use super::values;
+use super::{Origin, report::Place, report::Problem};
+
+/// A byte range of the file.
+pub(super) type Span = Range<usize>;
+
+/// A value, and where it stands (or where the table stands that it is missing from).
+#[derive(Debug, Clone)]
+pub(super) struct At<T> {
+    pub(super) value: T,
+    pub(super) span: Span,
+}
+
+/// Something that was found in the file.
+#[derive(Debug)]
+pub(super) struct Finding {
+    pub(super) message: String,
+    pub(super) span: Span,
+    pub(super) related: Option<(String, Span)>,
+    pub(super) hint: Option<String>,
+    /// Something is missing: says little when the syntax is broken somewhere.
+    pub(super) absence: bool,
+    pub(super) severity: Severity,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Severity {
+    Error,
+    Warning,
+}
+
+/// What reading one file needs, and what it has found.
+pub(super) struct Context<'c> {
+    pub(super) origin: &'c Origin,
+    pub(super) lookup: &'c dyn Lookup,
+    pub(super) findings: RefCell<Vec<Finding>>,
+    /// (title, key) of all that was asked for: a test holds it against the declarations.
+    #[cfg(test)]
+    pub(super) asked: RefCell<std::collections::BTreeSet<(&'static str, &'static str)>>,
+}
+
+impl<'c> Context<'c> {
+    pub(super) fn new(origin: &'c Origin, lookup: &'c dyn Lookup) -> Context<'c> {
+        Context {
+            origin,
+            lookup,
+            findings: RefCell::new(Vec::new()),
+            #[cfg(test)]
+            asked: RefCell::default(),
+        }
+    }
+
+    fn note(&self, finding: Finding) {
+        self.findings.borrow_mut().push(finding);
+    }
+
+    /// Notes an error.
+    pub(super) fn error(&self, span: &Span, message: impl Into<String>) {
+        self.note(Finding::error(span, message));
+    }
+
+    /// Notes an error with a hint.
+    pub(super) fn error_with(&self, span: &Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.note(Finding { hint: Some(hint.into()), ..Finding::error(span, message) });
+    }
+
+    /// Notes an error that concerns two places.
+    pub(super) fn conflict(&self, span: &Span, message: impl Into<String>, what: &str, other: &Span) {
+        self.note(Finding { related: Some((what.into(), other.clone())), ..Finding::error(span, message) });
+    }
+
+    /// Notes that something is missing.
+    pub(super) fn missing(&self, span: &Span, message: impl Into<String>, hint: impl Into<String>) {
+        self.note(Finding { hint: Some(hint.into()), absence: true, ..Finding::error(span, message) });
+    }
+
+    /// Notes a warning.
+    pub(super) fn warn(&self, span: &Span, message: impl Into<String>, hint: impl Into<String>) {
+        let severity = Severity::Warning;
+        self.note(Finding { hint: Some(hint.into()), severity, ..Finding::error(span, message) });
+    }
+
+    /// The value, or an error with what the parser of that value says.
+    pub(super) fn accept<T>(&self, span: &Span, what: &str, parsed: Result<T, String>) -> Option<T> {
+        parsed.map_err(|why| self.error_with(span, what, why)).ok()
+    }
+}
+
+impl Finding {
+    fn error(span: &Span, message: impl Into<String>) -> Finding {
+        Finding {
+            message: message.into(),
+            span: span.clone(),
+            related: None,
+            hint: None,
+            absence: false,
+            severity: Severity::Error,
+        }
+    }
+
+    /// What the TOML parser says.
+    pub(super) fn syntax(span: Span, message: &str) -> Finding {
+        Finding::error(&span, format!("not valid TOML: {message}"))
+    }
+
+    /// With its places worked out.
+    pub(super) fn locate(self, file: &str, text: &str) -> Problem {
+        Problem {
+            message: self.message,
+            place: Place::locate(file, text, &self.span),
+            related: self.related.map(|(what, span)| (what, Place::locate(file, text, &span))),
+            hint: self.hint,
+        }
+    }
+}
+
+/// One TOML table of the file, or its absence.
+pub(super) struct Section<'a> {
+    pub(super) cx: &'a Context<'a>,
+    table: Option<&'a DeTable<'a>>,
+    spec: &'static Table,
+    /// Its header, or its braces.
+    pub(super) span: Span,
+    /// How messages call it.
+    pub(super) label: String,
+}
+
+impl<'a> Section<'a> {
+    /// Opens a table, and reports the keys that do not belong there.
+    pub(super) fn open(
+        cx: &'a Context<'a>,
+        table: Option<&'a DeTable<'a>>,
+        spec: &'static Table,
+        span: Span,
+        label: String,
+    ) -> Section<'a> {
+        for (key, _) in table.into_iter().flatten() {
+            let name: &str = key.get_ref();
+            if spec.key(name).is_none() {
+                let names = spec.keys.iter().map(|key| key.name);
+                let hint = match nearest(name, names.clone()) {
+                    Some(meant) => format!("did you mean `{meant}`?"),
+                    None => format!("the keys here are {}", names.collect::<Vec<_>>().join(", ")),
+                };
+                cx.error_with(&key.span(), format!("unknown key `{}` in {label}", shorten(name)), hint);
+            }
+        }
+        Section { cx, table, spec, span, label }
+    }
+
+    fn key(&self, name: &str) -> Option<&'static Key> {
+        let key = self.spec.key(name);
+        debug_assert!(key.is_some(), "{name} is not declared in {}", self.spec.title);
+        #[cfg(test)]
+        if let Some(key) = key {
+            self.cx.asked.borrow_mut().insert((self.spec.title, key.name));
+        }
+        key
+    }
+
+    fn value(&self, name: &str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.table?.get(name)
+    }
+
+    /// Where the value of a key stands, if it is given.
+    pub(super) fn given(&self, name: &str) -> Option<Span> {
+        self.value(name).map(Spanned::span)
+    }
+
+    /// Where the first of these keys that is given has its name.
+    pub(super) fn key_span(&self, name: &str) -> Option<Span> {
+        self.table?.get_key_value(name).map(|(key, _)| key.span())
+    }
+
+    fn wrong_type(&self, key: &Key, found: &Spanned<DeValue<'_>>) {
+        let found_text = type_name(found.get_ref());
+        let expected = key.kind.expected();
+        let hint = match (&key.kind, found.get_ref()) {
+            (Kind::Texts(_) | Kind::Choices(_), DeValue::String(text)) => {
+                format!("write {} = [\"{}\"]", key.name, shorten(text))
+            }
+            (Kind::Whole { .. } | Kind::WordOrWhole { .. }, DeValue::String(text))
+                if text.parse::<u64>().is_ok() =>
+            {
+                format!("write {} = {text}, without quotation marks", key.name)
+            }
+            (Kind::Flag, DeValue::String(text)) if matches!(text.as_ref(), "true" | "false") => {
+                format!("write {} = {text}, without quotation marks", key.name)
+            }
+            _ => format!("`{}` takes {}", key.name, key.kind.described()),
+        };
+        self.cx.error_with(
+            &found.span(),
+            format!("`{}`: expected {expected}, found {found_text}", key.name),
+            hint,
+        );
+    }
+
+    fn require(&self, key: &Key) {
+        if matches!(key.default, Default::Required) {
+            self.cx.missing(
+                &self.span,
+                format!("{} has no `{}`", self.label, key.name),
+                format!("`{}` takes {}", key.name, key.kind.described()),
+            );
+        }
+    }
+
+    /// A truth value.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        let Some(key) = self.key(name) else { return false };
+        match self.value(name).map(|value| (value, value.get_ref())) {
+            Some((_, DeValue::Boolean(flag))) => return *flag,
+            Some((value, _)) => self.wrong_type(key, value),
+            None => self.require(key),
+        }
+        matches!(key.default, Default::Flag(true))
+    }
+
+    /// A whole number, a size in bytes, or the number of a `WordOrWhole`, within its bounds.
+    pub(super) fn number<T: TryFrom<u64> + std::default::Default>(&self, name: &str) -> At<T> {
+        let at = self.number_or_default(name);
+        debug_assert!(T::try_from(at.value).is_ok(), "{name} is declared with too wide a range");
+        At { value: T::try_from(at.value).unwrap_or_default(), span: at.span }
+    }
+
+    fn number_or_default(&self, name: &str) -> At<u64> {
+        let default = match self.key(name).map(|key| key.default) {
+            Some(Default::Whole(number) | Default::Size(number)) => number,
+            _ => 0,
+        };
+        match self.value(name) {
+            None => At { value: default, span: self.span.clone() },
+            Some(value) => {
+                At { value: self.given_number(name, value).unwrap_or(default), span: value.span() }
+            }
+        }
+    }
+
+    fn given_number(&self, name: &str, value: &Spanned<DeValue<'_>>) -> Option<u64> {
+        let key = self.key(name)?;
+        let span = value.span();
+        let (min, max, number) = match (&key.kind, value.get_ref()) {
+            (
+                Kind::Whole { min, max } | Kind::WordOrWhole { min, max, .. } | Kind::Size { min, max },
+                DeValue::Integer(number),
+            ) => (*min, *max, i128::from_str_radix(number.as_str(), number.radix()).unwrap_or(i128::MAX)),
+            (Kind::Size { min, max }, DeValue::String(text)) => {
+                let what = format!("`{name}`: \"{}\" is not a size", shorten(text));
+                (*min, *max, self.cx.accept(&span, &what, values::bytes(text))?.into())
+            }
+            _ => {
+                self.wrong_type(key, value);
+                return None;
+            }
+        };
+        match u64::try_from(number).ok().filter(|number| (min..=max).contains(number)) {
+            Some(number) => Some(number),
+            None => {
+                self.out_of_range(key, &span);
+                None
+            }
+        }
+    }
+
+    fn out_of_range(&self, key: &Key, span: &Span) {
+        self.cx.error_with(
+            span,
+            format!("`{}` is out of range", key.name),
+            format!("it takes {}", key.kind.described()),
+        );
+    }
+
+    /// One of the words, or a number.
+    pub(super) fn word_or_number(&self, name: &str) -> Option<WordOrNumber> {
+        let key = self.key(name)?;
+        let Kind::WordOrWhole { words, .. } = &key.kind else { return None };
+        match self.value(name) {
+            None => match key.default {
+                Default::Text(word) => Some(WordOrNumber::Word(word)),
+                _ => None,
+            },
+            Some(value) => match value.get_ref() {
+                DeValue::String(text) if !text.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    self.choose(key, words, text, &value.span()).map(WordOrNumber::Word)
+                }
+                _ => self.given_number(name, value).map(WordOrNumber::Number),
+            },
+        }
+    }
+
+    /// A time.
+    pub(super) fn time(&self, name: &str) -> Duration {
+        let Some(key) = self.key(name) else { return Duration::ZERO };
+        let default = match key.default {
+            Default::Time(time) => time,
+            _ => Duration::ZERO,
+        };
+        self.value(name).and_then(|value| self.given_time(key, value)).unwrap_or(default)
+    }
+
+    fn given_time(&self, key: &Key, value: &Spanned<DeValue<'_>>) -> Option<Duration> {
+        let Kind::Time { min, max } = key.kind else { return None };
+        let span = value.span();
+        let time = match value.get_ref() {
+            DeValue::Integer(seconds) => {
+                u64::from_str_radix(seconds.as_str(), seconds.radix()).ok().map(Duration::from_secs)
+            }
+            DeValue::String(text) => {
+                let what = format!("`{}`: \"{}\" is not a time", key.name, shorten(text));
+                Some(self.cx.accept(&span, &what, values::duration(text))?)
+            }
+            _ => {
+                self.wrong_type(key, value);
+                return None;
+            }
+        };
+        let time = time.filter(|time| (min..=max).contains(time));
+        if time.is_none() {
+            self.out_of_range(key, &span);
+        }
+        time
+    }
+
+    /// A string that has a default, or has to be given.
+    pub(super) fn text(&self, name: &str) -> Option<At<String>> {
+        let key = self.key(name)?;
+        match self.value(name) {
+            Some(value) => self.given_text(key, value),
+            None => {
+                self.require(key);
+                match key.default {
+                    Default::Text(text) => Some(At { value: text.into(), span: self.span.clone() }),
+                    _ => None,
+                }
+            }
+        }
+    }
+
+    fn given_text(&self, key: &Key, value: &Spanned<DeValue<'_>>) -> Option<At<String>> {
+        match value.get_ref() {
+            DeValue::String(text) => Some(At { value: text.to_string(), span: value.span() }),
+            _ => {
+                self.wrong_type(key, value);
+                None
+            }
+        }
+    }
+
+    /// One of the words that are declared.
+    pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
+        let key = self.key(name)?;
+        let Kind::Choice(words) = key.kind else { return None };
+        let text = self.text(name)?;
+        self.choose(key, words, &text.value, &text.span)
+    }
+
+    fn choose(&self, key: &Key, words: &[&'static str], text: &str, span: &Span) -> Option<&'static str> {
+        let found = words.iter().copied().find(|word| *word == text);
+        if found.is_none() {
+            let hint = match nearest(text, words.iter().copied()) {
+                Some(meant) => format!("did you mean \"{meant}\"?"),
+                None => format!("it takes {}", quoted_list(words, ", ")),
+            };
+            self.cx.error_with(span, format!("`{}` does not take \"{}\"", key.name, shorten(text)), hint);
+        }
+        found
+    }
+
+    /// Several of the words that are declared, each at most once.
+    pub(super) fn choices(&self, name: &str) -> Vec<&'static str> {
+        let Some(key) = self.key(name) else { return Vec::new() };
+        let Kind::Choices(words) = key.kind else { return Vec::new() };
+        let mut chosen = Vec::new();
+        for text in self.texts(name) {
+            match self.choose(key, words, &text.value, &text.span) {
+                Some(word) if chosen.contains(&word) => {
+                    self.cx.error(&text.span, format!("`{name}` names \"{word}\" twice"));
+                }
+                Some(word) => chosen.push(word),
+                None => {}
+            }
+        }
+        chosen
+    }
+
+    /// An array of strings.
+    pub(super) fn texts(&self, name: &str) -> Vec<At<String>> {
+        let Some(key) = self.key(name) else { return Vec::new() };
+        let Some(value) = self.value(name) else {
+            self.require(key);
+            let default = match key.default {
+                Default::Texts(texts) => texts,
+                _ => &[],
+            };
+            let at = |text: &&str| At { value: (*text).to_owned(), span: self.span.clone() };
+            return default.iter().map(at).collect();
+        };
+        let DeValue::Array(array) = value.get_ref() else {
+            self.wrong_type(key, value);
+            return Vec::new();
+        };
+        let mut texts = Vec::new();
+        for item in array.iter() {
+            match item.get_ref() {
+                DeValue::String(text) => texts.push(At { value: text.to_string(), span: item.span() }),
+                other => self.cx.error(
+                    &item.span(),
+                    format!("`{name}`: expected strings in this array, found {}", type_name(other)),
+                ),
+            }
+        }
+        texts
+    }
+
+    /// A table with free keys and strings as values, in the order of the file.
+    pub(super) fn map(&self, name: &str) -> Vec<(At<String>, At<String>)> {
+        let Some(key) = self.key(name) else { return Vec::new() };
+        let Some(value) = self.value(name) else { return Vec::new() };
+        let DeValue::Table(table) = value.get_ref() else {
+            self.wrong_type(key, value);
+            return Vec::new();
+        };
+        let mut entries = Vec::new();
+        for (name, value) in table {
+            let name = At { value: name.get_ref().to_string(), span: name.span() };
+            match value.get_ref() {
+                DeValue::String(text) => {
+                    entries.push((name, At { value: text.to_string(), span: value.span() }))
+                }
+                other => self.cx.error(
+                    &value.span(),
+                    format!("`{}`: expected strings as values, found {}", key.name, type_name(other)),
+                ),
+            }
+        }
+        entries
+    }
+
+    /// A table; an empty one if it is not given, or is not a table.
+    pub(super) fn section(&self, name: &str) -> Section<'a> {
+        let spec = match self.key(name).map(|key| (key, &key.kind)) {
+            Some((_, Kind::Section(spec))) => spec,
+            _ => self.spec,
+        };
+        let (table, span) = match self.value(name).map(|value| (value, value.get_ref())) {
+            None => (None, self.span.clone()),
+            Some((value, DeValue::Table(table))) => (Some(table), value.span()),
+            Some((value, _)) => {
+                if let Some(key) = self.key(name) {
+                    self.wrong_type(key, value);
+                }
+                (None, value.span())
+            }
+        };
+        Section::open(self.cx, table, spec, span, label(spec, name))
+    }
+
+    /// An array of tables.
+    pub(super) fn sections(&self, name: &str) -> Vec<Section<'a>> {
+        let Some(key) = self.key(name) else { return Vec::new() };
+        let Kind::Sections(spec) = key.kind else { return Vec::new() };
+        let Some(value) = self.value(name) else { return Vec::new() };
+        let mut sections = Vec::new();
+        match value.get_ref() {
+            DeValue::Array(array) => {
+                for item in array.iter() {
+                    match item.get_ref() {
+                        DeValue::Table(table) => sections.push(Section::open(
+                            self.cx,
+                            Some(table),
+                            spec,
+                            item.span(),
+                            label(spec, name),
+                        )),
+                        other => self.cx.error(
+                            &item.span(),
+                            format!("`{name}`: expected tables in this array, found {}", type_name(other)),
+                        ),
+                    }
+                }
+            }
+            DeValue::Table(_) => self.cx.error_with(
+                &value.span(),
+                format!("`{name}` is a list, and this is a single table"),
+                format!("write {} with two pairs of brackets", spec.title),
+            ),
+            _ => self.wrong_type(key, value),
+        }
+        sections
+    }
+
+    /// Tables under names of the operator's choice, in the order of the file.
+    pub(super) fn named(&self, name: &str) -> Vec<(At<String>, Section<'a>)> {
+        let Some(key) = self.key(name) else { return Vec::new() };
+        let Kind::Named(spec) = key.kind else { return Vec::new() };
+        let Some(value) = self.value(name) else { return Vec::new() };
+        let DeValue::Table(table) = value.get_ref() else {
+            self.wrong_type(key, value);
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        for (inner, value) in table {
+            let at = At { value: inner.get_ref().to_string(), span: inner.span() };
+            match value.get_ref() {
+                DeValue::Table(table) => {
+                    let label = format!("[{name}.{}]", shorten(inner.get_ref()));
+                    sections.push((at, Section::open(self.cx, Some(table), spec, value.span(), label)));
+                }
+                other => self.cx.error_with(
+                    &value.span(),
+                    format!("`{name}`: expected a table, found {}", type_name(other)),
+                    format!("write {}, with a name", spec.title),
+                ),
+            }
+        }
+        sections
+    }
+
+    /// Where an array stands that has nothing in it.
+    pub(super) fn empty_array(&self, name: &str) -> Option<Span> {
+        let value = self.value(name)?;
+        value.get_ref().as_array().is_some_and(|array| array.is_empty()).then(|| value.span())
+    }
+
+    /// Whether a table stands under a key.
+    pub(super) fn is_table(&self, name: &str) -> bool {
+        self.value(name).is_some_and(|value| value.get_ref().is_table())
+    }
+}
+
+/// What a `WordOrWhole` was set to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WordOrNumber {
+    Word(&'static str),
+    Number(u64),
+}
+
+fn label(spec: &Table, name: &str) -> String {
+    match spec.title.starts_with('[') {
+        true => spec.title.to_owned(),
+        false => format!("`{name}`"),
+    }
+}
+
+fn type_name(value: &DeValue<'_>) -> &'static str {
+    match value {
+        DeValue::String(_) => "a string",
+        DeValue::Integer(_) => "a whole number",
+        DeValue::Float(_) => "a number with a fraction",
+        DeValue::Boolean(true) => "true",
+        DeValue::Boolean(false) => "false",
+        DeValue::Datetime(_) => "a date or time of day",
+        DeValue::Array(_) => "an array",
+        DeValue::Table(_) => "a table",
+    }
+}
+
+/// For a message: at most 60 characters, nothing that could confuse a terminal.
+pub(super) fn shorten(text: &str) -> String {
+    let clean = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+    let mut short: String = text.chars().take(60).map(clean).collect();
+    if text.chars().nth(60).is_some() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,82 @@
+//! The JSON Schema of a configuration file (draft 2020-12), made from the declared keys. Editors use it for
+//! completion and for checks while typing.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::{Default, Key, Kind, Table};
+use super::tables::ROOT;
+
+/// The whole schema.
+pub fn schema() -> Value {
+    let mut schema = table(&ROOT);
+    if let Value::Object(object) = &mut schema {
+        object.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+        object.insert("title".into(), "Configuration of Maitred".into());
+    }
+    schema
+}
+
+fn table(spec: &Table) -> Value {
+    let properties: Map<String, Value> =
+        spec.keys.iter().map(|key| (key.name.to_owned(), property(key))).collect();
+    let required: Vec<_> = required(spec).collect();
+    let mut schema = json!({ "type": "object", "additionalProperties": false, "properties": properties });
+    if let (Value::Object(object), false) = (&mut schema, required.is_empty()) {
+        object.insert("required".into(), required.into());
+    }
+    schema
+}
+
+fn required(spec: &Table) -> impl Iterator<Item = &'static str> {
+    spec.keys.iter().filter(|key| matches!(key.default, Default::Required)).map(|key| key.name)
+}
+
+fn property(key: &Key) -> Value {
+    let mut schema = kind(&key.kind);
+    if let Value::Object(object) = &mut schema {
+        object.insert("description".into(), key.doc.into());
+        if let Some(default) = default(&key.default) {
+            object.insert("default".into(), default);
+        }
+    }
+    schema
+}
+
+fn kind(kind: &Kind) -> Value {
+    match kind {
+        Kind::Text(_) => json!({ "type": "string" }),
+        Kind::Choice(words) => json!({ "enum": words }),
+        Kind::Flag => json!({ "type": "boolean" }),
+        Kind::Whole { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
+        Kind::WordOrWhole { words, min, max } => {
+            json!({ "anyOf": [{ "enum": words }, { "type": "integer", "minimum": min, "maximum": max }] })
+        }
+        Kind::Size { min, max } => json!({ "anyOf": [
+            { "type": "integer", "minimum": min, "maximum": max },
+            { "type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB|kB|MB|GB)?$" },
+        ] }),
+        Kind::Time { min, max } => json!({ "anyOf": [
+            { "type": "integer", "minimum": min.as_secs(), "maximum": max.as_secs() },
+            { "type": "string", "pattern": "^[0-9]+ ?(ms|s|m|min|h)$" },
+        ] }),
+        Kind::Texts(_) => json!({ "type": "array", "items": { "type": "string" } }),
+        Kind::Choices(words) => {
+            json!({ "type": "array", "items": { "enum": words }, "uniqueItems": true })
+        }
+        Kind::Map(_) => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Kind::Section(spec) => table(spec),
+        Kind::Sections(spec) => json!({ "type": "array", "minItems": 1, "items": table(spec) }),
+        Kind::Named(spec) => json!({ "type": "object", "additionalProperties": table(spec) }),
+    }
+}
+
+fn default(default: &Default) -> Option<Value> {
+    match default {
+        Default::Required | Default::Absent(_) => None,
+        Default::Text(text) => Some((*text).into()),
+        Default::Flag(flag) => Some((*flag).into()),
+        Default::Whole(number) | Default::Size(number) => Some((*number).into()),
+        Default::Time(time) => Some(super::values::show_duration(*time).into()),
+        Default::Texts(texts) => Some(json!(texts)),
+    }
+}

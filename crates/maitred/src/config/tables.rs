@@ -1,0 +1,450 @@
+//! The keys of a configuration file, each declared once.
+
+use std::time::Duration;
+
+use super::keys::{Default, Key, Kind, Table};
+use super::limits::LIMITS;
+use super::meaning::Buckets;
+use crate::status::scoreboard::{SLOTS_MAX, THREADS_MAX};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The top of the file.
+pub const ROOT: Table = Table {
+    title: "the top of the file",
+    doc: "",
+    example: "",
+    keys: &[
+        Key::new(
+            "server",
+            Kind::Section(&SERVER),
+            Default::Absent("all defaults"),
+            "The process as a whole.",
+        ),
+        Key::new("listen", Kind::Sections(&LISTEN), Default::Required, "Addresses to listen on."),
+        Key::new("site", Kind::Sections(&SITE), Default::Required, "Sites; the first is the default site."),
+        Key::new("pool", Kind::Named(&POOL), Default::Absent("none"), "Application processes."),
+        Key::new(
+            "limits",
+            Kind::Section(&LIMITS),
+            Default::Absent("all defaults"),
+            "Bounds on what a peer may do.",
+        ),
+        Key::new("log", Kind::Section(&LOG), Default::Absent("all defaults"), "Access log and error log."),
+    ],
+};
+
+/// `[server]`
+pub const SERVER: Table = Table {
+    title: "[server]",
+    doc: "The process as a whole.",
+    example: "[server]\nthreads = \"auto\"\naffinity = \"auto\"\nuser = \"www-data\"\n\
+              admin = \"unix:/run/maitred.sock\"\n",
+    keys: &[
+        Key::new(
+            "threads",
+            Kind::WordOrWhole { words: &["auto"], min: 1, max: THREADS_MAX as u64 },
+            Default::Text("auto"),
+            "Event-loop threads. `\"auto\"` is one per usable CPU: the inherited mask and the cgroup's quota count.",
+        ),
+        Key::new(
+            "affinity",
+            Kind::Text("`\"auto\"`, `\"off\"`, or a list of CPUs such as `\"0-3,8\"`"),
+            Default::Text("auto"),
+            "Which CPU each thread is pinned to. `\"auto\"` pins one thread per CPU, and lets go of a CPU that is taken \
+             by something else; a list is followed in its order, and kept.",
+        ),
+        Key::new(
+            "user",
+            Kind::Text("the name of an account"),
+            Default::Absent("the user who started it"),
+            "Whom worker and application processes run as. Only root can change to another user.",
+        ),
+        Key::new(
+            "admin",
+            Kind::Text("`\"unix:/path\"`, or a loopback address such as `\"127.0.0.1:9180\"`"),
+            Default::Absent("nowhere"),
+            "Where status, metrics and control are served: `maitred status`, `reload` and `stop` ask there. A socket \
+             file is made with mode 0600; a TCP address must be a loopback address.",
+        ),
+        Key::new(
+            "pid_file",
+            Kind::Text("a path"),
+            Default::Absent("none"),
+            "Where the master's process id is written.",
+        ),
+        Key::new(
+            "grace",
+            Kind::Time { min: Duration::ZERO, max: DAY },
+            Default::Time(Duration::from_secs(30)),
+            "How long a worker process that was told to stop, or was replaced by a reload, may take to finish what it \
+             has.",
+        ),
+        Key::new(
+            "trusted_proxies",
+            Kind::Texts("addresses and networks such as `\"10.0.0.0/8\"`"),
+            Default::Texts(&[]),
+            "Peers whose `Forwarded` and `X-Forwarded-*` fields are passed to applications. From anyone else they are \
+             removed.",
+        ),
+        Key::new(
+            "server_header",
+            Kind::Flag,
+            Default::Flag(true),
+            "Whether responses that Maitred writes itself carry `Server: maitred`.",
+        ),
+    ],
+};
+
+/// `[[listen]]`
+pub const LISTEN: Table = Table {
+    title: "[[listen]]",
+    doc: "An address to listen on; there can be several.",
+    example: "[[listen]]\naddress = \"0.0.0.0:8080\"\n\n[[listen]]\naddress = \"[::]:8080\"\n",
+    keys: &[
+        Key::new(
+            "address",
+            Kind::Text("`\"0.0.0.0:8080\"`, `\"[::1]:8080\"` or `\":8080\"`"),
+            Default::Required,
+            "Address and port. `\":8080\"` is short for `\"0.0.0.0:8080\"`, all addresses of IPv4. Port 0 lets the \
+             kernel choose.",
+        ),
+        Key::new(
+            "buckets",
+            Kind::WordOrWhole { words: &["auto", "per-thread"], min: 1, max: Buckets::MAX as u64 },
+            Default::Text("auto"),
+            "Listening sockets of this address (`SO_REUSEPORT`), which the threads share. `\"auto\"` is one for each \
+             eight threads, at least one.",
+        ),
+        Key::new(
+            "backlog",
+            Kind::Whole { min: 1, max: 1_048_576 },
+            Default::Whole(4096),
+            "Length of each bucket's accept queue, in connections. The kernel lowers it to `net.core.somaxconn`.",
+        ),
+        Key::new(
+            "steer_by_cpu",
+            Kind::Flag,
+            Default::Flag(false),
+            "Give a new connection to the bucket of the CPU that received it, by a classic BPF program.",
+        ),
+        Key::new(
+            "defer_accept",
+            Kind::Flag,
+            Default::Flag(false),
+            "Let the kernel hold a new connection until its first bytes are there (`TCP_DEFER_ACCEPT`).",
+        ),
+    ],
+};
+
+const FILE_INDEX: Key = Key::new(
+    "index",
+    Kind::Texts("file names"),
+    Default::Texts(&["index.html"]),
+    "Names that are tried in a directory, in order.",
+);
+const FILE_LISTING: Key =
+    Key::new("listing", Kind::Flag, Default::Flag(false), "Whether a directory without an index is listed.");
+const FILE_HIDDEN: Key = Key::new(
+    "hidden",
+    Kind::Flag,
+    Default::Flag(false),
+    "Whether names that start with a dot are served. `.well-known` always is.",
+);
+const FILE_SYMLINKS: Key = Key::new(
+    "symlinks",
+    Kind::Choice(&["inside", "anywhere"]),
+    Default::Text("inside"),
+    "Where symbolic links may lead: inside the root only, or anywhere.",
+);
+const FILE_PRECOMPRESSED: Key = Key::new(
+    "precompressed",
+    Kind::Choices(&["br", "zstd", "gzip"]),
+    Default::Texts(&[]),
+    "Compressed siblings to look for (`name.br`, `name.zst`, `name.gz`), the preferred one first.",
+);
+const FILE_TRY: Key = Key::new(
+    "try",
+    Kind::Texts("`\"{path}\"`, `\"{path}.html\"`, `\"/app.html\"`, and last perhaps `\"=404\"`"),
+    Default::Texts(&[]),
+    "What is looked for, in order, instead of the path alone: for single-page applications and the like.",
+);
+const FILE_HEADERS: Key = Key::new(
+    "headers",
+    Kind::Section(&HEADERS),
+    Default::Absent("as they are"),
+    "Header fields to set on, or remove from, responses of files.",
+);
+
+/// `[[site]]`
+pub const SITE: Table = Table {
+    title: "[[site]]",
+    doc: "A site: one or several host names, and what answers there. Requests for a host that no site names go to the \
+          first site.\n\nThe keys about files (`index` to `headers`) also hold for the site's routes that have a `root` \
+          of their own, unless those say otherwise.",
+    example: "[[site]]\nhosts = [\"example.com\", \"*.example.com\"]\nroot = \"/srv/www\"\n\
+              precompressed = [\"br\", \"gzip\"]\nheaders = { set = { \"X-Frame-Options\" = \"DENY\" } }\n\
+              error_pages = { 404 = \"/404.html\" }\n",
+    keys: &[
+        Key::new(
+            "hosts",
+            Kind::Texts("host names, `\"*.example.com\"` for any name below"),
+            Default::Texts(&[]),
+            "Names that this site answers to. Only the first site can do without.",
+        ),
+        Key::new(
+            "root",
+            Kind::Text("a directory"),
+            Default::Absent("no files"),
+            "Directory of the site's files, for every path that no route takes. A relative path starts at the \
+             configuration file.",
+        ),
+        FILE_INDEX,
+        FILE_LISTING,
+        FILE_HIDDEN,
+        FILE_SYMLINKS,
+        FILE_PRECOMPRESSED,
+        FILE_TRY,
+        FILE_HEADERS,
+        Key::new(
+            "error_pages",
+            Kind::Map("status = path"),
+            Default::Absent("short texts"),
+            "For a status from 400 to 599, the path of a file under the site's `root` that is sent as its body.",
+        ),
+        Key::new(
+            "route",
+            Kind::Sections(&ROUTE),
+            Default::Absent("none"),
+            "What answers particular paths; the first route that matches decides.",
+        ),
+    ],
+};
+
+/// `[[site.route]]`
+pub const ROUTE: Table = Table {
+    title: "[[site.route]]",
+    doc: "What answers some paths of the site above it. Exactly one of `root`, `redirect`, `respond` and `pool`. Routes \
+          are tried in the order of the file.",
+    example: "[[site.route]]\npath = \"/app/*\"\npool = \"web\"\n\n[[site.route]]\npath = \"/old/*\"\n\
+              redirect = \"https://example.com{uri}\"\nstatus = 301\n\n[[site.route]]\npath = \"*.bak\"\n\
+              respond = { status = 404 }\n",
+    keys: &[
+        Key::new(
+            "path",
+            Kind::Text("`\"/exact\"`, `\"/prefix/*\"`, `\"*.php\"`, `\"/a/*/b\"`"),
+            Default::Required,
+            "Paths that this route takes. `*` stands for any run of characters, `/` included. `/prefix/*` does not take \
+             `/prefix`.",
+        ),
+        Key::new(
+            "methods",
+            Kind::Texts("methods such as `\"GET\"`"),
+            Default::Texts(&[]),
+            "Methods that this route takes; empty is all. A request with another method goes on to the next route.",
+        ),
+        Key::new(
+            "root",
+            Kind::Text("a directory"),
+            Default::Absent("no files"),
+            "Answer with files below this directory. The whole request path is looked up there, less `strip_prefix`.",
+        ),
+        Key::new(
+            "strip_prefix",
+            Kind::Text("a path that ends with `/`"),
+            Default::Text("/"),
+            "With `root`: what is taken off the request path before it is looked up.",
+        ),
+        FILE_INDEX,
+        FILE_LISTING,
+        FILE_HIDDEN,
+        FILE_SYMLINKS,
+        FILE_PRECOMPRESSED,
+        FILE_TRY,
+        FILE_HEADERS,
+        Key::new(
+            "redirect",
+            Kind::Text("a URI; `{path}` and `{uri}` are filled in"),
+            Default::Absent("no redirect"),
+            "Answer with a redirect. `{path}` is the request's path, `{uri}` the path with its query.",
+        ),
+        Key::new(
+            "status",
+            Kind::Whole { min: 301, max: 308 },
+            Default::Whole(302),
+            "With `redirect`: 301, 302, 303, 307 or 308.",
+        ),
+        Key::new(
+            "respond",
+            Kind::Section(&RESPOND),
+            Default::Absent("nothing fixed"),
+            "Answer with a fixed response.",
+        ),
+        Key::new(
+            "pool",
+            Kind::Text("the name of a pool"),
+            Default::Absent("no pool"),
+            "Hand the request to `[pool.NAME]`.",
+        ),
+    ],
+};
+
+/// `respond`
+pub const RESPOND: Table = Table {
+    title: "respond",
+    doc: "A fixed response of a route.",
+    example: "[[site.route]]\npath = \"/gone\"\nrespond = { status = 410, body = \"This page is gone.\\n\" }\n",
+    keys: &[
+        Key::new("status", Kind::Whole { min: 200, max: 599 }, Default::Whole(200), "The status."),
+        Key::new("body", Kind::Text("text"), Default::Text(""), "The body."),
+        Key::new(
+            "content_type",
+            Kind::Text("a media type"),
+            Default::Text("text/plain; charset=utf-8"),
+            "The body's media type.",
+        ),
+    ],
+};
+
+/// `headers`
+pub const HEADERS: Table = Table {
+    title: "headers",
+    doc: "Header fields of responses of files. Fields that delimit the message (`Content-Length`, `Transfer-Encoding`, \
+          `Connection` and their like) are Maitred's own business and cannot be named.",
+    example: "[[site]]\nroot = \"/srv/www\"\n\
+              headers = { set = { \"Cache-Control\" = \"max-age=3600\" }, remove = [\"ETag\"] }\n",
+    keys: &[
+        Key::new(
+            "set",
+            Kind::Map("name = value"),
+            Default::Absent("none"),
+            "Fields to set; one that is there is replaced.",
+        ),
+        Key::new("remove", Kind::Texts("field names"), Default::Texts(&[]), "Fields to remove."),
+    ],
+};
+
+/// `[pool.NAME]`
+pub const POOL: Table = Table {
+    title: "[pool.NAME]",
+    doc: "A pool of application processes, which Maitred starts and hands requests to. NAME is what routes call it: \
+          letters, digits, `-` and `_`.",
+    example: "[pool.web]\ncommand = [\"python3\", \"-m\", \"maitred\", \"app:application\"]\nworkers = 2\n\
+              queue = { max = 1024, timeout = \"5s\" }\n",
+    keys: &[
+        Key::new(
+            "command",
+            Kind::Texts("program and arguments"),
+            Default::Required,
+            "What is started. It is not given to a shell. A program without `/` is looked for in `PATH`.",
+        ),
+        Key::new(
+            "workers",
+            Kind::Whole { min: 1, max: SLOTS_MAX as u64 },
+            Default::Whole(2),
+            "How many processes. All pools together have at most 1024.",
+        ),
+        Key::new(
+            "cwd",
+            Kind::Text("a directory"),
+            Default::Absent("the configuration file's directory"),
+            "Where the processes are started. A relative path starts at the configuration file.",
+        ),
+        Key::new("env", Kind::Map("NAME = value"), Default::Absent("nothing"), "Added to the environment."),
+        Key::new(
+            "user",
+            Kind::Text("the name of an account"),
+            Default::Absent("that of `[server]`"),
+            "Whom the processes run as. Only root can change to another user.",
+        ),
+        Key::new(
+            "queue",
+            Kind::Section(&QUEUE),
+            Default::Absent("all defaults"),
+            "Requests that wait for a process.",
+        ),
+        Key::new(
+            "request_timeout",
+            Kind::Time { min: Duration::from_millis(1), max: DAY },
+            Default::Time(Duration::from_secs(60)),
+            "How long a process may take for one request. Then the client gets 504, and the process is replaced.",
+        ),
+        Key::new(
+            "start_timeout",
+            Kind::Time { min: Duration::from_millis(1), max: HOUR },
+            Default::Time(Duration::from_secs(30)),
+            "How long a process may take to say that it is ready.",
+        ),
+        Key::new(
+            "transport",
+            Kind::Choice(&["auto", "direct"]),
+            Default::Text("auto"),
+            "What a process writes its response to. `\"direct\"` is the client's own socket; `\"auto\"` lets Maitred \
+             choose, and is the same until `\"relay\"` exists.",
+        ),
+        Key::new(
+            "mount",
+            Kind::Text("a path that does not end with `/`"),
+            Default::Text(""),
+            "The part of the path that the application is mounted at (`SCRIPT_NAME`).",
+        ),
+    ],
+};
+
+/// `queue`
+pub const QUEUE: Table = Table {
+    title: "queue",
+    doc: "Requests that wait for a process of a pool. Past either bound the client gets 503 with `Retry-After`.",
+    example: "[pool.web]\ncommand = [\"./app\"]\nqueue = { max = 100, timeout = \"2s\" }\n",
+    keys: &[
+        Key::new(
+            "max",
+            Kind::Whole { min: 0, max: 1_000_000 },
+            Default::Whole(1024),
+            "How many may wait. 0 refuses at once what no process is idle for.",
+        ),
+        Key::new(
+            "timeout",
+            Kind::Time { min: Duration::from_millis(1), max: HOUR },
+            Default::Time(SECOND.saturating_mul(5)),
+            "How long one may wait.",
+        ),
+    ],
+};
+
+/// `[log]`
+pub const LOG: Table = Table {
+    title: "[log]",
+    doc: "Access log and error log. Files are opened anew on a reload, for log rotation.",
+    example: "[log]\naccess = \"json\"\naccess_file = \"/var/log/maitred/access.log\"\nlevel = \"info\"\n",
+    keys: &[
+        Key::new(
+            "access",
+            Kind::Choice(&["combined", "json", "human", "off"]),
+            Default::Text("combined"),
+            "Form of the access log: Combined Log Format, one JSON object a line, short lines for a terminal, or none.",
+        ),
+        Key::new(
+            "access_file",
+            Kind::Text("a path"),
+            Default::Absent("standard output"),
+            "Where the access log goes. A relative path starts at the configuration file.",
+        ),
+        Key::new(
+            "error_file",
+            Kind::Text("a path"),
+            Default::Absent("standard error"),
+            "Where the error log goes.",
+        ),
+        Key::new(
+            "level",
+            Kind::Text(
+                "`\"error\"`, `\"warn\"`, `\"info\"`, `\"debug\"`, `\"trace\"`, or a filter such as `\"info,maitred::pool=debug\"`",
+            ),
+            Default::Text("info"),
+            "What the error log tells.",
+        ),
+    ],
+};

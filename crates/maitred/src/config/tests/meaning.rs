@@ -1,0 +1,291 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::super::keys::{Kind, Table};
+use super::super::reader::{Context, Section};
+use super::super::{build, fuzzing, tables::ROOT};
+use super::*;
+
+/// Sets every key to something other than its default.
+const EVERYTHING: &str = r#"
+[server]
+threads = 3
+affinity = "2,0-1"
+user = "www-data"
+admin = "unix:run/admin.sock"
+pid_file = "run/pid"
+grace = 90
+trusted_proxies = ["10.0.0.0/8", "::1"]
+server_header = false
+
+[[listen]]
+address = "[::1]:8443"
+buckets = "per-thread"
+backlog = 10
+steer_by_cpu = true
+defer_accept = true
+
+[[site]]
+hosts = ["Example.com", "*.example.com"]
+root = "www"
+index = ["a.html", "b.html"]
+listing = true
+hidden = true
+symlinks = "anywhere"
+precompressed = ["zstd", "br", "gzip"]
+try = ["{path}", "{path}.html", "/x{path}", "/index.html", "=410"]
+headers = { set = { X-A = "1" }, remove = ["ETag"] }
+error_pages = { 500 = "/500.html", 404 = "/404.html" }
+
+[[site.route]]
+path = "/static/*"
+methods = ["GET"]
+root = "/srv/static"
+strip_prefix = "/static/"
+listing = false
+
+[[site.route]]
+path = "/old/*"
+redirect = "https://example.com{uri}"
+status = 301
+
+[[site.route]]
+path = "*.bak"
+respond = { status = 410, body = "gone", content_type = "text/html" }
+
+[[site.route]]
+path = "/app/*"
+pool = "web"
+
+[pool.web]
+command = ["python3", "-m", "maitred", "app:application"]
+workers = 5
+cwd = "app"
+env = { B = "2", A = "1" }
+user = "app"
+queue = { max = 7, timeout = "250ms" }
+request_timeout = "2m"
+start_timeout = "1h"
+transport = "direct"
+mount = "/app"
+
+[limits]
+connections_per_thread_max = 1
+head_bytes_max = "32KiB"
+header_count_max = 2
+target_bytes_max = 3000
+body_bytes_max = 0
+requests_per_connection_max = 5
+ranges_max = 6
+head_timeout = 7
+body_timeout = 8
+keep_alive_timeout = 9
+write_timeout = 10
+linger_timeout = 11
+file_cache_bytes_max = 12
+file_cache_files_max = 13
+inline_file_bytes_max = 12
+log_buffer_bytes_max = 65536
+
+[log]
+access = "json"
+access_file = "access.log"
+error_file = "/var/log/error.log"
+level = "warn,maitred=debug"
+"#;
+
+#[test]
+fn every_key_reaches_its_meaning() {
+    let config = good(EVERYTHING);
+    let server = &config.server;
+    assert_eq!(server.threads, Some(3));
+    assert_eq!(server.affinity, Affinity::Cpus(vec![2, 0, 1]));
+    assert_eq!(server.user.as_ref().map(|user| user.uid), Some(33));
+    assert_eq!(server.admin, Some(AdminAddress::Unix("/etc/maitred/run/admin.sock".into())));
+    assert_eq!(server.pid_file, Some("/etc/maitred/run/pid".into()));
+    assert_eq!(server.grace, Duration::from_secs(90));
+    assert_eq!(server.trusted_proxies, [("10.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)]);
+    assert!(!server.server_header);
+    let listen = Listen {
+        address: "[::1]:8443".parse().unwrap(),
+        buckets: Buckets::PerThread,
+        backlog: 10,
+        steer_by_cpu: true,
+        defer_accept: true,
+    };
+    assert_eq!(config.listens, [listen]);
+    assert_eq!(config.limits.head_bytes_max, 32 * 1024);
+    assert_eq!(config.limits.linger_timeout, Duration::from_secs(11));
+    assert_eq!(config.limits.file_cache_files_max, 13);
+    let log = Log {
+        access: AccessFormat::Json,
+        access_file: Some("/etc/maitred/access.log".into()),
+        error_file: Some("/var/log/error.log".into()),
+        level: "warn,maitred=debug".into(),
+    };
+    assert_eq!(config.log, log);
+}
+
+#[test]
+fn sites_and_routes_reach_their_meaning() {
+    let config = good(EVERYTHING);
+    let site = &config.sites[0];
+    let hosts = [HostPattern::Exact("example.com".into()), HostPattern::Suffix(".example.com".into())];
+    assert_eq!(site.hosts, hosts);
+    assert_eq!(site.error_pages, [(404, "/404.html".into()), (500, "/500.html".into())]);
+    let files = site.files.as_ref().unwrap();
+    assert_eq!(files.root, Path::new("/etc/maitred/www"));
+    assert_eq!(files.precompressed, [Coding::Zstd, Coding::Brotli, Coding::Gzip]);
+    let tries = [
+        TryItem::Around("".into(), "".into()),
+        TryItem::Around("".into(), ".html".into()),
+        TryItem::Around("/x".into(), "".into()),
+        TryItem::Fixed("/index.html".into()),
+        TryItem::Status(410),
+    ];
+    assert_eq!(files.try_files, tries);
+    let headers = HeaderRules { set: vec![("X-A".into(), "1".into())], remove: vec!["etag".into()] };
+    assert_eq!(files.headers, headers);
+
+    let [first, redirect, respond, pool, last] = site.routes.as_slice() else { panic!("{:?}", site.routes) };
+    let Target::Files(inherited) = &first.target else { panic!("{first:?}") };
+    assert_eq!(
+        (inherited.strip_prefix.as_str(), inherited.listing, inherited.hidden),
+        ("/static/", false, true)
+    );
+    assert_eq!(inherited.index, ["a.html", "b.html"]);
+    assert_eq!(inherited.root, Path::new("/srv/static"));
+    assert_eq!(first.methods, ["GET"]);
+    assert_eq!(redirect.target, Target::Redirect { to: "https://example.com{uri}".into(), status: 301 });
+    let Target::Respond { status: 410, body, content_type } = &respond.target else { panic!("{respond:?}") };
+    assert_eq!((body.as_str(), content_type.as_str()), ("gone", "text/html"));
+    assert_eq!(pool.target, Target::Pool(0));
+    assert_eq!((&last.pattern, &last.target), (&PathPattern::All, &Target::Files(files.clone())));
+
+    let pool = &config.pools[0];
+    assert_eq!((pool.name.as_str(), pool.workers, pool.queue_max), ("web", 5, 7));
+    assert_eq!(pool.env, [("A".into(), "1".into()), ("B".into(), "2".into())]);
+    assert_eq!(pool.cwd, Path::new("/etc/maitred/app"));
+    assert_eq!(pool.user.as_ref().map(|user| user.uid), Some(1001));
+    assert_eq!(
+        (pool.queue_timeout, pool.start_timeout),
+        (Duration::from_millis(250), Duration::from_secs(3600))
+    );
+    assert_eq!((pool.transport, pool.mount.as_str()), (Transport::Direct, "/app"));
+}
+
+#[test]
+fn defaults_are_those_that_are_declared() {
+    let config = good(&format!("{COMPLETE}[pool.web]\ncommand = [\"x\"]\n"));
+    assert_eq!(config.server.threads, None);
+    assert_eq!(config.server.affinity, Affinity::Auto);
+    assert_eq!(config.server.grace, Duration::from_secs(30));
+    assert!(config.server.server_header);
+    assert_eq!(config.listens[0].backlog, 4096);
+    assert_eq!(config.limits.connections_per_thread_max, 8192);
+    assert_eq!(config.limits.keep_alive_timeout, Duration::from_secs(75));
+    assert_eq!(config.limits.file_cache_bytes_max, 32 << 20);
+    let files = config.sites[0].files.as_ref().unwrap();
+    assert_eq!(files.index, ["index.html"]);
+    assert!(!files.listing && !files.hidden && !files.symlinks_may_leave && files.precompressed.is_empty());
+    assert_eq!((config.pools[0].workers, config.pools[0].queue_max), (2, 1024));
+    assert_eq!(config.pools[0].cwd, Path::new("/etc/maitred"));
+    assert_eq!(config.log.access, AccessFormat::Combined);
+}
+
+#[test]
+fn pools_keep_the_order_of_the_file() {
+    let config = good(&format!("{COMPLETE}[pool.z]\ncommand = [\"x\"]\n[pool.a]\ncommand = [\"x\"]\n"));
+    assert_eq!(config.pools.iter().map(|pool| pool.name.as_str()).collect::<Vec<_>>(), ["z", "a"]);
+}
+
+/// (title, key) of every key of a table and of those in it.
+fn declared(table: &'static Table, all: &mut BTreeSet<(&'static str, &'static str)>) {
+    for key in table.keys {
+        all.insert((table.title, key.name));
+        if let Kind::Section(inner) | Kind::Sections(inner) | Kind::Named(inner) = key.kind {
+            declared(inner, all);
+        }
+    }
+}
+
+#[test]
+fn every_declared_key_is_read_and_set_in_the_test_above() {
+    let (table, _) = toml::de::DeTable::parse_recoverable(EVERYTHING);
+    let (origin, machine) = (origin(), Machine { root: true });
+    let cx = Context::new(&origin, &machine);
+    build::config(&Section::open(&cx, Some(table.get_ref()), &ROOT, 0..0, "the file".into()));
+    let mut all = BTreeSet::new();
+    declared(&ROOT, &mut all);
+    assert_eq!(cx.asked.take(), all);
+    for (title, key) in all {
+        let set = |line: &str| line.contains(&format!("{key} = ")) || line.contains(&format!("{key}]"));
+        assert!(
+            EVERYTHING.lines().any(|line| set(line) || line.contains(&format!("[{key}."))),
+            "{title} {key}"
+        );
+    }
+}
+
+#[test]
+fn every_example_of_the_reference_is_a_good_part_of_a_file() {
+    let mut tables = vec![&ROOT];
+    while let Some(table) = tables.pop() {
+        for key in table.keys {
+            if let Kind::Section(inner) | Kind::Sections(inner) | Kind::Named(inner) = key.kind {
+                tables.push(inner);
+            }
+        }
+        let mut text = table.example.to_owned();
+        if !text.contains("[[site]]") && text.contains("[[site.route]]") {
+            text = format!("[[site]]\nroot = \"a\"\n{text}");
+        }
+        for (part, line) in
+            [("[[site", "site = [{ root = \"a\" }]\n"), ("[[listen", "listen = [{ address = \":1\" }]\n")]
+        {
+            if !text.contains(part) {
+                text = format!("{line}{text}");
+            }
+        }
+        if text.contains("pool = \"web\"") {
+            text.push_str("[pool.web]\ncommand = [\"x\"]\n");
+        }
+        good(&text);
+    }
+}
+
+#[test]
+fn a_spoilt_file_still_tells_its_admin_address() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("maitred.toml");
+    std::fs::write(&file, "[server]\nadmin = \"unix:a.sock\"\nthreads = oops\n[[site]\n").unwrap();
+    assert!(load(&file).is_err());
+    assert_eq!(admin_address(&file).unwrap(), Some(AdminAddress::Unix(dir.path().join("a.sock"))));
+    std::fs::write(&file, "").unwrap();
+    assert_eq!(admin_address(&file).unwrap(), None);
+    assert!(matches!(admin_address(&dir.path().join("none.toml")), Err(Failure::Unreadable { .. })));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(data in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fuzzing::read(&data);
+    }
+
+    /// A good file with a piece cut out, or put in twice, or replaced by something else.
+    #[test]
+    fn any_damage_is_reported_at_a_place_in_the_file(
+        at in 0..EVERYTHING.len(),
+        length in 0usize..40,
+        put in "[ -~\\n\\té]{0,12}",
+    ) {
+        let start = EVERYTHING.floor_char_boundary(at);
+        let end = EVERYTHING.floor_char_boundary((at + length).min(EVERYTHING.len()));
+        let text = format!("{}{put}{}", &EVERYTHING[..start], &EVERYTHING[end..]);
+        fuzzing::read(text.as_bytes());
+    }
+}

@@ -1,0 +1,85 @@
+//! Every kind of error as it is shown, every key as it is read, and arbitrary bytes.
+
+mod errors;
+mod meaning;
+mod relations;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// A machine with two accounts, where every directory exists whose name does not contain "missing".
+struct Machine {
+    root: bool,
+}
+
+impl Lookup for Machine {
+    fn user(&self, name: &str) -> io::Result<Option<Identity>> {
+        let known = |uid| Some(Identity { name: name.into(), uid, gid: uid });
+        Ok(match name {
+            "www-data" => known(33),
+            "app" => known(1001),
+            _ => None,
+        })
+    }
+
+    fn is_root(&self) -> bool {
+        self.root
+    }
+
+    fn directory(&self, path: &Path) -> io::Result<()> {
+        let name = path.to_string_lossy();
+        if name.contains("missing") {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        if name.contains("file") {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(())
+    }
+}
+
+fn origin() -> Origin {
+    Origin { name: "maitred.toml".into(), base: PathBuf::from("/etc/maitred") }
+}
+
+fn read_as(text: &str, root: bool) -> Result<(Config, Vec<Warning>), Errors> {
+    read(text, &origin(), &Machine { root })
+}
+
+/// The start of a file that is complete, and one line long: what follows has line 2 and up.
+const START: &str = "listen = [{ address = \":8080\" }]\n";
+/// The same with a site.
+const COMPLETE: &str = "listen = [{ address = \":8080\" }]\nsite = [{ root = \"www\" }]\n";
+
+#[track_caller]
+fn good(text: &str) -> Config {
+    match read_as(text, true) {
+        Ok((config, _)) => config,
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+/// All errors as they are shown.
+#[track_caller]
+fn errors(text: &str) -> String {
+    match read_as(text, true) {
+        Ok(_) => panic!("no error in:\n{text}"),
+        Err(errors) => errors.to_string(),
+    }
+}
+
+/// `line:column message | hint` of each error.
+#[track_caller]
+fn brief(text: &str) -> Vec<String> {
+    match read_as(text, true) {
+        Ok(_) => panic!("no error in:\n{text}"),
+        Err(errors) => errors.0.iter().map(one_line).collect(),
+    }
+}
+
+fn one_line(problem: &Problem) -> String {
+    let hint = problem.hint.as_deref().map(|hint| format!(" | {hint}")).unwrap_or_default();
+    format!("{}:{} {}{hint}", problem.place.line, problem.place.column, problem.message)
+}

@@ -1,0 +1,203 @@
+use super::*;
+
+fn site(rest: &str) -> String {
+    format!("{START}[[site]]\nroot = \"www\"\n{rest}")
+}
+
+const POOL: &str = "[pool.web]\ncommand = [\"app\"]\nmount = \"/app\"\n";
+
+#[test]
+fn a_route_has_one_target_that_exists() {
+    let text = site(&format!(
+        "[[site.route]]\npath = \"/a\"\n[[site.route]]\npath = \"/b\"\nredirect = \"/x\"\npool = \"web\"\n\
+         [[site.route]]\npath = \"/app/*\"\npool = \"wbe\"\n[[site.route]]\npath = \"/c\"\npool = \"php\"\n\
+         [[site.route]]\npath = \"/d\"\npool = \"web\"\n[[site.route]]\npool = \"web\"\n{POOL}"
+    ));
+    assert_eq!(
+        brief(&text),
+        [
+            "4:1 this route does not say what answers | add one of `root`, `redirect`, `respond` and `pool`",
+            "7:8 this path is not below \"/app\", where pool \"web\" is mounted | write \"/app/*\", or change `mount`",
+            "9:1 a route has one target, and this one has `redirect` and `pool`",
+            "12:8 there is no pool \"wbe\" | did you mean \"web\"?",
+            "15:8 there is no pool \"php\" | add [pool.php] with the command to start",
+            "17:8 this path is not below \"/app\", where pool \"web\" is mounted | write \"/app/*\", or change `mount`",
+            "19:1 [[site.route]] has no `path` | `path` takes `\"/exact\"`, `\"/prefix/*\"`, `\"*.php\"`, \
+             `\"/a/*/b\"`",
+        ]
+    );
+}
+
+#[test]
+fn a_route_that_is_never_reached_is_an_error() {
+    let text = site(
+        "[[site.route]]\npath = \"/a/*\"\nredirect = \"/x\"\n[[site.route]]\npath = \"/a/b\"\nredirect = \"/y\"\n",
+    );
+    assert_eq!(
+        errors(&text),
+        "\
+error: no request reaches this route: an earlier one takes all of them
+ --> maitred.toml:8:8
+  |
+8 | path = \"/a/b\"
+  |        ^^^^^^
+  = note: routes are tried in the order of the file, and this one comes first
+ --> maitred.toml:5:8
+  |
+5 | path = \"/a/*\"
+  |        ^^^^^^
+
+maitred.toml: 1 error
+"
+    );
+    good(&site(
+        "[[site.route]]\npath = \"/a/*\"\nmethods = [\"POST\"]\nredirect = \"/x\"\n[[site.route]]\npath = \"/a/b\"\n\
+         redirect = \"/y\"\n",
+    ));
+    let methods = site(
+        "[[site.route]]\npath = \"/a\"\nmethods = [\"POST\", \"PUT\"]\nredirect = \"/x\"\n[[site.route]]\npath = \"/a\"\n\
+         methods = [\"PUT\"]\nredirect = \"/y\"\n",
+    );
+    assert_eq!(brief(&methods).len(), 1);
+}
+
+#[test]
+fn keys_of_another_target_are_errors() {
+    let text = site(
+        "[[site.route]]\npath = \"/a\"\nredirect = \"/x\"\nlisting = true\nstrip_prefix = \"/a/\"\n\
+         [[site.route]]\npath = \"/b\"\nroot = \"b\"\nstatus = 301\n",
+    );
+    assert_eq!(
+        brief(&text),
+        [
+            "7:1 `listing` goes with `root`, which this route does not have",
+            "8:1 `strip_prefix` goes with `root`, which this route does not have",
+            "12:1 `status` goes with `redirect`, which this route does not have",
+        ]
+    );
+}
+
+#[test]
+fn values_of_routes_are_checked() {
+    let text = site(
+        "[[site.route]]\npath = \"a\"\nmethods = [\"get\", \"A B\", \"PUT\", \"PUT\"]\nredirect = \"/{host}\"\n\
+         status = 304\n[[site.route]]\npath = \"/b\"\nrespond = { status = 204, body = \"x\", content_type = \"text\" }\n\
+         [[site.route]]\npath = \"/c/*\"\nroot = \"missing\"\nstrip_prefix = \"/d/\"\n\
+         [[site.route]]\npath = \"/e/*\"\nroot = \"e\"\nstrip_prefix = \"e\"\n",
+    );
+    assert_eq!(
+        brief(&text),
+        [
+            "5:8 `path`: \"a\" is not a pattern | it starts with `/`: write \"/a\"",
+            "6:12 `methods`: methods are in capital letters, and \"get\" is not | write \"GET\"",
+            "6:19 `methods`: \"A B\" is not a method",
+            "6:33 `methods` names \"PUT\" twice",
+            "7:12 `redirect`: \"/{host}\" is not a place to redirect to | the placeholders are `{path}` and `{uri}`",
+            "8:10 `status`: 304 is not the status of a redirect | it takes 301, 302, 303, 307 or 308",
+            "11:34 a response with status 204 has no body",
+            "11:54 `content_type`: \"text\" is not a media type | it looks like \"text/html; charset=utf-8\"",
+            "14:8 `root`: there is no such directory: /etc/maitred/missing | a relative path starts at the directory \
+             of the configuration file",
+            "15:16 `path` also takes paths that do not start with \"/d/\"",
+            "19:16 `strip_prefix`: \"e\" is not the start of a path | it starts and ends with `/`: \"/static/\"",
+        ]
+    );
+}
+
+#[test]
+fn values_of_files_are_checked() {
+    let text = site(
+        "index = [\"a/b\"]\nsymlinks = \"everywhere\"\nprecompressed = [\"br\", \"br\", \"deflate\"]\n\
+         try = [\"{path}\", \"=200\", \"=404\", \"x\", \"/../x\", \"{a}\"]\n\
+         headers = { set = { \"X:\" = \"1\", A = \" 1\", b = \"2\", Content-Length = \"3\" }, remove = [\"B\", \"connection\"] }\n\
+         error_pages = { 200 = \"/ok.html\", 404 = \"404.html\" }\n",
+    );
+    assert_eq!(
+        brief(&text),
+        [
+            "4:10 `index`: \"a/b\" is not a file name | it takes names without `/`, such as \"index.html\"",
+            "5:12 `symlinks` does not take \"everywhere\" | it takes \"inside\", \"anywhere\"",
+            "6:24 `precompressed` names \"br\" twice",
+            "6:30 `precompressed` does not take \"deflate\" | it takes \"br\", \"zstd\", \"gzip\"",
+            "7:18 `try` does not take \"=200\" | after `=` stands a status from 400 to 599",
+            "7:26 `try`: nothing is tried after \"=404\"",
+            "7:34 `try` does not take \"x\" | it starts with `/`: write \"/x\"",
+            "7:39 `try` does not take \"/../x\" | a path has no `..` in it",
+            "7:48 `try` does not take \"{a}\" | the only placeholder is `{path}`, once",
+            "8:21 \"X:\" cannot be the name of a header field | a name has letters, digits and `-`, and no colon",
+            "8:37 `set`: this cannot be the value of `A` | a value has no control characters, and no white space at \
+             its ends",
+            "8:52 `Content-Length` delimits the message and cannot be changed | Maitred writes this field itself, so \
+             that no response can be cut short or run on",
+            "8:86 `B` is both set and removed | `set` replaces what is there already",
+            "8:91 `connection` delimits the message and cannot be changed | Maitred writes this field itself, so that \
+             no response can be cut short or run on",
+            "9:17 `error_pages`: \"200\" is not a status of an error | it takes 400 to 599",
+            "9:41 `error_pages`: \"404.html\" is not the path of a page | it starts with `/`, as in \"/404.html\", \
+             and is looked up below the site's `root`",
+        ]
+    );
+}
+
+#[test]
+fn sites_are_told_apart() {
+    let text = format!(
+        "{START}[[site]]\nhosts = [\"http://a\", \"*\", \"b:80\"]\nroot = \"a\"\n[[site]]\nroot = \"b\"\n\
+         [[site]]\nhosts = [\"c\"]\nlisting = true\nerror_pages = {{ 404 = \"/x\" }}\nroute = [{{ path = \"/\", redirect = \"/x\" }}]\n"
+    );
+    assert_eq!(
+        brief(&text),
+        [
+            "3:10 `hosts`: \"http://a\" is not a host name | write the name alone, without \"http://\"",
+            "3:22 `hosts`: \"*\" is not a host name | the first site takes what no other site names, also without \
+             `hosts`",
+            "3:27 `hosts`: \"b:80\" is not a host name | a port makes no difference here: write \"b\"",
+            "5:1 this site has no `hosts`, so that no request reaches it | only the first site can do without: it \
+             takes what no other site names",
+            "9:1 `listing` is about files, and this site has none | add `root`, or take it out",
+            "10:1 `error_pages` are files of the site, and this site has no `root` | add `root`: the pages are looked \
+             up below it",
+        ]
+    );
+}
+
+#[test]
+fn an_address_stands_once() {
+    let text =
+        "[[listen]]\naddress = \":80\"\n[[listen]]\naddress = \"0.0.0.0:80\"\n[[site]]\nroot = \"a\"\n";
+    assert_eq!(brief(text), ["4:11 the address 0.0.0.0:80 is listed twice"]);
+    good("[[listen]]\naddress = \":0\"\n[[listen]]\naddress = \":0\"\n[[site]]\nroot = \"a\"\n");
+}
+
+#[test]
+fn limits_are_held_against_each_other() {
+    assert_eq!(
+        brief(&format!("{COMPLETE}[limits]\ntarget_bytes_max = \"32KiB\"\n")),
+        [
+            "4:20 `target_bytes_max` is above `head_bytes_max` | set `target_bytes_max` and `head_bytes_max` together"
+        ]
+    );
+    assert_eq!(
+        brief(&format!("{COMPLETE}[limits]\ninline_file_bytes_max = 11\nfile_cache_bytes_max = 10\n")),
+        ["4:25 `inline_file_bytes_max` is above `file_cache_bytes_max`"]
+    );
+}
+
+#[test]
+fn warnings_do_not_stop_anything() {
+    let text = format!(
+        "{COMPLETE}[server]\nuser = \"www-data\"\n[log]\naccess = \"off\"\naccess_file = \"a.log\"\n[pool.web]\ncommand = [\"x\"]\n"
+    );
+    let (config, warnings) = read_as(&text, false).unwrap();
+    assert_eq!(config.server.user.map(|user| user.uid), Some(33));
+    let shown: Vec<_> = warnings.iter().map(|warning| one_line(&warning.0)).collect();
+    assert_eq!(
+        shown,
+        [
+            "4:8 `user` has no effect | only root can change to another user, and this is not root",
+            "7:15 `access_file` has no effect | `access = \"off\"` writes no access log",
+            "8:7 no route leads to [pool.web] | add [[site.route]] with pool = \"web\"",
+        ]
+    );
+    assert!(warnings[0].to_string().starts_with("warning: `user` has no effect\n --> maitred.toml:4:8\n"));
+}

@@ -1,0 +1,221 @@
+//! Values with a form of their own: times, sizes, addresses, networks, CPU lists.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// `"250ms"`, `"5s"`, `"2m"`, `"1h"`; what is wrong with it otherwise, in words.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let (number, unit) = number_and_unit(text)?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" | "min" => 60 * 1000,
+        "h" => 60 * 60 * 1000,
+        "" => return Err("a time in a string needs a unit: \"ms\", \"s\", \"m\" or \"h\"".into()),
+        unit => return Err(format!("`{unit}` is not a unit of time: \"ms\", \"s\", \"m\" and \"h\" are")),
+    };
+    number.checked_mul(millis).map(Duration::from_millis).ok_or_else(|| "this is too long".into())
+}
+
+/// `"16KiB"`, `"1MiB"`, `"64kB"`, `"100"`; in bytes. What is wrong with it otherwise, in words.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let (number, unit) = number_and_unit(text)?;
+    let factor: u64 = match unit {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "kB" => 1000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        unit => {
+            return Err(format!("`{unit}` is not a unit of size: \"B\", \"KiB\", \"MiB\" and \"GiB\" are"));
+        }
+    };
+    number.checked_mul(factor).ok_or_else(|| "this is too much".into())
+}
+
+fn number_and_unit(text: &str) -> Result<(u64, &str), String> {
+    let text = text.trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    if number.is_empty() {
+        return Err("this does not start with a whole number".into());
+    }
+    let number = number.parse().map_err(|_| "this number is too large".to_owned())?;
+    Ok((number, unit.trim_start()))
+}
+
+/// `75s`, `250ms`, `1h`: in the largest unit that leaves a whole number.
+pub(super) fn show_duration(time: Duration) -> String {
+    let millis = time.as_millis();
+    match millis {
+        0 => "0s".into(),
+        _ if millis % 3_600_000 == 0 => format!("{}h", millis / 3_600_000),
+        _ if millis % 60_000 == 0 && millis > 60_000 => format!("{}m", millis / 60_000),
+        _ if millis % 1000 == 0 => format!("{}s", millis / 1000),
+        _ => format!("{millis}ms"),
+    }
+}
+
+/// `16KiB`, `1MiB`, `100`: in the largest unit that leaves a whole number.
+pub(super) fn show_bytes(bytes: u64) -> String {
+    for (unit, factor) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
+        if bytes > 0 && bytes % factor == 0 {
+            return format!("{}{unit}", bytes / factor);
+        }
+    }
+    bytes.to_string()
+}
+
+/// `"0.0.0.0:8080"`, `"[::]:8080"`, `":8080"`. Also what `--listen` takes.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    if let Some(port) = text.strip_prefix(':').filter(|port| !port.starts_with(':')) {
+        let port = port.parse().map_err(|_| format!("`{port}` is not a port number"))?;
+        return Ok((Ipv4Addr::UNSPECIFIED, port).into());
+    }
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    Err(match text.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) => format!("the port is missing: write \"{address}:8080\""),
+        Ok(IpAddr::V6(address)) => format!("the port is missing: write \"[{address}]:8080\""),
+        Err(_) if text.parse::<u16>().is_ok() => format!("write \":{text}\" for that port of every address"),
+        Err(_) if text.starts_with("localhost:") => {
+            "names are not looked up: write \"127.0.0.1\" or \"[::1]\" for localhost".into()
+        }
+        Err(_) => "write an address and a port, such as \"0.0.0.0:8080\", \"[::1]:8080\" or \":8080\"".into(),
+    })
+}
+
+/// `"10.0.0.0/8"`, `"2001:db8::/32"`, or a single address.
+pub(super) fn network(text: &str) -> Result<(IpAddr, u8), String> {
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits)),
+        None => (text, None),
+    };
+    let address: IpAddr = address.parse().map_err(|_| format!("`{address}` is not an IP address"))?;
+    let width = if address.is_ipv4() { 32 } else { 128 };
+    let bits = match bits {
+        None => width,
+        Some(bits) => bits
+            .parse()
+            .ok()
+            .filter(|bits| *bits <= width)
+            .ok_or_else(|| format!("`{bits}` is not a prefix length from 0 to {width}"))?,
+    };
+    let first = first_address(address, bits);
+    if first != address {
+        return Err(format!("the network of {bits} bits starts at {first}: write \"{first}/{bits}\""));
+    }
+    Ok((address, bits))
+}
+
+fn first_address(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            IpAddr::V4((address.to_bits() & mask).into())
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+            IpAddr::V6((address.to_bits() & mask).into())
+        }
+    }
+}
+
+/// The highest CPU number that a list may name; the kernel's largest configuration has 8192.
+const CPU_MAX: u16 = 8191;
+
+/// `"0-3,8"`, in its order.
+pub(super) fn cpus(text: &str) -> Result<Vec<u16>, String> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (cpu(first)?, cpu(last)?);
+        if first > last {
+            return Err(format!("the range {first}-{last} runs backwards"));
+        }
+        for cpu in first..=last {
+            if cpus.contains(&cpu) {
+                return Err(format!("CPU {cpu} is named twice"));
+            }
+            cpus.push(cpu);
+        }
+    }
+    Ok(cpus)
+}
+
+fn cpu(text: &str) -> Result<u16, String> {
+    let text = text.trim();
+    text.parse().ok().filter(|cpu| *cpu <= CPU_MAX).ok_or_else(|| format!("`{text}` is not a CPU number"))
+}
+
+/// Whether this is a token (RFC 9110 section 5.6.2): a method, or the name of a field.
+pub(super) fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// Whether this can be the value of a field (RFC 9110 section 5.5): no control characters, no white space at the ends.
+pub(super) fn is_field_value(text: &str) -> bool {
+    let padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
+    !padded && text.bytes().all(|byte| byte == b'\t' || (byte >= 0x20 && byte != 0x7f))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_are_shown_as_they_are_read() {
+        for text in ["0s", "1ms", "250ms", "5s", "60s", "75s", "2m", "1h", "24h"] {
+            assert_eq!(show_duration(duration(text).unwrap()), text);
+        }
+        for text in ["0", "1", "1000", "16KiB", "1MiB", "3GiB"] {
+            assert_eq!(show_bytes(bytes(text).unwrap()), text);
+        }
+        assert_eq!(bytes("5 kB"), Ok(5000));
+    }
+
+    #[test]
+    fn what_is_no_time_or_size_is_explained() {
+        for text in ["", "s", "5", "5 weeks", "-5s", "1.5s", "99999999999999999999s", "9999999999999999999h"]
+        {
+            assert!(duration(text).is_err(), "{text}");
+        }
+        for text in ["", "KiB", "16kib", "-1", "99999999999999999999", "18446744073709551615KiB"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_have_three_spellings() {
+        assert_eq!(listen_address(":8080").unwrap().to_string(), "0.0.0.0:8080");
+        assert_eq!(listen_address("[::]:0").unwrap().to_string(), "[::]:0");
+        assert_eq!(listen_address("127.0.0.1:80").unwrap().to_string(), "127.0.0.1:80");
+        for text in ["", ":", ":x", ":99999", "8080", "::", "::1:80x", "localhost:80", "1.2.3.4", "[::1]"] {
+            assert!(listen_address(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn networks_start_where_their_mask_says() {
+        assert_eq!(network("10.0.0.0/8").unwrap().1, 8);
+        assert_eq!(network("10.1.2.3").unwrap().1, 32);
+        assert_eq!(network("::/0").unwrap().1, 0);
+        assert_eq!(network("0.0.0.0/0").unwrap().1, 0);
+        assert_eq!(network("fe80::/10").unwrap().1, 10);
+        for text in ["10.0.0.1/8", "10.0.0.0/33", "x", "10.0.0.0/", "::1/64", "::/129"] {
+            assert!(network(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn cpu_lists_keep_their_order() {
+        assert_eq!(cpus("8,0-3"), Ok(vec![8, 0, 1, 2, 3]));
+        for text in ["", "a", "3-1", "0,0", "0-", "-1", "0-65535", "1,,2"] {
+            assert!(cpus(text).is_err(), "{text}");
+        }
+    }
+}
