@@ -126,7 +126,7 @@ pub const LIMITS: Table = Table {
         ),
         limit(
             "requests_per_connection_max",
-            Kind::Whole { min: 1, max: 1_000_000_000 },
+            Kind::Whole { min: 1, max: u32::MAX as u64 },
             Default::Whole(REQUESTS_PER_CONNECTION_MAX),
             "Requests on one connection, after which it is closed.",
             "Seldom enough to cost nothing, often enough that no connection stays on one thread for ever. No memory.",
