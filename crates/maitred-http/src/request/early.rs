@@ -29,7 +29,8 @@ pub(super) fn over_bounds(window: &[u8], limits: &HeadLimits) -> Result<(), Reje
     if method.len() > METHOD_BYTES_MAX && method.iter().take(METHOD_BYTES_MAX + 1).all(is_token_byte) {
         return Err(METHOD_TOO_LONG);
     }
-    if !method.iter().all(is_token_byte) {
+    if method.is_empty() || !method.iter().all(is_token_byte) {
+        // Then that is the first offence.
         return Ok(());
     }
     let target_bytes = rest.iter().take_while(|byte| matches!(byte, b'!'..=b'~' | 0x80..)).count();

@@ -104,6 +104,9 @@ fn a_target_over_the_limit_is_refused_as_soon_as_it_is() {
     // Also if the head as a whole is too big, or broken behind the target.
     assert_eq!(status(head(5000).as_bytes()), 414);
     assert_eq!(status(format!("GET /{}\0", "x".repeat(64)).as_bytes()), 414);
+    // But not if it was broken before.
+    assert_eq!(status(format!(" {}", "x".repeat(65)).as_bytes()), 400);
+    assert_eq!(status(format!("G(T /{}", "x".repeat(65)).as_bytes()), 400);
 }
 
 #[test]
