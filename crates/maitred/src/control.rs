@@ -29,6 +29,8 @@ pub struct Start {
     pub config: Config,
     /// One entry per event-loop thread: the CPU that it is pinned to at first.
     pub threads: Vec<Option<u16>>,
+    /// How these CPUs were chosen ([`crate::affinity::plan::Plan::why`]), for the status page.
+    pub affinity_why: String,
     /// CPUs that the master may use (its inherited mask), ascending: what adaptive affinity may move to.
     pub usable_cpus: Vec<u16>,
     /// Whether `SO_REUSEPORT` was found to work.
