@@ -19,6 +19,9 @@
 pub mod affinity;
 pub mod config;
 pub mod control;
+pub mod handoff;
 pub mod log;
+pub mod route;
 pub mod serve;
 pub mod status;
+pub mod worker;

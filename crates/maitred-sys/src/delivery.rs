@@ -1,0 +1,127 @@
+//! What has happened on the sending side of a TCP socket that another process writes to.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::time::Duration;
+
+/// Clock ticks between a send and what `TCP_INFO` says of it: the kernel counts in milliseconds, and rounds.
+const MARGIN: Duration = Duration::from_millis(2);
+
+/// Whether it is certain that nobody has written to this TCP socket for `period`: nothing was sent since, and
+/// nothing waits to be sent. In doubt the answer is no.
+///
+/// A process that was given the socket and has died cannot be asked whether it had begun to answer. `TCP_INFO` says how
+/// long ago the last segment with data left (tcp(7), `tcpi_last_data_sent`, in milliseconds), and how many bytes have not
+/// left yet (`tcpi_notsent_bytes`, since Linux 4.6).
+pub fn quiet_for(socket: BorrowedFd<'_>, period: Duration) -> bool {
+    match tcp_info(socket) {
+        Ok(info) => {
+            let last = Duration::from_millis(u64::from(info.tcpi_last_data_sent));
+            // A socket on which nothing was ever sent counts from its creation, so this holds there too.
+            info.tcpi_notsent_bytes == 0 && last > period + MARGIN || never_sent(&info)
+        }
+        Err(_) => false,
+    }
+}
+
+/// No data segment at all has left, and none waits.
+fn never_sent(info: &TcpInfo) -> bool {
+    info.tcpi_data_segs_out == 0 && info.tcpi_notsent_bytes == 0
+}
+
+/// The beginning of `struct tcp_info` of linux/tcp.h as of Linux 4.6; later kernels append to it, and getsockopt(2)
+/// fills as much as there is room for.
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct TcpInfo {
+    octets: [u8; 8],
+    before: [u32; 9],
+    tcpi_last_data_sent: u32,
+    between: [u32; 14],
+    rates: [u64; 4],
+    segments: [u32; 2],
+    tcpi_notsent_bytes: u32,
+    min_rtt: u32,
+    tcpi_data_segs_in: u32,
+    tcpi_data_segs_out: u32,
+}
+
+const _: () = assert!(size_of::<TcpInfo>() == 160);
+
+fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    let mut info = TcpInfo::default();
+    let mut size = size_of::<TcpInfo>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes into `info`, which is plain integers, and updates `size`.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut size,
+        )
+    };
+    match result {
+        0 if size as usize == size_of::<TcpInfo>() => Ok(info),
+        0 => Err(io::ErrorKind::Unsupported.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd as _;
+    use std::time::Instant;
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (client, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn a_socket_that_was_never_written_to_is_quiet() {
+        let (_client, server) = pair();
+        assert!(quiet_for(server.as_fd(), Duration::ZERO));
+        assert!(quiet_for(server.as_fd(), Duration::from_secs(1000)));
+    }
+
+    #[test]
+    fn a_write_is_noticed() {
+        let (mut client, mut server) = pair();
+        let since = Instant::now();
+        server.write_all(b"x").unwrap();
+        client.read_exact(&mut [0]).unwrap();
+        assert!(!quiet_for(server.as_fd(), since.elapsed()));
+    }
+
+    #[test]
+    fn an_earlier_write_does_not_count_once_it_is_clearly_earlier() {
+        let (mut client, mut server) = pair();
+        server.write_all(b"x").unwrap();
+        client.read_exact(&mut [0]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while !quiet_for(server.as_fd(), Duration::from_millis(1)) {
+            assert!(Instant::now() < deadline, "the write never becomes old");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn bytes_that_wait_to_be_sent_count_as_written() {
+        let (_client, server) = pair();
+        server.set_nonblocking(true).unwrap();
+        let mut server_writer = &server;
+        while server_writer.write(&[0; 65536]).is_ok() {}
+        assert!(!quiet_for(server.as_fd(), Duration::from_secs(1000)));
+    }
+
+    #[test]
+    fn what_is_no_tcp_socket_is_not_quiet() {
+        let (one, _two) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert!(!quiet_for(one.as_fd(), Duration::ZERO));
+    }
+}

@@ -1,0 +1,441 @@
+//! One application process as its home thread sees it: the socket, what is on its way, and what the process keeps.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use hashbrown::HashMap;
+use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg};
+use slab::Slab;
+
+use crate::control::SlotId;
+use crate::worker::connection::Connection;
+
+/// Descriptors that one message can carry: `SCM_MAX_FD` of the kernel.
+const DESCRIPTORS_PER_MESSAGE_MAX: usize = 253;
+/// Descriptors that one application process keeps. Below the usual soft limit of 1,024 open files, with room for its own.
+const DESCRIPTORS_KEPT_MAX: usize = 900;
+/// A request may wait inside an application process for about so long, behind others that are expected to take no
+/// longer altogether. This is what makes batches: without it each short request would cost two context switches.
+const PREFETCH_US: u32 = 1_000;
+/// The most requests that wait inside one application process, however short they are.
+const PREFETCH_MAX: u32 = 64;
+/// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
+const RECEIVE_BYTES: usize = 16 * 1024;
+
+/// Which connections' descriptors an application process keeps, in the order in which it got them.
+#[derive(Debug, Default)]
+pub struct Known {
+    bits: Vec<u64>,
+    order: VecDeque<u32>,
+}
+
+impl Known {
+    /// Whether the descriptor of `connection` is kept there.
+    pub fn has(&self, connection: u32) -> bool {
+        let word = self.bits.get(connection as usize / 64).copied().unwrap_or(0);
+        word & (1 << (connection % 64)) != 0
+    }
+
+    /// Notes that it is kept from now on.
+    pub fn insert(&mut self, connection: u32) {
+        let word = connection as usize / 64;
+        if word >= self.bits.len() {
+            self.bits.resize(word + 1, 0);
+        }
+        self.bits[word] |= 1 << (connection % 64);
+        self.order.push_back(connection);
+    }
+
+    /// Notes that it is not; false if it was not kept anyway.
+    pub fn remove(&mut self, connection: u32) -> bool {
+        if !self.has(connection) {
+            return false;
+        }
+        self.bits[connection as usize / 64] &= !(1 << (connection % 64));
+        self.order.retain(|other| *other != connection);
+        true
+    }
+
+    /// The one that was passed longest ago and that `spare` allows to let go, once there are too many.
+    fn surplus(&self, spare: impl Fn(u32) -> bool) -> Option<u32> {
+        if self.order.len() < DESCRIPTORS_KEPT_MAX {
+            return None;
+        }
+        self.order.iter().copied().find(|connection| spare(*connection))
+    }
+}
+
+/// A descriptor that has still to be sent.
+#[derive(Debug)]
+struct Passing {
+    /// Where its frame begins in `out`.
+    offset: usize,
+    /// Whose it is.
+    connection: u32,
+}
+
+/// How a flush ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flushed {
+    /// Everything is in the socket.
+    All,
+    /// The application process does not read: wait until the socket takes more.
+    Blocked,
+}
+
+/// What a read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// Bytes; there may be more.
+    More,
+    /// All that there was for now.
+    Drained,
+    /// The other side has closed.
+    End,
+}
+
+/// A channel to one application process.
+#[derive(Debug)]
+pub struct Channel {
+    /// Which process.
+    pub id: SlotId,
+    /// Its process id, to show.
+    pub pid: u32,
+    /// Its row in the scoreboard, if there is one for it.
+    pub row: Option<usize>,
+    /// Whether HELLO came.
+    pub live: bool,
+    /// How many requests it takes at a time.
+    pub capacity: u32,
+    /// Requests that it has: number → index of the connection.
+    pub in_flight: HashMap<u32, u32>,
+    /// Frames that were received and not yet looked at.
+    pub input: Vec<u8>,
+    /// Which descriptors it keeps.
+    pub known: Known,
+    /// Whether it is in the list of channels that have something to flush.
+    pub dirty: bool,
+    socket: OwnedFd,
+    next_request: u32,
+    out: Vec<u8>,
+    sent: usize,
+    passing: Vec<Passing>,
+    /// Decaying estimate of what one request takes, in microseconds; 0 while unknown.
+    service_us: u32,
+}
+
+impl Channel {
+    /// A channel on which nothing has been said.
+    pub fn new(id: SlotId, pid: u32, row: Option<usize>, socket: OwnedFd) -> Self {
+        Channel {
+            id,
+            pid,
+            row,
+            live: false,
+            capacity: 0,
+            in_flight: HashMap::new(),
+            input: Vec::new(),
+            known: Known::default(),
+            dirty: false,
+            socket,
+            next_request: 0,
+            out: Vec::new(),
+            sent: 0,
+            passing: Vec::new(),
+            service_us: 0,
+        }
+    }
+
+    /// How many more requests it can start on at once.
+    pub fn room(&self) -> u32 {
+        if self.live { self.capacity.saturating_sub(self.in_flight.len() as u32) } else { 0 }
+    }
+
+    /// Whether one more request may wait in it, and how long that is expected to take, in microseconds.
+    pub fn prefetch_wait(&self) -> Option<u32> {
+        if !self.live || self.service_us == 0 {
+            return None;
+        }
+        let waiting = (self.in_flight.len() as u32 + 1).saturating_sub(self.capacity);
+        let wait = waiting.saturating_mul(self.service_us) / self.capacity.max(1);
+        (waiting <= PREFETCH_MAX && wait <= PREFETCH_US).then_some(wait)
+    }
+
+    /// Learns from one finished request: an eighth of the news, as TCP does with round-trip times.
+    pub fn learn(&mut self, took_us: u32) {
+        let took = took_us.clamp(1, u32::MAX / 8);
+        self.service_us = match self.service_us {
+            0 => took,
+            known => (known / 8 * 7 + known % 8 * 7 / 8 + took.div_ceil(8)).max(1),
+        };
+    }
+
+    /// The estimate, in microseconds; 0 while unknown.
+    pub fn service_us(&self) -> u32 {
+        self.service_us
+    }
+
+    /// Numbers a new request of `connection`, and says whether the descriptor has to come with it. The frame must be
+    /// written to [`Channel::out`] next.
+    pub fn enter(&mut self, connection: u32) -> (u32, bool) {
+        let request = self.next_request;
+        self.next_request = self.next_request.wrapping_add(1);
+        let passes = !self.known.has(connection);
+        if passes {
+            let busy = |other: u32| self.in_flight.values().any(|busy| *busy == other);
+            if let Some(oldest) = self.known.surplus(|other| !busy(other)) {
+                self.forget(oldest);
+            }
+            self.known.insert(connection);
+            self.passing.push(Passing { offset: self.out.len(), connection });
+        }
+        self.in_flight.insert(request, connection);
+        (request, passes)
+    }
+
+    /// Takes back what [`Channel::enter`] did for a request whose frame could not be written.
+    pub fn withdraw(&mut self, request: u32, connection: u32, passes: bool) {
+        self.in_flight.remove(&request);
+        if passes {
+            self.passing.pop();
+            self.known.remove(connection);
+        }
+    }
+
+    /// Has the process drop its descriptor of a connection, if it keeps one. Gives back whether there is something
+    /// to flush.
+    pub fn forget(&mut self, connection: u32) -> bool {
+        let kept = self.known.remove(connection);
+        if kept {
+            maitred_handoff::encode_forget(&mut self.out, connection);
+        }
+        kept
+    }
+
+    /// Where frames are written; they leave with the next [`Channel::flush`].
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Whether frames wait.
+    pub fn has_output(&self) -> bool {
+        self.sent < self.out.len()
+    }
+
+    /// Whether the descriptor of this connection has still to be sent.
+    pub fn is_passing(&self, connection: u32) -> bool {
+        self.passing.iter().any(|passing| passing.connection == connection)
+    }
+
+    /// Sends what waits: everything in one message, unless there are more descriptors than one can carry. A descriptor
+    /// never leaves later than the first byte of its frame. `counts` gets one message, and its descriptors, at a time.
+    ///
+    /// # Errors
+    /// What sendmsg(2) says, but for a full socket.
+    pub fn flush(
+        &mut self,
+        connections: &Slab<Connection>,
+        mut counts: impl FnMut(usize),
+    ) -> io::Result<Flushed> {
+        while self.sent < self.out.len() {
+            let carried = self.passing.len().min(DESCRIPTORS_PER_MESSAGE_MAX);
+            let end = self.passing.get(carried).map_or(self.out.len(), |next| next.offset);
+            let bytes = self.out.get(self.sent..end).unwrap_or_default();
+            let result = match carried {
+                0 => send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT),
+                _ => self.send_with_descriptors(bytes, carried, connections),
+            };
+            match result {
+                Ok(sent) => {
+                    self.sent += sent;
+                    self.passing.drain(..carried);
+                    counts(carried);
+                }
+                Err(Errno::AGAIN) => return Ok(Flushed::Blocked),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        Ok(Flushed::All)
+    }
+
+    fn send_with_descriptors(
+        &self,
+        bytes: &[u8],
+        carried: usize,
+        connections: &Slab<Connection>,
+    ) -> rustix::io::Result<usize> {
+        let of = |passing: &Passing| connections.get(passing.connection as usize).map(|c| c.socket.as_fd());
+        let descriptors: Vec<BorrowedFd<'_>> = self.passing.iter().take(carried).filter_map(of).collect();
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_MESSAGE_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags)
+    }
+
+    /// Reads once into [`Channel::input`]. Descriptors that an application sends are closed by the kernel, since no room
+    /// is offered for them.
+    ///
+    /// # Errors
+    /// What recv(2) says; `InvalidData` if frames pile up that are longer than any may be.
+    pub fn receive(&mut self) -> io::Result<Received> {
+        if self.input.len() > RECEIVE_BYTES + HEADER_BYTES + APP_PAYLOAD_BYTES_MAX as usize {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame without end"));
+        }
+        self.input.reserve(RECEIVE_BYTES);
+        let room = self.input.capacity() - self.input.len();
+        match recv(&self.socket, spare_capacity(&mut self.input), RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Ok(Received::End),
+            Ok((_, received)) if received < room => Ok(Received::Drained),
+            Ok(_) => Ok(Received::More),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Drained),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The socket, for epoll.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    fn channel() -> (Channel, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let mut channel = Channel::new(SlotId { pool: 0, slot: 0, epoch: 0 }, 1, None, ours);
+        channel.live = true;
+        channel.capacity = 1;
+        (channel, theirs)
+    }
+
+    fn connections(count: usize) -> Slab<Connection> {
+        let mut slab = Slab::new();
+        for serial in 0..count {
+            let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+            slab.insert(Connection::new(socket, serial as u32, 0, None, std::time::Instant::now()));
+        }
+        slab
+    }
+
+    /// Reads everything, and gives back the bytes and, per message, the number of descriptors.
+    fn drain(socket: &OwnedFd) -> (usize, Vec<usize>) {
+        let (mut bytes, mut descriptors) = (0, Vec::new());
+        loop {
+            let mut buffer = [0u8; 65536];
+            let mut room =
+                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_MESSAGE_MAX))];
+            let mut control = rustix::net::RecvAncillaryBuffer::new(&mut room);
+            let mut slices = [io::IoSliceMut::new(&mut buffer)];
+            match rustix::net::recvmsg(socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+                Ok(message) if message.bytes > 0 => bytes += message.bytes,
+                _ => return (bytes, descriptors),
+            }
+            let passed = control.drain().map(|message| match message {
+                rustix::net::RecvAncillaryMessage::ScmRights(rights) => rights.count(),
+                _ => 0,
+            });
+            descriptors.push(passed.sum());
+        }
+    }
+
+    #[test]
+    fn one_message_carries_a_whole_turn() {
+        let (mut channel, theirs) = channel();
+        let connections = connections(20);
+        for connection in 0..20 {
+            let (_, passes) = channel.enter(connection);
+            assert!(passes);
+            channel.out().extend_from_slice(&[0; 100]);
+        }
+        let mut messages = Vec::new();
+        assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
+        assert_eq!(messages, [20]);
+        assert_eq!(drain(&theirs), (2000, vec![20]));
+    }
+
+    #[test]
+    fn a_descriptor_is_passed_once() {
+        let (mut channel, _theirs) = channel();
+        assert!(channel.enter(7).1);
+        assert!(!channel.enter(7).1);
+        channel.forget(7);
+        assert!(channel.enter(7).1);
+    }
+
+    #[test]
+    fn more_descriptors_than_one_message_carries_go_in_several() {
+        let (mut channel, theirs) = channel();
+        let connections = connections(300);
+        for connection in 0..300 {
+            channel.enter(connection);
+            channel.out().extend_from_slice(&[0; 10]);
+        }
+        let mut messages = Vec::new();
+        assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
+        assert_eq!(messages, [253, 47]);
+        assert_eq!(drain(&theirs), (3000, vec![253, 47]));
+    }
+
+    #[test]
+    fn a_process_that_does_not_read_blocks_nobody() {
+        let (mut channel, theirs) = channel();
+        let connections = connections(1);
+        channel.out().resize(4 << 20, 0);
+        assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
+        assert!(channel.has_output());
+        while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked {
+            assert!(drain(&theirs).0 > 0);
+        }
+        assert!(!channel.has_output());
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_spares_the_busy() {
+        let (mut channel, _theirs) = channel();
+        for connection in 0..2_000 {
+            let (request, _) = channel.enter(connection);
+            if connection != 0 {
+                channel.in_flight.remove(&request);
+            }
+        }
+        assert_eq!(channel.known.order.len(), DESCRIPTORS_KEPT_MAX);
+        assert!(channel.known.has(0), "connection 0 is in use");
+        assert!(!channel.known.has(1));
+    }
+
+    #[test]
+    fn only_short_requests_wait_in_the_process() {
+        let (mut channel, _theirs) = channel();
+        channel.enter(0);
+        assert_eq!(channel.prefetch_wait(), None, "nothing is known yet");
+        (0..50).for_each(|_| channel.learn(100));
+        assert_eq!(channel.prefetch_wait(), Some(100));
+        (0..50).for_each(|_| channel.learn(50_000));
+        assert_eq!(channel.prefetch_wait(), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_estimate_stays_within_what_was_seen(seen in prop::collection::vec(1u32..1_000_000, 1..100)) {
+            let (mut channel, _theirs) = channel();
+            seen.iter().for_each(|took| channel.learn(*took));
+            let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+            // Rounding up each time may add one per step.
+            prop_assert!(channel.service_us() + 2 >= least / 8 * 7 && channel.service_us() <= most + 8);
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! Requests to application processes: the server's side of the handoff protocol (`adapters/PROTOCOL.md`).
+//!
+//! This module holds what belongs to one application process ([`Channel`]) and to one pool on one thread
+//! ([`LocalPool`]). The event loop's part, which connection waits where, is `worker::hand_off`.
+
+mod channel;
+mod pool;
+
+pub use channel::{Channel, Flushed, Known, Received};
+pub use pool::{LocalPool, Pools};

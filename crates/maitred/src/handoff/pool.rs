@@ -1,0 +1,94 @@
+//! The pools as one event-loop thread sees them: its home slots, and who waits for one.
+
+use std::collections::VecDeque;
+
+use slab::Slab;
+
+use super::Channel;
+
+/// All pools on one thread.
+#[derive(Debug, Default)]
+pub struct Pools {
+    /// Channels of the home slots of all pools.
+    pub channels: Slab<Channel>,
+    /// One per pool of the configuration.
+    pub pools: Vec<LocalPool>,
+}
+
+/// One pool on one thread.
+#[derive(Debug, Default)]
+pub struct LocalPool {
+    /// Keys of its channels.
+    pub channels: Vec<usize>,
+    /// Connections that wait: index and serial, oldest first. One that is gone is skipped.
+    pub queue: VecDeque<(u32, u32)>,
+}
+
+impl Pools {
+    /// Room for `count` pools.
+    pub fn new(count: usize) -> Self {
+        Pools {
+            channels: Slab::new(),
+            pools: std::iter::repeat_with(LocalPool::default).take(count).collect(),
+        }
+    }
+
+    /// The channel that takes the next request of a pool: the one with most room; when all are busy, the one in which
+    /// the request is expected to wait least, if that is short enough to be worth a batch.
+    pub fn choose(&self, pool: usize) -> Option<usize> {
+        let pool = self.pools.get(pool)?;
+        let channels = || pool.channels.iter().filter_map(|key| Some((*key, self.channels.get(*key)?)));
+        let roomy = channels().filter(|(_, channel)| channel.room() > 0);
+        if let Some((key, _)) = roomy.max_by_key(|(_, channel)| channel.room()) {
+            return Some(key);
+        }
+        let waits = channels().filter_map(|(key, channel)| Some((channel.prefetch_wait()?, key)));
+        waits.min().map(|(_, key)| key)
+    }
+
+    /// How many requests the pool's processes here can start on at once, and how many processes are live.
+    pub fn room(&self, pool: usize) -> (u32, u32) {
+        let Some(pool) = self.pools.get(pool) else { return (0, 0) };
+        let channels = pool.channels.iter().filter_map(|key| self.channels.get(*key));
+        channels.fold((0, 0), |(room, live), channel| (room + channel.room(), live + u32::from(channel.live)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::SlotId;
+
+    fn pools(capacities: &[u32]) -> Pools {
+        let mut pools = Pools::new(1);
+        for (slot, capacity) in capacities.iter().enumerate() {
+            let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+            let id = SlotId { pool: 0, slot: slot as u16, epoch: 0 };
+            let mut channel = Channel::new(id, 0, None, socket);
+            channel.live = *capacity > 0;
+            channel.capacity = *capacity;
+            let key = pools.channels.insert(channel);
+            pools.pools[0].channels.push(key);
+        }
+        pools
+    }
+
+    #[test]
+    fn an_idle_process_comes_before_a_busy_one() {
+        let mut pools = pools(&[1, 1]);
+        let first = pools.choose(0).unwrap();
+        pools.channels[first].enter(0);
+        pools.channels[first].learn(10);
+        let second = pools.choose(0).unwrap();
+        assert_ne!(first, second);
+        pools.channels[second].enter(1);
+        assert_eq!(pools.choose(0), Some(first), "both are busy, and the first is known to be quick");
+    }
+
+    #[test]
+    fn a_process_that_has_not_said_hello_gets_nothing() {
+        assert_eq!(pools(&[0]).choose(0), None);
+        assert_eq!(pools(&[0, 3]).room(0), (3, 1));
+        assert_eq!(pools(&[]).choose(7), None);
+    }
+}

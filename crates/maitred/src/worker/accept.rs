@@ -1,0 +1,224 @@
+//! New connections: taken while there is room for them, and shared between the threads of a bucket.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use super::connection::Connection;
+use super::event_loop::{Thread, Token};
+use super::inbox::{Migrant, Origin};
+
+/// Connections taken from one listener in one turn, so that those that are there get their turn too.
+const ACCEPTS_PER_TURN_MAX: u32 = 16;
+/// How long to leave new connections in the queue when the system is out of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A listening socket, as one thread of its bucket sees it.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket; every thread of the bucket has a duplicate of its own.
+    pub socket: OwnedFd,
+    /// Index of the listen entry.
+    pub listen: u16,
+    /// Whether it is the admin listener.
+    pub admin: bool,
+    /// The kernel hands a connection over together with its first bytes, so that reading at once is worth a try.
+    pub deferred: bool,
+    /// The other threads that accept from the same bucket.
+    pub peers: Vec<u16>,
+    /// How many connections to try for in one turn: grows while they keep coming, so that a lone one costs no
+    /// second accept.
+    quota: u32,
+}
+
+impl Listener {
+    /// A listener that expects connections one by one.
+    pub fn new(socket: OwnedFd, listen: u16, admin: bool, deferred: bool, peers: Vec<u16>) -> Self {
+        Listener { socket, listen, admin, deferred, peers, quota: 1 }
+    }
+}
+
+impl Thread {
+    /// Starts to accept from `listener`.
+    ///
+    /// # Errors
+    /// What epoll_ctl(2) says.
+    pub(super) fn listen(&mut self, listener: Listener) -> std::io::Result<()> {
+        let token = Token::Listener(self.listeners.len() as u32).pack();
+        epoll::add(&self.epoll, &listener.socket, token, Self::listener_flags())?;
+        self.listeners.push(listener);
+        self.accepting = true;
+        Ok(())
+    }
+
+    /// Level-triggered, so that what is not taken in one turn is reported in the next; exclusive, so that a new
+    /// connection wakes one of the threads that share the bucket, not all.
+    fn listener_flags() -> epoll::EventFlags {
+        epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE
+    }
+
+    /// Takes everything that waits in a queue which nobody will look at again.
+    pub(super) fn accept_all(&mut self, which: usize) {
+        let mut before = u64::MAX;
+        while before != self.row.accepted.get() && self.accepting {
+            before = self.row.accepted.get();
+            self.on_listener(which);
+        }
+    }
+
+    pub(super) fn on_listener(&mut self, which: usize) {
+        let Some(quota) = self.listeners.get(which).map(|listener| listener.quota) else { return };
+        let mut taken = 0;
+        while taken < quota {
+            if self.connections.len() >= self.shared.connections_max {
+                self.stop_accepting("connections_per_thread_max", None);
+                break;
+            }
+            let listener = &self.listeners[which];
+            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+            match rustix::net::acceptfrom_with(&listener.socket, flags) {
+                Ok((socket, address)) => {
+                    taken += 1;
+                    let remote = address.and_then(|address| SocketAddr::try_from(address).ok());
+                    self.on_accepted(which, socket, remote);
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.stop_accepting("the system's limit on open files or memory", Some(ACCEPT_PAUSE));
+                    break;
+                }
+                // Errors of the connection, not of the listener (accept(2)).
+                Err(_) => taken += 1,
+            }
+        }
+        if let Some(listener) = self.listeners.get_mut(which) {
+            listener.quota =
+                if taken == quota { (quota * 2).min(ACCEPTS_PER_TURN_MAX) } else { taken.max(1) };
+        }
+    }
+
+    fn on_accepted(&mut self, which: usize, socket: OwnedFd, remote: Option<SocketAddr>) {
+        self.row.accepted.add(1);
+        let listener = &self.listeners[which];
+        let (listen, admin, deferred) = (listener.listen, listener.admin, listener.deferred);
+        if let Some(other) = self.less_loaded(which) {
+            self.row.passed_on.add(1);
+            let migrant = Migrant::accepted(socket, remote, listen);
+            self.shared.transfer(other, migrant);
+            return;
+        }
+        let mut connection = Connection::new(socket, 0, listen, remote, self.clock.now);
+        connection.admin = admin;
+        self.welcome(connection, deferred);
+    }
+
+    /// Takes a connection in, and reads from it at once if something is likely to be there: a connection that ends
+    /// with its first response then never enters the epoll set.
+    pub(super) fn welcome(&mut self, connection: Connection, read_at_once: bool) {
+        let index = self.insert(connection);
+        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.head_timeout);
+        if !read_at_once {
+            if !self.register(index) {
+                self.close(index);
+            }
+            return;
+        }
+        self.on_readable(index);
+    }
+
+    /// One other thread of the bucket, chosen by chance, if it has clearly less to do. Of two random queues the shorter
+    /// is nearly as good as the shortest of all (Mitzenmacher 1996), and needs no look at the others.
+    fn less_loaded(&self, which: usize) -> Option<usize> {
+        let peers = &self.listeners[which].peers;
+        if peers.is_empty() {
+            return None;
+        }
+        // The serial number and the clock are random enough for this, and cost nothing.
+        let draw = self.serial.wrapping_mul(0x9e37_79b9) ^ self.clock.unix_micros.wrapping_mul(0x85eb_ca6b);
+        let other = usize::from(peers[(draw >> 16) as usize % peers.len()]);
+        let mine = self.connections.len() as u32;
+        let theirs = self.shared.loads[other].load(Relaxed);
+        // Passing on costs a wake-up, so a small difference is left alone.
+        (theirs + theirs / 8 + 2 < mine).then_some(other)
+    }
+
+    /// Stops accepting until there is room again: `pause` is for room that others have to make.
+    fn stop_accepting(&mut self, why: &'static str, pause: Option<Duration>) {
+        if !self.accepting {
+            return;
+        }
+        for listener in &self.listeners {
+            let _ = epoll::delete(&self.epoll, &listener.socket);
+        }
+        self.accepting = false;
+        self.accept_again_at = pause.map(|pause| self.clock.now + pause);
+        self.row.full.set(1);
+        let (thread, connections) = (self.number, self.connections.len());
+        self.limiter.log(self.clock.now, || {
+            tracing::warn!(
+                thread,
+                connections,
+                "not accepting for now: {why} is reached; new connections wait"
+            );
+        });
+    }
+
+    /// Accepts again once an eighth of the room is free.
+    pub(super) fn resume_accepting(&mut self) {
+        let max = self.shared.connections_max;
+        let pauses = self.accept_again_at.is_some_and(|at| self.clock.now < at);
+        if self.accepting || pauses || self.listeners.is_empty() || self.connections.len() > max - max / 8 {
+            return;
+        }
+        self.accept_again_at = None;
+        for (which, listener) in self.listeners.iter().enumerate() {
+            let token = Token::Listener(which as u32).pack();
+            let _ = epoll::add(&self.epoll, listener.socket.as_fd(), token, Self::listener_flags());
+        }
+        self.accepting = true;
+        self.row.full.set(0);
+    }
+
+    /// Stops accepting for good, and gives up this thread's hold on the sockets.
+    pub(super) fn close_listeners(&mut self) {
+        for listener in self.listeners.drain(..) {
+            let _ = epoll::delete(&self.epoll, &listener.socket);
+        }
+        self.accepting = false;
+    }
+
+    /// Takes over a connection from another thread, or from the predecessor.
+    pub(super) fn adopt(&mut self, migrant: Migrant) {
+        self.shared.in_transit.fetch_sub(1, Relaxed);
+        let Migrant { socket, remote, listen, requests, input, head, body, origin } = migrant;
+        let mut connection = Connection::new(socket, 0, listen, remote, self.clock.now);
+        connection.requests = requests;
+        if origin == Origin::Predecessor {
+            self.row.adopted.add(1);
+        }
+        let index = self.insert(connection);
+        if !self.register(index) {
+            self.close(index);
+            return;
+        }
+        let limits = &self.shared.start.config.limits;
+        let patience = if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
+        self.wheel.arm(index, self.clock.now + patience);
+        if !input.is_empty() {
+            self.work(index).input = input;
+        }
+        if head.is_empty() {
+            // Registering an edge-triggered socket reports what is already there.
+            return;
+        }
+        let work = self.work(index);
+        work.head = head;
+        work.body = body;
+        self.resume(index);
+    }
+}

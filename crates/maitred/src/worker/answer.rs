@@ -1,0 +1,343 @@
+//! One request, one answer: chosen, written, counted, logged.
+
+use maitred_http::request::{Method, Reject, Request, Version};
+use maitred_http::uri;
+
+use super::connection::{After, Connection, State};
+use super::event_loop::Thread;
+use super::shared::Shared;
+use crate::log::access::{Line, RequestLine};
+use crate::route::Choice;
+use crate::serve::fixed::{self, Manner};
+use crate::serve::{Clock, Exchange, Persistence, Served, Summary};
+
+/// What [`Thread::answer`] made of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Answered, whole, in `tx`; the connection is kept.
+    Next,
+    /// Answered, whole, in `tx`; no other request will be.
+    Last(After),
+    /// The connection waits for something; its state says for what.
+    Waits,
+    /// Nothing was done: what is in `tx` has to leave first.
+    FlushFirst,
+    /// The connection has left this thread.
+    Gone,
+}
+
+/// A request's bytes, and how it came to be answered now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Given<'a> {
+    /// The head as received.
+    pub head: &'a [u8],
+    /// The body, decoded.
+    pub body: &'a [u8],
+    /// It was answered with [`Served::Blocked`] before, and the disk has been asked.
+    pub warmed: bool,
+    /// The connection cannot be kept, whatever the request says.
+    pub last: bool,
+}
+
+impl Thread {
+    /// Answers a request: the one place where it is decided what answers.
+    pub(super) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+        let persistence = self.persistence(index, request, given.last);
+        if self.connections[index as usize].admin {
+            return self.answer_admin(index, request, persistence);
+        }
+        let path = match uri::normalise(request.path) {
+            Ok(path) => path,
+            Err(reject) => return self.answer_bad_path(index, request, reject),
+        };
+        let shared = self.shared;
+        let site = shared.router.site(request.authority);
+        let clock = self.clock.clone();
+        let exchange = Exchange { request, path: &path, clock: &clock, persistence, warmed: given.warmed };
+        let named = shared.start.config.server.server_header;
+        if matches!(request.method, Method::Trace | Method::Connect) || request.path == "*" {
+            let summary = answer_for_no_route(&exchange, named, &mut self.tx);
+            return self.whole(index, request, summary, persistence);
+        }
+        let summary = match shared.router.choose(site, request.method, request.method_text, &path) {
+            Choice::Files(set) => {
+                let served = self.files.serve(set, &exchange, &mut self.tx);
+                return self.served(index, request, given, persistence, served);
+            }
+            Choice::Pool(pool) => return self.to_pool(index, pool, &exchange, given),
+            Choice::Redirect { to, status } => fixed::redirect(to, status, &exchange, named, &mut self.tx),
+            Choice::Respond { status, body, content_type } => {
+                fixed::respond(status, body, content_type, &exchange, named, &mut self.tx)
+            }
+            Choice::Nothing => return self.site_error(index, site, 404, b"", &exchange, given),
+            Choice::NotThisMethod(methods) => {
+                let allow = format!("Allow: {}\r\n", methods.join(", "));
+                return self.site_error(index, site, 405, allow.as_bytes(), &exchange, given);
+            }
+        };
+        self.whole(index, request, summary, persistence)
+    }
+
+    /// Whether the body of a request has to be kept for whoever answers it.
+    pub(super) fn wants_body(&self, index: u32, request: &Request<'_, '_>) -> bool {
+        if self.connections[index as usize].admin {
+            return false;
+        }
+        let Ok(path) = uri::normalise(request.path) else { return false };
+        let router = &self.shared.router;
+        let site = router.site(request.authority);
+        matches!(router.choose(site, request.method, request.method_text, &path), Choice::Pool(_))
+    }
+
+    /// Whether, and how, the connection is kept after this request (9112-9.3).
+    fn persistence(&self, index: u32, request: &Request<'_, '_>, last: bool) -> Persistence {
+        let connection = &self.connections[index as usize];
+        let limit = self.shared.start.config.limits.requests_per_connection_max;
+        let kept = request.keep_alive && !last && !connection.ended && connection.requests + 1 < limit;
+        // With a successor, a kept connection is given to it; without one it has to end.
+        let ends = self.drain.as_ref().is_some_and(|drain| !drain.has_successor());
+        match request.version {
+            _ if !kept || ends => Persistence::Close,
+            Version::Http11 => Persistence::Implied,
+            Version::Http10 => Persistence::Stated,
+        }
+    }
+
+    /// Takes what a file handler gave back.
+    fn served(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: Given<'_>,
+        persistence: Persistence,
+        served: Served,
+    ) -> Step {
+        match served {
+            Served::Whole(summary) => self.whole(index, request, summary, persistence),
+            Served::Streaming(summary, segments) => {
+                self.count(index, summary.status);
+                let work = self.work(index);
+                work.head.clear();
+                work.head.extend_from_slice(given.head);
+                work.segments = segments;
+                work.resident_until = 0;
+                work.summary = Some(summary);
+                work.after = Some(after(persistence));
+                self.start_writing(index);
+                Step::Waits
+            }
+            Served::Blocked(_) if !self.tx.is_empty() => Step::FlushFirst,
+            Served::Blocked(job) => {
+                if !self.submit(index, job) {
+                    return self.plain_error(index, request, 503, b"Retry-After: 1\r\n", persistence);
+                }
+                self.keep(index, given);
+                self.enter(index, State::Disk);
+                self.wheel.disarm(index);
+                Step::Waits
+            }
+        }
+    }
+
+    /// Keeps a request that cannot be answered yet.
+    pub(super) fn keep(&mut self, index: u32, given: Given<'_>) {
+        let work = self.work(index);
+        work.head.clear();
+        work.head.extend_from_slice(given.head);
+        work.body.clear();
+        work.body.extend_from_slice(given.body);
+    }
+
+    /// An error of a site: with the site's own page for it, if there is one.
+    fn site_error(
+        &mut self,
+        index: u32,
+        site: usize,
+        status: u16,
+        fields: &[u8],
+        exchange: &Exchange<'_>,
+        given: Given<'_>,
+    ) -> Step {
+        let (request, persistence) = (exchange.request, exchange.persistence);
+        match self.shared.router.own_files(site) {
+            Some(set) => {
+                let served = self.files.error(set, status, fields, exchange, &mut self.tx);
+                self.served(index, request, given, persistence, served)
+            }
+            None => self.plain_error(index, request, status, fields, persistence),
+        }
+    }
+
+    /// An error in a line of text.
+    pub(super) fn plain_error(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        status: u16,
+        fields: &[u8],
+        persistence: Persistence,
+    ) -> Step {
+        let manner = Manner {
+            clock: &self.clock,
+            persistence,
+            head_only: request.method == Method::Head,
+            server_header: self.shared.start.config.server.server_header,
+        };
+        let summary = fixed::error_with(status, fields, &manner, &mut self.tx);
+        self.whole(index, request, summary, persistence)
+    }
+
+    /// A response that stands in `tx` as a whole.
+    pub(super) fn whole(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        summary: Summary,
+        persistence: Persistence,
+    ) -> Step {
+        self.count(index, summary.status);
+        self.row.bytes_sent.add(summary.body_bytes);
+        self.log_request(index, request, summary);
+        match after(persistence) {
+            After::Keep => Step::Next,
+            after => Step::Last(after),
+        }
+    }
+
+    /// Counts a response, by its class.
+    pub(super) fn count(&mut self, index: u32, status: u16) {
+        let connection = &mut self.connections[index as usize];
+        connection.requests = connection.requests.saturating_add(1);
+        let class = usize::from(status / 100).saturating_sub(1);
+        if let Some(cell) = self.row.responses.get(class) {
+            cell.add(1);
+        }
+    }
+
+    fn answer_bad_path(&mut self, index: u32, request: &Request<'_, '_>, reject: Reject) -> Step {
+        self.row.malformed.add(1);
+        let remote = self.connections[index as usize].remote;
+        self.limiter.log(self.clock.now, || {
+            tracing::info!(
+                peer = remote.text(),
+                status = reject.status,
+                "request refused: {}",
+                reject.reason
+            );
+        });
+        match self.plain_error(index, request, reject.status, b"", Persistence::Close) {
+            Step::Last(_) => Step::Last(After::Linger),
+            step => step,
+        }
+    }
+
+    /// Answers a head that was refused. Only its first line is known, and not even that for certain.
+    pub(super) fn answer_refused(&mut self, index: u32, received: &[u8], reject: Reject) {
+        let named = self.shared.start.config.server.server_header;
+        let summary =
+            fixed::error(reject.status, Persistence::Close, &self.clock, false, named, &mut self.tx);
+        self.count(index, summary.status);
+        self.row.bytes_sent.add(summary.body_bytes);
+        if self.log.is_on() {
+            let end = memchr::memchr2(b'\r', b'\n', received).unwrap_or(received.len());
+            let first_line = RequestLine::Refused(received.get(..end).unwrap_or_default());
+            let connection = &self.connections[index as usize];
+            self.log.push(&line(self.shared, &self.clock, connection, first_line, summary));
+        }
+    }
+
+    fn log_request(&mut self, index: u32, request: &Request<'_, '_>, summary: Summary) {
+        if !self.log.is_on() || self.connections[index as usize].admin {
+            return;
+        }
+        let asked = RequestLine::Parsed {
+            method: request.method_text,
+            target: request.target,
+            version: request.version,
+        };
+        let connection = &self.connections[index as usize];
+        let line = Line {
+            host: request.authority.as_bytes(),
+            referer: request.known.referer,
+            user_agent: request.known.user_agent,
+            ..line(self.shared, &self.clock, connection, asked, summary)
+        };
+        self.log.push(&line);
+    }
+
+    /// Answers a request that ran out of time, and closes.
+    pub(super) fn answer_timeout(&mut self, index: u32, status: u16, fields: &[u8]) {
+        let work = self.work(index);
+        let (head, input) = (std::mem::take(&mut work.head), std::mem::take(&mut work.input));
+        work.decoder = None;
+        let mut room = maitred_http::request::field_room();
+        match maitred_http::request::parse(&head, &mut room, &self.head_limits) {
+            Ok(Some((request, _))) => {
+                self.plain_error(index, &request, status, fields, Persistence::Close);
+            }
+            _ => self.answer_refused(index, &input, Reject { status, reason: "the client was too slow" }),
+        }
+        self.enter(index, State::Idle);
+        self.send_joined(index, Some(After::Linger));
+    }
+
+    /// Says in the access log how a response ended whose head was kept; `unsent` bytes of its body did not leave.
+    pub(super) fn log_kept(&mut self, index: u32, unsent: u64) {
+        let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return };
+        let Some(mut summary) = work.summary.take() else { return };
+        summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
+        let head = std::mem::take(&mut work.head);
+        let mut room = maitred_http::request::field_room();
+        if let Ok(Some((request, _))) = maitred_http::request::parse(&head, &mut room, &self.head_limits) {
+            self.log_request(index, &request, summary);
+        }
+        self.work(index).head = head;
+    }
+}
+
+/// What the `Connection` field promised.
+fn after(persistence: Persistence) -> After {
+    match persistence {
+        Persistence::Implied | Persistence::Stated => After::Keep,
+        Persistence::Close => After::Close,
+    }
+}
+
+/// Requests that no route is asked about: TRACE, which would echo credentials to scripts, CONNECT, since this is no
+/// proxy, and the server as a whole (`OPTIONS *`, 9110-9.3.7).
+fn answer_for_no_route(exchange: &Exchange<'_>, named: bool, out: &mut Vec<u8>) -> Summary {
+    let manner = Manner::of(exchange, named);
+    let allow = b"Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n";
+    if exchange.request.method == Method::Options {
+        let reply = fixed::Reply { status: 204, fields: allow, content_type: "", body: b"" };
+        return reply.write(&manner, out);
+    }
+    fixed::error_with(405, allow, &manner, out)
+}
+
+/// The parts of a log line that the connection knows.
+fn line<'a>(
+    shared: &'a Shared,
+    clock: &'a Clock,
+    connection: &'a Connection,
+    request: RequestLine<'a>,
+    summary: Summary,
+) -> Line<'a> {
+    let work = connection.work.as_deref();
+    let pool = work.and_then(|work| work.pool);
+    Line {
+        clock,
+        remote: connection.remote.text(),
+        request,
+        host: b"",
+        status: summary.status,
+        body_bytes: summary.body_bytes,
+        referer: None,
+        user_agent: None,
+        duration_us: clock.now.saturating_duration_since(connection.began).as_micros() as u64,
+        pool: pool
+            .and_then(|pool| shared.start.config.pools.get(usize::from(pool)))
+            .map(|pool| pool.name.as_str()),
+        queue_us: work.map_or(0, |work| work.queue_us),
+    }
+}

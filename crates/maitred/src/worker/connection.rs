@@ -1,0 +1,237 @@
+//! A client connection: what it is, and what it can be doing.
+//!
+//! | state | what is going on | reads the socket | deadline |
+//! |---|---|---|---|
+//! | `Idle` | nothing received since the last response | yes | `head_timeout` before the first request, then `keep_alive_timeout` |
+//! | `Head` | part of a head is there | yes | `head_timeout` from its first byte |
+//! | `Body` | the head was judged, its body is coming | yes | `body_timeout` since the last piece |
+//! | `Disk` | a helper thread fetches what the answer needs | no | none: the disk answers |
+//! | `Queued` | waits for an application process | no | the pool's `queue_timeout` |
+//! | `HandedOff` | an application process owns the connection | no | the pool's `request_timeout` |
+//! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` |
+//! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
+//! | `Linger` | the last response is out; what still comes is dropped | yes, and drops | `linger_timeout` |
+//!
+//! A connection that does not read leaves the bytes in the kernel: that is the back-pressure. What epoll reports
+//! meanwhile is kept in [`Connection::readable`], since an edge comes only once.
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use maitred_http::body::Decoder;
+
+use crate::serve::{Segment, Summary};
+
+/// What a connection is doing. The module's table says what each means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Between requests.
+    Idle,
+    /// Part of a head.
+    Head,
+    /// Part of a body.
+    Body,
+    /// At the disk.
+    Disk,
+    /// Waiting for an application process of this pool.
+    Queued {
+        /// Index of the pool.
+        pool: u16,
+    },
+    /// Owned by an application process.
+    HandedOff {
+        /// Key of its channel.
+        channel: u32,
+        /// Number of the request on that channel.
+        request: u32,
+    },
+    /// At the master.
+    Command,
+    /// Response on its way.
+    Writing,
+    /// Response out; drains.
+    Linger,
+}
+
+/// What becomes of the connection after the present response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// The next request.
+    Keep,
+    /// Close: everything the client sent was read.
+    Close,
+    /// Stop sending, drop what still comes, then close, so that no reset overtakes the response (9112-9.6).
+    Linger,
+}
+
+/// One client connection. Kept small: 10,000 idle ones cost little more than their descriptors.
+#[derive(Debug)]
+pub struct Connection {
+    /// The client's socket. Only this process shuts it down and closes it for good.
+    pub socket: OwnedFd,
+    /// Tells this connection from an earlier one of the same index.
+    pub serial: u32,
+    /// What it is doing.
+    pub state: State,
+    /// Epoll said readable while nobody was reading.
+    pub readable: bool,
+    /// The client has finished sending (end of file seen).
+    pub ended: bool,
+    /// An application process has, or had, a copy of the socket.
+    pub shared: bool,
+    /// It came in by the admin listener.
+    pub admin: bool,
+    /// It is in the epoll set.
+    pub registered: bool,
+    /// Index of the listen entry that it came in by.
+    pub listen: u16,
+    /// Requests answered.
+    pub requests: u32,
+    /// When the present request's first byte was seen.
+    pub began: Instant,
+    /// The client's address.
+    pub remote: Remote,
+    /// Buffers of the request at hand; none while idle.
+    pub work: Option<Box<Work>>,
+}
+
+/// What a connection needs only while a request is under way and could not be answered at once.
+#[derive(Debug, Default)]
+pub struct Work {
+    /// Received, not yet acted on.
+    pub input: Vec<u8>,
+    /// Head of the request at hand, as received. Empty when there is none.
+    pub head: Vec<u8>,
+    /// Its body, decoded.
+    pub body: Vec<u8>,
+    /// What is still to come of the body.
+    pub decoder: Option<Decoder>,
+    /// Whether the body is read only to be dropped.
+    pub discard: bool,
+    /// Bytes to send, from `sent` on.
+    pub output: Vec<u8>,
+    /// How much of `output` has been sent.
+    pub sent: usize,
+    /// What follows `output`.
+    pub segments: VecDeque<Segment>,
+    /// End of the part of the present file segment that was found in the page cache.
+    pub resident_until: u64,
+    /// A helper thread reads the present file segment.
+    pub awaits_disk: bool,
+    /// What the access log will say once the response has ended; `None` when it was said.
+    pub summary: Option<Summary>,
+    /// What comes after the response.
+    pub after: Option<After>,
+    /// When the request began to wait for an application process, and how long it did, in microseconds.
+    pub queue_us: u64,
+    /// When the request was handed to an application process.
+    pub handed_off_at: Option<Instant>,
+    /// The pool that answers, for the access log.
+    pub pool: Option<u16>,
+}
+
+impl Work {
+    /// Empties everything, and keeps the memory of the buffers.
+    pub fn reset(&mut self) {
+        let (mut input, mut head) = (std::mem::take(&mut self.input), std::mem::take(&mut self.head));
+        let (mut body, mut output) = (std::mem::take(&mut self.body), std::mem::take(&mut self.output));
+        [&mut input, &mut head, &mut body, &mut output].into_iter().for_each(Vec::clear);
+        *self = Work { input, head, body, output, ..Work::default() };
+    }
+
+    /// Bytes of memory that the buffers hold.
+    pub fn capacity(&self) -> usize {
+        self.input.capacity() + self.head.capacity() + self.body.capacity() + self.output.capacity()
+    }
+
+    /// Whether nothing is left in any buffer.
+    pub fn is_empty(&self) -> bool {
+        self.input.is_empty() && self.head.is_empty() && self.output.is_empty() && self.segments.is_empty()
+    }
+}
+
+/// The client's address, with its text form made once.
+#[derive(Debug, Clone, Copy)]
+pub struct Remote {
+    /// The address; `None` on a Unix socket.
+    pub address: Option<SocketAddr>,
+    text: [u8; 45],
+    len: u8,
+}
+
+impl Remote {
+    /// The address of a new connection.
+    pub fn new(address: Option<SocketAddr>) -> Self {
+        let mut remote = Remote { address, text: [0; 45], len: 0 };
+        let mut room = &mut remote.text[..];
+        // An IPv6 address takes at most 45 characters in text, so this cannot run out of room.
+        let _ = match address {
+            Some(address) => write!(room, "{}", address.ip().to_canonical()),
+            None => write!(room, "unix:"),
+        };
+        remote.len = 45 - room.len() as u8;
+        remote
+    }
+
+    /// The IP address without port, as logs show it.
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or("-")
+    }
+}
+
+impl Connection {
+    /// A connection on which nothing has happened yet.
+    pub fn new(socket: OwnedFd, serial: u32, listen: u16, remote: Option<SocketAddr>, now: Instant) -> Self {
+        Connection {
+            socket,
+            serial,
+            state: State::Idle,
+            readable: false,
+            ended: false,
+            shared: false,
+            admin: false,
+            registered: false,
+            listen,
+            requests: 0,
+            began: now,
+            remote: Remote::new(remote),
+            work: None,
+        }
+    }
+
+    /// The buffers, made on first use.
+    pub fn work(&mut self) -> &mut Work {
+        self.work.get_or_insert_default()
+    }
+
+    /// Whether nothing is under way, so that the connection may be closed or given away.
+    pub fn is_idle(&self) -> bool {
+        self.state == State::Idle && self.work.as_ref().is_none_or(|work| work.input.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_in_its_shortest_form() {
+        let text = |address: &str| Remote::new(address.parse().ok()).text().to_owned();
+        assert_eq!(text("192.0.2.1:80"), "192.0.2.1");
+        assert_eq!(text("[::ffff:192.0.2.1]:80"), "192.0.2.1");
+        assert_eq!(
+            text("[2001:db8:1111:2222:3333:4444:5555:6666]:80"),
+            "2001:db8:1111:2222:3333:4444:5555:6666"
+        );
+        assert_eq!(text("nowhere"), "unix:");
+    }
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        // The budget is 1 KiB of user memory; the slab's slot and the timer's entry come on top of this.
+        assert!(size_of::<Connection>() <= 192, "{} bytes", size_of::<Connection>());
+    }
+}

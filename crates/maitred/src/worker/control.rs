@@ -1,0 +1,197 @@
+//! The worker process's side of the conversation with the master, in a thread of its own: the event loops never wait
+//! for it.
+
+use std::collections::HashMap;
+use std::io::{self, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
+
+use super::drain::receive_connection;
+use super::inbox::Message;
+use super::shared::{Outgoing, Shared};
+use crate::control::{FromWorker, MESSAGE_BYTES_MAX, ToWorker};
+
+/// How often the threads' use of their CPUs is looked at.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+/// How long a worker process goes on when its master has died: what is under way is finished, nothing new is taken.
+const ORPHAN_GRACE: Duration = Duration::from_secs(10);
+/// Connections taken from the predecessor before the master is listened to again.
+const ADOPTED_PER_TURN: usize = 64;
+
+struct Control<'a> {
+    shared: &'static Shared,
+    socket: &'a OwnedFd,
+    /// Brings the predecessor's idle connections.
+    predecessor: Option<OwnedFd>,
+    /// Which thread gets the next of them.
+    next_thread: usize,
+    /// Who waits for the answer to which command: thread, index, serial.
+    asking: HashMap<u64, (usize, u32, u32)>,
+    commands: u64,
+    /// Threads that have not finished draining.
+    running: usize,
+    orphaned: bool,
+}
+
+/// Runs until every event loop has finished. `tids` are their thread ids.
+pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<i32>) -> io::Result<()> {
+    let mut control = Control {
+        shared,
+        socket,
+        predecessor: None,
+        next_thread: 0,
+        asking: HashMap::new(),
+        commands: 0,
+        running: tids.len(),
+        orphaned: false,
+    };
+    let mut watcher = super::watch::Watch::new(shared, tids);
+    control.tell(&FromWorker::Ready);
+    let mut next_watch = Instant::now() + WATCH_EVERY;
+    while control.running > 0 {
+        control.wait(next_watch)?;
+        control.take_outgoing();
+        control.take_messages();
+        control.take_connections();
+        if Instant::now() >= next_watch {
+            watcher.look();
+            next_watch = Instant::now() + WATCH_EVERY;
+        }
+    }
+    Ok(())
+}
+
+impl Control<'_> {
+    fn wait(&self, until: Instant) -> io::Result<()> {
+        let bell = self.shared.outbox.bell();
+        let mut descriptors = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+        if !self.orphaned {
+            descriptors.push(PollFd::new(self.socket, PollFlags::IN));
+        }
+        descriptors.extend(self.predecessor.as_ref().map(|socket| PollFd::new(socket, PollFlags::IN)));
+        let wait = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+        match poll(&mut descriptors, wait.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn tell(&self, message: &FromWorker) {
+        let Ok(text) = serde_json::to_vec(message) else { return };
+        // The master always reads. If it has died, end of file says so on the next read.
+        let _ = send(self.socket, &text, SendFlags::NOSIGNAL);
+    }
+
+    fn take_outgoing(&mut self) {
+        for outgoing in self.shared.outbox.take() {
+            match outgoing {
+                Outgoing::Tell(message) => self.tell(&message),
+                Outgoing::Ask { command, thread, index, serial } => {
+                    self.commands += 1;
+                    self.asking.insert(self.commands, (thread, index, serial));
+                    self.tell(&FromWorker::Command(self.commands, command));
+                }
+                Outgoing::Drained => self.running -= 1,
+            }
+        }
+    }
+
+    fn take_messages(&mut self) {
+        while !self.orphaned {
+            match receive(self.socket) {
+                Ok(Some((message, descriptor))) => self.on_message(message, descriptor),
+                Ok(None) => self.on_orphaned(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    tracing::error!(%error, "the master's message cannot be read");
+                    self.on_orphaned();
+                }
+            }
+        }
+    }
+
+    fn on_orphaned(&mut self) {
+        tracing::error!("the master process has died; finishing what is under way");
+        self.orphaned = true;
+        self.drain(ORPHAN_GRACE, None);
+    }
+
+    fn on_message(&mut self, message: ToWorker, descriptor: Option<OwnedFd>) {
+        match (message, descriptor) {
+            (ToWorker::SlotStarted(id, pid), Some(channel)) => {
+                let home = self.shared.home_of(id);
+                let _ = rustix::io::ioctl_fionbio(&channel, true);
+                self.shared.inboxes[home].send(Message::SlotStarted { id, pid, channel });
+            }
+            (ToWorker::SlotExited(id, how), _) => {
+                self.shared.inboxes[self.shared.home_of(id)].send(Message::SlotExited { id, how });
+            }
+            (ToWorker::Drain(grace_ms), successor) => {
+                self.drain(Duration::from_millis(grace_ms), successor.map(Arc::new));
+            }
+            (ToWorker::Adopt, Some(predecessor)) => self.predecessor = Some(predecessor),
+            (ToWorker::CommandDone(number, well, text), _) => {
+                if let Some((thread, index, serial)) = self.asking.remove(&number) {
+                    self.shared.inboxes[thread].send(Message::CommandDone { index, serial, well, text });
+                }
+            }
+            (ToWorker::SlotStarted(..) | ToWorker::Adopt, None) => {
+                tracing::error!("a message of the master came without its descriptor");
+            }
+        }
+    }
+
+    fn drain(&self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
+        for inbox in &self.shared.inboxes {
+            inbox.send(Message::Drain { grace, successor: successor.clone() });
+        }
+    }
+
+    /// Distributes the predecessor's connections over the threads.
+    fn take_connections(&mut self) {
+        for _ in 0..ADOPTED_PER_TURN {
+            let Some(predecessor) = &self.predecessor else { return };
+            match receive_connection(predecessor.as_fd()) {
+                Ok(Some(migrant)) => {
+                    self.shared.transfer(self.next_thread, migrant);
+                    self.next_thread = (self.next_thread + 1) % self.shared.inboxes.len();
+                }
+                Ok(None) => self.predecessor = None,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::warn!(%error, "the predecessor's connections cannot be read");
+                    self.predecessor = None;
+                }
+            }
+        }
+    }
+}
+
+/// One message of the master, with its descriptor if it has one; `None` at the end.
+fn receive(socket: &OwnedFd) -> io::Result<Option<(ToWorker, Option<OwnedFd>)>> {
+    let mut text = vec![0u8; MESSAGE_BYTES_MAX];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = match recvmsg(socket, &mut [IoSliceMut::new(&mut text)], &mut control, flags) {
+        Ok(message) => message.bytes,
+        Err(Errno::CONNRESET) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    if received == 0 {
+        return Ok(None);
+    }
+    let mut descriptors = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+        _ => None,
+    });
+    let descriptor = descriptors.next().and_then(|mut rights| rights.next());
+    let message = serde_json::from_slice(text.get(..received).unwrap_or_default())?;
+    Ok(Some((message, descriptor)))
+}

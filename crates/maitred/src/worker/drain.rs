@@ -1,0 +1,250 @@
+//! The end of a worker process: no new connections, idle ones to the successor, and the rest as they finish.
+//!
+//! An idle keep-alive connection is the hard case of a reload: the client may send its next request at the moment in
+//! which the server closes, and could not know whether it was acted on. So it is not closed, but passed to the next
+//! worker process, with whatever bytes are in it.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, sendmsg,
+};
+
+use super::connection::State;
+use super::event_loop::Thread;
+use super::inbox::{Migrant, Origin};
+
+/// How often a draining thread looks whether it is done, and offers again what the successor had no room for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How long a connection that has sent nothing yet may take to do so once there is no successor for it.
+const FIRST_REQUEST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A thread on its way out.
+#[derive(Debug)]
+pub struct Drain {
+    until: Instant,
+    successor: Option<Arc<OwnedFd>>,
+    next_look: Instant,
+}
+
+impl Drain {
+    /// Whether idle connections have somewhere to go.
+    pub fn has_successor(&self) -> bool {
+        self.successor.is_some()
+    }
+
+    /// When to look again.
+    pub fn next_look(&self) -> Instant {
+        self.next_look
+    }
+}
+
+impl Thread {
+    pub(super) fn begin_drain(&mut self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
+        let now = self.clock.now;
+        if successor.is_none() {
+            // Nobody else will ever take what waits in the accept queues.
+            for which in 0..self.listeners.len() {
+                self.accept_all(which);
+            }
+        }
+        self.close_listeners();
+        self.shared.draining.store(true, Relaxed);
+        self.drain = Some(Drain { until: now + grace, successor, next_look: now + LOOK_EVERY });
+        self.dismiss_idle();
+    }
+
+    /// Whether this thread, and with it the process, has nothing left to do.
+    pub(super) fn is_finished(&self) -> bool {
+        self.drain.is_some()
+            && self.connections.is_empty()
+            && self.shared.loads.iter().all(|load| load.load(Relaxed) == 0)
+            && self.shared.in_transit.load(Relaxed) == 0
+    }
+
+    /// Once per turn: what could not be given away before, and the end of the grace period.
+    pub(super) fn drain_step(&mut self) {
+        let now = self.clock.now;
+        let Some(drain) = &mut self.drain else { return };
+        if now < drain.next_look {
+            return;
+        }
+        drain.next_look = now + LOOK_EVERY;
+        if now < drain.until {
+            return self.dismiss_idle();
+        }
+        let left: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).collect();
+        if !left.is_empty() {
+            tracing::warn!(
+                thread = self.number,
+                connections = left.len(),
+                "cut off at the end of the grace period"
+            );
+        }
+        left.into_iter().for_each(|index| self.abort(index));
+    }
+
+    fn dismiss_idle(&mut self) {
+        let all: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).collect();
+        all.into_iter().for_each(|index| self.dismiss(index));
+    }
+
+    /// Parts with a connection if it is idle: to the successor, or for good.
+    pub(super) fn dismiss(&mut self, index: u32) {
+        let Some(drain) = &self.drain else { return };
+        let Some(connection) = self.connections.get(index as usize) else { return };
+        if !connection.is_idle() {
+            return;
+        }
+        if let Some(successor) = drain.successor.clone()
+            && !connection.admin
+        {
+            return self.give(index, &successor);
+        }
+        if connection.requests > 0 || connection.admin {
+            return self.close(index);
+        }
+        let until = connection.began + FIRST_REQUEST_PATIENCE;
+        if self.clock.now >= until {
+            self.close(index);
+        }
+    }
+
+    fn give(&mut self, index: u32, successor: &OwnedFd) {
+        let connection = &self.connections[index as usize];
+        match send_connection(
+            successor.as_fd(),
+            connection.socket.as_fd(),
+            connection.listen,
+            connection.requests,
+        ) {
+            Ok(()) => {
+                // The socket lives on in the successor, so closing it here would not take it out of the set.
+                if connection.registered {
+                    let _ = epoll::delete(&self.epoll, &connection.socket);
+                }
+                self.row.given.add(1);
+                self.remove(index);
+            }
+            // It has much to take in: again at the next look.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => {
+                tracing::warn!(%error, "the successor takes no connections; they are closed after their next request");
+                if let Some(drain) = &mut self.drain {
+                    drain.successor = None;
+                }
+            }
+        }
+    }
+
+    /// A deadline has passed; the table in `connection` says which one it was.
+    pub(super) fn on_deadline(&mut self, index: u32) {
+        self.row.timeouts.add(1);
+        match self.connections[index as usize].state {
+            State::Idle | State::Linger => self.close(index),
+            State::Head | State::Body => self.answer_timeout(index, 408, b""),
+            State::Queued { .. } => {
+                self.row.queue_refused.add(1);
+                self.leave_queue(index);
+                self.answer_timeout(index, 503, b"Retry-After: 1\r\n");
+            }
+            State::HandedOff { channel, .. } => self.on_request_timeout(index, channel as usize),
+            State::Command => self.end_command(index, 504, "the master did not answer in time"),
+            State::Writing => self.abort(index),
+            State::Disk => {}
+        }
+    }
+}
+
+/// A connection on its way to another worker process: the socket, and eight bytes about it.
+fn send_connection(to: BorrowedFd<'_>, socket: BorrowedFd<'_>, listen: u16, requests: u32) -> io::Result<()> {
+    let mut note = [0u8; NOTE_BYTES];
+    note[..2].copy_from_slice(&listen.to_le_bytes());
+    note[4..].copy_from_slice(&requests.to_le_bytes());
+    let descriptors = [socket];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    sendmsg(to, &[IoSlice::new(&note)], &mut control, flags)?;
+    Ok(())
+}
+
+const NOTE_BYTES: usize = 8;
+
+/// Takes one connection from a predecessor. `None` at the end.
+///
+/// # Errors
+/// `WouldBlock` when there is none at the moment, `InvalidData` for what is no connection, otherwise what recvmsg(2) says.
+pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
+    let mut note = [0u8; NOTE_BYTES];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut room);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let received = match recvmsg(from, &mut [IoSliceMut::new(&mut note)], &mut control, flags) {
+        Ok(message) => message.bytes,
+        Err(Errno::CONNRESET) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    if received == 0 {
+        return Ok(None);
+    }
+    let mut passed = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+        _ => None,
+    });
+    let socket = passed.next().and_then(|mut rights| rights.next());
+    let (Some(socket), NOTE_BYTES) = (socket, received) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a connection"));
+    };
+    let remote = rustix::net::getpeername(&socket).ok().flatten();
+    Ok(Some(Migrant {
+        remote: remote.and_then(|address| SocketAddr::try_from(address).ok()),
+        listen: u16::from_le_bytes([note[0], note[1]]),
+        requests: u32::from_le_bytes([note[4], note[5], note[6], note[7]]),
+        input: Vec::new(),
+        head: Vec::new(),
+        body: Vec::new(),
+        origin: Origin::Predecessor,
+        socket,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_connection_arrives_with_its_bytes_and_its_past() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, address) = listener.accept().unwrap();
+        let (old, new) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        io::Write::write_all(&mut client, b"GET /").unwrap();
+
+        send_connection(old.as_fd(), accepted.as_fd(), 3, 70_000).unwrap();
+        drop(accepted);
+        let migrant = receive_connection(new.as_fd()).unwrap().unwrap();
+        assert_eq!((migrant.listen, migrant.requests, migrant.remote), (3, 70_000, Some(address)));
+        let mut bytes = [0; 5];
+        io::Read::read_exact(&mut TcpStream::from(migrant.socket), &mut bytes).unwrap();
+        assert_eq!(&bytes, b"GET /");
+
+        let empty = receive_connection(new.as_fd()).unwrap_err();
+        assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        drop(old);
+        assert!(receive_connection(new.as_fd()).unwrap().is_none());
+    }
+}

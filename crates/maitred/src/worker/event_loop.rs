@@ -1,0 +1,430 @@
+//! The loop of one thread: wait, look at each event, then do once per turn what is cheaper done once.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use maitred_http::request::HeadLimits;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use slab::Slab;
+
+use super::accept::Listener;
+use super::clock;
+use super::connection::{Connection, State, Work};
+use super::drain::Drain;
+use super::inbox::Message;
+use super::shared::{Outgoing, Shared};
+use super::timers::Wheel;
+use crate::handoff::Pools;
+use crate::log::error::Limiter;
+use crate::log::writer::ThreadLog;
+use crate::serve::Clock;
+use crate::serve::files::FileServer;
+use crate::status::scoreboard::ThreadRow;
+
+/// Events taken from the kernel at a time.
+const EVENTS_PER_TURN: usize = 512;
+/// Bytes of the receive buffer that all connections of a thread share, beyond what a head may have.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// Messages per second that peers can cause in one thread's error log.
+const PEER_MESSAGES_PER_SECOND: u32 = 10;
+/// Buffers of finished requests that are kept for the next ones.
+const SPARE_WORKS: usize = 64;
+
+/// One event loop, and all that belongs to its thread alone.
+pub(super) struct Thread {
+    pub(super) shared: &'static Shared,
+    /// Its number.
+    pub(super) number: usize,
+    pub(super) row: &'static ThreadRow,
+    pub(super) epoll: OwnedFd,
+    pub(super) connections: Slab<Connection>,
+    pub(super) wheel: Wheel,
+    pub(super) clock: Clock,
+    pub(super) head_limits: HeadLimits,
+    pub(super) files: FileServer,
+    pub(super) log: ThreadLog,
+    pub(super) limiter: Limiter,
+    pub(super) listeners: Vec<Listener>,
+    pub(super) accepting: bool,
+    /// When to try again after the system ran out of something.
+    pub(super) accept_again_at: Option<Instant>,
+    pub(super) pools: Pools,
+    /// Channels with frames to send at the end of the turn.
+    pub(super) dirty: Vec<usize>,
+    /// Received bytes, of whichever connection is being looked at.
+    pub(super) rx: Vec<u8>,
+    /// Bytes to send, likewise.
+    pub(super) tx: Vec<u8>,
+    /// Connections that have more to do in this thread's next turn: index and serial.
+    pub(super) again: Vec<(u32, u32)>,
+    pub(super) serial: u32,
+    pub(super) drain: Option<Drain>,
+    pub(super) spare: Vec<Box<Work>>,
+}
+
+/// What an event is about: eight bits of kind, 24 of serial, 32 of index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Token {
+    Connection { index: u32, serial: u32 },
+    Listener(u32),
+    Channel { key: u32, epoch: u32 },
+    Inbox,
+}
+
+const SERIAL_MASK: u32 = 0x00ff_ffff;
+
+impl Token {
+    pub(super) fn pack(self) -> epoll::EventData {
+        let (kind, serial, index) = match self {
+            Token::Connection { index, serial } => (0u64, serial & SERIAL_MASK, index),
+            Token::Listener(index) => (1, 0, index),
+            Token::Channel { key, epoch } => (2, epoch & SERIAL_MASK, key),
+            Token::Inbox => (3, 0, 0),
+        };
+        epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
+    }
+
+    fn unpack(data: epoll::EventData) -> Token {
+        let bits = data.u64();
+        let (serial, index) = ((bits >> 32) as u32 & SERIAL_MASK, bits as u32);
+        match bits >> 56 {
+            0 => Token::Connection { index, serial },
+            1 => Token::Listener(index),
+            2 => Token::Channel { key: index, epoch: serial },
+            _ => Token::Inbox,
+        }
+    }
+}
+
+impl Thread {
+    /// A thread that accepts nothing yet.
+    ///
+    /// # Errors
+    /// When the kernel gives no epoll descriptor.
+    pub(super) fn new(
+        shared: &'static Shared,
+        number: usize,
+        row: &'static ThreadRow,
+        files: FileServer,
+        log: ThreadLog,
+    ) -> std::io::Result<Self> {
+        let limits = &shared.start.config.limits;
+        let head_limits = HeadLimits {
+            head_bytes_max: limits.head_bytes_max as usize,
+            header_count_max: usize::from(limits.header_count_max),
+            target_bytes_max: limits.target_bytes_max as usize,
+            body_bytes_max: limits.body_bytes_max,
+        };
+        let clock = clock::read();
+        let thread = Thread {
+            shared,
+            number,
+            row,
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            connections: Slab::new(),
+            wheel: Wheel::new(clock.now),
+            clock,
+            head_limits,
+            files,
+            log,
+            limiter: Limiter::new(PEER_MESSAGES_PER_SECOND),
+            listeners: Vec::new(),
+            accepting: false,
+            accept_again_at: None,
+            pools: Pools::new(shared.start.config.pools.len()),
+            dirty: Vec::new(),
+            rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
+            tx: Vec::with_capacity(RECEIVE_BYTES),
+            again: Vec::new(),
+            serial: 0,
+            drain: None,
+            spare: Vec::new(),
+        };
+        let bell = shared.inboxes[number].bell();
+        epoll::add(&thread.epoll, bell, Token::Inbox.pack(), epoll::EventFlags::IN)?;
+        Ok(thread)
+    }
+
+    /// Runs until the process has drained.
+    pub(super) fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS_PER_TURN);
+        while !self.is_finished() {
+            events.clear();
+            let timeout = self.timeout();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => {
+                    tracing::error!(%error, "epoll_wait failed; this thread ends");
+                    break;
+                }
+            }
+            clock::advance(&mut self.clock);
+            for event in &events {
+                let (token, flags) = (Token::unpack(event.data), event.flags);
+                self.guarded(token, |thread| thread.on_event(token, flags));
+            }
+            self.end_turn();
+        }
+        drop(self.log);
+        self.shared.outbox.send(Outgoing::Drained);
+    }
+
+    /// What is done once per turn: deadlines, postponed connections, the batches to application processes, the log.
+    fn end_turn(&mut self) {
+        self.expire();
+        for (index, serial) in std::mem::take(&mut self.again) {
+            self.guarded(Token::Connection { index, serial }, |thread| thread.on_again(index, serial));
+        }
+        self.drain_step();
+        self.flush_channels();
+        let dropped = self.log.tick(self.clock.now);
+        if dropped > 0 {
+            self.row.log_dropped.add(dropped);
+        }
+        self.limiter.tick(self.clock.now);
+        self.row.turns.add(1);
+    }
+
+    /// Runs `step`. A panic in it ends the connection that it was about, and no other.
+    fn guarded(&mut self, token: Token, step: impl FnOnce(&mut Self)) {
+        if catch_unwind(AssertUnwindSafe(|| step(self))).is_ok() {
+            return;
+        }
+        self.row.panics.add(1);
+        tracing::error!(?token, "a bug in maitred: a panic ended this connection; please report it");
+        self.tx.clear();
+        if self.rx.capacity() == 0 {
+            self.rx = Vec::with_capacity(RECEIVE_BYTES + 2 * self.head_limits.head_bytes_max);
+        }
+        match token {
+            Token::Connection { index, serial } if self.is_current(index, serial) => self.close(index),
+            Token::Channel { key, .. } => self.lose_channel(key as usize, "a bug in maitred"),
+            _ => {}
+        }
+    }
+
+    fn on_event(&mut self, token: Token, flags: epoll::EventFlags) {
+        match token {
+            Token::Connection { index, serial } => {
+                if self.is_current(index, serial) {
+                    self.on_connection(index, flags);
+                }
+            }
+            Token::Listener(which) => self.on_listener(which as usize),
+            Token::Channel { key, epoch } => self.on_channel(key as usize, epoch, flags),
+            Token::Inbox => self.on_inbox(),
+        }
+    }
+
+    fn on_connection(&mut self, index: u32, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        let Some(connection) = self.connections.get_mut(index as usize) else { return };
+        let arrived = flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
+        match connection.state {
+            State::Idle | State::Head | State::Body => {
+                if arrived {
+                    self.on_readable(index);
+                }
+            }
+            State::Linger => {
+                if arrived {
+                    self.on_lingering(index);
+                }
+            }
+            State::Writing => {
+                connection.readable |= arrived;
+                if flags.intersects(F::HUP | F::ERR) {
+                    self.close(index);
+                } else if flags.contains(F::OUT) {
+                    self.on_writable(index);
+                }
+            }
+            // The client has gone for good while it waits in the queue: nobody wants the answer.
+            State::Queued { .. } if flags.intersects(F::HUP | F::ERR) => self.close(index),
+            State::Queued { .. } | State::Disk | State::HandedOff { .. } | State::Command => {
+                connection.readable |= arrived;
+            }
+        }
+    }
+
+    fn on_again(&mut self, index: u32, serial: u32) {
+        if !self.is_current(index, serial) {
+            return;
+        }
+        match self.connections[index as usize].state {
+            State::Writing => self.on_writable(index),
+            State::Idle | State::Head | State::Body => self.on_readable(index),
+            State::Linger => self.on_lingering(index),
+            State::Disk | State::Queued { .. } | State::HandedOff { .. } | State::Command => {}
+        }
+    }
+
+    fn on_inbox(&mut self) {
+        for message in self.shared.inboxes[self.number].take() {
+            match message {
+                Message::Adopt(migrant) => self.adopt(*migrant),
+                Message::SlotStarted { id, pid, channel } => self.open_channel(id, pid, channel),
+                Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
+                Message::DiskDone { index, serial } => self.on_disk_done(index, serial),
+                Message::CommandDone { index, serial, well, text } => {
+                    self.on_command_done(index, serial, well, &text);
+                }
+                Message::Drain { grace, successor } => self.begin_drain(grace, successor),
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        let mut fired = Vec::new();
+        self.wheel.expire(self.clock.now, &mut fired);
+        for index in fired {
+            if let Some(connection) = self.connections.get(index as usize) {
+                let token = Token::Connection { index, serial: connection.serial };
+                self.guarded(token, |thread| thread.on_deadline(index));
+            }
+        }
+        self.resume_accepting();
+    }
+
+    /// How long to wait: not at all while something is left to do, otherwise until the first thing that is due.
+    fn timeout(&self) -> Option<Timespec> {
+        if !self.again.is_empty() {
+            return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
+        }
+        let drain = self.drain.as_ref().map(Drain::next_look);
+        let due = [self.wheel.next_wake(), self.log.flush_due(), self.accept_again_at, drain];
+        let first = due.into_iter().flatten().min()?;
+        let wait = first.saturating_duration_since(Instant::now());
+        // Up to the next millisecond: epoll_wait(2) would round down and wake before anything is due.
+        let wait = wait + Duration::from_micros(999);
+        Timespec::try_from(wait).ok()
+    }
+
+    /// Whether the connection at `index` is still the one that was meant.
+    pub(super) fn is_current(&self, index: u32, serial: u32) -> bool {
+        self.connections.get(index as usize).is_some_and(|found| found.serial == serial)
+    }
+
+    /// Puts a connection into the epoll set, once for its whole life: edge-triggered, so that it never has to be
+    /// changed, and both ways, so that no call is needed to wait for room.
+    pub(super) fn register(&mut self, index: u32) -> bool {
+        use epoll::EventFlags as F;
+        let connection = &mut self.connections[index as usize];
+        if connection.registered {
+            return true;
+        }
+        let token = Token::Connection { index, serial: connection.serial }.pack();
+        match epoll::add(&self.epoll, &connection.socket, token, F::IN | F::OUT | F::RDHUP | F::ET) {
+            Ok(()) => connection.registered = true,
+            Err(error) => {
+                self.limiter.log(self.clock.now, || tracing::error!(%error, "cannot watch a connection"));
+            }
+        }
+        connection.registered
+    }
+
+    /// Moves a connection to a state, and keeps the scoreboard's gauges in step.
+    pub(super) fn enter(&mut self, index: u32, state: State) {
+        let row = self.row;
+        let gauge = |state: State| match state {
+            State::Idle => Some(&row.idle),
+            State::HandedOff { .. } => Some(&row.handed_off),
+            State::Writing => Some(&row.writing),
+            State::Queued { .. } => Some(&row.queued),
+            _ => None,
+        };
+        let connection = &mut self.connections[index as usize];
+        if connection.state == state {
+            return;
+        }
+        if let Some(before) = gauge(connection.state) {
+            before.sub(1);
+        }
+        if let Some(after) = gauge(state) {
+            after.add(1);
+        }
+        connection.state = state;
+    }
+
+    /// Takes a connection in, idle.
+    pub(super) fn insert(&mut self, mut connection: Connection) -> u32 {
+        self.serial = (self.serial + 1) & SERIAL_MASK;
+        connection.serial = self.serial;
+        debug_assert_eq!(connection.state, State::Idle);
+        let index = self.connections.insert(connection) as u32;
+        self.row.connections.add(1);
+        self.row.idle.add(1);
+        self.shared.loads[self.number].store(self.connections.len() as u32, Relaxed);
+        index
+    }
+
+    /// Takes a connection out of everything that knows of it. Its socket closes when the value is dropped.
+    pub(super) fn remove(&mut self, index: u32) -> Option<Connection> {
+        if !self.connections.contains(index as usize) {
+            return None;
+        }
+        if self.connections[index as usize].shared {
+            self.forget(index);
+        }
+        self.leave_queue(index);
+        self.enter(index, State::Linger);
+        self.wheel.disarm(index);
+        let mut connection = self.connections.remove(index as usize);
+        if let Some(work) = connection.work.take() {
+            self.recycle(work);
+        }
+        self.row.connections.sub(1);
+        self.shared.loads[self.number].store(self.connections.len() as u32, Relaxed);
+        Some(connection)
+    }
+
+    /// Closes a connection. An application process may hold a copy of the socket, so closing alone would not end it.
+    pub(super) fn close(&mut self, index: u32) {
+        if let Some(connection) = self.remove(index)
+            && connection.shared
+        {
+            let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
+        }
+    }
+
+    /// Keeps the buffers of a finished request for a later one.
+    pub(super) fn recycle(&mut self, mut work: Box<Work>) {
+        if self.spare.len() < SPARE_WORKS && work.capacity() < RECEIVE_BYTES {
+            work.reset();
+            self.spare.push(work);
+        }
+    }
+
+    /// The buffers of a connection, from the spare ones on first use.
+    pub(super) fn work(&mut self, index: u32) -> &mut Work {
+        let spare = &mut self.spare;
+        let work = &mut self.connections[index as usize].work;
+        work.get_or_insert_with(|| spare.pop().unwrap_or_default())
+    }
+
+    /// The socket behind an index, which the caller knows to be there.
+    pub(super) fn socket(&self, index: u32) -> std::os::fd::BorrowedFd<'_> {
+        self.connections[index as usize].socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_survive_packing() {
+        for token in [
+            Token::Connection { index: 0, serial: 0 },
+            Token::Connection { index: u32::MAX, serial: SERIAL_MASK },
+            Token::Listener(3),
+            Token::Channel { key: 9, epoch: 77 },
+            Token::Inbox,
+        ] {
+            assert_eq!(Token::unpack(token.pack()), token);
+        }
+    }
+}

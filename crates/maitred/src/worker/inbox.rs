@@ -1,0 +1,162 @@
+//! Messages to an event-loop thread from other threads: a list behind a lock, and an eventfd that says that it is not empty.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use crate::control::SlotId;
+
+/// What one thread is told by another.
+#[derive(Debug)]
+pub enum Message {
+    /// A connection to take over.
+    Adopt(Box<Migrant>),
+    /// A new application process whose channel this thread shall own.
+    SlotStarted {
+        /// Which one.
+        id: SlotId,
+        /// Its process id, to show.
+        pid: u32,
+        /// Its channel.
+        channel: OwnedFd,
+    },
+    /// The application process has exited.
+    SlotExited {
+        /// Which one.
+        id: SlotId,
+        /// What wait(2) said, in words.
+        how: String,
+    },
+    /// The disk job of this connection is done.
+    DiskDone {
+        /// Index of the connection.
+        index: u32,
+        /// Its serial number; a connection that is gone is not meant.
+        serial: u32,
+    },
+    /// The master has carried out what this admin connection asked for.
+    CommandDone {
+        /// Index of the connection.
+        index: u32,
+        /// Its serial number.
+        serial: u32,
+        /// Whether it went well.
+        well: bool,
+        /// A text for the person who asked.
+        text: String,
+    },
+    /// Stop accepting; finish what is there.
+    Drain {
+        /// For how long.
+        grace: Duration,
+        /// Where idle connections go, if there is a successor.
+        successor: Option<Arc<OwnedFd>>,
+    },
+}
+
+/// A connection on its way from one thread, or one worker process, to another.
+#[derive(Debug)]
+pub struct Migrant {
+    /// The client's socket.
+    pub socket: OwnedFd,
+    /// The client's address; `None` on a Unix socket.
+    pub remote: Option<SocketAddr>,
+    /// Index of the listen entry that it came in by.
+    pub listen: u16,
+    /// Requests answered on it so far.
+    pub requests: u32,
+    /// Bytes received and not yet acted on.
+    pub input: Vec<u8>,
+    /// Head of a request that has yet to be answered; empty for none.
+    pub head: Vec<u8>,
+    /// Body of that request, decoded.
+    pub body: Vec<u8>,
+    /// How it came here, for the counters.
+    pub origin: Origin,
+}
+
+impl Migrant {
+    /// A connection on which nothing was read yet.
+    pub fn accepted(socket: OwnedFd, remote: Option<SocketAddr>, listen: u16) -> Self {
+        let (input, head, body) = (Vec::new(), Vec::new(), Vec::new());
+        Migrant { socket, remote, listen, requests: 0, input, head, body, origin: Origin::Accepted }
+    }
+}
+
+/// Why a connection changed its thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Just accepted, by a thread that had more to do.
+    Accepted,
+    /// Its request needs an application process whose channel the other thread owns.
+    ForSlot,
+    /// From the predecessor of this worker process.
+    Predecessor,
+}
+
+/// The receiving end belongs to one thread; anybody may send.
+#[derive(Debug)]
+pub struct Inbox<M> {
+    messages: Mutex<Vec<M>>,
+    bell: OwnedFd,
+}
+
+impl<M> Inbox<M> {
+    /// An empty inbox.
+    ///
+    /// # Errors
+    /// When the kernel gives no eventfd.
+    pub fn new() -> std::io::Result<Self> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Inbox { messages: Mutex::new(Vec::new()), bell })
+    }
+
+    /// Leaves a message. The bell is rung only for the first of several that were not yet taken.
+    pub fn send(&self, message: M) {
+        let first = {
+            let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+            messages.push(message);
+            messages.len() == 1
+        };
+        if first {
+            // EAGAIN means that the counter is full, so the reader is sure to wake; nothing else can go wrong.
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Takes all messages, and silences the bell.
+    pub fn take(&self) -> Vec<M> {
+        let mut count = [0u8; 8];
+        let _ = rustix::io::read(&self.bell, &mut count);
+        std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The descriptor that is readable while there are messages.
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bell_rings_until_messages_are_taken() {
+        let inbox = Inbox::new().unwrap();
+        let rings = || {
+            let mut poll = [rustix::event::PollFd::new(&inbox.bell, rustix::event::PollFlags::IN)];
+            let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+            rustix::event::poll(&mut poll, Some(&now)).unwrap() == 1
+        };
+        assert!(!rings());
+        inbox.send(1);
+        inbox.send(2);
+        assert!(rings());
+        assert_eq!(inbox.take(), [1, 2]);
+        assert!(!rings());
+    }
+}

@@ -1,0 +1,279 @@
+//! The worker process: one event loop per thread, and one more thread that talks to the master.
+//!
+//! | file | what |
+//! |---|---|
+//! | `mod` | start: descriptors, shared state, threads |
+//! | [`control`] | the conversation with the master |
+//! | [`event_loop`] | one turn of one thread |
+//! | [`accept`] | new connections, admission, the choice between two threads |
+//! | [`connection`] | what a connection is and can be doing |
+//! | [`receive`] | bytes → requests |
+//! | [`answer`] | request → answer: **start reading here** |
+//! | [`send`] | answers → bytes, files, the end of a response |
+//! | [`hand_off`] | requests to application processes, and back |
+//! | [`admin`] | the admin address |
+//! | [`drain`] | the end of the process, and deadlines |
+//! | [`timers`], [`inbox`], [`clock`], [`shared`] | what they need |
+
+pub mod accept;
+mod admin;
+mod answer;
+mod clock;
+pub mod connection;
+mod control;
+pub mod drain;
+mod event_loop;
+mod hand_off;
+pub mod inbox;
+mod receive;
+mod send;
+pub mod shared;
+pub mod timers;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+
+use maitred_sys::{inherit, memfile};
+
+use self::accept::Listener;
+use self::event_loop::Thread;
+use self::inbox::Inbox;
+use self::shared::{PoolShared, Shared};
+use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
+use crate::log::writer::{Settings, ThreadLog, Writer};
+use crate::route::Router;
+use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
+use crate::serve::files::{FileServer, FileSet};
+
+/// Largest start document; a configuration of this size would have tens of thousands of routes.
+const START_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Descriptors that are left for files, channels and logs when connections are limited by `RLIMIT_NOFILE`.
+const DESCRIPTORS_RESERVED: u64 = 256;
+
+/// What a worker process inherits, sorted out.
+struct Inherited {
+    control: OwnedFd,
+    start: Start,
+    board: OwnedFd,
+    buckets: Vec<Bucket>,
+    admin: Option<OwnedFd>,
+    access_log: Option<OwnedFd>,
+}
+
+struct Bucket {
+    socket: OwnedFd,
+    listen: usize,
+    number: u16,
+    of: u16,
+    local: SocketAddr,
+}
+
+/// The whole life of a worker process. Its descriptors are described in [`crate::control`].
+pub fn run() -> ExitCode {
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("the worker process cannot run: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), String> {
+    let inherited = inherit_all()?;
+    crate::log::error::init("worker", &inherited.start.config.log.level)?;
+    log_panics();
+    let Inherited { control, start, board, buckets, admin, access_log } = inherited;
+    let text = |what: &str, error: std::io::Error| format!("{what}: {error}");
+
+    let writer = open_log(&start, access_log).map_err(|error| text("access log", error))?;
+    let thread_logs: Vec<ThreadLog> = start.threads.iter().map(|_| writer.thread_log()).collect();
+    let shared = share(start, board, &buckets).map_err(|error| text("shared state", error))?;
+    let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
+
+    let (ready, readiness) = std::sync::mpsc::channel();
+    let mut handles = Vec::new();
+    for (number, log) in thread_logs.into_iter().enumerate() {
+        let listeners = plans.remove(&number).unwrap_or_default();
+        let ready = ready.clone();
+        let thread = std::thread::Builder::new().name(format!("loop-{number}"));
+        let body = move || run_thread(shared, number, listeners, log, &ready);
+        handles.push(thread.spawn(body).map_err(|error| text("thread", error))?);
+    }
+    drop(ready);
+    let tids = (0..handles.len())
+        .map(|_| readiness.recv().map_err(|_| "a thread did not start".to_owned())?)
+        .collect::<Result<Vec<_>, String>>()?;
+    control::run(shared, &control, tids).map_err(|error| text("control", error))?;
+    handles.into_iter().for_each(|handle| drop(handle.join()));
+    if let Err(error) = writer.stop(LOG_PATIENCE) {
+        tracing::warn!(%error, "lines of the access log are lost");
+    }
+    Ok(())
+}
+
+/// How long the last lines of the access log may take to be written.
+const LOG_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+
+fn inherit_all() -> Result<Inherited, String> {
+    let take = |number| inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"));
+    let (control, document, board) = (take(CONTROL_FD)?, take(START_FD)?, take(SCOREBOARD_FD)?);
+    let document =
+        memfile::read(document, START_BYTES_MAX).map_err(|error| format!("start document: {error}"))?;
+    let start: Start =
+        serde_json::from_slice(&document).map_err(|error| format!("start document: {error}"))?;
+    let (mut buckets, mut admin, mut access_log) = (Vec::new(), None, None);
+    for (number, descriptor) in (FIRST_LISTED_FD..).zip(&start.descriptors) {
+        let socket = take(number)?;
+        match *descriptor {
+            Descriptor::Bucket { listen, bucket, buckets: of, local } => {
+                buckets.push(Bucket { socket, listen, number: bucket, of, local });
+            }
+            Descriptor::Admin => admin = Some(socket),
+            Descriptor::AccessLog => access_log = Some(socket),
+        }
+    }
+    Ok(Inherited { control, start, board, buckets, admin, access_log })
+}
+
+fn open_log(start: &Start, file: Option<OwnedFd>) -> std::io::Result<Writer> {
+    let settings = Settings {
+        format: start.config.log.access,
+        colour: start.terminal,
+        threads: start.threads.len(),
+        buffer_bytes_max: start.config.limits.log_buffer_bytes_max as usize,
+    };
+    let sink = match file {
+        Some(file) => file,
+        None => rustix::io::dup(std::io::stdout())?,
+    };
+    Writer::start(sink, settings)
+}
+
+/// What all threads share. It lives as long as the process, so it is never freed.
+fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'static Shared> {
+    let threads = start.threads.len().max(1);
+    let (router, plans) = Router::new(&start.config);
+    let file_sets = plans
+        .into_iter()
+        .map(|plan| FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages));
+    let pools = start.config.pools.iter().map(|_| PoolShared {
+        room: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
+        live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
+        queued: AtomicU32::new(0),
+    });
+    let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let open_files = open_files.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_RESERVED) / threads as u64;
+    let wanted = u64::from(start.config.limits.connections_per_thread_max);
+    let connections_max = wanted.min(open_files).max(1) as usize;
+    if (connections_max as u64) < wanted {
+        tracing::info!(connections_max, "connections per thread are limited by RLIMIT_NOFILE");
+    }
+    let shared = Shared {
+        router,
+        file_sets: file_sets.collect(),
+        inboxes: (0..threads).map(|_| Inbox::new()).collect::<Result<_, _>>()?,
+        loads: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
+        pools: pools.collect(),
+        locals: locals(&start, buckets),
+        connections_max,
+        disk: DiskPool::new(DISK_THREADS_DEFAULT),
+        board: memfile::SharedMap::open(board)?,
+        outbox: Inbox::new()?,
+        draining: AtomicBool::new(false),
+        in_transit: AtomicU32::new(0),
+        watched: buckets.iter().map(|bucket| bucket.socket.try_clone()).collect::<Result<_, _>>()?,
+        start,
+    };
+    Ok(Box::leak(Box::new(shared)))
+}
+
+/// Where each listen entry is really bound, as text.
+fn locals(start: &Start, buckets: &[Bucket]) -> Vec<String> {
+    let of =
+        |listen| buckets.iter().find(|bucket| bucket.listen == listen).map(|bucket| bucket.local.to_string());
+    (0..start.config.listens.len()).map(|listen| of(listen).unwrap_or_default()).collect()
+}
+
+/// Which thread accepts from which sockets: thread *t* serves bucket *t* mod *buckets*; with fewer threads than buckets,
+/// a thread serves several.
+fn listener_plans(
+    shared: &Shared,
+    buckets: Vec<Bucket>,
+    admin: Option<OwnedFd>,
+) -> std::io::Result<BTreeMap<usize, Vec<Listener>>> {
+    let threads = shared.inboxes.len();
+    let mut plans: BTreeMap<usize, Vec<Listener>> = BTreeMap::new();
+    for bucket in buckets {
+        let (number, of) = (usize::from(bucket.number), usize::from(bucket.of.max(1)));
+        let serving: Vec<usize> = match of <= threads {
+            true => (0..threads).filter(|thread| thread % of == number).collect(),
+            false => vec![number % threads],
+        };
+        let deferred =
+            shared.start.config.listens.get(bucket.listen).is_some_and(|listen| listen.defer_accept);
+        for thread in &serving {
+            let peers = serving.iter().filter(|other| *other != thread).map(|other| *other as u16).collect();
+            let socket = bucket.socket.try_clone()?;
+            let listener = Listener::new(socket, bucket.listen as u16, false, deferred, peers);
+            plans.entry(*thread).or_default().push(listener);
+        }
+    }
+    if let Some(admin) = admin {
+        plans.entry(0).or_default().push(Listener::new(admin, u16::MAX, true, false, Vec::new()));
+    }
+    Ok(plans)
+}
+
+/// One event-loop thread, from its first to its last instruction. Says its thread id once it accepts.
+fn run_thread(
+    shared: &'static Shared,
+    number: usize,
+    listeners: Vec<Listener>,
+    log: ThreadLog,
+    ready: &std::sync::mpsc::Sender<Result<i32, String>>,
+) {
+    let thread = match prepare_thread(shared, number, listeners, log) {
+        Ok(thread) => thread,
+        Err(why) => return drop(ready.send(Err(why))),
+    };
+    let _ = ready.send(Ok(rustix::thread::gettid().as_raw_nonzero().get()));
+    thread.run();
+}
+
+fn prepare_thread(
+    shared: &'static Shared,
+    number: usize,
+    listeners: Vec<Listener>,
+    log: ThreadLog,
+) -> Result<Thread, String> {
+    let row = shared.board.threads.get(number).ok_or("more threads than the scoreboard has rows")?;
+    if let Some(Some(cpu)) = shared.start.threads.get(number) {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(usize::from(*cpu));
+        match rustix::thread::sched_setaffinity(None, &set) {
+            Ok(()) => row.cpu_plus_1.set(u64::from(*cpu) + 1),
+            Err(error) => tracing::warn!(thread = number, cpu, %error, "cannot pin a thread"),
+        }
+    }
+    let config = &shared.start.config;
+    let files = FileServer::new(&config.limits, shared.file_sets.clone(), config.server.server_header);
+    let mut thread = Thread::new(shared, number, row, files, log).map_err(|error| error.to_string())?;
+    for listener in listeners {
+        thread.listen(listener).map_err(|error| format!("cannot watch a listener: {error}"))?;
+    }
+    Ok(thread)
+}
+
+/// A panic is a bug; what it said belongs into the log, on one line.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let text = panic.payload_as_str().unwrap_or("no message");
+        tracing::error!(place, "panic: {text}");
+    }));
+}

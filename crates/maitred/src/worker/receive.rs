@@ -1,0 +1,297 @@
+//! From received bytes to requests.
+//!
+//! All connections of a thread read into one buffer. A request that is answered at once is parsed there and leaves
+//! nothing behind; only what has to wait is copied to the connection's own buffers.
+
+use maitred_http::body::Decoder;
+use maitred_http::request::{self, Framing, Reject, Request};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::answer::{Given, Step};
+use super::connection::{After, State};
+use super::event_loop::Thread;
+
+/// Responses to pipelined requests are joined until there are so many bytes of them.
+pub(super) const JOINED_BYTES: usize = 128 * 1024;
+/// Requests that one connection may have answered in one turn, so that the others get theirs.
+const REQUESTS_PER_TURN_MAX: u32 = 256;
+
+/// How the look at the received bytes ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// More bytes are needed.
+    Starved,
+    /// Responses have to leave before more is read.
+    Flush,
+    /// The connection waits for something, or has its last response.
+    Settled(Option<After>),
+    /// The connection is gone.
+    Gone,
+}
+
+impl Thread {
+    /// Reads once, and acts on what is there.
+    pub(super) fn on_readable(&mut self, index: u32) {
+        let mut rx = std::mem::take(&mut self.rx);
+        rx.clear();
+        let connection = &mut self.connections[index as usize];
+        connection.readable = false;
+        if let Some(work) = &mut connection.work {
+            rx.append(&mut work.input);
+        }
+        let room = rx.capacity() - rx.len();
+        let mut more = false;
+        match recv(&connection.socket, spare_capacity(&mut rx), RecvFlags::empty()) {
+            Ok((_, 0)) => connection.ended = room > 0,
+            // A short read has emptied the socket: the next bytes make a new edge, and no second call is needed.
+            Ok((_, received)) => more = received == room,
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => {
+                self.rx = rx;
+                return self.close(index);
+            }
+        }
+        self.process(index, rx, more);
+    }
+
+    /// Acts on all requests in `rx`, sends what was answered, and keeps what is left.
+    fn process(&mut self, index: u32, mut rx: Vec<u8>, more: bool) {
+        let mut at = 0;
+        let stop = self.take_requests(index, &rx, &mut at);
+        if stop != Stop::Gone {
+            let rest = rx.get(at..).unwrap_or_default();
+            if !rest.is_empty() {
+                self.work(index).input.extend_from_slice(rest);
+            }
+            let after = match stop {
+                // Closing with something unread would make the kernel send a reset.
+                Stop::Settled(Some(After::Close)) if !rest.is_empty() => Some(After::Linger),
+                Stop::Settled(after) => after,
+                _ => None,
+            };
+            self.send_joined(index, after);
+        }
+        rx.clear();
+        self.rx = rx;
+        self.settle(index, more || stop == Stop::Flush);
+    }
+
+    /// Parses and answers requests from `at` on, until something has to be waited for.
+    fn take_requests(&mut self, index: u32, rx: &[u8], at: &mut usize) -> Stop {
+        for _ in 0..REQUESTS_PER_TURN_MAX {
+            let rest = rx.get(*at..).unwrap_or_default();
+            if self.connections[index as usize].state == State::Body {
+                match self.take_body(index, rest, at) {
+                    Some(stop) => return stop,
+                    None => continue,
+                }
+            }
+            if rest.is_empty() {
+                return Stop::Starved;
+            }
+            if self.tx.len() >= JOINED_BYTES {
+                return Stop::Flush;
+            }
+            let mut room = request::field_room();
+            match request::parse(rest, &mut room, &self.head_limits) {
+                Ok(None) => return self.wait_for_head(index),
+                Err(reject) => return self.refuse(index, rest, reject),
+                Ok(Some((request, head_bytes))) => {
+                    if self.connections[index as usize].state == State::Idle {
+                        self.connections[index as usize].began = self.clock.now;
+                    }
+                    let (head, rest) = rest.split_at(head_bytes);
+                    if let Some(stop) = self.take_request(index, &request, head, rest, at) {
+                        return stop;
+                    }
+                }
+            }
+        }
+        Stop::Flush
+    }
+
+    /// Answers one request whose head is complete. `None` to go on with the next.
+    fn take_request(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        head: &[u8],
+        rest: &[u8],
+        at: &mut usize,
+    ) -> Option<Stop> {
+        let body = match request.framing {
+            Framing::None => &[],
+            Framing::Length(length) if rest.len() as u64 >= length => rest.get(..length as usize)?,
+            _ => {
+                *at += head.len();
+                return self.begin_body(index, request, head);
+            }
+        };
+        let step = self.answer(index, request, Given { head, body, warmed: false, last: false });
+        if step != Step::FlushFirst {
+            *at += head.len() + body.len();
+        }
+        self.follow(index, step)
+    }
+
+    fn follow(&mut self, index: u32, step: Step) -> Option<Stop> {
+        match step {
+            Step::Next => {
+                if self.connections[index as usize].state != State::Idle {
+                    self.enter(index, State::Idle);
+                }
+                None
+            }
+            Step::FlushFirst => Some(Stop::Flush),
+            Step::Waits => Some(Stop::Settled(None)),
+            Step::Last(after) => Some(Stop::Settled(Some(after))),
+            Step::Gone => Some(Stop::Gone),
+        }
+    }
+
+    fn wait_for_head(&mut self, index: u32) -> Stop {
+        if self.connections[index as usize].state == State::Idle {
+            self.connections[index as usize].began = self.clock.now;
+            self.enter(index, State::Head);
+            self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.head_timeout);
+        }
+        Stop::Starved
+    }
+
+    /// Keeps the head, and goes on to read the body that it announces.
+    fn begin_body(&mut self, index: u32, request: &Request<'_, '_>, head: &[u8]) -> Option<Stop> {
+        let limits = &self.shared.start.config.limits;
+        let decoder = Decoder::new(request.framing, limits.body_bytes_max);
+        let discard = !self.wants_body(index, request);
+        if request.expects_continue {
+            if discard {
+                // Whoever asks first is told at once, and sends nothing (9110-10.1.1).
+                let given = Given { head, body: &[], warmed: false, last: true };
+                let step = self.answer(index, request, given);
+                return self.follow(index, step);
+            }
+            self.tx.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        let work = self.work(index);
+        work.head.clear();
+        work.head.extend_from_slice(head);
+        work.body.clear();
+        work.decoder = Some(decoder);
+        work.discard = discard;
+        self.enter(index, State::Body);
+        self.wheel.arm(index, self.clock.now + limits.body_timeout);
+        None
+    }
+
+    /// Takes a piece of the body; once it is whole, answers. `None` to go on with the next request.
+    fn take_body(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
+        if rest.is_empty() {
+            return Some(Stop::Starved);
+        }
+        let now = self.clock.now;
+        let work = self.work(index);
+        let decoder = work.decoder.as_mut()?;
+        let progress = match decoder.decode(rest, &mut work.body) {
+            Ok(progress) => progress,
+            Err(reject) => {
+                let head = std::mem::take(&mut work.head);
+                return Some(self.refuse(index, &head, reject));
+            }
+        };
+        *at += progress.consumed;
+        if work.discard {
+            work.body.clear();
+        }
+        if !progress.complete {
+            self.wheel.arm(index, now + self.shared.start.config.limits.body_timeout);
+            return Some(Stop::Starved);
+        }
+        work.decoder = None;
+        let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
+        let step = self.answer_kept(index, head, body, false);
+        self.follow(index, step)
+    }
+
+    /// Answers a request whose head and body were kept. They are kept again if it has to wait once more.
+    pub(super) fn answer_kept(&mut self, index: u32, head: Vec<u8>, body: Vec<u8>, warmed: bool) -> Step {
+        let mut room = request::field_room();
+        // It was judged before, by the same rules.
+        let step = match request::parse(&head, &mut room, &self.head_limits) {
+            Ok(Some((request, _))) => {
+                self.answer(index, &request, Given { head: &head, body: &body, warmed, last: false })
+            }
+            _ => Step::Gone,
+        };
+        match step {
+            Step::Gone => self.close(index),
+            Step::FlushFirst => {
+                let work = self.work(index);
+                (work.head, work.body) = (head, body);
+            }
+            _ => {}
+        }
+        step
+    }
+
+    /// Goes on with a request that waited in the connection's buffers.
+    pub(super) fn resume(&mut self, index: u32) {
+        let work = self.work(index);
+        let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
+        self.enter(index, State::Head);
+        let step = self.answer_kept(index, head, body, true);
+        if step == Step::Gone {
+            return;
+        }
+        let after = match self.follow(index, step) {
+            Some(Stop::Settled(after)) => after,
+            _ => None,
+        };
+        self.send_joined(index, after);
+        self.settle(index, true);
+    }
+
+    /// What is to be done with a connection whose bytes were looked at: read on, wait, or close.
+    pub(super) fn settle(&mut self, index: u32, more: bool) {
+        let Some(connection) = self.connections.get_mut(index as usize) else { return };
+        let reading = matches!(connection.state, State::Idle | State::Head | State::Body);
+        if connection.state == State::Idle && connection.requests > 0 {
+            let patience = self.shared.start.config.limits.keep_alive_timeout;
+            self.wheel.arm(index, self.clock.now + patience);
+        }
+        if reading && connection.ended {
+            // A request cut short by the end of the stream cannot be completed any more.
+            return self.close(index);
+        }
+        if connection.state == State::Idle && connection.work.as_ref().is_some_and(|work| work.is_empty()) {
+            if let Some(work) = connection.work.take() {
+                self.recycle(work);
+            }
+        }
+        if !self.register(index) {
+            return self.close(index);
+        }
+        let connection = &self.connections[index as usize];
+        if reading && (more || connection.readable) {
+            let serial = connection.serial;
+            self.again.push((index, serial));
+        }
+    }
+
+    /// Refuses a request that breaks the rules: one short answer, one line in the log, and no more reading.
+    fn refuse(&mut self, index: u32, received: &[u8], reject: Reject) -> Stop {
+        self.row.malformed.add(1);
+        let remote = self.connections[index as usize].remote;
+        self.limiter.log(self.clock.now, || {
+            tracing::info!(
+                peer = remote.text(),
+                status = reject.status,
+                "request refused: {}",
+                reject.reason
+            );
+        });
+        self.answer_refused(index, received, reject);
+        Stop::Settled(Some(After::Linger))
+    }
+}

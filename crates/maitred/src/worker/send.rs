@@ -1,0 +1,327 @@
+//! From responses to sent bytes: one write for everything that was answered, then files by `sendfile`.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+
+use super::connection::{After, State, Work};
+use super::event_loop::Thread;
+use super::inbox::Message;
+use crate::serve::{DiskJob, Segment, residency};
+
+/// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread.
+/// At 10 GB/s, which is what `sendfile` moves on one core, this is a tenth of a millisecond.
+const FILE_BYTES_PER_TURN: u64 = 1024 * 1024;
+/// Bytes that are looked for in the page cache, and read in by a helper thread, at a time.
+const RESIDENT_BYTES: u64 = 512 * 1024;
+/// Reads of a lingering connection in one turn.
+const LINGER_READS_PER_TURN: u32 = 16;
+
+/// What became of one step of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    /// All of it.
+    All,
+    /// The turn's share; the socket may take more.
+    Share,
+    /// The socket is full, or the disk is asked.
+    Waits,
+    /// The connection cannot be used any more.
+    Broken,
+}
+
+impl Thread {
+    /// Sends what the turn has joined in `tx`, and then does what is to follow: `after` for a connection whose last
+    /// response this was, the segments of one that streams.
+    pub(super) fn send_joined(&mut self, index: u32, after: Option<After>) {
+        let tx = std::mem::take(&mut self.tx);
+        let connection = &self.connections[index as usize];
+        let streams = connection.state == State::Writing;
+        let flags = if streams { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
+        let result = match tx.is_empty() {
+            true => Ok(0),
+            false => send(&connection.socket, &tx, flags),
+        };
+        let sent = match result {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(_) => {
+                self.put_back(tx);
+                return self.abort(index);
+            }
+        };
+        let rest = tx.get(sent..).unwrap_or_default();
+        if !rest.is_empty() {
+            let work = self.work(index);
+            work.output.extend_from_slice(rest);
+            if let Some(after) = after {
+                work.after = Some(after);
+            }
+            self.start_writing(index);
+        }
+        let finished = rest.is_empty();
+        self.put_back(tx);
+        match after {
+            _ if streams => self.on_writable(index),
+            Some(after) if finished => self.finish(index, after),
+            _ => {}
+        }
+    }
+
+    fn put_back(&mut self, mut tx: Vec<u8>) {
+        tx.clear();
+        if tx.capacity() > 2 * super::receive::JOINED_BYTES {
+            tx.shrink_to(super::receive::JOINED_BYTES);
+        }
+        self.tx = tx;
+    }
+
+    /// Waits for room in the socket.
+    pub(super) fn start_writing(&mut self, index: u32) {
+        self.enter(index, State::Writing);
+        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.write_timeout);
+    }
+
+    /// Sends as much as the socket takes of what is left of a response, within the turn's share.
+    pub(super) fn on_writable(&mut self, index: u32) {
+        match self.send_rest(index) {
+            Sent::All => self.end_response(index),
+            Sent::Share => {
+                let serial = self.connections[index as usize].serial;
+                self.again.push((index, serial));
+            }
+            Sent::Waits => {}
+            Sent::Broken => self.abort(index),
+        }
+    }
+
+    fn send_rest(&mut self, index: u32) -> Sent {
+        let mut share = FILE_BYTES_PER_TURN;
+        loop {
+            let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return Sent::All };
+            if work.awaits_disk {
+                return Sent::Waits;
+            }
+            if work.sent < work.output.len() {
+                match self.send_output(index) {
+                    Sent::All => continue,
+                    other => return other,
+                }
+            }
+            match work.segments.pop_front() {
+                None => return Sent::All,
+                Some(Segment::Bytes(bytes)) => {
+                    work.output = bytes.into();
+                    work.sent = 0;
+                }
+                Some(Segment::File { offset, end, .. }) if offset >= end => {}
+                Some(file) => {
+                    work.segments.push_front(file);
+                    if share == 0 {
+                        return Sent::Share;
+                    }
+                    match self.send_file(index, &mut share) {
+                        Sent::All => {}
+                        other => return other,
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_output(&mut self, index: u32) -> Sent {
+        let connection = &mut self.connections[index as usize];
+        let Some(work) = connection.work.as_deref_mut() else { return Sent::All };
+        let flags = if work.segments.is_empty() {
+            SendFlags::NOSIGNAL
+        } else {
+            SendFlags::NOSIGNAL | SendFlags::MORE
+        };
+        match send(&connection.socket, work.output.get(work.sent..).unwrap_or_default(), flags) {
+            Ok(sent) => {
+                work.sent += sent;
+                if work.sent == work.output.len() {
+                    work.output.clear();
+                    work.sent = 0;
+                }
+                self.progress(index);
+                Sent::All
+            }
+            Err(Errno::INTR) => Sent::All,
+            Err(Errno::AGAIN) => Sent::Waits,
+            Err(_) => Sent::Broken,
+        }
+    }
+
+    /// One `sendfile` of the segment in front, once it is known to be in memory.
+    fn send_file(&mut self, index: u32, share: &mut u64) -> Sent {
+        let connection = &mut self.connections[index as usize];
+        let Some(work) = connection.work.as_deref_mut() else { return Sent::All };
+        let Some(Segment::File { file, offset, end }) = work.segments.front_mut() else { return Sent::All };
+        if *offset >= work.resident_until {
+            let bytes = (*end - *offset).min(RESIDENT_BYTES);
+            if !residency::resident(file.as_fd(), *offset, bytes) {
+                let job = file.try_clone().map(|file| DiskJob::Read { file, offset: *offset, len: bytes });
+                return self.ask_disk(index, job);
+            }
+            work.resident_until = *offset + bytes;
+        }
+        let bytes = (work.resident_until.min(*end) - *offset).min(*share);
+        match rustix::fs::sendfile(&connection.socket, &**file, Some(offset), bytes as usize) {
+            // The file is shorter than it was when its length was promised.
+            Ok(0) => Sent::Broken,
+            Ok(sent) => {
+                *share -= sent as u64;
+                if *offset >= *end {
+                    work.segments.pop_front();
+                    work.resident_until = 0;
+                }
+                self.row.bytes_sent.add(sent as u64);
+                self.progress(index);
+                Sent::All
+            }
+            Err(Errno::INTR) => Sent::All,
+            Err(Errno::AGAIN) => {
+                // By the time there is room, the pages may have been dropped again.
+                work.resident_until = 0;
+                Sent::Waits
+            }
+            Err(_) => Sent::Broken,
+        }
+    }
+
+    fn progress(&mut self, index: u32) {
+        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.write_timeout);
+    }
+
+    /// Has a helper thread read what is missing; [`Thread::on_disk_done`] goes on.
+    fn ask_disk(&mut self, index: u32, job: std::io::Result<DiskJob>) -> Sent {
+        let Ok(job) = job else { return Sent::Broken };
+        if !self.submit(index, job) {
+            // All helpers are busy and the queue is full: ask again next turn.
+            return Sent::Share;
+        }
+        self.work(index).awaits_disk = true;
+        // The disk may take its time; that is not the client's fault.
+        self.wheel.disarm(index);
+        Sent::Waits
+    }
+
+    /// Gives a job to the helper threads. False when they have too much to do.
+    pub(super) fn submit(&mut self, index: u32, job: DiskJob) -> bool {
+        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+        // Whether the read went well shows when it is tried again.
+        let done = Box::new(move |_| inbox.send(Message::DiskDone { index, serial }));
+        self.row.disk_waits.add(1);
+        self.shared.disk.submit(job, done).is_ok()
+    }
+
+    pub(super) fn on_disk_done(&mut self, index: u32, serial: u32) {
+        if !self.is_current(index, serial) {
+            return;
+        }
+        match self.connections[index as usize].state {
+            State::Disk => self.resume(index),
+            State::Writing => {
+                let work = self.work(index);
+                work.awaits_disk = false;
+                // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
+                if let Some(Segment::File { offset, end, .. }) = work.segments.front() {
+                    work.resident_until = (*offset + RESIDENT_BYTES).min(*end);
+                }
+                self.progress(index);
+                self.on_writable(index);
+            }
+            _ => {}
+        }
+    }
+
+    /// The last byte of a response has left.
+    fn end_response(&mut self, index: u32) {
+        self.log_kept(index, 0);
+        let work = self.work(index);
+        let (after, unfinished) = (work.after.take().unwrap_or(After::Keep), work.decoder.is_some());
+        work.head.clear();
+        work.body.clear();
+        if unfinished {
+            // It was the 100 that did not fit at once.
+            self.enter(index, State::Body);
+            return self.settle(index, true);
+        }
+        self.finish(index, after);
+        let more = self.connections.get(index as usize).is_some_and(|connection| {
+            connection.readable || connection.work.as_ref().is_some_and(|work| !work.input.is_empty())
+        });
+        self.settle(index, more);
+    }
+
+    /// Does what follows a finished response.
+    pub(super) fn finish(&mut self, index: u32, after: After) {
+        match after {
+            After::Keep => {
+                self.enter(index, State::Idle);
+                if self.drain.is_some() {
+                    self.dismiss(index);
+                }
+            }
+            After::Close if self.connections[index as usize].readable => self.linger(index),
+            After::Close => self.close(index),
+            After::Linger => self.linger(index),
+        }
+    }
+
+    /// Ends a connection in the middle of a response: the client sees that it is incomplete.
+    pub(super) fn abort(&mut self, index: u32) {
+        let left = |work: &Work| {
+            let files = work.segments.iter().map(|segment| match segment {
+                Segment::Bytes(bytes) => bytes.len() as u64,
+                Segment::File { offset, end, .. } => end.saturating_sub(*offset),
+            });
+            files.sum::<u64>() + (work.output.len() - work.sent) as u64
+        };
+        let unsent = self.connections[index as usize].work.as_deref().map_or(0, left);
+        self.log_kept(index, unsent);
+        self.close(index);
+    }
+
+    /// Stops sending and drops what still comes, for a while.
+    fn linger(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if connection.ended || shutdown(&connection.socket, Shutdown::Write).is_err() {
+            return self.close(index);
+        }
+        if let Some(work) = connection.work.take() {
+            self.recycle(work);
+        }
+        self.enter(index, State::Linger);
+        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.linger_timeout);
+        if self.register(index) {
+            self.on_lingering(index);
+        }
+    }
+
+    pub(super) fn on_lingering(&mut self, index: u32) {
+        let mut rx = std::mem::take(&mut self.rx);
+        let mut gone = false;
+        for read in 1..=LINGER_READS_PER_TURN {
+            rx.clear();
+            match recv(self.socket(index), rustix::buffer::spare_capacity(&mut rx), RecvFlags::empty()) {
+                Ok((_, 0)) => gone = true,
+                Ok(_) if read < LINGER_READS_PER_TURN => continue,
+                Ok(_) => {
+                    let serial = self.connections[index as usize].serial;
+                    self.again.push((index, serial));
+                }
+                Err(Errno::AGAIN) => {}
+                Err(_) => gone = true,
+            }
+            break;
+        }
+        rx.clear();
+        self.rx = rx;
+        if gone {
+            self.close(index);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What all threads of a worker process share. Made once at the start, and never changed but for its counters.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use maitred_sys::memfile::SharedMap;
+use maitred_sys::tcp::{AcceptQueue, accept_queue};
+
+use super::inbox::{Inbox, Message, Migrant};
+use crate::control::{Command, FromWorker, SlotId, Start};
+use crate::route::Router;
+use crate::serve::disk::DiskPool;
+use crate::serve::files::FileSet;
+use crate::status::scoreboard::Scoreboard;
+
+/// What all threads share.
+#[derive(Debug)]
+pub struct Shared {
+    /// What the master said at the start.
+    pub start: Start,
+    /// Sites and routes.
+    pub router: Router,
+    /// Directories that files are served from.
+    pub file_sets: Vec<FileSet>,
+    /// One inbox per thread.
+    pub inboxes: Vec<Inbox<Message>>,
+    /// Open connections per thread, for the choice between two.
+    pub loads: Vec<AtomicU32>,
+    /// Per pool, what other threads may know of it.
+    pub pools: Vec<PoolShared>,
+    /// Connections that one thread may hold: the configured bound, or what the limit on open files leaves.
+    pub connections_max: usize,
+    /// Helper threads for the disk.
+    pub disk: DiskPool,
+    /// The scoreboard.
+    pub board: SharedMap<Scoreboard>,
+    /// To the thread that talks to the master.
+    pub outbox: Inbox<Outgoing>,
+    /// Set once, when the process begins to drain.
+    pub draining: AtomicBool,
+    /// Connections on their way from one thread to another.
+    pub in_transit: AtomicU32,
+    /// Where each listen entry is really bound, as text.
+    pub locals: Vec<String>,
+    /// Duplicates of the listening sockets, to ask how long their queues are.
+    pub watched: Vec<OwnedFd>,
+}
+
+/// What other threads may know of a pool.
+#[derive(Debug)]
+pub struct PoolShared {
+    /// Per thread: how many more requests its application processes can take at once. A hint: it may be stale by one
+    /// turn, and a request that is sent there in vain waits there.
+    pub room: Vec<AtomicU32>,
+    /// Per thread: application processes that have said HELLO.
+    pub live: Vec<AtomicU32>,
+    /// Requests that wait, over all threads; bounded by the pool's `queue_max`.
+    pub queued: AtomicU32,
+}
+
+/// What the control thread is asked to do.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// Tell the master.
+    Tell(FromWorker),
+    /// Ask the master, and send the answer to this connection of this thread.
+    Ask {
+        /// What to ask.
+        command: Command,
+        /// The asking thread.
+        thread: usize,
+        /// The asking connection.
+        index: u32,
+        /// Its serial number.
+        serial: u32,
+    },
+    /// One event-loop thread has finished draining.
+    Drained,
+}
+
+impl Shared {
+    /// The scoreboard row of an application slot, if the file has one for it.
+    pub fn slot_row(&self, id: SlotId) -> Option<usize> {
+        let pools = &self.start.config.pools;
+        let before: usize =
+            pools.iter().take(usize::from(id.pool)).map(|pool| usize::from(pool.workers)).sum();
+        let row = before + usize::from(id.slot);
+        (row < crate::status::scoreboard::SLOTS_MAX).then_some(row)
+    }
+
+    /// Whether the process is on its way out.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
+    /// Sends a connection to another thread.
+    pub fn transfer(&self, thread: usize, migrant: Migrant) {
+        self.in_transit.fetch_add(1, Relaxed);
+        self.inboxes[thread].send(Message::Adopt(Box::new(migrant)));
+    }
+
+    /// The name of a pool, for messages.
+    pub fn pool_name(&self, pool: u16) -> &str {
+        self.start.config.pools.get(usize::from(pool)).map_or("?", |pool| &pool.name)
+    }
+
+    /// The status page as JSON.
+    pub fn status_json(&self) -> String {
+        format!("{:?}", self.accept_queues())
+    }
+
+    /// The metrics in Prometheus' text format.
+    pub fn metrics(&self) -> String {
+        String::new()
+    }
+
+    /// Length and bound of each listening socket's queue, in the order in which they were inherited.
+    fn accept_queues(&self) -> Vec<Option<AcceptQueue>> {
+        self.watched.iter().map(|socket| accept_queue(socket.as_fd()).ok()).collect()
+    }
+
+    /// The thread that owns the channel of a slot.
+    pub fn home_of(&self, id: SlotId) -> usize {
+        (usize::from(id.slot) + usize::from(id.pool)) % self.inboxes.len().max(1)
+    }
+}
