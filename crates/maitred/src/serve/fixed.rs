@@ -175,3 +175,106 @@ pub(super) fn finish_head(clock: &Clock, persistence: Persistence, out: &mut Vec
     out.extend_from_slice(persistence.field());
     out.extend_from_slice(b"\r\n");
 }
+
+#[cfg(test)]
+mod tests {
+    use maitred_http::request::{Framing, Known, Method, Request, Version};
+
+    use super::*;
+
+    const CLOCK_DATE: [u8; 29] = *b"Sun, 06 Nov 1994 08:49:37 GMT";
+
+    fn clock() -> Clock {
+        Clock {
+            now: std::time::Instant::now(),
+            unix_secs: 784_111_777,
+            unix_micros: 0,
+            http_date: CLOCK_DATE,
+        }
+    }
+
+    fn exchange(
+        method: Method,
+        path: &str,
+        query: Option<&str>,
+        write: impl Fn(&Exchange<'_>, &mut Vec<u8>) -> Summary,
+    ) -> (String, Summary) {
+        let request = Request {
+            method,
+            method_text: "GET",
+            version: Version::Http11,
+            target: path,
+            path,
+            query,
+            authority: "localhost",
+            fields: &[],
+            framing: Framing::None,
+            keep_alive: true,
+            expects_continue: false,
+            upgrade: false,
+            known: Known::default(),
+        };
+        let (clock, persistence) = (clock(), Persistence::Implied);
+        let path = path.as_bytes();
+        let exchange = Exchange { request: &request, path, clock: &clock, persistence, warmed: false };
+        let mut out = Vec::new();
+        let summary = write(&exchange, &mut out);
+        (String::from_utf8(out).unwrap(), summary)
+    }
+
+    #[test]
+    fn an_error_is_a_short_text() {
+        let mut out = Vec::new();
+        let summary = error(404, Persistence::Close, &clock(), false, true, &mut out);
+        assert_eq!(summary, Summary { status: 404, body_bytes: 14 });
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 14\r\nContent-Type: text/plain; charset=utf-8\r\n\
+             Server: maitred\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nConnection: close\r\n\r\n404 Not Found\n"
+        );
+    }
+
+    #[test]
+    fn head_leaves_out_the_body_only() {
+        let mut out = Vec::new();
+        let summary = error(500, Persistence::Stated, &clock(), true, false, &mut out);
+        assert_eq!(summary, Summary { status: 500, body_bytes: 0 });
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("Content-Length: 26\r\n") && text.ends_with("Connection: keep-alive\r\n\r\n"));
+    }
+
+    #[test]
+    fn a_redirect_fills_in_path_and_query() {
+        for (to, query, expected) in [
+            ("https://a.example{uri}", Some("x=1"), "https://a.example/a%20%0Ab?x=1"),
+            ("https://a.example{uri}", None, "https://a.example/a%20%0Ab"),
+            ("/new{path}/end", Some("x=1"), "/new/a%20%0Ab/end"),
+            ("/{other}{", None, "/{other}{"),
+            ("{path}{path}", None, "/a%20%0Ab/a%20%0Ab"),
+        ] {
+            let write = |exchange: &Exchange<'_>, out: &mut Vec<u8>| redirect(to, 308, exchange, false, out);
+            let (text, summary) = exchange(Method::Get, "/a \nb", query, write);
+            assert_eq!(summary.status, 308);
+            assert!(text.contains(&format!("\r\nLocation: {expected}\r\n")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_fixed_text_has_its_type_and_no_content_has_no_length() {
+        let respond = |status: u16, body: &'static str| {
+            exchange(Method::Get, "/", None, move |exchange, out| {
+                respond(status, body, "text/html", exchange, false, out)
+            })
+        };
+        let (text, summary) = respond(410, "gone");
+        assert_eq!((summary.status, summary.body_bytes), (410, 4));
+        assert!(
+            text.contains("Content-Length: 4\r\nContent-Type: text/html\r\n")
+                && text.ends_with("\r\n\r\ngone")
+        );
+        let (text, summary) = respond(204, "ignored");
+        assert_eq!((summary.body_bytes, text.contains("Content-")), (0, false));
+        let (text, _) = respond(200, "");
+        assert!(text.contains("Content-Length: 0\r\n") && !text.contains("Content-Type"));
+    }
+}

@@ -99,10 +99,11 @@ impl FileServer {
         exchange: &Exchange<'_>,
         out: &mut Vec<u8>,
     ) -> Served {
+        let fields = if status == 503 && fields.is_empty() { b"Retry-After: 1\r\n" } else { fields };
         let page = self.sets.get(set).and_then(|set| set.error_page(status));
         if let Some((page_set, path)) = page.map(|(set, path)| (set, path.to_owned())) {
             match self.page(page_set, &path, exchange) {
-                Ok(entry) => return answer::error_page(status, fields, &entry, exchange, out),
+                Ok(entry) => return self.error_page(status, fields, &entry, exchange, out),
                 Err(Miss::WouldWait) => {
                     return self.blocked(page_set, Wanted::AsIs(path.into_bytes().into()), exchange, out);
                 }
@@ -112,6 +113,18 @@ impl FileServer {
             }
         }
         Served::Whole(fixed::error_with(status, fields, &Manner::of(exchange, self.server_header), out))
+    }
+
+    fn error_page(
+        &self,
+        status: u16,
+        fields: &[u8],
+        entry: &Entry,
+        exchange: &Exchange<'_>,
+        out: &mut Vec<u8>,
+    ) -> Served {
+        let server: &[u8] = if self.server_header { b"Server: maitred\r\n" } else { b"" };
+        answer::error_page(status, &[fields, server].concat(), entry, exchange, out)
     }
 
     fn other_method(&mut self, set: usize, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {

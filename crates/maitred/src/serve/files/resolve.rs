@@ -118,7 +118,7 @@ pub(super) fn resolve(
     let Some(below) = below_prefix(path, set.files().strip_prefix.as_bytes()) else {
         // The prefix without its slash stands for the directory that is mounted there.
         let prefix = set.files().strip_prefix.as_bytes();
-        let mounted = prefix.strip_suffix(b"/") == Some(path);
+        let mounted = !path.is_empty() && prefix.strip_suffix(b"/") == Some(path);
         return if mounted { Ok(Found::AddSlash) } else { Err(Miss::Status(404)) };
     };
     if !set.files().hidden && has_hidden_segment(below) {
