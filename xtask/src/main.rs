@@ -1,6 +1,7 @@
 //! Repeated work of the project, as `cargo xtask NAME`.
 
 mod bench;
+mod generate;
 
 use std::process::ExitCode;
 
@@ -21,11 +22,14 @@ struct Arguments {
 enum Task {
     /// Measure Maitred against the floor and against peers
     Bench(bench::Arguments),
+    /// Write the files that are made from tables in the code: reference, schema, manual page, completions
+    Generate,
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Generate => generate::run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -17,6 +17,7 @@
 //! | [`status`] | scoreboard, and the three ways to show it |
 
 pub mod affinity;
+pub mod cli;
 pub mod config;
 pub mod control;
 pub mod handoff;

@@ -289,3 +289,11 @@ proptest! {
         fuzzing::read(text.as_bytes());
     }
 }
+
+#[test]
+fn the_example_site_is_good() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/site/maitred.toml");
+    let loaded = load(&file).unwrap();
+    assert_eq!((loaded.config.sites.len(), loaded.config.pools.len()), (1, 1));
+    assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
+}

@@ -1,0 +1,36 @@
+//! `maitred check`: says whether a configuration is good, and binds nothing.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::exit::{Error, Exit};
+use crate::config::{Config, load};
+
+/// Checks a file: the summary goes to standard output, errors and warnings to standard error.
+pub fn run(path: &Path) -> ExitCode {
+    match load(path) {
+        Ok(loaded) => {
+            for warning in &loaded.warnings {
+                eprintln!("{warning}");
+            }
+            println!("{}", summary(path, &loaded.config));
+            Exit::Done.into()
+        }
+        Err(failure) => Error::from(failure).report(),
+    }
+}
+
+/// `maitred.toml: ok: 1 address, 2 sites, 1 pool`
+pub fn summary(path: &Path, config: &Config) -> String {
+    format!(
+        "{}: ok: {}, {}, {}",
+        path.display(),
+        counted(config.listens.len(), "address", "addresses"),
+        counted(config.sites.len(), "site", "sites"),
+        counted(config.pools.len(), "pool", "pools"),
+    )
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}

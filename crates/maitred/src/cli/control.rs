@@ -1,0 +1,138 @@
+//! `maitred status`, `reload` and `stop`: asks a running server at its admin address.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::client::{self, Reply};
+use super::exit::Error;
+use super::{DEFAULT_CONFIG, Server, Status};
+use crate::config::{self, AdminAddress, user_runtime_dir};
+
+/// How long a question about the status may take.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a reload or a stop may take to be carried out; a worker process has to start or to finish.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What `maitred status` prints. `render` makes a text for people of `/status.json`.
+pub fn status(status: &Status, render: impl Fn(&serde_json::Value) -> String) -> Result<String, Error> {
+    let address = status.server.address()?;
+    let body = ask(&address, "GET", "/status.json", STATUS_TIMEOUT)?;
+    if status.json {
+        return Ok(body);
+    }
+    match serde_json::from_str(&body) {
+        Ok(document) => Ok(render(&document)),
+        Err(error) => Err(Error::failed(
+            format_args!("what answered at {address} does not talk like Maitred: {error}"),
+            "look whether another program listens there",
+        )),
+    }
+}
+
+/// `maitred reload`: what the server says to it.
+pub fn reload(server: &Server) -> Result<String, Error> {
+    ask(&server.address()?, "POST", "/reload", COMMAND_TIMEOUT)
+}
+
+/// `maitred stop`: what the server says to it.
+pub fn stop(server: &Server) -> Result<String, Error> {
+    ask(&server.address()?, "POST", "/stop", COMMAND_TIMEOUT)
+}
+
+/// One request; the body of a 200.
+fn ask(address: &AdminAddress, method: &str, path: &str, timeout: Duration) -> Result<String, Error> {
+    let Reply { status, body } =
+        client::exchange(address, method, path, timeout).map_err(|failure| failure.explained(address))?;
+    match status {
+        200 => Ok(body),
+        _ => Err(Error {
+            text: format!("error: the server at {address} refused ({status}):\n{}", body.trim_end()),
+            exit: super::exit::Exit::Failed,
+        }),
+    }
+}
+
+impl Server {
+    /// The admin address of the server that is meant.
+    pub fn address(&self) -> Result<AdminAddress, Error> {
+        match (&self.admin, &self.config) {
+            (Some(address), _) => Ok(address.clone()),
+            (None, Some(file)) => of_file(file),
+            (None, None) if Path::new(DEFAULT_CONFIG).exists() => of_file(Path::new(DEFAULT_CONFIG)),
+            (None, None) => of_user(user_runtime_dir().as_deref()),
+        }
+    }
+}
+
+fn of_file(file: &Path) -> Result<AdminAddress, Error> {
+    config::admin_address(file)?.ok_or_else(|| {
+        Error::usage(
+            format_args!("{} names no usable `admin` address", file.display()),
+            "set admin = \"unix:/run/maitred.sock\" in [server] and restart the server, or give --admin",
+        )
+    })
+}
+
+/// The one server that `maitred serve` runs for this user.
+fn of_user(runtime_dir: Option<&Path>) -> Result<AdminAddress, Error> {
+    let mut sockets = runtime_dir.map(sockets).unwrap_or_default();
+    sockets.sort();
+    match (sockets.pop(), sockets.is_empty()) {
+        (Some(only), true) => Ok(AdminAddress::Unix(only)),
+        (None, _) => Err(Error::usage(
+            "no server is named: there is no maitred.toml here, and no `maitred serve` of this user",
+            "give -c FILE or --admin ADDR",
+        )),
+        (Some(last), false) => {
+            sockets.push(last);
+            let list: Vec<_> =
+                sockets.iter().map(|path| format!("--admin unix:{}", path.display())).collect();
+            Err(Error::usage(
+                "several servers of this user may be meant",
+                format_args!("give one of {}", list.join(", ")),
+            ))
+        }
+    }
+}
+
+fn sockets(dir: &Path) -> Vec<PathBuf> {
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with("maitred-") && name.ends_with(".sock")
+    };
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(is_ours).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_only_server_of_a_user_is_meant() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(of_user(Some(dir.path())).unwrap_err().text.contains("no server is named"));
+        assert!(of_user(None).is_err());
+        std::fs::write(dir.path().join("other.sock"), "").unwrap();
+        std::fs::write(dir.path().join("maitred-8080.sock"), "").unwrap();
+        assert_eq!(
+            of_user(Some(dir.path())).unwrap(),
+            AdminAddress::Unix(dir.path().join("maitred-8080.sock"))
+        );
+        std::fs::write(dir.path().join("maitred-8081.sock"), "").unwrap();
+        let error = of_user(Some(dir.path())).unwrap_err().text;
+        assert!(
+            error.contains("maitred-8080.sock, --admin") && error.contains("maitred-8081.sock"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_file_without_an_admin_address_says_what_to_add() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let server = Server { config: Some(file.path().to_owned()), admin: None };
+        let error = server.address().unwrap_err();
+        assert_eq!(error.exit.code(), 2);
+        assert!(error.text.contains("set admin ="), "{error}");
+    }
+}

@@ -1,0 +1,156 @@
+//! The command line: one table of commands and flags, from which come the parser, `--help`, the shell completions and
+//! the manual page.
+
+pub mod check;
+mod client;
+pub mod control;
+pub mod exit;
+pub mod generated;
+mod sections;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::{AccessFormat, AdminAddress, Config, Failure, listen_address};
+use crate::status::scoreboard::THREADS_MAX;
+
+/// The configuration file when `-c` is not given.
+pub const DEFAULT_CONFIG: &str = "maitred.toml";
+
+/// Web server that serves files itself, and hands dynamic requests to application processes together with the
+/// client's connection.
+#[derive(Debug, Parser)]
+#[command(name = "maitred", version, after_long_help = sections::help(sections::ALL))]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// A command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve one directory, without a configuration file
+    ///
+    /// Prints one line with the address, the threads and the buckets, and then the access log. Stop it with Ctrl-C.
+    Serve(Serve),
+    /// Run a configuration file in the foreground
+    ///
+    /// A service manager can wait for readiness (sd_notify) and pass listening sockets (LISTEN_FDS).
+    Run(ConfigFile),
+    /// Check a configuration file: bind nothing, start nothing
+    ///
+    /// Prints every error of the file, each with its line, and what was probably meant.
+    Check(ConfigFile),
+    /// Show what a running server is doing
+    Status(Status),
+    /// Have a running server read its configuration again
+    ///
+    /// A file with an error changes nothing, and is reported here. No request is lost or cut.
+    Reload(Server),
+    /// Stop a running server, after it has finished the requests that it has
+    Stop(Server),
+    /// Print the completion script of a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, in roff
+    Man,
+    /// A worker process, started by the master
+    #[command(hide = true)]
+    Worker,
+}
+
+/// `maitred serve`
+#[derive(Debug, Args)]
+#[command(after_long_help = sections::help(&[sections::SERVE_EXAMPLES]))]
+pub struct Serve {
+    /// The directory
+    pub dir: PathBuf,
+    /// Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose
+    #[arg(short, long, value_name = "ADDR", default_value = ":8080", value_parser = listen_address)]
+    pub listen: SocketAddr,
+    /// Event-loop threads [default: one per usable CPU]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX as i64))]
+    pub threads: Option<u16>,
+    /// Form of the access log [default: human on a terminal, combined elsewhere]
+    #[arg(long, value_name = "FORM")]
+    pub log: Option<LogForm>,
+    /// Do not list directories that have no index.html
+    #[arg(long)]
+    pub no_listing: bool,
+    /// Also serve names that start with a dot
+    #[arg(long)]
+    pub hidden: bool,
+}
+
+/// Forms of the access log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogForm {
+    /// Short lines for a terminal
+    Human,
+    /// Combined Log Format
+    Combined,
+    /// One JSON object a line
+    Json,
+    /// No access log
+    Off,
+}
+
+/// The file of `maitred run` and `maitred check`.
+#[derive(Debug, Args)]
+pub struct ConfigFile {
+    /// The configuration file
+    #[arg(short, long, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    pub config: PathBuf,
+}
+
+/// Which running server is meant.
+#[derive(Debug, Args)]
+pub struct Server {
+    /// The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server
+    /// that this user has started with `maitred serve`]
+    #[arg(short, long, value_name = "FILE", conflicts_with = "admin")]
+    pub config: Option<PathBuf>,
+    /// The server with this admin address: unix:PATH, or a loopback address and port
+    #[arg(short, long, value_name = "ADDR", value_parser = AdminAddress::parse)]
+    pub admin: Option<AdminAddress>,
+}
+
+/// `maitred status`
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Print everything as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Which server.
+    #[command(flatten)]
+    pub server: Server,
+}
+
+impl Serve {
+    /// What the flags mean. `terminal` is whether standard output is one.
+    pub fn configuration(&self, terminal: bool) -> Result<Config, Failure> {
+        let mut config = Config::for_directory(&self.dir, self.listen, terminal)?;
+        config.server.threads = self.threads;
+        if let Some(form) = self.log {
+            config.log.access = match form {
+                LogForm::Human => AccessFormat::Human,
+                LogForm::Combined => AccessFormat::Combined,
+                LogForm::Json => AccessFormat::Json,
+                LogForm::Off => AccessFormat::Off,
+            };
+        }
+        config.for_all_files(|files| {
+            files.listing = !self.no_listing;
+            files.hidden = self.hidden;
+        });
+        Ok(config)
+    }
+}

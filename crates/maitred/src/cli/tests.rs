@@ -1,0 +1,100 @@
+use clap::{CommandFactory as _, Parser as _};
+
+use super::*;
+
+fn parse(line: &str) -> Result<Command, clap::Error> {
+    Arguments::try_parse_from(line.split(' ')).map(|arguments| arguments.command)
+}
+
+#[test]
+fn the_table_of_commands_is_consistent() {
+    Arguments::command().debug_assert();
+}
+
+#[test]
+fn defaults_are_those_that_help_promises() {
+    let Ok(Command::Serve(serve)) = parse("maitred serve public") else { panic!() };
+    assert_eq!(serve.listen.to_string(), "0.0.0.0:8080");
+    let Ok(Command::Run(file)) = parse("maitred run") else { panic!() };
+    assert_eq!(file.config, PathBuf::from("maitred.toml"));
+    let Ok(Command::Status(status)) = parse("maitred status --json --admin unix:/run/a.sock") else {
+        panic!()
+    };
+    assert!(status.json);
+    assert_eq!(status.server.admin, Some(AdminAddress::Unix("/run/a.sock".into())));
+}
+
+#[test]
+fn a_wrong_command_line_exits_with_2() {
+    for line in [
+        "maitred",
+        "maitred serve",
+        "maitred serve . --listen 8080",
+        "maitred serve . --threads 0",
+        "maitred serve . --threads 257",
+        "maitred status --admin 10.0.0.1:9180",
+        "maitred stop -c a.toml --admin unix:/a",
+        "maitred frobnicate",
+    ] {
+        assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+    }
+    for line in ["maitred --help", "maitred serve --help", "maitred --version"] {
+        assert_eq!(parse(line).unwrap_err().exit_code(), 0, "{line}");
+    }
+}
+
+#[test]
+fn flags_of_serve_change_its_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().display();
+    let Ok(Command::Serve(serve)) =
+        parse(&format!("maitred serve {path} -l 127.0.0.1:0 -t 3 --log json --no-listing --hidden"))
+    else {
+        panic!()
+    };
+    let config = serve.configuration(true).unwrap();
+    assert_eq!(config.server.threads, Some(3));
+    assert_eq!(config.log.access, AccessFormat::Json);
+    let files = config.sites[0].files.as_ref().unwrap();
+    assert!(!files.listing && files.hidden);
+    assert_eq!(config.sites[0].routes[0].target, crate::config::Target::Files(files.clone()));
+}
+
+#[test]
+fn help_tells_of_examples_exit_codes_files_and_signals() {
+    let help = Arguments::command().render_long_help().to_string();
+    for expected in
+        ["Examples:", "Exit status:", "Files:", "Signals:", "maitred run -c site/maitred.toml", "SIGHUP"]
+    {
+        assert!(help.contains(expected), "{expected} in:\n{help}");
+    }
+    assert!(!help.contains("worker process, started"), "{help}");
+}
+
+#[test]
+fn the_manual_page_has_every_command_and_no_stray_macro() {
+    let page = String::from_utf8(generated::man().unwrap()).unwrap();
+    for command in Arguments::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        assert!(page.contains(&format!(".SS \"maitred {}", command.get_name())), "{page}");
+    }
+    assert!(page.contains(".SH \"SIGNALS\"") && page.contains(".SH \"EXIT STATUS\""), "{page}");
+    for line in page.lines().filter(|line| line.starts_with('.')) {
+        let name = line.split(' ').next().unwrap();
+        assert!(
+            [".SH", ".SS", ".TP", ".PP", ".TH", ".ie", ".el", ".IP", ".RS", ".RE", ".br", ".nf", ".fi"]
+                .contains(&name),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_check_sums_up_and_its_failure_is_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config::for_directory(dir.path(), "127.0.0.1:0".parse().unwrap(), false).unwrap();
+    let summary = check::summary(std::path::Path::new("maitred.toml"), &config);
+    assert_eq!(summary, "maitred.toml: ok: 1 address, 1 site, 0 pools");
+    let error = exit::Error::from(crate::config::load(&dir.path().join("none.toml")).unwrap_err());
+    assert_eq!(error.exit.code(), 2);
+    assert!(error.text.starts_with("error: cannot read the configuration file"), "{error}");
+}

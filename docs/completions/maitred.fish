@@ -1,0 +1,63 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_maitred_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_maitred_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_maitred_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_maitred_using_subcommand
+    set -l cmd (__fish_maitred_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c maitred -n "__fish_maitred_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_needs_command" -s V -l version -d 'Print version'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "serve" -d 'Serve one directory, without a configuration file'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "run" -d 'Run a configuration file in the foreground'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "check" -d 'Check a configuration file: bind nothing, start nothing'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "status" -d 'Show what a running server is doing'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Have a running server read its configuration again'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a running server, after it has finished the requests that it has'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "man" -d 'Print the manual page, in roff'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "worker" -d 'A worker process, started by the master'
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose' -r
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -s t -l threads -d 'Event-loop threads [default: one per usable CPU]' -r
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -l log -d 'Form of the access log [default: human on a terminal, combined elsewhere]' -r -f -a "human\t'Short lines for a terminal'
+combined\t'Combined Log Format'
+json\t'One JSON object a line'
+off\t'No access log'"
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -l no-listing -d 'Do not list directories that have no index.html'
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -l hidden -d 'Also serve names that start with a dot'
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand run" -s c -l config -d 'The configuration file' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand check" -s c -l config -d 'The configuration file' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand status" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand status" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand status" -l json -d 'Print everything as JSON'
+complete -c maitred -n "__fish_maitred_using_subcommand status" -s h -l help -d 'Print help'
+complete -c maitred -n "__fish_maitred_using_subcommand reload" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand reload" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand stop" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand stop" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand stop" -s h -l help -d 'Print help'
+complete -c maitred -n "__fish_maitred_using_subcommand completions" -s h -l help -d 'Print help'
+complete -c maitred -n "__fish_maitred_using_subcommand man" -s h -l help -d 'Print help'
+complete -c maitred -n "__fish_maitred_using_subcommand worker" -s h -l help -d 'Print help'

@@ -1,0 +1,184 @@
+#compdef maitred
+
+autoload -U is-at-least
+
+_maitred() {
+    typeset -A opt_args
+    typeset -a _arguments_options
+    local ret=1
+
+    if is-at-least 5.2; then
+        _arguments_options=(-s -S -C)
+    else
+        _arguments_options=(-s -C)
+    fi
+
+    local context curcontext="$curcontext" state line
+    _arguments "${_arguments_options[@]}" : \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+'-V[Print version]' \
+'--version[Print version]' \
+":: :_maitred_commands" \
+"*::: :->maitred" \
+&& ret=0
+    case $state in
+    (maitred)
+        words=($line[1] "${words[@]}")
+        (( CURRENT += 1 ))
+        curcontext="${curcontext%:*:*}:maitred-command-$line[1]:"
+        case $line[1] in
+            (serve)
+_arguments "${_arguments_options[@]}" : \
+'-l+[Address to listen on; "\:8080" is all addresses of IPv4, port 0 lets the kernel choose]:ADDR:_default' \
+'--listen=[Address to listen on; "\:8080" is all addresses of IPv4, port 0 lets the kernel choose]:ADDR:_default' \
+'-t+[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
+'--threads=[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
+'--log=[Form of the access log \[default\: human on a terminal, combined elsewhere\]]:FORM:((human\:"Short lines for a terminal"
+combined\:"Combined Log Format"
+json\:"One JSON object a line"
+off\:"No access log"))' \
+'--no-listing[Do not list directories that have no index.html]' \
+'--hidden[Also serve names that start with a dot]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':dir -- The directory:_files' \
+&& ret=0
+;;
+(run)
+_arguments "${_arguments_options[@]}" : \
+'-c+[The configuration file]:FILE:_files' \
+'--config=[The configuration file]:FILE:_files' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+&& ret=0
+;;
+(check)
+_arguments "${_arguments_options[@]}" : \
+'-c+[The configuration file]:FILE:_files' \
+'--config=[The configuration file]:FILE:_files' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+&& ret=0
+;;
+(status)
+_arguments "${_arguments_options[@]}" : \
+'(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--json[Print everything as JSON]' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(reload)
+_arguments "${_arguments_options[@]}" : \
+'(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+&& ret=0
+;;
+(stop)
+_arguments "${_arguments_options[@]}" : \
+'(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(completions)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+':shell -- The shell:(bash elvish fish powershell zsh)' \
+&& ret=0
+;;
+(man)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+(worker)
+_arguments "${_arguments_options[@]}" : \
+'-h[Print help]' \
+'--help[Print help]' \
+&& ret=0
+;;
+        esac
+    ;;
+esac
+}
+
+(( $+functions[_maitred_commands] )) ||
+_maitred_commands() {
+    local commands; commands=(
+'serve:Serve one directory, without a configuration file' \
+'run:Run a configuration file in the foreground' \
+'check:Check a configuration file\: bind nothing, start nothing' \
+'status:Show what a running server is doing' \
+'reload:Have a running server read its configuration again' \
+'stop:Stop a running server, after it has finished the requests that it has' \
+'completions:Print the completion script of a shell' \
+'man:Print the manual page, in roff' \
+'worker:A worker process, started by the master' \
+    )
+    _describe -t commands 'maitred commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__check_commands] )) ||
+_maitred__subcmd__check_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred check commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__completions_commands] )) ||
+_maitred__subcmd__completions_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred completions commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__man_commands] )) ||
+_maitred__subcmd__man_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred man commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__reload_commands] )) ||
+_maitred__subcmd__reload_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred reload commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__run_commands] )) ||
+_maitred__subcmd__run_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred run commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__serve_commands] )) ||
+_maitred__subcmd__serve_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred serve commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__status_commands] )) ||
+_maitred__subcmd__status_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred status commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__stop_commands] )) ||
+_maitred__subcmd__stop_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred stop commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__worker_commands] )) ||
+_maitred__subcmd__worker_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred worker commands' commands "$@"
+}
+
+if [ "$funcstack[1]" = "_maitred" ]; then
+    _maitred "$@"
+else
+    compdef _maitred maitred
+fi
