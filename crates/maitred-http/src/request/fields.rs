@@ -28,20 +28,20 @@ pub(super) fn facts<'b>(fields: &[httparse::Header<'b>]) -> Result<Facts<'b>, Re
         let known = &mut facts.known;
         match (name.len(), first) {
             (4, b'h') if is(b"host") => facts.host(value)?,
-            (5, b'r') if is(b"range") => keep_first(&mut known.range, value),
+            (5, b'r') if is(b"range") => keep_only(&mut known.range, value),
             (6, b'e') if is(b"expect") => facts.expect(value),
             (7, b'r') if is(b"referer") => keep_first(&mut known.referer, value),
             (7, b'u') if is(b"upgrade") => facts.upgrade = true,
             (8, b'i') if is(b"if-match") => keep_first(&mut known.if_match, value),
-            (8, b'i') if is(b"if-range") => keep_first(&mut known.if_range, value),
+            (8, b'i') if is(b"if-range") => keep_only(&mut known.if_range, value),
             (10, b'c') if is(b"connection") => facts.connection(value),
             (10, b'u') if is(b"user-agent") => keep_first(&mut known.user_agent, value),
             (13, b'i') if is(b"if-none-match") => keep_first(&mut known.if_none_match, value),
             (14, b'c') if is(b"content-length") => facts.framing.content_length(value)?,
             (15, b'a') if is(b"accept-encoding") => keep_first(&mut known.accept_encoding, value),
             (17, b't') if is(b"transfer-encoding") => facts.framing.transfer_encoding(value)?,
-            (17, b'i') if is(b"if-modified-since") => keep_first(&mut known.if_modified_since, value),
-            (19, b'i') if is(b"if-unmodified-since") => keep_first(&mut known.if_unmodified_since, value),
+            (17, b'i') if is(b"if-modified-since") => keep_only(&mut known.if_modified_since, value),
+            (19, b'i') if is(b"if-unmodified-since") => keep_only(&mut known.if_unmodified_since, value),
             _ => {}
         }
     }
@@ -66,6 +66,13 @@ fn word(bytes: &[u8]) -> u64 {
 #[inline]
 fn keep_first<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
     slot.get_or_insert(value);
+}
+
+/// Keeps the value of a field that may stand once. Standing twice makes it a list, which no such field can be, and an empty
+/// value is invalid for all of them too: it is ignored where an invalid one is (9110-13.1.3 to 13.1.5, 14.2).
+#[inline]
+fn keep_only<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
+    *slot = Some(if slot.is_none() { value } else { b"" });
 }
 
 impl<'b> Facts<'b> {

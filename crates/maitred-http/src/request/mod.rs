@@ -36,7 +36,7 @@ pub struct HeadLimits {
 /// after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reject {
-    /// 400, 405, 413, 414, 417, 431, 501 or 505.
+    /// 400, 413, 414, 417, 421, 431, 501 or 505.
     pub status: u16,
     /// The rule that was broken, in a few words.
     pub reason: &'static str,
@@ -128,8 +128,8 @@ pub struct Request<'h, 'b> {
     pub known: Known<'b>,
 }
 
-/// Field values that handlers look at. A field that may stand once and stands twice keeps its first value here
-/// unless the rules demand a refusal.
+/// Field values that handlers look at. A list that goes on in a second line is known by its first line only; a condition or
+/// range that may stand once and stands twice is empty here, and so invalid.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Known<'b> {
     /// `Accept-Encoding` (the first one)

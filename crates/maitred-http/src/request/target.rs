@@ -37,7 +37,11 @@ fn judge_other_form<'b>(method: Method, target: &'b str) -> Result<Target<'b>, R
 
 fn judge_absolute<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Reject> {
     let (scheme, rest) = target.split_once("://").ok_or(bad_request("target in none of the four forms"))?;
-    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+    if scheme.eq_ignore_ascii_case("https") {
+        // What arrives here was not secured by TLS, and must not be taken for what was (9110-7.4).
+        return Err(Reject { status: 421, reason: "https target on a cleartext connection" });
+    }
+    if !scheme.eq_ignore_ascii_case("http") {
         return Err(bad_request("target with a scheme other than http and https"));
     }
     let authority_bytes = rest.find(['/', '?', '#']).unwrap_or(rest.len());

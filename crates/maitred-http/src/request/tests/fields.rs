@@ -111,6 +111,19 @@ fn fields_for_handlers_are_found_whatever_their_case() {
 }
 
 #[test]
+fn conditions_and_ranges_that_stand_twice_are_invalid() {
+    let lines = "Range: bytes=0-1\r\nRange: bytes=2-3\r\nIf-Range: 1\r\nIf-Range: 1\r\nIf-Modified-Since: 1\r\n\
+                 If-Modified-Since: 1\r\nHost: a\r\n\r\n";
+    inspect(&format!("GET / HTTP/1.1\r\n{lines}"), |request| {
+        let known = request.known;
+        assert_eq!([known.range, known.if_range, known.if_modified_since], [Some(&b""[..]); 3]);
+        assert_eq!(crate::range::parse(b"", 10, 8), crate::range::Ranges::Ignore);
+        assert_eq!(crate::date::parse(b"", 0), None);
+        assert_eq!(crate::etag::EntityTag::parse(b""), None);
+    });
+}
+
+#[test]
 fn fields_that_only_look_alike_are_not_taken() {
     inspect_with("HTTP/1.1", "Rangs: 1\r\nX-Range: 2\r\nReferrer: 3\r\nIf-Matcg: 4\r\n", |request| {
         let known = request.known;

@@ -29,7 +29,7 @@ fn origin_form() {
 #[test]
 fn the_authority_of_an_absolute_form_replaces_host() {
     assert_eq!(parts("GET", "http://x:81/a?b"), expected("/a", Some("b"), "x:81"));
-    assert_eq!(parts("GET", "HTTPS://x"), expected("/", None, "x"));
+    assert_eq!(parts("GET", "HTTP://x"), expected("/", None, "x"));
     assert_eq!(parts("GET", "http://x?b"), expected("/", Some("b"), "x"));
     assert_eq!(parts("GET", "http://[::1]:80/"), expected("/", None, "[::1]:80"));
     assert_eq!(parts("OPTIONS", "http://x"), expected("*", None, "x"));
@@ -62,6 +62,12 @@ fn an_absolute_form_is_for_http_and_valid_authorities_only() {
         let valid = bad == "http://x:/y:z@/";
         assert_eq!(status_of_target("GET", bad), if valid { 200 } else { 400 }, "{bad}");
     }
+}
+
+#[test]
+fn an_https_target_is_misdirected_on_a_cleartext_connection() {
+    assert_eq!(status_of_target("GET", "https://a/"), 421);
+    assert_eq!(status_of_target("GET", "HTTPS://a"), 421);
 }
 
 #[test]
