@@ -142,8 +142,8 @@ fn run(job: &DiskJob, scratch: &mut [u8]) -> Result<(), Errno> {
         DiskJob::Read { file, offset, len } => {
             read(file.as_fd(), *offset, (*len).min(READ_BYTES_MAX), scratch)
         }
-        DiskJob::Lookup { set, wanted } => {
-            files::warm(set, wanted, &mut |file, len| read(file, 0, len, scratch))
+        DiskJob::Lookup { set, wanted, inline_bytes_max } => {
+            files::warm(set, wanted, *inline_bytes_max, &mut |file, len| read(file, 0, len, scratch))
         }
     }
 }
@@ -227,8 +227,11 @@ pub(super) mod tests {
         // One descriptor per job would need more of them than a test may open.
         let root = tempfile::tempdir().unwrap();
         let set = files::testing::set(root.path());
-        let lookup =
-            || DiskJob::Lookup { set: set.clone(), wanted: files::Wanted::Request(Box::from(*b"/")) };
+        let lookup = || DiskJob::Lookup {
+            set: set.clone(),
+            wanted: files::Wanted::Request(Box::from(*b"/")),
+            inline_bytes_max: 0,
+        };
         for _ in 0..DISK_QUEUE_MAX {
             pool.submit(lookup(), Box::new(|_| ())).unwrap();
         }

@@ -70,6 +70,8 @@ pub enum DiskJob {
         set: FileSet,
         /// What for.
         wanted: Wanted,
+        /// Files of at most so many bytes are read too.
+        inline_bytes_max: u32,
     },
 }
 

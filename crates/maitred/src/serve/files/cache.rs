@@ -199,6 +199,8 @@ fn hash(hasher: &DefaultHashBuilder, space: Space, path: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::entry::Representation;
     use super::super::prepare::Offsets;
     use super::*;
@@ -262,5 +264,53 @@ mod tests {
         assert_eq!(cache.held(), (cost_bytes(&entry("/a", 10)), 0, 1));
         cache.remove(SPACE, b"/a");
         assert_eq!(cache.held(), (0, 0, 0));
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Insert(u8, usize),
+        Remove(u8),
+        Look(u8),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (0_u8..20, 0_usize..3000).prop_map(|(key, size)| Step::Insert(key, size)),
+            (0_u8..20).prop_map(Step::Remove),
+            (0_u8..20).prop_map(Step::Look),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_happens_the_sums_are_right_and_what_is_found_is_the_newest(
+            steps in proptest::collection::vec(step(), 0..200),
+        ) {
+            let mut cache = Cache::new(8000, 10);
+            let mut newest = std::collections::HashMap::new();
+            let now = Instant::now();
+            for step in steps {
+                match step {
+                    Step::Insert(key, size) => {
+                        let entry = entry(&format!("/{key}"), size);
+                        cache.insert(SPACE, Rc::clone(&entry), now);
+                        newest.insert(key, entry);
+                    }
+                    Step::Remove(key) => {
+                        cache.remove(SPACE, format!("/{key}").as_bytes());
+                        newest.remove(&key);
+                    }
+                    Step::Look(key) => {
+                        if let Some(found) = cache.fresh(SPACE, format!("/{key}").as_bytes(), now) {
+                            prop_assert!(newest.get(&key).is_some_and(|entry| Rc::ptr_eq(entry, found)));
+                        }
+                    }
+                }
+                let slots = cache.slots.iter().flatten();
+                let bytes: u64 = slots.clone().map(|slot| slot.cost_bytes()).sum();
+                prop_assert_eq!(cache.held(), (bytes, 0, slots.count()));
+                prop_assert!(bytes <= 8000);
+            }
+        }
     }
 }

@@ -27,7 +27,6 @@ use self::prepare::Facts;
 pub use self::resolve::Wanted;
 use self::resolve::{Found, FoundFile, Miss, Patience};
 pub use self::set::FileSet;
-use super::disk::READ_BYTES_MAX;
 use super::fixed::{self, Manner, Reply};
 use super::{DiskJob, Exchange, Served};
 use crate::config::Limits;
@@ -139,7 +138,10 @@ impl FileServer {
     /// Asks a helper thread to look first.
     fn blocked(&self, set: usize, wanted: Wanted, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
         match self.sets.get(set) {
-            Some(set) => Served::Blocked(DiskJob::Lookup { set: set.clone(), wanted }),
+            Some(set) => {
+                let inline_bytes_max = self.inline_bytes_max;
+                Served::Blocked(DiskJob::Lookup { set: set.clone(), wanted, inline_bytes_max })
+            }
             None => {
                 Served::Whole(fixed::error_with(500, b"", &Manner::of(exchange, self.server_header), out))
             }
@@ -282,18 +284,22 @@ fn read_listing(set: &FileSet, directory: OwnedFd, path: &[u8]) -> Result<listin
     listing::read(directory, set.files().hidden, &mut |name| resolve::target_of_link(set, path, name))
 }
 
-/// Does on a helper thread what [`FileServer::serve`] is going to do: opens what `wanted` stands for, and has its first
-/// bytes read. `read` gets a file and how many bytes of it to read.
+/// Does on a helper thread what [`FileServer::serve`] is going to do: opens what `wanted` stands for, and has files read
+/// that are to be kept in memory; the chunks of larger ones are looked after when they are sent. `read` gets a file and
+/// how many bytes of it to read.
 pub(super) fn warm(
     set: &FileSet,
     wanted: &Wanted,
+    inline_bytes_max: u32,
     read: &mut dyn FnMut(BorrowedFd<'_>, u64) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     match resolve::resolve(set, wanted, Patience::Disk, &mut |_| false) {
         Ok(Found::File(found)) => {
             let encoded = found.encoded.iter().map(|(_, opened)| opened);
             for opened in [&found.plain].into_iter().chain(encoded) {
-                read(opened.file.as_fd(), opened.meta.size.min(READ_BYTES_MAX))?;
+                if opened.meta.size <= u64::from(inline_bytes_max) {
+                    read(opened.file.as_fd(), opened.meta.size)?;
+                }
             }
             Ok(())
         }

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 
+use proptest::prelude::*;
+
 use super::super::testing::{Bench, files};
 use super::tree;
 use crate::config::Files;
@@ -111,5 +113,44 @@ fn odd_names_find_nothing_and_break_nothing() {
     let deep = "/d".repeat(5000);
     for path in [long.as_str(), deep.as_str(), "/a/b", "/a/b/"] {
         assert_eq!(bench.get(path).status, 404);
+    }
+}
+
+/// Segments that a path may be made of: names of the tree below, ways up, links out.
+fn path() -> impl Strategy<Value = String> {
+    let segment = prop::sample::select(vec![
+        "..",
+        ".",
+        "",
+        "in",
+        "file",
+        "secret",
+        "absolute",
+        "up",
+        "root",
+        "dir",
+        "...",
+        "%2e%2e",
+        "index.html",
+    ]);
+    prop::collection::vec(segment, 0..8).prop_map(|segments| format!("/{}", segments.join("/")))
+}
+
+proptest! {
+    #[test]
+    fn no_path_leads_out(paths in prop::collection::vec(path(), 1..20)) {
+        let outside = tree(&[("secret", "secret"), ("dir/secret", "secret"), ("root/in/file", "inside")]);
+        let root = outside.path().join("root");
+        symlink(outside.path().join("secret"), root.join("absolute")).unwrap();
+        symlink("../../dir", root.join("in/up")).unwrap();
+        symlink("..", root.join("up")).unwrap();
+        for hidden in [false, true] {
+            let mut bench = Bench::of(Files { hidden, listing: true, ..files(&root) });
+            for path in &paths {
+                let answer = bench.get(path);
+                prop_assert!(answer.text() != "secret", "{path}");
+                prop_assert!(matches!(answer.status, 200 | 301 | 404), "{path}: {}", answer.status);
+            }
+        }
     }
 }
