@@ -1,0 +1,121 @@
+//! What is known without the scoreboard. Every size and index that rendering uses comes from here.
+
+use std::net::SocketAddr;
+
+use crate::config::Transport;
+use crate::control::{Descriptor, Start};
+
+use super::rates::PerSecond;
+use super::scoreboard::{SLOTS_MAX, THREADS_MAX};
+
+/// What holds for the life of a worker process; built once, at its start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Facts {
+    /// Maitred's version.
+    pub version: &'static str,
+    /// The worker process.
+    pub pid: u32,
+    /// Its master.
+    pub master_pid: u32,
+    /// Number of the worker process, counted from 1.
+    pub generation: u64,
+    /// Whether `SO_REUSEPORT` was found to work.
+    pub reuseport: bool,
+    /// How the CPUs were chosen.
+    pub affinity_why: String,
+    /// CPUs that threads may be moved to, ascending.
+    pub usable_cpus: Vec<u16>,
+    /// One per listening address.
+    pub listens: Vec<ListenFacts>,
+    /// One per event-loop thread, at most [`THREADS_MAX`]: its home CPU.
+    pub threads: Vec<Option<u16>>,
+    /// One per pool; their slots together are at most [`SLOTS_MAX`].
+    pub pools: Vec<PoolFacts>,
+}
+
+/// One listening address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenFacts {
+    /// Index into `Config::listens`.
+    pub listen: usize,
+    /// Where it is really bound.
+    pub address: SocketAddr,
+    /// How many sockets share it.
+    pub buckets: u16,
+}
+
+/// One pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolFacts {
+    /// Its name in the configuration.
+    pub name: String,
+    /// Index of its first slot in the scoreboard.
+    pub first_slot: usize,
+    /// How many it has there.
+    pub slots: usize,
+    /// `auto` or `direct`.
+    pub transport: &'static str,
+}
+
+impl Facts {
+    /// From what the worker process was told.
+    pub fn new(start: &Start) -> Facts {
+        let mut listens: Vec<ListenFacts> = Vec::new();
+        for descriptor in &start.descriptors {
+            if let Descriptor::Bucket { listen, local, buckets, bucket: 0 } = descriptor {
+                listens.push(ListenFacts { listen: *listen, address: *local, buckets: *buckets });
+            }
+        }
+        let mut first_slot = 0;
+        let pools = start.config.pools.iter().map(|pool| {
+            let slots = usize::from(pool.workers).min(SLOTS_MAX - first_slot);
+            let facts = PoolFacts {
+                name: pool.name.clone(),
+                first_slot,
+                slots,
+                transport: match pool.transport {
+                    Transport::Auto => "auto",
+                    Transport::Direct => "direct",
+                },
+            };
+            first_slot += slots;
+            facts
+        });
+        Facts {
+            version: env!("CARGO_PKG_VERSION"),
+            pid: std::process::id(),
+            master_pid: std::os::unix::process::parent_id(),
+            generation: start.generation,
+            reuseport: start.reuseport,
+            affinity_why: start.affinity_why.clone(),
+            usable_cpus: start.usable_cpus.clone(),
+            pools: pools.collect(),
+            listens,
+            threads: start.threads.iter().copied().take(THREADS_MAX).collect(),
+        }
+    }
+}
+
+/// What is asked for at the moment of showing.
+#[derive(Debug, Clone, Default)]
+pub struct Live {
+    /// Unix time, in seconds.
+    pub unix_secs: u64,
+    /// Accept queues that could be read.
+    pub queues: Vec<Queue>,
+    /// What happens in a second.
+    pub rates: PerSecond,
+}
+
+/// The accept queue of one bucket ([`maitred_sys::tcp::accept_queue`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queue {
+    /// Index into `Config::listens`, as in [`ListenFacts::listen`].
+    pub listen: usize,
+    /// Which bucket of it.
+    pub bucket: u16,
+    /// Connections that wait.
+    pub length: u32,
+    /// How many may.
+    pub max: u32,
+}

@@ -1,0 +1,301 @@
+//! Every number that is shown, declared once: JSON, metrics and `docs/metrics.md` are made from these tables.
+
+use super::scoreboard::{MasterRow, SlotRow, SlotState, ThreadRow};
+
+/// One number of a row.
+#[derive(Debug, Clone, Copy)]
+pub struct Field<Row> {
+    /// Its key in JSON, where it stands in its own unit.
+    pub key: &'static str,
+    /// Its name as a metric, where times are in seconds.
+    pub metric: &'static str,
+    /// A further label of the metric; in JSON, the key of an object within `key`.
+    pub label: Option<(&'static str, &'static str)>,
+    /// Whether it only grows.
+    pub kind: Kind,
+    /// What one of it is.
+    pub unit: Unit,
+    /// One sentence.
+    pub help: &'static str,
+    /// Reads it; `None` when there is nothing to say.
+    pub read: fn(&Row) -> Option<u64>,
+}
+
+/// Kinds of metrics (Prometheus text format 0.0.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Goes up and down.
+    Gauge,
+    /// Only grows, and starts again at 0 with a new process.
+    Counter,
+}
+
+impl Kind {
+    /// Its name in the text format.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Kind::Gauge => "gauge",
+            Kind::Counter => "counter",
+        }
+    }
+}
+
+/// Units of the scoreboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// A count, or Unix time in seconds.
+    One,
+    /// Bytes.
+    Bytes,
+    /// Microseconds.
+    Micros,
+    /// Nanoseconds.
+    Nanos,
+}
+
+/// Declares a field that stands in one cell of the same name.
+macro_rules! cell {
+    ($kind:ident, $unit:ident, $cell:ident, $metric:literal, $help:literal) => {
+        Field {
+            key: stringify!($cell),
+            metric: $metric,
+            label: None,
+            kind: Kind::$kind,
+            unit: Unit::$unit,
+            help: $help,
+            read: |row| Some(row.$cell.get()),
+        }
+    };
+}
+
+/// Declares the responses of one class of status.
+macro_rules! class {
+    ($index:literal, $class:literal) => {
+        Field {
+            key: "responses",
+            metric: "maitred_thread_responses_total",
+            label: Some(("class", $class)),
+            kind: Kind::Counter,
+            unit: Unit::One,
+            help: "Requests answered, by class of status.",
+            read: |row| row.responses.get($index).map(|cell| cell.get()),
+        }
+    };
+}
+
+/// What the master knows.
+pub const MASTER: &[Field<MasterRow>] = &[
+    cell!(Gauge, One, started_at, "maitred_start_time_seconds", "Unix time of the master's start."),
+    cell!(Counter, One, generation, "maitred_generations_total", "Worker processes started."),
+    cell!(
+        Counter,
+        One,
+        worker_crashes,
+        "maitred_worker_crashes_total",
+        "Worker processes that died without being asked to."
+    ),
+    cell!(Counter, One, reloads, "maitred_reloads_total", "Reloads that were carried out."),
+    cell!(Counter, One, reloads_refused, "maitred_reloads_refused_total", "Reloads that were refused."),
+    cell!(Counter, One, slots_started, "maitred_slots_started_total", "Application processes started."),
+    cell!(
+        Counter,
+        One,
+        slot_crashes,
+        "maitred_slot_crashes_total",
+        "Application processes that died without being asked to."
+    ),
+    cell!(
+        Gauge,
+        One,
+        slots_delayed,
+        "maitred_slots_delayed",
+        "Application processes whose start is being delayed because they keep dying."
+    ),
+];
+
+/// What one event-loop thread knows. Label `thread`.
+pub const THREAD: &[Field<ThreadRow>] = &[
+    Field {
+        key: "cpu",
+        metric: "maitred_thread_cpu",
+        label: None,
+        kind: Kind::Gauge,
+        unit: Unit::One,
+        help: "CPU that the thread is pinned to; absent while it is not.",
+        read: |row| row.cpu_plus_1.get().checked_sub(1),
+    },
+    cell!(Gauge, One, connections, "maitred_thread_connections", "Open client connections."),
+    cell!(Gauge, One, idle, "maitred_thread_connections_idle", "Connections between two requests."),
+    cell!(
+        Gauge,
+        One,
+        handed_off,
+        "maitred_thread_connections_handed_off",
+        "Connections owned by an application process."
+    ),
+    cell!(
+        Gauge,
+        One,
+        writing,
+        "maitred_thread_connections_writing",
+        "Connections with a response on its way out."
+    ),
+    cell!(
+        Gauge,
+        One,
+        queued,
+        "maitred_thread_requests_queued",
+        "Requests that wait for an application process."
+    ),
+    cell!(Gauge, Bytes, cache_bytes, "maitred_thread_cache_bytes", "Memory held by the file cache."),
+    cell!(Gauge, One, cache_entries, "maitred_thread_cache_entries", "Entries of the file cache."),
+    cell!(
+        Gauge,
+        One,
+        full,
+        "maitred_thread_full",
+        "1 while the thread does not accept, because it holds as many connections as it may."
+    ),
+    cell!(Counter, One, accepted, "maitred_thread_connections_accepted_total", "Connections accepted."),
+    cell!(
+        Counter,
+        One,
+        passed_on,
+        "maitred_thread_connections_passed_on_total",
+        "Connections passed to a less loaded thread of the same bucket."
+    ),
+    cell!(
+        Counter,
+        One,
+        adopted,
+        "maitred_thread_connections_adopted_total",
+        "Connections taken over from the previous worker process."
+    ),
+    cell!(
+        Counter,
+        One,
+        given,
+        "maitred_thread_connections_given_total",
+        "Connections given to the next worker process."
+    ),
+    class!(0, "1xx"),
+    class!(1, "2xx"),
+    class!(2, "3xx"),
+    class!(3, "4xx"),
+    class!(4, "5xx"),
+    cell!(
+        Counter,
+        Bytes,
+        bytes_sent,
+        "maitred_thread_sent_bytes_total",
+        "Heads and bodies that Maitred itself wrote."
+    ),
+    cell!(
+        Counter,
+        Bytes,
+        bytes_handed_off,
+        "maitred_thread_handed_off_bytes_total",
+        "Bodies that application processes reported as written."
+    ),
+    cell!(
+        Counter,
+        One,
+        handoffs,
+        "maitred_thread_handoffs_total",
+        "Requests handed to an application process."
+    ),
+    cell!(
+        Counter,
+        One,
+        handoff_batches,
+        "maitred_thread_handoff_batches_total",
+        "Messages that carried these requests: handoffs divided by this is the batch."
+    ),
+    cell!(
+        Counter,
+        One,
+        descriptors_passed,
+        "maitred_thread_descriptors_passed_total",
+        "Descriptors passed to application processes."
+    ),
+    cell!(
+        Counter,
+        One,
+        queue_refused,
+        "maitred_thread_queue_refused_total",
+        "Requests refused because the queue was full, or too slow."
+    ),
+    cell!(
+        Counter,
+        One,
+        handoff_lost,
+        "maitred_thread_handoffs_lost_total",
+        "Requests that lost their application process."
+    ),
+    cell!(Counter, One, malformed, "maitred_thread_malformed_total", "Requests refused as malformed."),
+    cell!(Counter, One, timeouts, "maitred_thread_timeouts_total", "Connections that ran into a time limit."),
+    cell!(Counter, One, cache_hits, "maitred_thread_cache_hits_total", "Files found in the cache."),
+    cell!(Counter, One, cache_misses, "maitred_thread_cache_misses_total", "Files not found in the cache."),
+    cell!(
+        Counter,
+        One,
+        disk_waits,
+        "maitred_thread_disk_waits_total",
+        "Reads from disk that a helper thread did."
+    ),
+    cell!(Counter, One, log_dropped, "maitred_thread_log_lines_dropped_total", "Access-log lines dropped."),
+    cell!(Counter, One, panics, "maitred_thread_panics_total", "Panics that ended a connection."),
+    cell!(Counter, One, turns, "maitred_thread_turns_total", "Turns of the event loop."),
+    cell!(Counter, Nanos, cpu_ns, "maitred_thread_cpu_seconds_total", "CPU time used."),
+    cell!(
+        Counter,
+        Nanos,
+        run_delay_ns,
+        "maitred_thread_run_delay_seconds_total",
+        "Time spent ready to run, but waiting for a CPU."
+    ),
+    cell!(
+        Counter,
+        One,
+        affinity_released,
+        "maitred_thread_affinity_releases_total",
+        "Times that the thread was let go because something else took its CPU."
+    ),
+    cell!(
+        Counter,
+        One,
+        affinity_moved,
+        "maitred_thread_affinity_moves_total",
+        "Times that the thread was pinned to another CPU, or to its own again."
+    ),
+];
+
+/// What the home thread of an application process knows. Labels `pool` and `slot`. State and process id are shown in
+/// JSON besides.
+pub const SLOT: &[Field<SlotRow>] = &[
+    cell!(Gauge, One, in_flight, "maitred_slot_requests", "Requests that the process has at the moment."),
+    cell!(Gauge, One, capacity, "maitred_slot_capacity", "Requests that it takes at a time."),
+    cell!(Counter, One, requests, "maitred_slot_requests_total", "Requests that it has answered."),
+    cell!(Gauge, Micros, service_us, "maitred_slot_service_seconds", "Estimated service time of a request."),
+    cell!(Gauge, One, started_at, "maitred_slot_start_time_seconds", "Unix time of its start."),
+];
+
+/// All states of a slot with their names, in the order of its life.
+pub const STATES: [(SlotState, &str); 5] = [
+    (SlotState::Dead, "dead"),
+    (SlotState::Starting, "starting"),
+    (SlotState::Idle, "idle"),
+    (SlotState::Busy, "busy"),
+    (SlotState::Draining, "draining"),
+];
+
+/// Letter and name of what stands in [`SlotRow::state`]; a row that nobody has written yet is dead, and what is no
+/// state is shown as `?`.
+pub fn state(row: &SlotRow) -> (char, &'static str) {
+    let value = match row.state.get() {
+        0 => SlotState::Dead as u64,
+        value => value,
+    };
+    let known = STATES.iter().find(|(state, _)| *state as u64 == value);
+    known.map_or(('?', "unknown"), |(state, name)| (char::from(*state as u8), name))
+}

@@ -1,0 +1,126 @@
+//! `/status.json`: everything, for programs and for `maitred status`. `docs/metrics.md` describes it.
+
+use serde_json::{Map, Value, json};
+
+use super::facts::{Facts, ListenFacts, Live, PoolFacts};
+use super::fields::{self, Field};
+use super::rates::PerSecond;
+use super::scoreboard::{Scoreboard, SlotRow};
+
+/// The whole document.
+pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
+    json!({
+        "version": facts.version,
+        "pid": facts.pid,
+        "master_pid": facts.master_pid,
+        "generation": facts.generation,
+        "unix_time": live.unix_secs,
+        "uptime_secs": live.unix_secs.saturating_sub(board.master.started_at.get()),
+        "reuseport": facts.reuseport,
+        "affinity": { "why": facts.affinity_why, "usable_cpus": facts.usable_cpus },
+        "master": row(&board.master, fields::MASTER),
+        "rates": rates(live.rates),
+        "listens": listens(facts, live),
+        "totals": totals(board, facts),
+        "threads": threads(board, facts),
+        "pools": facts.pools.iter().map(|pool| self::pool(board, pool)).collect::<Vec<_>>(),
+    })
+}
+
+/// One row as an object.
+fn row<Row>(row: &Row, fields: &[Field<Row>]) -> Map<String, Value> {
+    let mut object = Map::new();
+    for field in fields {
+        put(&mut object, field, (field.read)(row));
+    }
+    object
+}
+
+fn put<Row>(object: &mut Map<String, Value>, field: &Field<Row>, value: Option<u64>) {
+    let value = Value::from(value);
+    match field.label {
+        None => _ = object.insert(field.key.to_owned(), value),
+        Some((_, label)) => {
+            let inner = object.entry(field.key).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(inner) = inner {
+                inner.insert(label.to_owned(), value);
+            }
+        }
+    }
+}
+
+/// A rate with one decimal: more would be noise.
+fn rates(rates: PerSecond) -> Value {
+    let round = |rate: f64| (rate * 10.0).round() / 10.0;
+    json!({
+        "requests_per_second": round(rates.requests),
+        "connections_per_second": round(rates.connections),
+        "bytes_per_second": round(rates.bytes),
+    })
+}
+
+fn listens(facts: &Facts, live: &Live) -> Vec<Value> {
+    let one = |facts: &ListenFacts| {
+        let buckets: Vec<Value> = (0..facts.buckets)
+            .map(|bucket| {
+                let queue =
+                    live.queues.iter().find(|queue| queue.listen == facts.listen && queue.bucket == bucket);
+                json!({
+                    "bucket": bucket,
+                    "queue": queue.map(|queue| queue.length),
+                    "queue_max": queue.map(|queue| queue.max),
+                })
+            })
+            .collect();
+        json!({ "address": facts.address.to_string(), "buckets": buckets })
+    };
+    facts.listens.iter().map(one).collect()
+}
+
+fn threads(board: &Scoreboard, facts: &Facts) -> Vec<Value> {
+    let rows = facts.threads.iter().zip(&board.threads).enumerate();
+    rows.map(|(thread, (home, cells))| {
+        let mut object = Map::new();
+        object.insert("thread".to_owned(), thread.into());
+        object.insert("home_cpu".to_owned(), (*home).into());
+        object.extend(row(cells, fields::THREAD));
+        Value::Object(object)
+    })
+    .collect()
+}
+
+/// Sums over all threads; a CPU's number has none.
+fn totals(board: &Scoreboard, facts: &Facts) -> Map<String, Value> {
+    let mut object = Map::new();
+    for field in fields::THREAD.iter().filter(|field| field.key != "cpu") {
+        let rows = board.threads.iter().take(facts.threads.len());
+        let sum = rows.filter_map(field.read).fold(0_u64, u64::wrapping_add);
+        put(&mut object, field, Some(sum));
+    }
+    object
+}
+
+fn pool(board: &Scoreboard, pool: &PoolFacts) -> Value {
+    let rows = || slots(board, pool);
+    let letters: String = rows().map(|row| fields::state(row).0).collect();
+    let slots: Vec<Value> = rows()
+        .enumerate()
+        .map(|(slot, cells)| {
+            let mut object = Map::new();
+            object.insert("slot".to_owned(), slot.into());
+            object.insert("state".to_owned(), fields::state(cells).1.into());
+            object.insert("pid".to_owned(), cells.pid.get().into());
+            object.extend(row(cells, fields::SLOT));
+            Value::Object(object)
+        })
+        .collect();
+    json!({ "name": pool.name, "transport": pool.transport, "letters": letters, "slots": slots })
+}
+
+/// The rows of one pool.
+pub(super) fn slots<'a>(
+    board: &'a Scoreboard,
+    pool: &PoolFacts,
+) -> impl Iterator<Item = &'a SlotRow> + use<'a> {
+    board.slots.iter().skip(pool.first_slot).take(pool.slots)
+}

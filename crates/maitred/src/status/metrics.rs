@@ -1,0 +1,138 @@
+//! `/metrics`: the text exposition format of Prometheus, version 0.0.4.
+
+use std::fmt::Write as _;
+
+use super::facts::{Facts, Live};
+use super::fields::{self, Field, Kind, Unit};
+use super::json::slots;
+use super::scoreboard::Scoreboard;
+
+/// `Content-Type` of what [`render`] gives.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// All metrics.
+pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
+    let mut page = Page { text: String::with_capacity(16 * 1024) };
+    page.family("maitred_info", Kind::Gauge, "Version of Maitred, in a label.");
+    page.sample("maitred_info", &[("version", facts.version)], 1, Unit::One);
+    page.family("maitred_reuseport", Kind::Gauge, "1 if SO_REUSEPORT was found to work.");
+    page.sample("maitred_reuseport", &[], facts.reuseport.into(), Unit::One);
+    page.rows(fields::MASTER, &[(&[], &board.master)]);
+    page.queues(facts, live);
+
+    let names: Vec<String> = (0..facts.threads.len()).map(|thread| thread.to_string()).collect();
+    let labels: Vec<[(&str, &str); 1]> = names.iter().map(|name| [("thread", name.as_str())]).collect();
+    let rows: Vec<_> = labels.iter().map(|labels| labels.as_slice()).zip(&board.threads).collect();
+    page.rows(fields::THREAD, &rows);
+    page.pools(board, facts);
+    page.text
+}
+
+/// Label names and values.
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: Kind, help: &str) {
+        // Writing to a String cannot fail.
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {}", kind.text());
+    }
+
+    fn sample(&mut self, name: &str, labels: Labels<'_>, value: u64, unit: Unit) {
+        self.text.push_str(name);
+        for (index, (label, value)) in labels.iter().enumerate() {
+            self.text.push(if index == 0 { '{' } else { ',' });
+            self.text.push_str(label);
+            self.text.push_str("=\"");
+            self.escaped(value);
+            self.text.push('"');
+        }
+        if !labels.is_empty() {
+            self.text.push('}');
+        }
+        let _ = match unit {
+            Unit::One | Unit::Bytes => writeln!(self.text, " {value}"),
+            Unit::Micros => writeln!(self.text, " {}.{:06}", value / 1_000_000, value % 1_000_000),
+            Unit::Nanos => writeln!(self.text, " {}.{:09}", value / 1_000_000_000, value % 1_000_000_000),
+        };
+    }
+
+    fn escaped(&mut self, value: &str) {
+        for char in value.chars() {
+            match char {
+                '\\' => self.text.push_str("\\\\"),
+                '"' => self.text.push_str("\\\""),
+                '\n' => self.text.push_str("\\n"),
+                _ => self.text.push(char),
+            }
+        }
+    }
+
+    /// All samples of a family stand together, under one head.
+    fn rows<Row>(&mut self, fields: &[Field<Row>], rows: &[(Labels<'_>, &Row)]) {
+        let mut family = "";
+        for field in fields {
+            if field.metric != family {
+                self.family(field.metric, field.kind, field.help);
+                family = field.metric;
+            }
+            for (labels, row) in rows {
+                let Some(value) = (field.read)(row) else { continue };
+                let labels: Vec<_> = labels.iter().copied().chain(field.label).collect();
+                self.sample(field.metric, &labels, value, field.unit);
+            }
+        }
+    }
+
+    fn queues(&mut self, facts: &Facts, live: &Live) {
+        type Read = fn(&super::facts::Queue) -> u32;
+        let families: [(&str, &str, Read); 2] =
+            [(QUEUE.0, QUEUE.1, |queue| queue.length), (QUEUE_MAX.0, QUEUE_MAX.1, |queue| queue.max)];
+        for (name, help, read) in families {
+            self.family(name, Kind::Gauge, help);
+            for queue in &live.queues {
+                let listen = facts.listens.iter().find(|facts| facts.listen == queue.listen);
+                let Some(listen) = listen else { continue };
+                let (address, bucket) = (listen.address.to_string(), queue.bucket.to_string());
+                self.sample(
+                    name,
+                    &[("listen", &address), ("bucket", &bucket)],
+                    read(queue).into(),
+                    Unit::One,
+                );
+            }
+        }
+    }
+
+    fn pools(&mut self, board: &Scoreboard, facts: &Facts) {
+        self.family(SLOTS.0, Kind::Gauge, SLOTS.1);
+        for pool in &facts.pools {
+            for (state, name) in fields::STATES {
+                let letter = char::from(state as u8);
+                let count = slots(board, pool).filter(|row| fields::state(row).0 == letter).count();
+                self.sample(SLOTS.0, &[("pool", &pool.name), ("state", name)], count as u64, Unit::One);
+            }
+        }
+        let mut names = Vec::new();
+        for pool in &facts.pools {
+            names.extend(
+                slots(board, pool).enumerate().map(|(slot, row)| (&pool.name, slot.to_string(), row)),
+            );
+        }
+        let labels: Vec<_> =
+            names.iter().map(|(pool, slot, _)| [("pool", pool.as_str()), ("slot", slot)]).collect();
+        let rows: Vec<_> =
+            labels.iter().zip(&names).map(|(labels, (_, _, row))| (labels.as_slice(), *row)).collect();
+        self.rows(fields::SLOT, &rows);
+    }
+}
+
+/// Families that are not cells of the scoreboard: name and help.
+pub(super) const QUEUE: (&str, &str) =
+    ("maitred_listen_queue", "Connections that wait in the accept queue of a bucket.");
+pub(super) const QUEUE_MAX: (&str, &str) =
+    ("maitred_listen_queue_max", "Connections that the accept queue of a bucket can hold.");
+pub(super) const SLOTS: (&str, &str) = ("maitred_pool_slots", "Application processes of a pool, by state.");

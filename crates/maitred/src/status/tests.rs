@@ -1,0 +1,310 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::facts::{Facts, ListenFacts, Live, PoolFacts, Queue};
+use super::fields::{self, Field, Kind, Unit};
+use super::rates::{PerSecond, Rates};
+use super::scoreboard::{Scoreboard, SlotState};
+use super::{json, metrics, text};
+
+fn facts() -> Facts {
+    Facts {
+        version: "1.2.3",
+        pid: 71,
+        master_pid: 70,
+        generation: 2,
+        reuseport: true,
+        affinity_why: "auto: 2 threads".to_owned(),
+        usable_cpus: vec![0, 1, 2],
+        listens: vec![ListenFacts {
+            listen: 0,
+            address: "127.0.0.1:8080".parse().expect("an address"),
+            buckets: 2,
+        }],
+        threads: vec![Some(0), Some(1)],
+        pools: vec![
+            PoolFacts { name: "web".to_owned(), first_slot: 0, slots: 3, transport: "direct" },
+            PoolFacts { name: "a\"b\\c".to_owned(), first_slot: 3, slots: 1, transport: "auto" },
+        ],
+    }
+}
+
+fn live() -> Live {
+    Live {
+        unix_secs: 1_000_090,
+        queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
+        rates: PerSecond { requests: 12.345, connections: 1.0, bytes: 1_500_000.0 },
+    }
+}
+
+fn board() -> Box<Scoreboard> {
+    let board = Scoreboard::private();
+    board.master.started_at.set(1_000_000);
+    board.master.reloads.set(1);
+    for (thread, row) in board.threads.iter().take(2).enumerate() {
+        row.cpu_plus_1.set(thread as u64 * 2 + 1);
+        row.connections.set(5);
+        row.responses[1].set(100);
+        row.responses[3].set(7);
+        row.bytes_sent.set(12_345);
+        row.cpu_ns.set(1_000_000_007);
+        row.log_dropped.set(4);
+    }
+    // A row beyond the threads that there are: an old generation's, to be left out everywhere.
+    board.threads[2].connections.set(99);
+    for (slot, state) in [SlotState::Idle, SlotState::Busy].into_iter().enumerate() {
+        board.slots[slot].state.set(state as u64);
+        board.slots[slot].pid.set(200 + slot as u64);
+    }
+    board.slots[1].in_flight.set(2);
+    board.slots[1].service_us.set(1_500);
+    board.slots[3].state.set(u64::MAX);
+    board
+}
+
+#[test]
+fn json_shows_rows_totals_and_letters() {
+    let status = json::render(&board(), &facts(), &live());
+    assert_eq!(status["version"], "1.2.3");
+    assert_eq!(status["uptime_secs"], 90);
+    assert_eq!(status["rates"]["requests_per_second"], 12.3);
+    assert_eq!(status["listens"][0]["address"], "127.0.0.1:8080");
+    assert_eq!(status["listens"][0]["buckets"][0]["queue"], serde_json::Value::Null);
+    assert_eq!(status["listens"][0]["buckets"][1]["queue"], 3);
+    assert_eq!(status["threads"].as_array().map(Vec::len), Some(2));
+    assert_eq!(status["threads"][1]["cpu"], 2);
+    assert_eq!(status["threads"][1]["home_cpu"], 1);
+    assert_eq!(status["threads"][0]["responses"]["4xx"], 7);
+    assert_eq!(status["totals"]["connections"], 10);
+    assert_eq!(status["totals"]["responses"]["2xx"], 200);
+    assert_eq!(status["totals"].get("cpu"), None);
+    assert_eq!(status["pools"][0]["letters"], "_W.");
+    assert_eq!(status["pools"][0]["slots"][1]["pid"], 201);
+    assert_eq!(status["pools"][1]["letters"], "?");
+    assert_eq!(status["pools"][1]["slots"][0]["state"], "unknown");
+}
+
+#[test]
+fn uptime_survives_a_clock_that_was_set_back() {
+    let live = Live { unix_secs: 1, ..live() };
+    assert_eq!(json::render(&board(), &facts(), &live)["uptime_secs"], 0);
+}
+
+#[test]
+fn facts_beyond_the_board_are_harmless() {
+    let mut facts = facts();
+    facts.threads = vec![None; 1000];
+    facts.pools[1] = PoolFacts { first_slot: usize::MAX, slots: usize::MAX, ..facts.pools[1].clone() };
+    let live = Live { queues: vec![Queue { listen: 9, bucket: 9, length: 0, max: 0 }], ..live() };
+    let status = json::render(&board(), &facts, &live);
+    assert_eq!(status["threads"].as_array().map(Vec::len), Some(super::scoreboard::THREADS_MAX));
+    assert_eq!(status["pools"][1]["letters"], "");
+    metrics::render(&board(), &facts, &live);
+}
+
+/// Reads the text format as strictly as its description: every family has its head first, its samples together, and no
+/// series twice. Gives family → kind, and series → value.
+fn parse_metrics(text: &str) -> (BTreeMap<String, String>, BTreeMap<String, f64>) {
+    let (mut kinds, mut series) = (BTreeMap::new(), BTreeMap::new());
+    let mut family = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(help) = line.strip_prefix("# HELP ") {
+            let (name, words) = help.split_once(' ').expect("a help text");
+            assert!(words.ends_with('.'), "{line}");
+            let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")));
+            let kind = kind.expect("the type follows").to_owned();
+            assert!(["gauge", "counter"].contains(&kind.as_str()));
+            assert_eq!(kinds.insert(name.to_owned(), kind), None, "{name} twice");
+            family = name.to_owned();
+            continue;
+        }
+        let (name, value) = line.rsplit_once(' ').expect("a value");
+        assert_eq!(name.split('{').next(), Some(family.as_str()), "{line}");
+        let value: f64 = value.parse().expect("a number");
+        assert_eq!(series.insert(name.to_owned(), value), None, "{name} twice");
+    }
+    assert!(text.ends_with('\n'));
+    (kinds, series)
+}
+
+#[test]
+fn metrics_keep_to_the_format() {
+    let text = metrics::render(&board(), &facts(), &live());
+    let (kinds, series) = parse_metrics(&text);
+    for (name, kind) in &kinds {
+        assert!(name.starts_with("maitred_"));
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+        assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+    }
+    for (name, value) in [
+        ("maitred_info{version=\"1.2.3\"}", 1.0),
+        ("maitred_start_time_seconds", 1_000_000.0),
+        ("maitred_listen_queue{listen=\"127.0.0.1:8080\",bucket=\"1\"}", 3.0),
+        ("maitred_thread_cpu{thread=\"1\"}", 2.0),
+        ("maitred_thread_responses_total{thread=\"0\",class=\"4xx\"}", 7.0),
+        ("maitred_thread_cpu_seconds_total{thread=\"0\"}", 1.000_000_007),
+        ("maitred_slot_service_seconds{pool=\"web\",slot=\"1\"}", 0.0015),
+        ("maitred_pool_slots{pool=\"web\",state=\"busy\"}", 1.0),
+        ("maitred_slot_requests{pool=\"a\\\"b\\\\c\",slot=\"0\"}", 0.0),
+    ] {
+        assert_eq!(series.get(name), Some(&value), "{name}");
+    }
+    assert!(!series.keys().any(|name| name.contains("thread=\"2\"")));
+}
+
+#[test]
+fn a_thread_that_is_not_pinned_has_no_cpu() {
+    let board = board();
+    board.threads[0].cpu_plus_1.set(0);
+    let (_, series) = parse_metrics(&metrics::render(&board, &facts(), &live()));
+    assert!(!series.contains_key("maitred_thread_cpu{thread=\"0\"}"));
+    assert!(text::render(&json::render(&board, &facts(), &live())).contains("any*"));
+}
+
+#[test]
+fn text_is_a_page_for_people() {
+    let text = text::render(&json::render(&board(), &facts(), &live()));
+    let expected = "\
+maitred 1.2.3, up 1 min 30 s, generation 2, worker process 71, master 70
+affinity    auto: 2 threads
+reuseport   detected
+reloads     1 done, 0 refused; 0 worker crashes; application processes: 0 started, 0 crashed, 0 delayed
+listening   127.0.0.1:8080, 2 buckets, waiting: - 3 (of 4096)
+requests    12.3 /s; since start: 2xx 200, 4xx 14
+connections 10 open, 1.0 /s; 0 accepted since start
+sent        1.5 MB /s; 24.7 kB since start
+trouble     8 log lines dropped
+
+thread  cpu  conns  idle  writing  handed off  queued  accepted  requests  cpu time  cpu wait
+     0    0      5     0        0           0       0         0       107     1.0 s     0.0 s
+     1   2*      5     0        0           0       0         0       107     1.0 s     0.0 s
+* not on its home CPU, because something else takes it
+
+pool web (direct): 3 slots, 2 requests in progress
+  _W.
+
+pool a\"b\\c (auto): 1 slot, 0 requests in progress
+  ?
+
+_ waiting for a request  W working  S starting  G finishing  . nobody there
+";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn text_of_nonsense_is_no_panic_and_no_escape_sequence() {
+    for status in [
+        serde_json::json!(null),
+        serde_json::json!({ "version": "\u{1b}[31m", "listens": 3, "threads": [null, {}], "pools": [{}] }),
+    ] {
+        let text = text::render(&status);
+        assert!(text.chars().all(|char| char == '\n' || !char.is_control()), "{text:?}");
+    }
+}
+
+/// Names of the cells of a row, as its `Debug` shows them.
+fn cells(row: &impl std::fmt::Debug) -> BTreeSet<String> {
+    let debug = format!("{row:?}");
+    let starts = debug.match_indices(": Cell(").chain(debug.match_indices(": [Cell("));
+    starts.filter_map(|(end, _)| debug[..end].rsplit([' ', '{']).next()).map(str::to_owned).collect()
+}
+
+fn keys<Row>(fields: &[Field<Row>], others: &[&str]) -> BTreeSet<String> {
+    fields.iter().map(|field| field.key).chain(others.iter().copied()).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_cell_is_shown() {
+    let board = Scoreboard::private();
+    assert_eq!(cells(&board.master), keys(fields::MASTER, &[]));
+    let mut threads = cells(&board.threads[0]);
+    assert!(threads.remove("cpu_plus_1") && threads.insert("cpu".to_owned()));
+    assert_eq!(threads, keys(fields::THREAD, &[]));
+    assert_eq!(cells(&board.slots[0]), keys(fields::SLOT, &["state", "pid"]));
+}
+
+#[test]
+fn rates_are_those_of_the_last_ten_seconds() {
+    let board = Scoreboard::private();
+    let mut rates = Rates::new();
+    let start = Instant::now();
+    assert_eq!(rates.per_second(), PerSecond::default());
+    for second in 0..60 {
+        rates.tick(start + Duration::from_secs(second), &board, 2);
+        // Slow at first; a third row belongs to nobody.
+        let requests = if second < 40 { 1 } else { 100 };
+        board.threads[0].responses[1].add(requests);
+        board.threads[1].bytes_handed_off.add(10);
+        board.threads[2].accepted.add(1000);
+    }
+    assert_eq!(rates.per_second(), PerSecond { requests: 100.0, connections: 0.0, bytes: 10.0 });
+}
+
+/// Rows of the tables in docs/metrics.md.
+fn rows<Row>(out: &mut String, fields: &[Field<Row>]) {
+    out.push_str("| metric | kind | JSON | what it is |\n|---|---|---|---|\n");
+    let mut family = "";
+    for field in fields.iter().filter(|field| std::mem::replace(&mut family, field.metric) != field.metric) {
+        let unit = match field.unit {
+            Unit::One | Unit::Bytes => "",
+            Unit::Micros => ", in microseconds",
+            Unit::Nanos => ", in nanoseconds",
+        };
+        let label = field.label.map(|(label, _)| format!(", label `{label}`")).unwrap_or_default();
+        writeln!(
+            out,
+            "| `{}`{label} | {} | `{}`{unit} | {} |",
+            field.metric,
+            field.kind.text(),
+            field.key,
+            field.help
+        )
+        .expect("a String");
+    }
+}
+
+/// `docs/metrics.md` between its marks is made from the tables. To write it anew: `MAITRED_WRITE_DOCS=1 cargo test`.
+#[test]
+fn the_document_has_every_metric() {
+    let mut tables = String::from("\n## Server\n\n");
+    let other = [
+        ("maitred_info`, label `version", "`version`", "Version of Maitred, in a label."),
+        ("maitred_reuseport", "`reuseport`", "1 if SO_REUSEPORT was found to work."),
+    ];
+    tables.push_str("| metric | kind | JSON | what it is |\n|---|---|---|---|\n");
+    for (metric, key, help) in other {
+        writeln!(tables, "| `{metric}` | {} | {key} | {help} |", Kind::Gauge.text()).expect("a String");
+    }
+    for ((metric, help), key) in [(metrics::QUEUE, "queue"), (metrics::QUEUE_MAX, "queue_max")] {
+        writeln!(
+            tables,
+            "| `{metric}`, labels `listen` and `bucket` | gauge | `listens[].buckets[].{key}` | {help} |"
+        )
+        .expect("a String");
+    }
+    tables.push_str("\nIn JSON within `master`:\n\n");
+    rows(&mut tables, fields::MASTER);
+    tables.push_str(
+        "\n## Threads\n\nLabel `thread`; in JSON within `threads[]`, and summed up in `totals`.\n\n",
+    );
+    rows(&mut tables, fields::THREAD);
+    tables.push_str("\n## Pools\n\nLabels `pool` and `slot`; in JSON within `pools[].slots[]`.\n\n");
+    rows(&mut tables, fields::SLOT);
+    let (metric, help) = metrics::SLOTS;
+    writeln!(tables, "| `{metric}`, labels `pool` and `state` | gauge | `letters` | {help} |\n")
+        .expect("a String");
+
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let document = std::fs::read_to_string(&path).expect("docs/metrics.md");
+    let (begin, end) = ("<!-- tables begin -->\n", "<!-- tables end -->");
+    let (before, rest) = document.split_once(begin).expect("the first mark");
+    let (present, after) = rest.split_once(end).expect("the second mark");
+    if std::env::var_os("MAITRED_WRITE_DOCS").is_some() {
+        std::fs::write(&path, format!("{before}{begin}{tables}{end}{after}")).expect("docs/metrics.md");
+        return;
+    }
+    assert_eq!(present, tables, "run this test with MAITRED_WRITE_DOCS=1 to write the tables anew");
+}

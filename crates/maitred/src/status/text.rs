@@ -1,0 +1,238 @@
+//! What `maitred status` prints, made from `/status.json`: the server can be of another version than the command, so
+//! whatever is missing is shown as `-`.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+/// Letters in one line of a pool's row.
+const LETTERS_PER_LINE: usize = 64;
+
+/// The whole report, each line with its end.
+pub fn render(status: &Value) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = head(status, &mut out);
+    let _ = listens(status, &mut out);
+    let _ = traffic(status, &mut out);
+    threads(status, &mut out);
+    let _ = pools(status, &mut out);
+    out
+}
+
+fn head(status: &Value, out: &mut String) -> std::fmt::Result {
+    writeln!(
+        out,
+        "maitred {}, up {}, generation {}, worker process {}, master {}",
+        show(&status["version"]),
+        duration(status["uptime_secs"].as_u64()),
+        show(&status["generation"]),
+        show(&status["pid"]),
+        show(&status["master_pid"]),
+    )?;
+    writeln!(out, "affinity    {}", show(&status["affinity"]["why"]))?;
+    let detected = match status["reuseport"].as_bool() {
+        Some(true) => "detected",
+        Some(false) => "not available: one bucket per address",
+        None => "-",
+    };
+    writeln!(out, "reuseport   {detected}")?;
+    let master = &status["master"];
+    writeln!(
+        out,
+        "reloads     {} done, {} refused; {} worker crashes; application processes: {} started, {} crashed, {} delayed",
+        show(&master["reloads"]),
+        show(&master["reloads_refused"]),
+        show(&master["worker_crashes"]),
+        show(&master["slots_started"]),
+        show(&master["slot_crashes"]),
+        show(&master["slots_delayed"]),
+    )
+}
+
+fn listens(status: &Value, out: &mut String) -> std::fmt::Result {
+    for listen in list(&status["listens"]) {
+        let buckets = list(&listen["buckets"]);
+        let queues: Vec<String> = buckets.iter().map(|bucket| show(&bucket["queue"])).collect();
+        let max = buckets.iter().map(|bucket| &bucket["queue_max"]).find(|max| !max.is_null());
+        let max = max.map_or_else(|| "-".to_owned(), show);
+        writeln!(
+            out,
+            "listening   {}, {}, waiting: {} (of {max})",
+            show(&listen["address"]),
+            plural(buckets.len(), "bucket"),
+            queues.join(" "),
+        )?;
+    }
+    Ok(())
+}
+
+fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {
+    let (rates, totals) = (&status["rates"], &status["totals"]);
+    let classes: Vec<String> = ["1xx", "2xx", "3xx", "4xx", "5xx"]
+        .iter()
+        .filter_map(|class| Some((class, totals["responses"][class].as_u64().filter(|count| *count > 0)?)))
+        .map(|(class, count)| format!("{class} {count}"))
+        .collect();
+    let bytes = totals["bytes_sent"]
+        .as_u64()
+        .zip(totals["bytes_handed_off"].as_u64())
+        .map(|(own, handed_off)| own.saturating_add(handed_off) as f64);
+    writeln!(
+        out,
+        "requests    {} /s; since start: {}",
+        show(&rates["requests_per_second"]),
+        if classes.is_empty() { "none".to_owned() } else { classes.join(", ") },
+    )?;
+    writeln!(
+        out,
+        "connections {} open, {} /s; {} accepted since start",
+        show(&totals["connections"]),
+        show(&rates["connections_per_second"]),
+        show(&totals["accepted"]),
+    )?;
+    writeln!(
+        out,
+        "sent        {} /s; {} since start",
+        size(rates["bytes_per_second"].as_f64()),
+        size(bytes)
+    )?;
+    let mut troubles = Vec::new();
+    for (key, text) in TROUBLES {
+        if let Some(count) = totals[key].as_u64().filter(|count| *count > 0) {
+            troubles.push(format!("{count} {text}"));
+        }
+    }
+    if !troubles.is_empty() {
+        writeln!(out, "trouble     {}", troubles.join(", "))?;
+    }
+    Ok(())
+}
+
+/// Counters that are shown only when they are not zero.
+const TROUBLES: [(&str, &str); 6] = [
+    ("malformed", "malformed requests"),
+    ("timeouts", "timeouts"),
+    ("queue_refused", "refused by a queue"),
+    ("handoff_lost", "lost with their application process"),
+    ("log_dropped", "log lines dropped"),
+    ("panics", "panics"),
+];
+
+/// Titles and what stands below them.
+type Column = (&'static str, fn(&Value) -> String);
+
+const COLUMNS: [Column; 11] = [
+    ("thread", |thread| show(&thread["thread"])),
+    ("cpu", cpu),
+    ("conns", |thread| show(&thread["connections"])),
+    ("idle", |thread| show(&thread["idle"])),
+    ("writing", |thread| show(&thread["writing"])),
+    ("handed off", |thread| show(&thread["handed_off"])),
+    ("queued", |thread| show(&thread["queued"])),
+    ("accepted", |thread| show(&thread["accepted"])),
+    ("requests", |thread| {
+        let classes = thread["responses"].as_object();
+        let sum = |classes: &serde_json::Map<String, Value>| {
+            classes.values().filter_map(Value::as_u64).sum::<u64>()
+        };
+        classes.map_or_else(|| "-".to_owned(), |classes| sum(classes).to_string())
+    }),
+    ("cpu time", |thread| seconds(thread["cpu_ns"].as_u64())),
+    ("cpu wait", |thread| seconds(thread["run_delay_ns"].as_u64())),
+];
+
+/// Where the thread runs: its home CPU, another one, or any (marked, since that was not the plan).
+fn cpu(thread: &Value) -> String {
+    let (home, cpu) = (thread["home_cpu"].as_u64(), thread["cpu"].as_u64());
+    match (home, cpu) {
+        (None, None) => "any".to_owned(),
+        (Some(_), None) => "any*".to_owned(),
+        (home, Some(cpu)) if home == Some(cpu) => cpu.to_string(),
+        (_, Some(cpu)) => format!("{cpu}*"),
+    }
+}
+
+fn threads(status: &Value, out: &mut String) {
+    let mut table: Vec<Vec<String>> = vec![COLUMNS.iter().map(|(title, _)| (*title).to_owned()).collect()];
+    for thread in list(&status["threads"]) {
+        table.push(COLUMNS.iter().map(|(_, text)| text(thread)).collect());
+    }
+    let width = |column: usize| table.iter().filter_map(|row| row.get(column)).map(String::len).max();
+    let widths: Vec<usize> = (0..COLUMNS.len()).filter_map(width).collect();
+    out.push('\n');
+    for row in &table {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        out.push_str(&cells.join("  "));
+        out.push('\n');
+    }
+    if table.iter().filter_map(|row| row.get(1)).any(|cpu| cpu.ends_with('*')) {
+        out.push_str("* not on its home CPU, because something else takes it\n");
+    }
+}
+
+fn pools(status: &Value, out: &mut String) -> std::fmt::Result {
+    let pools = list(&status["pools"]);
+    for pool in pools {
+        let letters: Vec<char> = pool["letters"].as_str().unwrap_or_default().chars().collect();
+        let busy: u64 = list(&pool["slots"]).iter().filter_map(|slot| slot["in_flight"].as_u64()).sum();
+        writeln!(
+            out,
+            "\npool {} ({}): {}, {} in progress",
+            show(&pool["name"]),
+            show(&pool["transport"]),
+            plural(letters.len(), "slot"),
+            plural(usize::try_from(busy).unwrap_or(usize::MAX), "request"),
+        )?;
+        for line in letters.chunks(LETTERS_PER_LINE) {
+            writeln!(out, "  {}", line.iter().collect::<String>())?;
+        }
+    }
+    if !pools.is_empty() {
+        writeln!(out, "\n_ waiting for a request  W working  S starting  G finishing  . nobody there")?;
+    }
+    Ok(())
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A value without quotes and without control characters: the text goes to a terminal.
+fn show(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.chars().filter(|char| !char.is_control()).collect(),
+        other => other.to_string(),
+    }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn duration(seconds: Option<u64>) -> String {
+    let Some(seconds) = seconds else { return "-".to_owned() };
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+fn seconds(nanoseconds: Option<u64>) -> String {
+    nanoseconds.map_or_else(|| "-".to_owned(), |nanoseconds| format!("{:.1} s", nanoseconds as f64 / 1e9))
+}
+
+fn size(bytes: Option<f64>) -> String {
+    match bytes {
+        None => "-".to_owned(),
+        Some(bytes) if bytes < 1e3 => format!("{bytes:.0} B"),
+        Some(bytes) if bytes < 1e6 => format!("{:.1} kB", bytes / 1e3),
+        Some(bytes) if bytes < 1e9 => format!("{:.1} MB", bytes / 1e6),
+        Some(bytes) => format!("{:.1} GB", bytes / 1e9),
+    }
+}
