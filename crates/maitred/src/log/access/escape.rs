@@ -6,8 +6,8 @@ const STEP: usize = 16;
 /// Whether a byte needs an escape between double quotes: all but printable ASCII, the quote and the backslash.
 #[inline(always)]
 fn is_special(byte: u8) -> bool {
-    // `&` and `|` rather than `&&` and `||`: no branch, so that a whole step is compared at once.
-    (byte < 0x20) | (byte > 0x7e) | (byte == b'"') | (byte == b'\\')
+    // `|` rather than `||`: no branch, so that a whole step is compared at once.
+    !(0x20..=0x7e).contains(&byte) | (byte == b'"') | (byte == b'\\')
 }
 
 /// Whether no byte needs an escape.
