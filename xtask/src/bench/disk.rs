@@ -56,7 +56,7 @@ pub(super) fn run(bench: &Bench) -> Result<Outcome> {
 fn make_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for number in 0..COLD_FILES {
-        let path = root.join(format!("cold-{number}.bin"));
+        let path = root.join(format!("large/cold-{number}.bin"));
         if fs::metadata(&path).map_or(0, |metadata| metadata.len()) != COLD_BYTES as u64 {
             let mut file = File::create(&path)?;
             file.write_all(&vec![b'c'; COLD_BYTES])?;
@@ -83,7 +83,7 @@ fn measure(server: &Running, files: &[PathBuf]) -> Result<Vec<f64>> {
     let address = server.address;
     for number in 0..files.len() {
         // They end when the server does.
-        std::thread::spawn(move || Client::connect(address)?.get(&format!("/cold-{number}.bin")));
+        std::thread::spawn(move || Client::connect(address)?.get(&format!("/large/cold-{number}.bin")));
     }
     let until = Instant::now() + Duration::from_secs(SECONDS);
     let mut latencies = Vec::new();

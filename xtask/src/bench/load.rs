@@ -66,7 +66,7 @@ pub(super) const LOADS: [Load; 7] = [
     Load {
         name: "file-100k",
         what: "one file of 100 KB, keep-alive, 64 connections",
-        path: "/100k.bin",
+        path: "/large/100k.bin",
         floor: &["-s", "102400"],
         budget: Budget::Nginx(1.0),
         ..PLAIN
@@ -74,7 +74,7 @@ pub(super) const LOADS: [Load; 7] = [
     Load {
         name: "file-10m",
         what: "one file of 10 MB, keep-alive, 8 connections; the client's CPU is counted too",
-        path: "/10m.bin",
+        path: "/large/10m.bin",
         connections: 8,
         floor: &["-s", "10485760"],
         count_client: true,

@@ -6,6 +6,7 @@
 mod client;
 mod disk;
 mod idle;
+mod instructions;
 mod lifecycle;
 mod load;
 mod process;
@@ -69,6 +70,7 @@ impl Bench {
             root: self.work.join("root"),
             floor,
             application,
+            wrapper: Vec::new(),
         }
     }
 
@@ -93,9 +95,10 @@ impl Bench {
 type Scenario = (&'static str, fn(&Bench) -> Result<Outcome>);
 
 /// Scenarios that wrk alone cannot measure; [`load::LOADS`] has the others.
-const SPECIAL: [Scenario; 6] = [
+const SPECIAL: [Scenario; 7] = [
     ("idle-memory", idle::run),
     ("syscalls", syscalls::run),
+    ("instructions", instructions::run),
     ("cold-disk", disk::run),
     ("reload", lifecycle::reload),
     ("kill", lifecycle::kill),
@@ -169,11 +172,12 @@ fn keep_configurations(bench: &Bench, out: &Path) -> Result<()> {
 }
 
 /// Tools that the scenarios run, and the Debian packages that have them.
-const TOOLS: [(&str, &str); 6] = [
+const TOOLS: [(&str, &str); 7] = [
     ("taskset", "util-linux"),
     ("wrk", "wrk"),
     ("nginx", "nginx"),
     ("strace", "strace"),
+    ("valgrind", "valgrind"),
     ("cc", "gcc"),
     ("python3", "python3"),
 ];
@@ -222,7 +226,8 @@ fn raise_descriptor_limit() -> Result<()> {
 
 fn make_tree(root: &Path) -> Result<()> {
     fs::create_dir_all(root.join("many"))?;
-    for (name, bytes) in [("1k.txt", 1 << 10), ("100k.bin", 100 << 10), ("10m.bin", 10 << 20)] {
+    fs::create_dir_all(root.join("large"))?;
+    for (name, bytes) in [("1k.txt", 1 << 10), ("large/100k.bin", 100 << 10), ("large/10m.bin", 10 << 20)] {
         fs::write(root.join(name), vec![b'x'; bytes])?;
     }
     for number in 0..1000 {

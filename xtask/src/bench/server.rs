@@ -62,6 +62,8 @@ pub(super) struct Setup {
     pub(super) floor: Vec<String>,
     /// Whether `/app/*` goes to a Python application.
     pub(super) application: bool,
+    /// A program and its arguments that runs the server, such as valgrind; mostly empty.
+    pub(super) wrapper: Vec<String>,
 }
 
 /// A server that runs until it is dropped.
@@ -84,7 +86,7 @@ impl Running {
         let prefix = setup.work.join(kind.name());
         fs::create_dir_all(&prefix)?;
         let mut command = Command::new("taskset");
-        command.args(["-c", "0"]).stdin(Stdio::null());
+        command.args(["-c", "0"]).args(&setup.wrapper).stdin(Stdio::null());
         let errors = fs::File::create(prefix.join("stderr"))?;
         command.stderr(errors.try_clone()?);
         let mut running = if kind == Kind::Floor {
