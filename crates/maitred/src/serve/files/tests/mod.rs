@@ -6,6 +6,7 @@ mod conditions;
 mod confinement;
 mod directories;
 mod errors;
+mod manual;
 
 use std::fs;
 use std::path::Path;
