@@ -40,9 +40,6 @@ _maitred() {
             maitred,stop)
                 cmd="maitred__subcmd__stop"
                 ;;
-            maitred,worker)
-                cmd="maitred__subcmd__worker"
-                ;;
             *)
                 ;;
         esac
@@ -50,7 +47,7 @@ _maitred() {
 
     case "${cmd}" in
         maitred)
-            opts="-h -V --help --version serve run check status reload stop completions man worker"
+            opts="-h -V --help --version serve run check status reload stop completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -252,20 +249,6 @@ _maitred() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                *)
-                    COMPREPLY=()
-                    ;;
-            esac
-            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-            return 0
-            ;;
-        maitred__subcmd__worker)
-            opts="-h --help"
-            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
-                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
-                return 0
-            fi
-            case "${prev}" in
                 *)
                     COMPREPLY=()
                     ;;

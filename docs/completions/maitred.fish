@@ -24,7 +24,7 @@ function __fish_maitred_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c maitred -n "__fish_maitred_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_needs_command" -s h -l help -d 'Print help'
 complete -c maitred -n "__fish_maitred_needs_command" -s V -l version -d 'Print version'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "serve" -d 'Serve one directory, without a configuration file'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "run" -d 'Run a configuration file in the foreground'
@@ -34,7 +34,6 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Have a 
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a running server, after it has finished the requests that it has'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "man" -d 'Print the manual page, in roff'
-complete -c maitred -n "__fish_maitred_needs_command" -f -a "worker" -d 'A worker process, started by the master'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose' -r
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s t -l threads -d 'Event-loop threads [default: one per usable CPU]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l log -d 'Form of the access log [default: human on a terminal, combined elsewhere]' -r -f -a "human\t'Short lines for a terminal'
@@ -60,4 +59,3 @@ complete -c maitred -n "__fish_maitred_using_subcommand stop" -s a -l admin -d '
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s h -l help -d 'Print help'
 complete -c maitred -n "__fish_maitred_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c maitred -n "__fish_maitred_using_subcommand man" -s h -l help -d 'Print help'
-complete -c maitred -n "__fish_maitred_using_subcommand worker" -s h -l help -d 'Print help'

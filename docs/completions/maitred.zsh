@@ -15,8 +15,8 @@ _maitred() {
 
     local context curcontext="$curcontext" state line
     _arguments "${_arguments_options[@]}" : \
-'-h[Print help (see more with '\''--help'\'')]' \
-'--help[Print help (see more with '\''--help'\'')]' \
+'-h[Print help]' \
+'--help[Print help]' \
 '-V[Print version]' \
 '--version[Print version]' \
 ":: :_maitred_commands" \
@@ -105,12 +105,6 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 && ret=0
 ;;
-(worker)
-_arguments "${_arguments_options[@]}" : \
-'-h[Print help]' \
-'--help[Print help]' \
-&& ret=0
-;;
         esac
     ;;
 esac
@@ -127,7 +121,6 @@ _maitred_commands() {
 'stop:Stop a running server, after it has finished the requests that it has' \
 'completions:Print the completion script of a shell' \
 'man:Print the manual page, in roff' \
-'worker:A worker process, started by the master' \
     )
     _describe -t commands 'maitred commands' commands "$@"
 }
@@ -170,11 +163,6 @@ _maitred__subcmd__status_commands() {
 _maitred__subcmd__stop_commands() {
     local commands; commands=()
     _describe -t commands 'maitred stop commands' commands "$@"
-}
-(( $+functions[_maitred__subcmd__worker_commands] )) ||
-_maitred__subcmd__worker_commands() {
-    local commands; commands=()
-    _describe -t commands 'maitred worker commands' commands "$@"
 }
 
 if [ "$funcstack[1]" = "_maitred" ]; then

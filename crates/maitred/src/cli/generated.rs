@@ -14,23 +14,35 @@ pub const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
 /// The completion script of a shell.
 pub fn completions(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "maitred", &mut script);
+    clap_complete::generate(shell, &mut visible(), "maitred", &mut script);
     script
+}
+
+/// The table without the commands that are not for people; the generators do not leave those out by themselves.
+fn visible() -> Command {
+    let all = Arguments::command();
+    let subcommands = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
+    Command::new("maitred")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .arg_required_else_help(true)
+        .about(all.get_about().cloned().unwrap_or_default())
+        .subcommands(subcommands)
 }
 
 /// The manual page: one for the program and all its commands.
 pub fn man() -> io::Result<Vec<u8>> {
-    let mut command = Arguments::command();
+    let mut command = visible();
     command.build();
-    let date = "";
-    let man = Man::new(command.clone()).section("1").date(date).manual("Maitred");
+    // No date: the page would differ each day that it is made.
+    let man = Man::new(command.clone()).section("1").date("").manual("Maitred");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
     man.render_synopsis_section(&mut page)?;
     man.render_description_section(&mut page)?;
     writeln!(page, ".SH COMMANDS")?;
-    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+    for sub in command.get_subcommands() {
         render_command(sub, &mut page)?;
     }
     page.extend_from_slice(sections::roff(sections::ALL).as_bytes());

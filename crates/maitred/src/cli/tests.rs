@@ -98,3 +98,14 @@ fn a_check_sums_up_and_its_failure_is_usage() {
     assert_eq!(error.exit.code(), 2);
     assert!(error.text.starts_with("error: cannot read the configuration file"), "{error}");
 }
+
+#[test]
+fn completions_leave_out_what_is_not_for_people() {
+    for shell in generated::SHELLS {
+        let script = String::from_utf8(generated::completions(shell)).unwrap();
+        assert!(
+            script.contains("reload") && script.contains("no-listing") && !script.contains("worker"),
+            "{script}"
+        );
+    }
+}

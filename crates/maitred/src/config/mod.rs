@@ -5,6 +5,7 @@
 
 mod build;
 mod directory;
+mod finding;
 pub mod fuzzing;
 pub mod keys;
 pub mod limits;
@@ -30,7 +31,8 @@ pub use meaning::*;
 pub use report::{Errors, Failure, Place, Problem, Warning};
 pub use values::listen_address;
 
-use reader::{Context, Finding, Section, Severity};
+use finding::{Context, Finding, Severity};
+use reader::Section;
 
 /// Where a configuration comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]

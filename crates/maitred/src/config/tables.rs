@@ -243,7 +243,8 @@ pub const ROUTE: Table = Table {
             "methods",
             Kind::Texts("methods such as `\"GET\"`"),
             Default::Texts(&[]),
-            "Methods that this route takes; empty is all. A request with another method goes on to the next route.",
+            "Methods that are allowed; empty is all that the target knows. `GET` allows `HEAD` too. Another method gets 405, \
+             and no later route.",
         ),
         Key::new(
             "root",

@@ -51,9 +51,9 @@ pub(super) fn show_duration(time: Duration) -> String {
     let millis = time.as_millis();
     match millis {
         0 => "0s".into(),
-        _ if millis % 3_600_000 == 0 => format!("{}h", millis / 3_600_000),
-        _ if millis % 60_000 == 0 && millis > 60_000 => format!("{}m", millis / 60_000),
-        _ if millis % 1000 == 0 => format!("{}s", millis / 1000),
+        _ if millis.is_multiple_of(3_600_000) => format!("{}h", millis / 3_600_000),
+        _ if millis.is_multiple_of(60_000) && millis > 60_000 => format!("{}m", millis / 60_000),
+        _ if millis.is_multiple_of(1000) => format!("{}s", millis / 1000),
         _ => format!("{millis}ms"),
     }
 }
@@ -61,7 +61,7 @@ pub(super) fn show_duration(time: Duration) -> String {
 /// `16KiB`, `1MiB`, `100`: in the largest unit that leaves a whole number.
 pub(super) fn show_bytes(bytes: u64) -> String {
     for (unit, factor) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)] {
-        if bytes > 0 && bytes % factor == 0 {
+        if bytes > 0 && bytes.is_multiple_of(factor) {
             return format!("{}{unit}", bytes / factor);
         }
     }

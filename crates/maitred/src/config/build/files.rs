@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::super::finding::At;
 use super::super::meaning::{Coding, Files, HeaderRules, TryItem};
-use super::super::reader::{At, Section, shorten};
+use super::super::reader::{Section, shorten};
 use super::super::values::{is_field_value, is_token};
 
 /// Keys about files, which a site and its routes share.

@@ -1,7 +1,8 @@
 //! `[[listen]]`
 
+use super::super::finding::Span;
 use super::super::meaning::{Buckets, Listen};
-use super::super::reader::{Section, Span, WordOrNumber, shorten};
+use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
 
 pub(super) fn listens(root: &Section<'_>) -> Vec<Listen> {

@@ -13,8 +13,9 @@ mod sites;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::finding::{At, Context};
 use super::meaning::{AccessFormat, Config, Identity, Limits, Log};
-use super::reader::{At, Context, Section, shorten};
+use super::reader::{Section, shorten};
 
 pub(super) use server::{admin, admin_address};
 

@@ -1,7 +1,8 @@
 //! `[pool.NAME]`
 
+use super::super::finding::At;
 use super::super::meaning::{Pool, Site, Target, Transport};
-use super::super::reader::{At, Section, shorten};
+use super::super::reader::{Section, shorten};
 use crate::status::scoreboard::SLOTS_MAX;
 
 pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {

@@ -1,7 +1,8 @@
 //! `[[site.route]]`
 
+use super::super::finding::{At, Span};
 use super::super::meaning::{Files, PathPattern, Pool, Route, Target};
-use super::super::reader::{At, Section, Span, shorten};
+use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
 use super::super::values::{is_field_value, is_token};
 use super::files;
@@ -17,11 +18,13 @@ pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &[Pool]) -> 
         let target = target(section, site, pools, pattern.as_ref());
         let (Some(pattern), Some(target)) = (pattern, target) else { continue };
         let route = Route { pattern: pattern.value, methods, target };
-        if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| covers(earlier, &route)) {
+        if let Some((_, earlier)) =
+            routes.iter().find(|(earlier, _)| covers(&earlier.pattern, &route.pattern))
+        {
             section.cx.conflict(
                 &pattern.span,
-                "no request reaches this route: an earlier one takes all of them",
-                "routes are tried in the order of the file, and this one comes first",
+                "no request reaches this route: an earlier one takes all its paths",
+                "the first route whose path matches decides, also about the method",
                 earlier,
             );
         }
@@ -267,15 +270,9 @@ fn below(pattern: &PathPattern, prefix: &str) -> bool {
     }
 }
 
-/// Whether every request that the later route takes is taken by the earlier one. May miss some; is never wrong when
-/// it says yes.
-fn covers(earlier: &Route, later: &Route) -> bool {
-    let methods = earlier.methods.is_empty()
-        || (!later.methods.is_empty() && later.methods.iter().all(|method| earlier.methods.contains(method)));
-    methods && pattern_covers(&earlier.pattern, &later.pattern)
-}
-
-fn pattern_covers(earlier: &PathPattern, later: &PathPattern) -> bool {
+/// Whether every path that the later pattern takes is taken by the earlier one; methods make no difference, because
+/// the first route that matches the path decides. May miss some; is never wrong when it says yes.
+fn covers(earlier: &PathPattern, later: &PathPattern) -> bool {
     match (earlier, later) {
         (PathPattern::All, _) => true,
         (PathPattern::Prefix(prefix), later) => below(later, prefix),
@@ -337,7 +334,7 @@ mod tests {
             ("/a/*/b", "/a/x/b"),
             ("/a", "/a"),
         ] {
-            assert!(pattern_covers(&parsed(earlier), &parsed(later)), "{earlier} {later}");
+            assert!(covers(&parsed(earlier), &parsed(later)), "{earlier} {later}");
         }
         for (earlier, later) in [
             ("/a/*", "/a"),
@@ -347,7 +344,7 @@ mod tests {
             ("/a/*/b", "/a/b"),
             ("/a/*", "/ab/*"),
         ] {
-            assert!(!pattern_covers(&parsed(earlier), &parsed(later)), "{earlier} {later}");
+            assert!(!covers(&parsed(earlier), &parsed(later)), "{earlier} {later}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! `[[site]]`
 
+use super::super::finding::{At, Span};
 use super::super::meaning::{Files, HostPattern, PathPattern, Pool, Route, Site, Target};
-use super::super::reader::{At, Section, Span, shorten};
+use super::super::reader::{Section, shorten};
 use super::{files, hosts, routes};
 
 pub(super) fn sites(root: &Section<'_>, pools: &[Pool]) -> Vec<Site> {
