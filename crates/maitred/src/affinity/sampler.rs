@@ -1,50 +1,95 @@
 //! Where the samples come from: `/proc/self/task/TID/schedstat`, `/proc/self/task/TID/stat` and `/proc/stat`
 //! (proc(5), `Documentation/scheduler/sched-stats.rst`).
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use rustix::process::Pid;
 
 use super::adapt::{CpuSample, ThreadSample};
 
-/// Reads samples below one root.
+/// Most that is read of one file, in bytes: `/proc/stat` has about 100 for each CPU, and a number for each interrupt.
+const READ_BYTES_MAX: usize = 1024 * 1024;
+
+/// Reads samples. The files are opened once, and read again from their start each time: that costs less, and works on
+/// when the process has given up the right to open files.
 #[derive(Debug)]
 pub struct Sampler {
-    proc: PathBuf,
+    threads: Vec<ThreadFiles>,
+    stat: Option<File>,
     tick_ns: u64,
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct ThreadFiles {
+    schedstat: Option<File>,
+    stat: Option<File>,
 }
 
 impl Sampler {
-    /// For this machine.
-    pub fn new() -> Sampler {
-        Sampler::at(Path::new("/proc"), rustix::param::clock_ticks_per_second())
+    /// For these threads of this process. A file that cannot be opened, in a container or on a kernel without
+    /// `CONFIG_SCHED_INFO`, means no samples of that kind.
+    pub fn new(threads: &[Pid]) -> Sampler {
+        Sampler::at(Path::new("/proc"), rustix::param::clock_ticks_per_second(), threads)
     }
 
     /// For a tree that looks like `/proc`, which counts so many ticks a second.
-    pub fn at(proc: &Path, ticks_per_second: u64) -> Sampler {
-        Sampler { proc: proc.to_owned(), tick_ns: 1_000_000_000 / ticks_per_second.max(1) }
+    pub fn at(proc: &Path, ticks_per_second: u64, threads: &[Pid]) -> Sampler {
+        let files = |tid: &Pid| {
+            let task = proc.join(format!("self/task/{}", tid.as_raw_nonzero()));
+            ThreadFiles {
+                schedstat: File::open(task.join("schedstat")).ok(),
+                stat: File::open(task.join("stat")).ok(),
+            }
+        };
+        Sampler {
+            threads: threads.iter().map(files).collect(),
+            stat: File::open(proc.join("stat")).ok(),
+            tick_ns: 1_000_000_000 / ticks_per_second.max(1),
+            buffer: Vec::new(),
+        }
     }
 
-    /// One thread of this process; `None` when it is gone, or the kernel does not count (`CONFIG_SCHED_INFO`).
-    pub fn thread(&self, tid: Pid) -> Option<ThreadSample> {
-        let task = self.proc.join(format!("self/task/{}", tid.as_raw_nonzero()));
-        let (cpu_ns, run_delay_ns) = parse_schedstat(&fs::read_to_string(task.join("schedstat")).ok()?)?;
-        let last_cpu = fs::read_to_string(task.join("stat")).ok().and_then(|text| parse_last_cpu(&text));
-        Some(ThreadSample { cpu_ns, run_delay_ns, last_cpu })
+    /// All threads in their order; `None` for one that is gone.
+    pub fn threads(&mut self) -> Vec<Option<ThreadSample>> {
+        let Sampler { threads, buffer, .. } = self;
+        threads.iter().map(|files| sample(files, buffer)).collect()
     }
 
     /// All CPUs that are online.
-    pub fn cpus(&self) -> Vec<CpuSample> {
-        let text = fs::read_to_string(self.proc.join("stat")).unwrap_or_default();
-        text.lines().filter_map(|line| parse_cpu(line, self.tick_ns)).collect()
+    pub fn cpus(&mut self) -> Vec<CpuSample> {
+        let text = read(self.stat.as_ref(), &mut self.buffer).unwrap_or_default();
+        text.lines()
+            .take_while(|line| line.starts_with("cpu"))
+            .filter_map(|line| parse_cpu(line, self.tick_ns))
+            .collect()
     }
 }
 
-impl Default for Sampler {
-    fn default() -> Self {
-        Sampler::new()
+fn sample(files: &ThreadFiles, buffer: &mut Vec<u8>) -> Option<ThreadSample> {
+    let (cpu_ns, run_delay_ns) = parse_schedstat(read(files.schedstat.as_ref(), buffer)?)?;
+    let last_cpu = read(files.stat.as_ref(), buffer).and_then(parse_last_cpu);
+    Some(ThreadSample { cpu_ns, run_delay_ns, last_cpu })
+}
+
+/// A file from its start, as far as it is text.
+fn read<'a>(file: Option<&File>, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
+    let file = file?;
+    let mut length = 0;
+    while length < READ_BYTES_MAX {
+        buffer.resize((length + 4096).max(buffer.len()), 0);
+        match file.read_at(buffer.get_mut(length..)?, length as u64) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
     }
+    let bytes = buffer.get(..length)?;
+    std::str::from_utf8(bytes).ok()
 }
 
 /// `cpu_ns run_delay_ns timeslices`
@@ -75,18 +120,48 @@ mod tests {
 
     #[test]
     fn this_thread_and_this_machine_can_be_read() {
-        let sampler = Sampler::new();
-        let tid = rustix::thread::gettid();
-        let before = sampler.thread(tid).expect("the kernel counts");
-        let mut after = before;
-        while after.cpu_ns <= before.cpu_ns + 1_000_000 {
-            after = sampler.thread(tid).expect("the kernel counts");
-        }
-        assert!(after.last_cpu.is_some());
+        let mut sampler = Sampler::new(&[rustix::thread::gettid()]);
+        let mut sample = || sampler.threads().remove(0).expect("the kernel counts");
+        let before = sample();
+        while sample().cpu_ns <= before.cpu_ns + 1_000_000 {}
+        assert!(sample().last_cpu.is_some());
         let cpus: Vec<u16> = sampler.cpus().iter().map(|sample| sample.cpu).collect();
         for cpu in crate::affinity::topology::inherited_mask().expect("a mask") {
             assert!(cpus.contains(&cpu));
         }
+    }
+
+    #[test]
+    fn a_thread_that_is_gone_has_no_sample() {
+        let tid = std::thread::spawn(rustix::thread::gettid);
+        let mut sampler = Sampler::new(&[tid.join().expect("no panic")]);
+        assert_eq!(sampler.threads(), [None]);
+        let (tell, told) = std::sync::mpsc::channel();
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid()).expect("the test waits");
+            let _ = wait.recv();
+        });
+        let mut sampler = Sampler::new(&[told.recv().expect("it lives")]);
+        assert_ne!(sampler.threads(), [None]);
+        drop(release);
+        thread.join().expect("no panic");
+        // The kernel unhashes a thread just after it has told who joins it.
+        while sampler.threads() != [None] {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_file_longer_than_one_read_is_read_whole() {
+        let root = tempfile::tempdir().expect("a directory");
+        let lines: String = (0..1000).map(|cpu| format!("cpu{cpu} 1 2 3 {cpu} 0 0 0\n")).collect();
+        std::fs::write(root.path().join("stat"), format!("cpu  1 2 3 4 5\n{lines}intr 1 2 3\n"))
+            .expect("a file");
+        let mut sampler = Sampler::at(root.path(), 1, &[]);
+        let expected = CpuSample { cpu: 999, idle_ns: 999_000_000_000 };
+        assert_eq!(sampler.cpus().last(), Some(&expected));
+        assert_eq!(sampler.cpus().len(), 1000);
     }
 
     #[test]
@@ -104,8 +179,8 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_no_sample() {
-        let sampler = Sampler::at(Path::new("/nonexistent"), 100);
-        assert_eq!(sampler.thread(rustix::thread::gettid()), None);
+        let mut sampler = Sampler::at(Path::new("/nonexistent"), 100, &[rustix::thread::gettid()]);
+        assert_eq!(sampler.threads(), [None]);
         assert_eq!(sampler.cpus(), []);
     }
 }

@@ -38,17 +38,17 @@ pub struct Watcher {
 
 impl Watcher {
     /// For threads that have pinned themselves to `homes`. With `adaptive` false (an explicit list, or off) it only
-    /// counts.
+    /// counts. Opens files below `/proc` and `/sys`, now and not later.
     pub fn new(threads: Vec<Pid>, homes: Vec<Option<u16>>, usable: Vec<u16>, adaptive: bool) -> Watcher {
         let cpus = Topology::from_tree(Path::new(SYSTEM), &usable, None).cpus;
         let adapter = Adapter::new(&homes, cpus);
-        Watcher { threads, usable, sampler: Sampler::new(), adapter, homes, adaptive }
+        Watcher { sampler: Sampler::new(&threads), threads, usable, adapter, homes, adaptive }
     }
 
     /// To be called once a second. `rows` are those of the threads, in their order; this is the only writer of their
     /// sampled fields. Gives what was decided and applied, for the log of whoever asks.
     pub fn tick(&mut self, now: Instant, rows: &[ThreadRow]) -> Option<Decision> {
-        let samples: Vec<_> = self.threads.iter().map(|tid| self.sampler.thread(*tid)).collect();
+        let samples = self.sampler.threads();
         for (row, sample) in rows.iter().zip(&samples) {
             if let Some(sample) = sample {
                 row.cpu_ns.set(sample.cpu_ns);

@@ -19,3 +19,51 @@ pub mod scoreboard;
 #[cfg(test)]
 mod tests;
 pub mod text;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use facts::{Facts, Live, Queue};
+use rates::Rates;
+use scoreboard::Scoreboard;
+
+/// All that a worker process needs to show its state; shared by its threads.
+#[derive(Debug)]
+pub struct Status {
+    facts: Facts,
+    rates: Mutex<Rates>,
+}
+
+impl Status {
+    /// At the start of a worker process.
+    pub fn new(facts: Facts) -> Status {
+        Status { facts, rates: Mutex::new(Rates::new()) }
+    }
+
+    /// What does not change.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// To be called by the control thread once a second.
+    pub fn tick(&self, now: Instant, board: &Scoreboard) {
+        // A panic elsewhere cannot leave a sample half taken.
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        rates.tick(now, board, self.facts.threads.len());
+    }
+
+    /// `/status.json`. `queues` are those that could be read just now.
+    pub fn json(&self, board: &Scoreboard, unix_secs: u64, queues: Vec<Queue>) -> String {
+        json::render(board, &self.facts, &self.live(unix_secs, queues)).to_string()
+    }
+
+    /// `/metrics`, with [`metrics::CONTENT_TYPE`].
+    pub fn metrics(&self, board: &Scoreboard, unix_secs: u64, queues: Vec<Queue>) -> String {
+        metrics::render(board, &self.facts, &self.live(unix_secs, queues))
+    }
+
+    fn live(&self, unix_secs: u64, queues: Vec<Queue>) -> Live {
+        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner).per_second();
+        Live { unix_secs, queues, rates }
+    }
+}
