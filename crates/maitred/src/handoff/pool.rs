@@ -20,8 +20,8 @@ pub struct Pools {
 pub struct LocalPool {
     /// Keys of its channels.
     pub channels: Vec<usize>,
-    /// Connections that wait: index and serial, oldest first. One that is gone is skipped.
-    pub queue: VecDeque<(u32, u32)>,
+    /// Indices of the connections that wait, oldest first. One that goes away is taken out.
+    pub queue: VecDeque<u32>,
 }
 
 impl Pools {

@@ -109,6 +109,8 @@ pub struct Work {
     pub body: Vec<u8>,
     /// What is still to come of the body.
     pub decoder: Option<Decoder>,
+    /// Head and body are there, and are answered as soon as what was answered before is out.
+    pub complete: bool,
     /// Whether the body is read only to be dropped.
     pub discard: bool,
     /// Bytes to send, from `sent` on.

@@ -11,10 +11,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
+use rustix::process::Pid;
 
 use super::drain::receive_connection;
 use super::inbox::Message;
 use super::shared::{Outgoing, Shared};
+use crate::affinity::watcher::Watcher;
+use crate::config::Affinity;
 use crate::control::{FromWorker, MESSAGE_BYTES_MAX, ToWorker};
 
 /// How often the threads' use of their CPUs is looked at.
@@ -40,7 +43,11 @@ struct Control<'a> {
 }
 
 /// Runs until every event loop has finished. `tids` are their thread ids.
-pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<i32>) -> io::Result<()> {
+pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<Pid>) -> io::Result<()> {
+    let running = tids.len();
+    let adaptive = shared.start.config.server.affinity == Affinity::Auto;
+    let (homes, usable) = (shared.start.threads.clone(), shared.start.usable_cpus.clone());
+    let mut watcher = Watcher::new(tids, homes, usable, adaptive);
     let mut control = Control {
         shared,
         socket,
@@ -48,10 +55,9 @@ pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<i32>) -> 
         next_thread: 0,
         asking: HashMap::new(),
         commands: 0,
-        running: tids.len(),
+        running,
         orphaned: false,
     };
-    let mut watcher = super::watch::Watch::new(shared, tids);
     control.tell(&FromWorker::Ready);
     let mut next_watch = Instant::now() + WATCH_EVERY;
     while control.running > 0 {
@@ -60,7 +66,7 @@ pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<i32>) -> 
         control.take_messages();
         control.take_connections();
         if Instant::now() >= next_watch {
-            watcher.look();
+            watcher.tick(Instant::now(), &shared.board.threads);
             next_watch = Instant::now() + WATCH_EVERY;
         }
     }

@@ -114,15 +114,18 @@ impl Thread {
         self.keep(index, given);
         self.enter(index, State::Queued { pool: pool as u16 });
         self.wheel.arm(index, self.clock.now + settings.queue_timeout);
-        let serial = self.connections[index as usize].serial;
-        self.pools.pools[pool].queue.push_back((index, serial));
+        self.pools.pools[pool].queue.push_back(index);
         Step::Waits
     }
 
-    /// Takes the count of a connection that leaves the queue; its entry is skipped when its turn comes.
+    /// Takes a connection out of the queue that it waits in, if it does.
     pub(super) fn leave_queue(&mut self, index: u32) {
         if let State::Queued { pool } = self.connections[index as usize].state {
             self.shared.pools[usize::from(pool)].queued.fetch_sub(1, Relaxed);
+            let queue = &mut self.pools.pools[usize::from(pool)].queue;
+            if let Some(at) = queue.iter().position(|waiting| *waiting == index) {
+                queue.remove(at);
+            }
             self.enter(index, State::Head);
         }
     }
@@ -462,12 +465,9 @@ impl Thread {
     /// Gives waiting requests to processes that have room.
     fn serve_queue(&mut self, pool: usize) {
         while self.pools.choose(pool).is_some() {
-            let Some((index, serial)) = self.pools.pools[pool].queue.pop_front() else { break };
-            let waits = State::Queued { pool: pool as u16 };
-            if self.is_current(index, serial) && self.connections[index as usize].state == waits {
-                self.leave_queue(index);
-                self.resume(index);
-            }
+            let Some(index) = self.pools.pools[pool].queue.front().copied() else { break };
+            self.leave_queue(index);
+            self.resume(index);
         }
         self.publish_room(pool);
     }

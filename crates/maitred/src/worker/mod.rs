@@ -29,7 +29,6 @@ mod receive;
 mod send;
 pub mod shared;
 pub mod timers;
-mod watch;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,6 +37,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use maitred_sys::{inherit, memfile};
+use rustix::process::Pid;
 
 use self::accept::Listener;
 use self::event_loop::Thread;
@@ -235,13 +235,13 @@ fn run_thread(
     number: usize,
     listeners: Vec<Listener>,
     log: ThreadLog,
-    ready: &std::sync::mpsc::Sender<Result<i32, String>>,
+    ready: &std::sync::mpsc::Sender<Result<Pid, String>>,
 ) {
     let thread = match prepare_thread(shared, number, listeners, log) {
         Ok(thread) => thread,
         Err(why) => return drop(ready.send(Err(why))),
     };
-    let _ = ready.send(Ok(rustix::thread::gettid().as_raw_nonzero().get()));
+    let _ = ready.send(Ok(rustix::thread::gettid()));
     thread.run();
 }
 
@@ -253,9 +253,7 @@ fn prepare_thread(
 ) -> Result<Thread, String> {
     let row = shared.board.threads.get(number).ok_or("more threads than the scoreboard has rows")?;
     if let Some(Some(cpu)) = shared.start.threads.get(number) {
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(usize::from(*cpu));
-        match rustix::thread::sched_setaffinity(None, &set) {
+        match crate::affinity::watcher::allow(None, &[*cpu]) {
             Ok(()) => row.cpu_plus_1.set(u64::from(*cpu) + 1),
             Err(error) => tracing::warn!(thread = number, cpu, %error, "cannot pin a thread"),
         }

@@ -126,7 +126,7 @@ impl Thread {
             Framing::Length(length) if rest.len() as u64 >= length => rest.get(..length as usize)?,
             _ => {
                 *at += head.len();
-                return self.begin_body(index, request, head);
+                return self.begin_body(index, request, head, rest.is_empty());
             }
         };
         let step = self.answer(index, request, Given { head, body, warmed: false, last: false });
@@ -161,7 +161,13 @@ impl Thread {
     }
 
     /// Keeps the head, and goes on to read the body that it announces.
-    fn begin_body(&mut self, index: u32, request: &Request<'_, '_>, head: &[u8]) -> Option<Stop> {
+    fn begin_body(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        head: &[u8],
+        awaited: bool,
+    ) -> Option<Stop> {
         let limits = &self.shared.start.config.limits;
         let decoder = Decoder::new(request.framing, limits.body_bytes_max);
         let discard = !self.wants_body(index, request);
@@ -172,7 +178,9 @@ impl Thread {
                 let step = self.answer(index, request, given);
                 return self.follow(index, step);
             }
-            self.tx.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            if awaited {
+                self.tx.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            }
         }
         let work = self.work(index);
         work.head.clear();
@@ -209,6 +217,12 @@ impl Thread {
             return Some(Stop::Starved);
         }
         work.decoder = None;
+        if !self.tx.is_empty() {
+            // Whoever answers may write to the socket itself; what was answered before has to be out first.
+            self.work(index).complete = true;
+            return Some(Stop::Flush);
+        }
+        let work = self.work(index);
         let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
         let step = self.answer_kept(index, head, body, false);
         self.follow(index, step)
@@ -226,11 +240,9 @@ impl Thread {
         };
         match step {
             Step::Gone => self.close(index),
-            Step::FlushFirst => {
-                let work = self.work(index);
-                (work.head, work.body) = (head, body);
-            }
-            _ => {}
+            // Cannot be: nothing is answered from kept bytes while anything waits to be sent.
+            Step::FlushFirst => debug_assert!(false, "a kept request asks for a flush"),
+            Step::Next | Step::Last(_) | Step::Waits => {}
         }
         step
     }
@@ -255,6 +267,13 @@ impl Thread {
     /// What is to be done with a connection whose bytes were looked at: read on, wait, or close.
     pub(super) fn settle(&mut self, index: u32, more: bool) {
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
+        if let Some(work) = connection.work.as_deref_mut()
+            && work.complete
+            && connection.state != State::Writing
+        {
+            work.complete = false;
+            return self.resume(index);
+        }
         let reading = matches!(connection.state, State::Idle | State::Head | State::Body);
         if connection.state == State::Idle && connection.requests > 0 {
             let patience = self.shared.start.config.limits.keep_alive_timeout;

@@ -241,14 +241,15 @@ impl Thread {
     fn end_response(&mut self, index: u32) {
         self.log_kept(index, 0);
         let work = self.work(index);
-        let (after, unfinished) = (work.after.take().unwrap_or(After::Keep), work.decoder.is_some());
-        work.head.clear();
-        work.body.clear();
+        let (after, unfinished) =
+            (work.after.take().unwrap_or(After::Keep), work.decoder.is_some() || work.complete);
         if unfinished {
-            // It was the 100 that did not fit at once.
+            // What did not fit at once came before the request whose body is read: earlier answers, or its 100.
             self.enter(index, State::Body);
             return self.settle(index, true);
         }
+        work.head.clear();
+        work.body.clear();
         self.finish(index, after);
         let more = self.connections.get(index as usize).is_some_and(|connection| {
             connection.readable || connection.work.as_ref().is_some_and(|work| !work.input.is_empty())
