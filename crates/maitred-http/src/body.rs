@@ -87,7 +87,9 @@ impl Decoder {
             match self.state {
                 State::Complete => break,
                 State::Length | State::Data => {
-                    self.check_allowance()?;
+                    if self.remaining > self.allowance {
+                        return Err(Reject { status: 413, reason: "body over the limit" });
+                    }
                     let content_bytes = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
                     let (content, after) = rest.split_at(content_bytes);
                     out.extend_from_slice(content);
@@ -106,13 +108,6 @@ impl Decoder {
             }
         }
         Ok(Progress { consumed: input.len() - rest.len(), complete: self.state == State::Complete })
-    }
-
-    fn check_allowance(&self) -> Result<(), Reject> {
-        if self.remaining > self.allowance {
-            return Err(Reject { status: 413, reason: "body over the limit" });
-        }
-        Ok(())
     }
 
     fn took(&mut self, content_bytes: usize) {
@@ -140,7 +135,8 @@ impl Decoder {
                 Ok(State::Extension)
             }
             (State::Extension, _) => Err(broken("invalid byte in a chunk extension")),
-            (State::SizeLineFeed, b'\n') => self.chunk_begins(),
+            (State::SizeLineFeed, b'\n') if self.remaining == 0 => Ok(State::TrailerStart),
+            (State::SizeLineFeed, b'\n') => Ok(State::Data),
             (State::DataEnd, b'\r') => Ok(State::DataLineFeed),
             (State::DataLineFeed, b'\n') => Ok(State::Size { digits: 0 }),
             (State::SizeLineFeed | State::DataEnd | State::DataLineFeed, _) => {
@@ -166,14 +162,6 @@ impl Decoder {
             return Err(broken("too many bytes of chunk extensions"));
         }
         Ok(())
-    }
-
-    fn chunk_begins(&self) -> Result<State, Reject> {
-        if self.remaining == 0 {
-            return Ok(State::TrailerStart);
-        }
-        self.check_allowance()?;
-        Ok(State::Data)
     }
 
     /// The state behind one byte of the trailer section, which has the syntax of header fields.

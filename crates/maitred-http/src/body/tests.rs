@@ -53,7 +53,16 @@ fn joins_chunks() {
 #[test]
 fn chunk_sizes_are_hexadecimal_digits_only() {
     for bad in [
-        "\r\n", ";a\r\n", "g\r\n", "0x1\r\na", "+1\r\na", "-1\r\na", " 1\r\na", "1_0\r\n", "1 \r\na",
+        "\r\n",
+        " ;a\r\n\r\n",
+        ";a\r\n",
+        "g\r\n",
+        "0x1\r\na",
+        "+1\r\na",
+        "-1\r\na",
+        " 1\r\na",
+        "1_0\r\n",
+        "1 \r\na",
         "1 1\r\na",
     ] {
         assert_eq!(status(bad.as_bytes()), 400, "{bad:?}");
@@ -80,6 +89,7 @@ fn lines_end_in_both_bytes() {
         "1;x\r\ra\r\n",
         "1\r\nab\r\n",
         "1\r\na\r0\r\n",
+        "1\r\na\rx0\r\n\r\n",
         "0\r\n\ra",
     ] {
         assert_eq!(status(bad.as_bytes()), 400, "{bad:?}");

@@ -43,6 +43,10 @@ fn years_of_two_digits_lie_at_most_fifty_years_ahead() {
     let then = parse(b"Thu, 01 Jan 2099 00:00:00 GMT", NOW).unwrap();
     let parsed = parse(b"Friday, 01-Jan-05 00:00:00 GMT", then).unwrap();
     assert_eq!(Parts::of(parsed).year, 2105);
+    let parsed = parse(b"Friday, 01-Jan-49 00:00:00 GMT", then).unwrap();
+    assert_eq!(Parts::of(parsed).year, 2149);
+    let parsed = parse(b"Friday, 02-Jan-49 00:00:00 GMT", then).unwrap();
+    assert_eq!(Parts::of(parsed).year, 2049);
 }
 
 #[test]

@@ -30,6 +30,8 @@ fn overlapping_and_adjacent_ranges_are_merged() {
     assert_eq!(parse(b"bytes=0-4,5-8", 10, 8), some(&[(0, 9)]));
     assert_eq!(parse(b"bytes=8-8,0-1,4-5,1-4", 10, 8), some(&[(8, 9), (0, 6)]));
     assert_eq!(parse(b"bytes=0-0,2-2,0-9", 10, 8), some(&[(0, 10)]));
+    // The union stands where the first of its parts stood.
+    assert_eq!(parse(b"bytes=0-1,20-20,4-5,2-3", 30, 8), some(&[(0, 6), (20, 21)]));
 }
 
 #[test]
