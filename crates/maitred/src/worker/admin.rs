@@ -11,6 +11,7 @@ use super::shared::Outgoing;
 use crate::control::Command;
 use crate::serve::Persistence;
 use crate::serve::fixed::{Manner, Reply};
+use crate::status::metrics;
 
 /// How long the master may take for a command: a reload waits for the new worker process, and it for its applications.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -25,13 +26,12 @@ impl Thread {
     ) -> Step {
         let command = match (request.method, request.path) {
             (Method::Get | Method::Head, "/status.json") => {
-                let text = self.shared.status_json();
+                let text = self.shared.status_json(self.clock.unix_secs);
                 return self.admin_reply(index, request, 200, "application/json", &text, persistence);
             }
             (Method::Get | Method::Head, "/metrics") => {
-                let text = self.shared.metrics();
-                let format = "text/plain; version=0.0.4; charset=utf-8";
-                return self.admin_reply(index, request, 200, format, &text, persistence);
+                let text = self.shared.metrics(self.clock.unix_secs);
+                return self.admin_reply(index, request, 200, metrics::CONTENT_TYPE, &text, persistence);
             }
             (Method::Post, "/reload") => Command::Reload,
             (Method::Post, "/stop") => Command::Stop,

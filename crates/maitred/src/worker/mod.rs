@@ -26,6 +26,7 @@ mod event_loop;
 mod hand_off;
 pub mod inbox;
 mod receive;
+mod sandbox;
 mod send;
 pub mod shared;
 pub mod timers;
@@ -48,6 +49,8 @@ use crate::log::writer::{Settings, ThreadLog, Writer};
 use crate::route::Router;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
 use crate::serve::files::{FileServer, FileSet};
+use crate::status::Status;
+use crate::status::facts::Facts;
 
 /// Largest start document; a configuration of this size would have tens of thousands of routes.
 const START_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -95,6 +98,10 @@ fn start() -> Result<(), String> {
     let shared = share(start, board, &buckets).map_err(|error| text("shared state", error))?;
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
+    match sandbox::confine(&shared.start.config) {
+        Ok(status) => tracing::debug!("Landlock is {status}"),
+        Err(error) => tracing::warn!(%error, "the worker process is not confined by Landlock"),
+    }
     let (ready, readiness) = std::sync::mpsc::channel();
     let mut handles = Vec::new();
     for (number, log) in thread_logs.into_iter().enumerate() {
@@ -173,6 +180,8 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
     if (connections_max as u64) < wanted {
         tracing::info!(connections_max, "connections per thread are limited by RLIMIT_NOFILE");
     }
+    let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));
+    let watched = watched.collect::<std::io::Result<Vec<_>>>()?;
     let shared = Shared {
         router,
         file_sets: file_sets.collect(),
@@ -186,7 +195,8 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
         outbox: Inbox::new()?,
         draining: AtomicBool::new(false),
         in_transit: AtomicU32::new(0),
-        watched: buckets.iter().map(|bucket| bucket.socket.try_clone()).collect::<Result<_, _>>()?,
+        watched,
+        status: Status::new(Facts::new(&start)),
         start,
     };
     Ok(Box::leak(Box::new(shared)))

@@ -4,13 +4,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use maitred_sys::memfile::SharedMap;
-use maitred_sys::tcp::{AcceptQueue, accept_queue};
+use maitred_sys::tcp::accept_queue;
 
 use super::inbox::{Inbox, Message, Migrant};
 use crate::control::{Command, FromWorker, SlotId, Start};
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
+use crate::status::Status;
+use crate::status::facts::Queue;
 use crate::status::scoreboard::Scoreboard;
 
 /// What all threads share.
@@ -42,8 +44,10 @@ pub struct Shared {
     pub in_transit: AtomicU32,
     /// Where each listen entry is really bound, as text.
     pub locals: Vec<String>,
-    /// Duplicates of the listening sockets, to ask how long their queues are.
-    pub watched: Vec<OwnedFd>,
+    /// Duplicates of the listening sockets, to ask how long their queues are: listen entry, bucket, socket.
+    pub watched: Vec<(usize, u16, OwnedFd)>,
+    /// What is shown.
+    pub status: Status,
 }
 
 /// What other threads may know of a pool.
@@ -105,18 +109,22 @@ impl Shared {
     }
 
     /// The status page as JSON.
-    pub fn status_json(&self) -> String {
-        format!("{:?}", self.accept_queues())
+    pub fn status_json(&self, unix_secs: u64) -> String {
+        self.status.json(&self.board, unix_secs, self.queues())
     }
 
     /// The metrics in Prometheus' text format.
-    pub fn metrics(&self) -> String {
-        String::new()
+    pub fn metrics(&self, unix_secs: u64) -> String {
+        self.status.metrics(&self.board, unix_secs, self.queues())
     }
 
-    /// Length and bound of each listening socket's queue, in the order in which they were inherited.
-    fn accept_queues(&self) -> Vec<Option<AcceptQueue>> {
-        self.watched.iter().map(|socket| accept_queue(socket.as_fd()).ok()).collect()
+    /// Accept queues of the listening sockets that can be asked.
+    fn queues(&self) -> Vec<Queue> {
+        let of = |(listen, bucket, socket): &(usize, u16, OwnedFd)| {
+            let queue = accept_queue(socket.as_fd()).ok()?;
+            Some(Queue { listen: *listen, bucket: *bucket, length: queue.length, max: queue.max })
+        };
+        self.watched.iter().filter_map(of).collect()
     }
 
     /// The thread that owns the channel of a slot.

@@ -1,0 +1,76 @@
+//! What a worker process may reach in the filesystem: the directories that the configuration names, to read, and nothing
+//! else (landlock(7)). Everything else that it needs was opened by the master.
+
+use std::path::Path;
+
+use landlock::{
+    ABI, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, path_beneath_rules,
+};
+
+use crate::config::Config;
+
+/// The kernel interface that is asked for; an older kernel gives what it has.
+const WANTED: ABI = ABI::V5;
+
+/// Confines the calling thread, and all that it starts later, to reading below the configuration's roots. Gives back
+/// what the kernel made of it, in words.
+///
+/// # Errors
+/// When the kernel has Landlock and refuses the rules.
+pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
+    let files = config.sites.iter().flat_map(|site| {
+        let routes = site.routes.iter().filter_map(|route| match &route.target {
+            crate::config::Target::Files(files) => Some(files),
+            _ => None,
+        });
+        routes.chain(&site.files)
+    });
+    let files: Vec<_> = files.collect();
+    // A root whose links may lead anywhere is no bound.
+    let everywhere = files.iter().any(|files| files.symlinks_may_leave);
+    let roots = files.iter().map(|files| files.root.as_path());
+    let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
+    restrict(&roots).map_err(|error| error.to_string())
+}
+
+fn restrict(roots: &[&Path]) -> Result<&'static str, landlock::RulesetError> {
+    let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(WANTED))?
+        .create()?
+        .add_rules(path_beneath_rules(roots, read))?
+        .restrict_self()?;
+    Ok(match status.ruleset {
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => "on",
+        RulesetStatus::NotEnforced => "off: the kernel has no Landlock",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_confined_thread_reads_its_roots_and_nothing_else() {
+        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for dir in [&inside, &outside] {
+            std::fs::write(dir.path().join("file"), "text").unwrap();
+        }
+        let (root, other) = (inside.path().to_owned(), outside.path().to_owned());
+        // Landlock binds the thread for good, so it has to be one of its own.
+        let confined = std::thread::spawn(move || {
+            let status = restrict(&[&root]).unwrap();
+            let reads = |dir: &Path| std::fs::read_to_string(dir.join("file")).is_ok();
+            (status, reads(&root), reads(&other), std::fs::write(root.join("new"), "").is_ok())
+        });
+        let (status, own, others, writes) = confined.join().unwrap();
+        assert!(own);
+        if status == "on" {
+            assert!(!others && !writes, "reads outside: {others}, writes: {writes}");
+        } else {
+            eprintln!("skipped in part: this kernel has no Landlock");
+        }
+    }
+}
