@@ -22,6 +22,7 @@ pub mod config;
 pub mod control;
 pub mod handoff;
 pub mod log;
+pub mod master;
 pub mod route;
 pub mod serve;
 pub mod status;

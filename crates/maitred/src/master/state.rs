@@ -1,0 +1,465 @@
+//! The master's decisions: events in, actions out. Pure: the clock comes with each event, and what an action led to comes
+//! back as an event.
+//!
+//! The worker and application processes of one generation are decided in [`generation`]; here is what binds
+//! generations together. At most one generation is *current*; at most one is *next* (a reload is bringing it up); all
+//! others are on their way out.
+//!
+//! | state | reload wanted¹ | prepared | refused² | worker Ready | worker exits | next can take over | stop wanted³ | stop at once⁴ |
+//! |---|---|---|---|---|---|---|---|---|
+//! | Loading | joins the start | → Up, start current | exit with its code | cannot be | cannot be | cannot be | exit 0⁵ | as stop |
+//! | Up | `Prepare` → Preparing | abandon it | ignored | first time: announce | current: start another, at once or delayed; three times before the first Ready: fail | cannot be | drain all, close sockets → Stopping | kill all → Stopping |
+//! | Up, Preparing | queued, once | start next → Bringing up | reload refused → Up | as Up | as Up | cannot be | reload refused, then as Up | the same |
+//! | Up, bringing up | queued, once | abandon it | ignored | next: watched for take-over | next: reload refused → Up; current: as Up | hand over, old one drains, commit → Up | the same | the same |
+//! | Stopping | refused | abandon it | ignored | ignored | the last process: exit | cannot be | kill all⁶ | kill all |
+//! | Done | ignored | ignored | ignored | ignored | ignored | ignored | ignored | ignored |
+//!
+//! ¹ `SIGHUP`, `SIGUSR1`, a command. ² By [`Event::Prepared`], by the death of the next worker process, or by its being not
+//! ready in time. ³ `SIGTERM`, `SIGQUIT`, a command. ⁴ `SIGINT`. ⁵ The shell
+//! prepares before it reads another event, so that this cannot be. ⁶ The second wish to stop means it; a command repeats the first.
+//!
+//! `SIGUSR2` is logged as not supported; `SIGCHLD` says nothing that the processes' own descriptors do not.
+//!
+//! Exit status: 0 after a stop, 1 when the server could not be brought up, 2 when its first configuration was refused as
+//! such.
+
+pub mod backoff;
+pub mod events;
+pub mod generation;
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use maitred_sys::signals::Signal;
+use tracing::Level;
+
+use self::backoff::{Backoff, WORKER};
+use self::events::{Action, Counts, Event, Notice, Plan, Refusal};
+use self::generation::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Generation, Out, WORKER_START_TIMEOUT};
+use crate::control::{Command, FromWorker, SlotId, ToWorker};
+
+/// Deaths of the worker process before it was ever ready, after which the master gives up.
+pub const START_DEATHS_MAX: u32 = 3;
+
+/// Who waits for the end of a reload: generation of the worker process, and the number of its command.
+type Asker = (u64, u64);
+
+#[derive(Debug, Clone, PartialEq)]
+enum Phase {
+    Loading,
+    Up,
+    Stopping { exit_code: u8 },
+    Done,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Reload {
+    Preparing,
+    BringingUp { generation: u64, plan: Rc<Plan> },
+}
+
+/// The machine. See the module.
+#[derive(Debug, Clone)]
+pub struct Master {
+    phase: Phase,
+    /// The configuration in force.
+    plan: Option<Rc<Plan>>,
+    current: Option<u64>,
+    /// When the next current worker process starts, if there is none and one is due.
+    respawn_at: Option<Instant>,
+    reload: Option<(Reload, Vec<Asker>)>,
+    /// A reload that is to follow the present one.
+    queued: Option<Vec<Asker>>,
+    /// All that have a process left.
+    generations: Vec<Generation>,
+    crashes: Backoff,
+    was_ready: bool,
+    start_deaths: u32,
+    epoch_last: u64,
+    counts: Counts,
+    actions: Vec<Action>,
+}
+
+/// A generation together with what it writes to; borrows two fields of the master apart.
+macro_rules! out {
+    ($master:expr) => {
+        &mut Out {
+            actions: &mut $master.actions,
+            counts: &mut $master.counts,
+            epoch_last: &mut $master.epoch_last,
+        }
+    };
+}
+
+impl Default for Master {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Master {
+    /// A master that has done nothing yet; [`Event::Start`] sets it off.
+    pub fn new() -> Self {
+        Master {
+            phase: Phase::Loading,
+            plan: None,
+            current: None,
+            respawn_at: None,
+            reload: None,
+            queued: None,
+            generations: Vec::new(),
+            crashes: Backoff::default(),
+            was_ready: false,
+            start_deaths: 0,
+            epoch_last: 0,
+            counts: Counts::default(),
+            actions: Vec::new(),
+        }
+    }
+
+    /// What to do about an event.
+    pub fn handle(&mut self, now: Instant, event: Event) -> Vec<Action> {
+        if self.phase == Phase::Done {
+            return Vec::new();
+        }
+        match event {
+            Event::Start => self.actions.push(Action::Prepare),
+            Event::Prepared(Ok(plan)) => self.prepared(now, plan),
+            Event::Prepared(Err(refusal)) => self.refused(now, refusal),
+            Event::Signal(signal) => self.signal(now, signal),
+            Event::Worker(generation, message) => self.worker_says(now, generation, message),
+            Event::WorkerExited { generation, how } => self.worker_exited(now, generation, &how),
+            Event::AppExited { slot, clean, how } => self.app_exited(now, slot, clean, &how),
+            Event::Tick => self.tick(now),
+        }
+        self.take_over(now);
+        self.generations.retain(|generation| !generation.is_over());
+        self.finish();
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When to send [`Event::Tick`].
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.generations.iter().filter_map(Generation::next_deadline).chain(self.respawn_at).min()
+    }
+
+    /// Numbers to show.
+    pub fn counts(&self) -> Counts {
+        let slots_delayed = self.generations.iter().map(Generation::delayed).sum();
+        Counts { slots_delayed, ..self.counts }
+    }
+
+    /// The number of the current worker process.
+    pub fn current(&self) -> Option<u64> {
+        self.current
+    }
+
+    fn log(&mut self, level: Level, text: impl Into<String>) {
+        self.actions.push(Action::Log(level, text.into()));
+    }
+
+    fn generation(&mut self, number: u64) -> Option<&mut Generation> {
+        self.generations.iter_mut().find(|generation| generation.number == number)
+    }
+
+    fn reply(&mut self, askers: &[Asker], well: bool, text: &str) {
+        for (generation, command) in askers {
+            if self.generation(*generation).is_some_and(|one| one.listens()) {
+                self.actions
+                    .push(Action::Send(*generation, ToWorker::CommandDone(*command, well, text.to_owned())));
+            }
+        }
+    }
+
+    fn spawn(&mut self, now: Instant, plan: Rc<Plan>, adopts: bool) -> u64 {
+        self.counts.generation += 1;
+        let number = self.counts.generation;
+        let new = Generation::start(now, number, plan, adopts, out!(self));
+        self.generations.push(new);
+        number
+    }
+
+    fn spawn_current(&mut self, now: Instant) {
+        self.respawn_at = None;
+        if let Some(plan) = self.plan.clone() {
+            self.current = Some(self.spawn(now, plan, false));
+        }
+    }
+
+    fn prepared(&mut self, now: Instant, plan: Plan) {
+        match (&self.phase, &mut self.reload) {
+            (Phase::Loading, _) => {
+                self.phase = Phase::Up;
+                self.plan = Some(Rc::new(plan));
+                self.spawn_current(now);
+            }
+            (Phase::Up, Some((Reload::Preparing, _))) => {
+                let plan = Rc::new(plan);
+                // Even if there is no predecessor now: one may be there by the time of the take-over.
+                let generation = self.spawn(now, Rc::clone(&plan), true);
+                if let Some((reload, _)) = &mut self.reload {
+                    *reload = Reload::BringingUp { generation, plan };
+                }
+            }
+            _ => self.actions.push(Action::Abandon(plan.number)),
+        }
+    }
+
+    fn refused(&mut self, now: Instant, refusal: Refusal) {
+        match (&self.phase, &self.reload) {
+            (Phase::Loading, _) => {
+                self.log(Level::ERROR, refusal.text);
+                self.phase = Phase::Stopping { exit_code: refusal.exit_code };
+            }
+            (Phase::Up, Some((Reload::Preparing, _))) => self.refuse_reload(now, &refusal.text),
+            _ => {}
+        }
+    }
+
+    fn signal(&mut self, now: Instant, signal: Signal) {
+        match signal {
+            Signal::Hangup | Signal::User1 => self.want_reload(None),
+            Signal::Terminate | Signal::Quit => {
+                if matches!(self.phase, Phase::Stopping { .. }) {
+                    self.stop_at_once(now, 0);
+                } else {
+                    self.stop(now);
+                }
+            }
+            Signal::Interrupt => self.stop_at_once(now, 0),
+            Signal::User2 => {
+                self.log(Level::WARN, "SIGUSR2: replacing the executable is not supported yet");
+            }
+            Signal::Child => {}
+        }
+    }
+
+    fn want_reload(&mut self, asker: Option<Asker>) {
+        match (&self.phase, &self.reload) {
+            (Phase::Up, None) => {
+                self.log(Level::INFO, "reload");
+                if self.was_ready {
+                    self.actions.push(Action::Notify(Notice::Reloading));
+                }
+                self.actions.push(Action::Prepare);
+                self.reload = Some((Reload::Preparing, asker.into_iter().collect()));
+            }
+            (Phase::Up, Some(_)) => self.queued.get_or_insert_default().extend(asker),
+            (Phase::Stopping { .. }, _) => {
+                self.reply(asker.as_slice(), false, "the server is stopping");
+            }
+            (Phase::Loading | Phase::Done, _) => {}
+        }
+    }
+
+    fn refuse_reload(&mut self, now: Instant, why: &str) {
+        let Some((reload, askers)) = self.reload.take() else { return };
+        if let Reload::BringingUp { generation, plan } = reload {
+            let next = self.generations.iter_mut().find(|one| one.number == generation);
+            if let Some(next) = next {
+                next.kill(now, APP_KILL_DELAY, out!(self));
+            }
+            self.actions.push(Action::Abandon(plan.number));
+        }
+        self.counts.reloads_refused += 1;
+        self.log(Level::ERROR, format!("reload refused, the present configuration stays: {why}"));
+        self.reply(&askers, false, why);
+        self.reload_is_over();
+    }
+
+    fn reload_is_over(&mut self) {
+        if self.phase != Phase::Up {
+            return;
+        }
+        if self.was_ready {
+            self.actions.push(Action::Notify(Notice::Ready));
+        }
+        if let Some(askers) = self.queued.take() {
+            self.want_reload(None);
+            if let Some((_, waiting)) = &mut self.reload {
+                waiting.extend(askers);
+            }
+        }
+    }
+
+    /// Makes the next generation the current one, when it can be.
+    fn take_over(&mut self, now: Instant) {
+        let Some((Reload::BringingUp { generation, plan }, _)) = &self.reload else { return };
+        let (number, plan) = (*generation, Rc::clone(plan));
+        if !self.generation(number).is_some_and(|next| next.can_take_over()) {
+            return;
+        }
+        let askers = self.reload.take().map(|(_, askers)| askers).unwrap_or_default();
+        // Before the old one is told to drain, so that whoever asked it still hears.
+        self.reply(&askers, true, "reloaded");
+        self.respawn_at = None;
+        let old = self.current.replace(number);
+        if let Some(old) = self.generations.iter_mut().find(|one| Some(one.number) == old) {
+            let from = old.number;
+            if let Some(grace_ms) = old.drain(now, out!(self)) {
+                self.actions.push(Action::Handover { from, to: number, grace_ms });
+            }
+        }
+        self.actions.push(Action::Commit(plan.number));
+        self.plan = Some(plan);
+        self.crashes = Backoff::default();
+        self.counts.reloads += 1;
+        self.was_ready = true;
+        self.log(Level::INFO, format!("reloaded: worker process {number} has taken over"));
+        self.reload_is_over();
+    }
+
+    fn worker_says(&mut self, now: Instant, number: u64, message: FromWorker) {
+        let known = self.generations.iter_mut().find(|one| one.number == number && one.listens());
+        let Some(generation) = known else { return };
+        match message {
+            FromWorker::Ready => {
+                if generation.ready() && self.current == Some(number) {
+                    self.current_is_ready(number);
+                }
+            }
+            FromWorker::SlotReady(id) => generation.app_ready(id),
+            FromWorker::SlotLost(id, why) => generation.app_lost(id, &why, out!(self)),
+            FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
+            FromWorker::Command(command, Command::Stop) => {
+                self.reply(&[(number, command)], true, "stopping");
+                if !matches!(self.phase, Phase::Stopping { .. }) {
+                    self.stop(now);
+                }
+            }
+        }
+    }
+
+    fn current_is_ready(&mut self, number: u64) {
+        self.log(Level::INFO, format!("worker process {number} is ready"));
+        if !std::mem::replace(&mut self.was_ready, true) {
+            self.actions.push(Action::Notify(Notice::Ready));
+        }
+    }
+
+    fn worker_exited(&mut self, now: Instant, number: u64, how: &str) {
+        let known = self.generations.iter_mut().find(|one| one.number == number);
+        let Some(generation) = known else { return };
+        let lived = generation.gone(now, out!(self));
+        let next =
+            matches!(&self.reload, Some((Reload::BringingUp { generation, .. }, _)) if *generation == number);
+        if next {
+            self.refuse_reload(now, &format!("the new worker process {how} before it could take over"));
+        } else if self.current == Some(number) {
+            self.current = None;
+            self.counts.worker_crashes += 1;
+            self.start_deaths += u32::from(!self.was_ready);
+            if self.start_deaths >= START_DEATHS_MAX {
+                let text =
+                    format!("the worker process {how}, {START_DEATHS_MAX} times before it was ever ready");
+                return self.fail(now, text);
+            }
+            let delay = self.crashes.died(lived, &WORKER);
+            let when = if delay.is_zero() { "at once".to_owned() } else { format!("in {delay:?}") };
+            self.log(Level::ERROR, format!("worker process {number} {how}; another one starts {when}"));
+            self.respawn_at = Some(now + delay);
+            if delay.is_zero() {
+                self.spawn_current(now);
+            }
+        } else {
+            self.log(Level::INFO, format!("worker process {number} {how}"));
+        }
+    }
+
+    fn app_exited(&mut self, now: Instant, slot: SlotId, clean: bool, how: &str) {
+        for generation in &mut self.generations {
+            if generation.app_exited(now, slot, clean, how, out!(self)) {
+                return;
+            }
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if self.respawn_at.is_some_and(|at| at <= now) {
+            self.spawn_current(now);
+        }
+        for generation in &mut self.generations {
+            generation.tick(now, out!(self));
+        }
+        let late: Vec<u64> = self
+            .generations
+            .iter()
+            .filter(|one| one.start_deadline().is_some_and(|deadline| deadline <= now))
+            .map(|one| one.number)
+            .collect();
+        for number in late {
+            self.worker_is_late(now, number);
+        }
+    }
+
+    fn worker_is_late(&mut self, now: Instant, number: u64) {
+        let text = format!("worker process {number} was not ready within {WORKER_START_TIMEOUT:?}");
+        if self.current != Some(number) {
+            return self.refuse_reload(now, &text);
+        }
+        if !self.was_ready {
+            return self.fail(now, text);
+        }
+        self.log(Level::ERROR, text);
+        if let Some(generation) = self.generations.iter_mut().find(|one| one.number == number) {
+            generation.kill(now, APP_KILL_DELAY, out!(self));
+        }
+    }
+
+    /// From Up (or Loading) to Stopping: what both ways of stopping have in common.
+    fn leave_up(&mut self, now: Instant, exit_code: u8, why: &str) {
+        if matches!(self.phase, Phase::Stopping { .. }) {
+            return;
+        }
+        self.phase = Phase::Stopping { exit_code };
+        self.actions.push(Action::Notify(Notice::Stopping));
+        if self.reload.is_some() {
+            self.refuse_reload(now, why);
+        }
+        let queued = self.queued.take().unwrap_or_default();
+        self.reply(&queued, false, why);
+        self.current = None;
+        self.respawn_at = None;
+    }
+
+    fn stop(&mut self, now: Instant) {
+        self.log(Level::INFO, "stopping");
+        self.leave_up(now, 0, "the server is stopping");
+        for generation in &mut self.generations {
+            let number = generation.number;
+            if let Some(grace_ms) = generation.drain(now, out!(self)) {
+                self.actions.push(Action::Send(number, ToWorker::Drain(grace_ms)));
+            }
+        }
+        self.actions.push(Action::CloseSockets);
+    }
+
+    fn stop_at_once(&mut self, now: Instant, exit_code: u8) {
+        self.log(Level::INFO, "stopping at once");
+        self.leave_up(now, exit_code, "the server is stopping");
+        for generation in &mut self.generations {
+            generation.kill(now, APP_KILL_DELAY_AT_ONCE, out!(self));
+        }
+        self.actions.push(Action::CloseSockets);
+    }
+
+    fn fail(&mut self, now: Instant, text: String) {
+        self.log(Level::ERROR, text);
+        self.stop_at_once(now, 1);
+    }
+
+    /// Ends the master once it is stopping and nothing is left.
+    fn finish(&mut self) {
+        if let Phase::Stopping { exit_code } = self.phase
+            && self.generations.is_empty()
+        {
+            self.phase = Phase::Done;
+            self.actions.push(Action::Exit(exit_code));
+        }
+    }
+}
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

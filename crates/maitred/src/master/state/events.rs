@@ -1,0 +1,156 @@
+//! What goes into the machine and what comes out.
+
+use std::time::Duration;
+
+use maitred_sys::signals::Signal;
+use tracing::Level;
+
+use crate::control::{FromWorker, SlotId, ToWorker};
+
+/// What the machine needs to know of a configuration that is ready to be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Which configuration this is, in the shell's count.
+    pub number: u64,
+    /// How long a draining worker process may take.
+    pub grace: Duration,
+    /// Its pools, in the order of the configuration.
+    pub pools: Vec<PoolPlan>,
+}
+
+/// One pool of a [`Plan`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolPlan {
+    /// Its name, for messages.
+    pub name: String,
+    /// How many application processes.
+    pub workers: u16,
+    /// How long one may take until it is ready.
+    pub start_timeout: Duration,
+}
+
+/// Why a configuration cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Exit status, if this is the first configuration: 2 when the text of the configuration is at fault, 1 otherwise.
+    pub exit_code: u8,
+    /// Everything that is wrong.
+    pub text: String,
+}
+
+/// Something happened.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// The master has been started. The first event, once.
+    Start,
+    /// [`Action::Prepare`] was carried out.
+    Prepared(Result<Plan, Refusal>),
+    /// A signal came.
+    Signal(Signal),
+    /// The worker process of this generation sent a message.
+    Worker(u64, FromWorker),
+    /// The worker process of this generation has exited, or could not be started.
+    WorkerExited {
+        /// Which.
+        generation: u64,
+        /// What wait(2) said in words, or why it could not be started.
+        how: String,
+    },
+    /// An application process has exited, or could not be started.
+    AppExited {
+        /// Which.
+        slot: SlotId,
+        /// Whether it ended by itself with status 0.
+        clean: bool,
+        /// What wait(2) said in words, or why it could not be started.
+        how: String,
+    },
+    /// The time that [`super::Master::next_deadline`] named has come.
+    Tick,
+}
+
+/// Something to do, in the order given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Read the configuration, open what it names (log files, sockets on new addresses), and answer with
+    /// [`Event::Prepared`]. All or nothing: a refusal leaves no trace.
+    Prepare,
+    /// The configuration of this number is in force from now on: close what only earlier ones needed.
+    Commit(u64),
+    /// The configuration of this number will not be used: close what only it needed.
+    Abandon(u64),
+    /// Start a worker process. Failure is an [`Event::WorkerExited`].
+    SpawnWorker {
+        /// Its number.
+        generation: u64,
+        /// The number of its configuration.
+        plan: u64,
+        /// Whether a predecessor may send its idle connections.
+        adopts: bool,
+    },
+    /// Start an application process, and tell the worker process with [`ToWorker::SlotStarted`]. Failure is an
+    /// [`Event::AppExited`].
+    SpawnApp {
+        /// Whose it is.
+        generation: u64,
+        /// The number of the configuration that says how.
+        plan: u64,
+        /// Its name for good.
+        slot: SlotId,
+    },
+    /// Send a message to a worker process.
+    Send(u64, ToWorker),
+    /// Connect two worker processes by a socket pair: [`ToWorker::Adopt`] to the new, [`ToWorker::Drain`] to the old.
+    Handover {
+        /// The old one.
+        from: u64,
+        /// The new one.
+        to: u64,
+        /// What the old one may take, in milliseconds.
+        grace_ms: u64,
+    },
+    /// `SIGKILL` to the worker process of this generation.
+    KillWorker(u64),
+    /// `SIGTERM` to an application process.
+    TerminateApp(SlotId),
+    /// `SIGKILL` to an application process.
+    KillApp(SlotId),
+    /// Close all listening sockets.
+    CloseSockets,
+    /// Tell the service manager, and at the first [`Notice::Ready`] also the person who started us.
+    Notify(Notice),
+    /// Write to the error log.
+    Log(Level, String),
+    /// End with this status. The last action.
+    Exit(u8),
+}
+
+/// What a service manager is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// Serving; also the end of a reload, however it went.
+    Ready,
+    /// A reload has begun.
+    Reloading,
+    /// Going down.
+    Stopping,
+}
+
+/// Numbers for the scoreboard's master row.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Worker processes started.
+    pub generation: u64,
+    /// Worker processes that died without being asked to.
+    pub worker_crashes: u64,
+    /// Reloads carried out.
+    pub reloads: u64,
+    /// Reloads refused.
+    pub reloads_refused: u64,
+    /// Application processes started.
+    pub slots_started: u64,
+    /// Application processes that died without being asked to.
+    pub slot_crashes: u64,
+    /// Slots that wait before their next start, because they keep dying.
+    pub slots_delayed: u64,
+}

@@ -1,0 +1,482 @@
+//! The machine in a small world: processes that live, get ready and die as a test says.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use maitred_sys::signals::Signal;
+
+use super::events::{Action, Event, Notice, Plan, PoolPlan, Refusal};
+use super::generation::{DRAIN_MARGIN, WORKER_START_TIMEOUT};
+use super::{Master, Phase, Reload};
+use crate::control::{Command, FromWorker, SlotId, ToWorker};
+
+pub(super) const GRACE: Duration = Duration::from_secs(20);
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What the world knows of a worker process.
+#[derive(Debug, Default)]
+pub(super) struct Worker {
+    pub ready: bool,
+    pub drained: bool,
+    pub adopts: bool,
+    commands_open: BTreeSet<u64>,
+}
+
+/// The world, with what must hold of every action checked when it is carried out.
+pub(super) struct World {
+    pub master: Master,
+    pub now: Instant,
+    pub workers: BTreeMap<u64, Worker>,
+    /// Living application processes, and whether they were asked to end.
+    pub apps: BTreeMap<u64, (SlotId, u64, bool)>,
+    /// The answer to the next `Prepare`, by number of pools; an error if `None`.
+    pub next_config: Option<u16>,
+    pub log: Vec<String>,
+    pub done: Vec<Action>,
+    pub exit: Option<u8>,
+    generation_last: u64,
+    epochs_seen: BTreeSet<u64>,
+    plan_last: u64,
+    commands: u64,
+    queue: VecDeque<Event>,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        World {
+            master: Master::new(),
+            now: Instant::now(),
+            workers: BTreeMap::new(),
+            apps: BTreeMap::new(),
+            next_config: Some(1),
+            log: Vec::new(),
+            done: Vec::new(),
+            exit: None,
+            generation_last: 0,
+            epochs_seen: BTreeSet::new(),
+            plan_last: 0,
+            commands: 0,
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// A world whose first worker process and applications are ready.
+    pub(super) fn up() -> Self {
+        let mut world = World::new();
+        world.event(Event::Start);
+        world.all_ready();
+        world.done.clear();
+        world
+    }
+
+    pub(super) fn event(&mut self, event: Event) {
+        self.queue.push_back(event);
+        while let Some(event) = self.queue.pop_front() {
+            let actions = self.master.handle(self.now, event);
+            for action in actions {
+                self.carry_out(&action);
+                self.done.push(action);
+            }
+        }
+    }
+
+    /// Lets time pass, with every deadline met on time.
+    pub(super) fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(at) = self.master.next_deadline().filter(|at| *at <= end) {
+            assert!(self.exit.is_none(), "a deadline after the end");
+            self.now = at.max(self.now);
+            self.event(Event::Tick);
+            let next = self.master.next_deadline();
+            assert!(next.is_none_or(|next| next > self.now), "a deadline is not dealt with");
+        }
+        self.now = end;
+    }
+
+    pub(super) fn signal(&mut self, signal: Signal) {
+        self.event(Event::Signal(signal));
+    }
+
+    pub(super) fn worker_ready(&mut self, generation: u64) {
+        if let Some(worker) = self.workers.get_mut(&generation) {
+            worker.ready = true;
+            self.event(Event::Worker(generation, FromWorker::Ready));
+        }
+    }
+
+    pub(super) fn worker_dies(&mut self, generation: u64) {
+        if self.workers.remove(&generation).is_some() {
+            self.event(Event::WorkerExited { generation, how: "was killed by SIGSEGV".to_owned() });
+        }
+    }
+
+    pub(super) fn app_ready(&mut self, epoch: u64) {
+        if let Some((slot, generation, _)) = self.apps.get(&epoch).copied() {
+            self.event(Event::Worker(generation, FromWorker::SlotReady(slot)));
+        }
+    }
+
+    pub(super) fn app_dies(&mut self, epoch: u64, clean: bool) {
+        if let Some((slot, ..)) = self.apps.remove(&epoch) {
+            self.event(Event::AppExited { slot, clean, how: "exited with status 1".to_owned() });
+        }
+    }
+
+    pub(super) fn command(&mut self, generation: u64, command: Command) {
+        if let Some(worker) = self.workers.get_mut(&generation) {
+            self.commands += 1;
+            worker.commands_open.insert(self.commands);
+            self.event(Event::Worker(generation, FromWorker::Command(self.commands, command)));
+        }
+    }
+
+    pub(super) fn all_ready(&mut self) {
+        for generation in self.workers.keys().copied().collect::<Vec<_>>() {
+            self.worker_ready(generation);
+        }
+        for epoch in self.apps.keys().copied().collect::<Vec<_>>() {
+            self.app_ready(epoch);
+        }
+    }
+
+    /// Every command of a worker process that lives has had its one answer.
+    pub(super) fn nothing_unanswered(&self) {
+        for (generation, worker) in &self.workers {
+            assert!(worker.commands_open.is_empty(), "{generation}: {:?}", worker.commands_open);
+        }
+    }
+
+    fn plan(&mut self, pools: u16) -> Plan {
+        self.plan_last += 1;
+        let pool = |number| PoolPlan { name: format!("p{number}"), workers: 2, start_timeout: START_TIMEOUT };
+        Plan { number: self.plan_last, grace: GRACE, pools: (0..pools).map(pool).collect() }
+    }
+
+    fn carry_out(&mut self, action: &Action) {
+        assert!(self.exit.is_none(), "{action:?} after the end");
+        match action {
+            Action::Prepare => {
+                let answer = match self.next_config {
+                    Some(pools) => Ok(self.plan(pools)),
+                    None => Err(Refusal { exit_code: 2, text: "line 1: no".to_owned() }),
+                };
+                self.queue.push_back(Event::Prepared(answer));
+            }
+            Action::SpawnWorker { generation, adopts, .. } => {
+                assert!(*generation > self.generation_last);
+                self.generation_last = *generation;
+                self.workers.insert(*generation, Worker { adopts: *adopts, ..Worker::default() });
+            }
+            Action::SpawnApp { generation, slot, .. } => {
+                assert!(self.workers.contains_key(generation));
+                assert!(self.epochs_seen.insert(slot.epoch), "an epoch is given out twice");
+                self.apps.insert(slot.epoch, (*slot, *generation, false));
+            }
+            Action::Send(generation, message) => self.sent(*generation, message),
+            Action::Handover { from, to, .. } => {
+                assert!(self.workers[to].ready && self.workers[to].adopts);
+                self.sent(*from, &ToWorker::Drain(0));
+            }
+            Action::KillWorker(generation) => {
+                assert!(self.workers.remove(generation).is_some());
+                let how = "was killed by SIGKILL".to_owned();
+                self.queue.push_back(Event::WorkerExited { generation: *generation, how });
+            }
+            Action::TerminateApp(slot) => {
+                let app = self.apps.get_mut(&slot.epoch).expect("a living process");
+                assert!(!std::mem::replace(&mut app.2, true), "asked twice");
+            }
+            Action::KillApp(slot) => {
+                assert!(self.apps.remove(&slot.epoch).is_some());
+                let how = "was killed by SIGKILL".to_owned();
+                self.queue.push_back(Event::AppExited { slot: *slot, clean: false, how });
+            }
+            Action::Log(_, text) => self.log.push(text.clone()),
+            Action::Exit(code) => {
+                assert!(self.workers.is_empty() && self.apps.is_empty(), "left behind");
+                self.exit = Some(*code);
+            }
+            Action::Commit(_) | Action::Abandon(_) | Action::CloseSockets | Action::Notify(_) => {}
+        }
+    }
+
+    fn sent(&mut self, generation: u64, message: &ToWorker) {
+        let worker = self.workers.get_mut(&generation).expect("a living worker process");
+        match message {
+            ToWorker::Drain(_) => assert!(!std::mem::replace(&mut worker.drained, true), "drained twice"),
+            ToWorker::CommandDone(command, ..) => {
+                assert!(worker.commands_open.remove(command), "answered twice or never asked");
+            }
+            ToWorker::SlotExited(slot, _) => assert!(!self.apps.contains_key(&slot.epoch)),
+            ToWorker::SlotStarted(..) | ToWorker::Adopt => panic!("the shell's own: {message:?}"),
+        }
+    }
+
+    fn has_done(&self, wanted: &Action) -> bool {
+        self.done.contains(wanted)
+    }
+}
+
+#[test]
+fn the_first_worker_is_announced_when_it_is_ready() {
+    let mut world = World::new();
+    world.event(Event::Start);
+    assert_eq!(world.done[0], Action::Prepare);
+    assert_eq!(world.done[1], Action::SpawnWorker { generation: 1, plan: 1, adopts: false });
+    assert_eq!(world.apps.len(), 2);
+    assert!(!world.has_done(&Action::Notify(Notice::Ready)));
+    world.worker_ready(1);
+    assert!(world.has_done(&Action::Notify(Notice::Ready)));
+    assert_eq!(world.master.current(), Some(1));
+}
+
+#[test]
+fn a_bad_first_configuration_ends_the_master_with_its_code() {
+    let mut world = World::new();
+    world.next_config = None;
+    world.event(Event::Start);
+    assert_eq!(world.exit, Some(2));
+    assert_eq!(world.log, ["line 1: no"]);
+}
+
+#[test]
+fn a_first_worker_that_keeps_dying_ends_the_master() {
+    let mut world = World::new();
+    world.event(Event::Start);
+    world.worker_dies(1);
+    world.worker_dies(2);
+    world.pass(Duration::from_millis(100));
+    world.worker_dies(3);
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.exit, Some(1));
+    assert!(world.log.iter().any(|line| line.contains("3 times before it was ever ready")));
+}
+
+#[test]
+fn a_first_worker_that_is_never_ready_ends_the_master() {
+    let mut world = World::new();
+    world.event(Event::Start);
+    world.pass(WORKER_START_TIMEOUT + Duration::from_secs(2));
+    assert_eq!(world.exit, Some(1));
+}
+
+#[test]
+fn a_dead_worker_is_replaced_at_once_then_later() {
+    let mut world = World::up();
+    world.worker_dies(1);
+    assert_eq!(world.master.current(), Some(2));
+    assert_eq!(world.apps.values().filter(|app| app.2).count(), 2, "the apps of the dead one are to end");
+    world.worker_dies(2);
+    assert_eq!(world.master.current(), None);
+    world.pass(Duration::from_millis(99));
+    assert_eq!(world.master.current(), None);
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.master.current(), Some(3));
+    world.pass(Duration::from_secs(10));
+    world.worker_ready(3);
+    world.worker_dies(3);
+    assert_eq!(world.master.current(), Some(4), "it lived long enough");
+    assert_eq!(world.master.counts().worker_crashes, 3);
+}
+
+#[test]
+fn reload_hands_over_only_when_the_new_generation_is_ready() {
+    let mut world = World::up();
+    world.signal(Signal::Hangup);
+    assert!(world.workers[&2].adopts);
+    world.worker_ready(2);
+    assert_eq!(world.master.current(), Some(1), "its applications are not ready");
+    let new: Vec<u64> = world.apps.values().filter(|app| app.1 == 2).map(|app| app.0.epoch).collect();
+    world.app_ready(new[1]);
+    assert_eq!(world.master.current(), Some(2));
+    assert!(world.has_done(&Action::Handover { from: 1, to: 2, grace_ms: 20_000 }));
+    assert!(world.has_done(&Action::Commit(2)));
+    world.worker_dies(1);
+    assert_eq!(world.workers.len(), 1);
+    assert_eq!(world.master.counts().worker_crashes, 0, "it was asked to");
+    assert_eq!(world.master.counts().reloads, 1);
+}
+
+#[test]
+fn an_application_that_fails_to_start_does_not_hold_a_reload_up_for_ever() {
+    for death in [false, true] {
+        let mut world = World::up();
+        world.signal(Signal::Hangup);
+        world.worker_ready(2);
+        let new = world.apps.values().find(|app| app.1 == 2).map(|app| app.0.epoch).unwrap();
+        if death {
+            world.app_dies(new, false);
+        } else {
+            world.pass(START_TIMEOUT);
+        }
+        assert_eq!(world.master.current(), Some(2));
+    }
+}
+
+#[test]
+fn a_refused_reload_changes_nothing_and_says_why() {
+    let mut world = World::up();
+    world.next_config = None;
+    world.command(1, Command::Reload);
+    assert!(world.has_done(&Action::Send(1, ToWorker::CommandDone(1, false, "line 1: no".to_owned()))));
+    assert_eq!(world.workers.keys().collect::<Vec<_>>(), [&1]);
+    assert!(!world.workers[&1].drained);
+    assert_eq!(world.master.counts().reloads_refused, 1);
+}
+
+#[test]
+fn a_new_worker_that_dies_or_is_late_refuses_the_reload() {
+    for dies in [false, true] {
+        let mut world = World::up();
+        world.command(1, Command::Reload);
+        if dies {
+            world.worker_dies(2);
+        } else {
+            world.pass(WORKER_START_TIMEOUT);
+        }
+        assert!(world.has_done(&Action::Abandon(2)));
+        assert_eq!(world.master.current(), Some(1));
+        world.nothing_unanswered();
+        world.pass(Duration::from_secs(6));
+        assert_eq!((world.workers.len(), world.apps.len()), (1, 2));
+    }
+}
+
+#[test]
+fn reloads_during_a_reload_become_one_more() {
+    let mut world = World::up();
+    for _ in 0..5 {
+        world.command(1, Command::Reload);
+    }
+    world.all_ready();
+    assert_eq!(world.workers.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+    world.all_ready();
+    assert_eq!(world.workers.keys().copied().collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(world.master.counts().reloads, 2);
+    world.nothing_unanswered();
+}
+
+#[test]
+fn a_reload_ends_a_crash_loop() {
+    let mut world = World::up();
+    world.worker_dies(1);
+    world.worker_dies(2);
+    assert_eq!(world.master.current(), None);
+    world.signal(Signal::Hangup);
+    world.all_ready();
+    assert_eq!(world.master.current(), Some(3));
+    world.pass(Duration::from_secs(60));
+    assert_eq!(world.workers.len(), 1);
+}
+
+#[test]
+fn an_old_worker_past_its_grace_is_killed() {
+    let mut world = World::up();
+    world.signal(Signal::Hangup);
+    world.all_ready();
+    assert!(world.workers[&1].drained);
+    world.pass(GRACE + DRAIN_MARGIN);
+    assert_eq!(world.workers.keys().copied().collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn stop_drains_first_and_closes_sockets_then() {
+    let mut world = World::up();
+    world.command(1, Command::Stop);
+    let place = |wanted: &Action| world.done.iter().position(|action| action == wanted).unwrap();
+    assert!(place(&Action::Send(1, ToWorker::Drain(20_000))) < place(&Action::CloseSockets));
+    world.nothing_unanswered();
+    assert_eq!(world.apps.values().filter(|app| app.2).count(), 0, "the worker still needs them");
+    world.worker_dies(1);
+    assert_eq!(world.apps.values().filter(|app| app.2).count(), 2);
+    assert_eq!(world.exit, None);
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.exit, Some(0));
+}
+
+#[test]
+fn interrupt_and_a_second_terminate_end_it_at_once() {
+    for signals in [vec![Signal::Interrupt], vec![Signal::Terminate, Signal::Terminate]] {
+        let mut world = World::up();
+        signals.into_iter().for_each(|signal| world.signal(signal));
+        assert!(world.workers.is_empty());
+        world.pass(Duration::from_secs(1));
+        assert_eq!(world.exit, Some(0));
+    }
+}
+
+#[test]
+fn a_stop_refuses_a_reload_under_way() {
+    let mut world = World::up();
+    world.command(1, Command::Reload);
+    world.command(1, Command::Reload);
+    world.signal(Signal::Terminate);
+    world.nothing_unanswered();
+    world.command(1, Command::Reload);
+    world.nothing_unanswered();
+    assert_eq!(world.workers.keys().copied().collect::<Vec<_>>(), [1]);
+}
+
+#[test]
+fn a_dead_application_is_replaced_with_growing_delay() {
+    let mut world = World::up();
+    let first = *world.apps.keys().next().unwrap();
+    world.pass(Duration::from_secs(30));
+    world.app_dies(first, false);
+    assert_eq!(world.apps.len(), 2, "at once: it lived");
+    let second = *world.apps.keys().last().unwrap();
+    assert!(second > first);
+    world.app_dies(second, false);
+    assert_eq!((world.apps.len(), world.master.counts().slots_delayed), (1, 1));
+    world.pass(Duration::from_millis(100));
+    assert_eq!((world.apps.len(), world.master.counts().slots_delayed), (2, 0));
+    assert_eq!(world.master.counts().slot_crashes, 2);
+}
+
+#[test]
+fn a_lost_application_is_killed_and_replaced() {
+    let mut world = World::up();
+    let (slot, ..) = *world.apps.values().next().unwrap();
+    world.event(Event::Worker(1, FromWorker::SlotLost(slot, "broke the protocol".to_owned())));
+    assert!(world.has_done(&Action::KillApp(slot)));
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.apps.len(), 2);
+}
+
+#[test]
+fn an_application_that_says_no_hello_is_killed() {
+    let mut world = World::new();
+    world.event(Event::Start);
+    world.worker_ready(1);
+    world.pass(START_TIMEOUT);
+    assert_eq!(world.apps.len(), 0);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.apps.len(), 2);
+}
+
+#[test]
+fn a_draining_worker_keeps_its_applications_but_lets_clean_ones_go() {
+    let mut world = World::up();
+    world.signal(Signal::Terminate);
+    let epochs: Vec<u64> = world.apps.keys().copied().collect();
+    world.app_dies(epochs[0], true);
+    world.app_dies(epochs[1], false);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.apps.len(), 1, "only the one that crashed is replaced");
+}
+
+#[test]
+fn messages_of_the_dead_and_unknown_are_ignored() {
+    let mut world = World::up();
+    let before = format!("{:?}", world.master);
+    world.event(Event::Worker(77, FromWorker::Ready));
+    world.event(Event::WorkerExited { generation: 77, how: String::new() });
+    let slot = SlotId { pool: 9, slot: 9, epoch: 999 };
+    world.event(Event::Worker(1, FromWorker::SlotReady(slot)));
+    world.event(Event::Worker(1, FromWorker::SlotLost(slot, String::new())));
+    world.event(Event::AppExited { slot, clean: false, how: String::new() });
+    world.signal(Signal::Child);
+    assert_eq!(format!("{:?}", world.master), before);
+    assert!(matches!(world.master.phase, Phase::Up));
+    assert!(!matches!(world.master.reload, Some((Reload::Preparing, _))));
+}
