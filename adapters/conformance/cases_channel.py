@@ -8,6 +8,7 @@ import struct
 
 from kit import (
     CANCEL, CLEAN, DONE, FORGET, KEEP, OPTIONAL, PAYLOAD_BYTES_MAX, PING, PONG, REQUEST, SHUTDOWN,
+    SOFT_LIMIT_OF_FILES,
     equal, expect, frame, request_frame,
 )
 
@@ -83,6 +84,17 @@ def several_requests_of_one_connection_are_answered_in_order(worker):
     for n in range(1, 21):
         equal(client.answer().body, b"x" * n, "body")
         equal(worker.done().request, n, "number of the request")
+
+
+def more_connections_than_the_soft_limit_of_files_are_kept(worker):
+    worker.welcome()
+    clients = [worker.client() for _ in range(2 * SOFT_LIMIT_OF_FILES)]
+    for number, client in enumerate(clients):
+        worker.send(request_frame(number, number, "/bytes/1", descriptors=1), [client.far.fileno()])
+        equal(worker.done().connection, number, "connection")
+    for number, client in enumerate(clients):
+        worker.send(request_frame(number, number, "/bytes/1"))
+        equal(client.answer().body + client.answer().body, b"xx", "bodies")
 
 
 def a_new_descriptor_replaces_the_kept_one(worker):

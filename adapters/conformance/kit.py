@@ -5,6 +5,7 @@ Written from adapters/PROTOCOL.md alone: it shares no code with any adapter.
 
 import array
 import os
+import resource
 import select
 import socket
 import struct
@@ -19,6 +20,8 @@ HEADER = struct.Struct("<IBBHII")
 PAYLOAD_BYTES_MAX = 2 * 1024 * 1024
 # Nothing here takes long; this only bounds how long a broken adapter can hold the kit up.
 DEADLINE_S = 10
+# Adapters start with this soft limit, which they are to raise; low, so that a few connections show whether they do.
+SOFT_LIMIT_OF_FILES = 128
 
 
 class Failure(AssertionError):
@@ -169,6 +172,11 @@ class Client:
         return not self._data and not select.select([self.near], [], [], 0)[0]
 
 
+def _lower_limit():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT_LIMIT_OF_FILES, hard))
+
+
 class Worker:
     """An adapter that was started, and the server's end of its channel."""
 
@@ -182,6 +190,7 @@ class Worker:
             stderr=subprocess.PIPE,
             pass_fds=[theirs.fileno()],
             env=environment,
+            preexec_fn=_lower_limit,
             start_new_session=True,
         )
         theirs.close()

@@ -8,6 +8,7 @@ COMMAND starts the adapter with the reference application (see README.md). Exit 
 """
 
 import argparse
+import resource
 import sys
 
 import cases_channel
@@ -20,6 +21,9 @@ def main():
     parser.add_argument("--only", metavar="TEXT", default="", help="only cases whose name contains TEXT")
     parser.add_argument("command", nargs="+", metavar="COMMAND", help="starts the adapter with the reference application")
     options = parser.parse_args()
+    # A case with some hundred connections holds two descriptors of each.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     passed = failed = 0
     for name, case in {**cases_channel.CASES, **cases_http.CASES}.items():
         if options.only not in name:

@@ -4,6 +4,7 @@ import argparse
 import gc
 import importlib
 import os
+import resource
 import signal
 import socket
 import sys
@@ -96,6 +97,9 @@ def run(arguments):
     """Serves until the channel ends. Raises StartError and ProtocolError."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock = open_channel()
+    # One descriptor is kept per client connection.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     directory = os.getcwd()
     if directory not in sys.path[:1]:
         sys.path.insert(0, directory)

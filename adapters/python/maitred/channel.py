@@ -38,7 +38,8 @@ _RECEIVE_BYTES_MAX = 1024 * 1024
 # The kernel passes at most this many descriptors in one message (SCM_MAX_FD).
 _ANCILLARY_BYTES = socket.CMSG_SPACE(253 * 4)
 
-# Reports wait for company this long at most: half of what the protocol allows, because a request that is running cannot be interrupted.
+# Reports wait for company this long at most: half of what the protocol allows, because a request that is running
+# cannot be interrupted.
 _REPORT_WAIT_S = 0.0005
 # After a request of this length, so many requests are reported at once: nobody waits for the report of a fast
 # request while a slow one runs.
@@ -209,7 +210,7 @@ class Channel:
 
     def _control(self, kind, flags, count, connection, request, payload):
         """Handles a frame that is no REQUEST; False for SHUTDOWN."""
-        if kind == WELCOME and not self._welcomed and len(payload) == _WELCOME.size and not count:
+        if kind == WELCOME and not self._welcomed and len(payload) == _WELCOME.size and not (count or flags & ~OPTIONAL):
             version, _, self._payload_bytes_max = _WELCOME.unpack(payload)
             if version != VERSION:
                 raise ProtocolError(f"the server chose version {version}")
