@@ -55,7 +55,8 @@ def request_frame(connection, request, target="/echo", **options):
     head = "\r\n".join([*lines, "", ""]).encode("latin-1")
     meta = options.get("meta")
     if meta is None:
-        meta = f"remote=192.0.2.7:4711\nlocal=[::1]:8080\nscheme=http\nmount={options.get('mount', '')}\nodd=1\nqueue_us={request}\n"
+        meta = "remote=192.0.2.7:4711\nlocal=[::1]:8080\nscheme=http\n"
+        meta += f"mount={options.get('mount', '')}\nodd=1\nqueue_us={request}\n"
     meta = meta.encode()
     payload = struct.pack("<III", len(meta), len(head), len(body)) + meta + head + body
     flags = options.get("flags", KEEP) | (HEAD if method == "HEAD" else 0)

@@ -19,7 +19,7 @@ from kit import Worker
 def main():
     parser = argparse.ArgumentParser(description="Conformance kit of the handoff protocol, version 1.")
     parser.add_argument("--only", metavar="TEXT", default="", help="only cases whose name contains TEXT")
-    parser.add_argument("command", nargs="+", metavar="COMMAND", help="starts the adapter with the reference application")
+    parser.add_argument("command", nargs="+", metavar="COMMAND", help="starts an adapter's reference application")
     options = parser.parse_args()
     # A case with some hundred connections holds two descriptors of each.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -73,7 +73,8 @@ class Channel:
     def hello(self):
         """Tells Maitred that this process is ready."""
         name = self._name.encode()[:NAME_BYTES_MAX].decode(errors="ignore").encode()
-        self._sock.sendall(_HELLO.pack(8 + len(name), HELLO, 0, 0, 0, 0, VERSION, VERSION, self._capacity) + name)
+        hello = _HELLO.pack(8 + len(name), HELLO, 0, 0, 0, 0, VERSION, VERSION, self._capacity)
+        self._send(hello + name)
 
     def stop_receiving(self):
         """Takes no more requests; those already received are still yielded. Safe in a signal handler.
@@ -156,10 +157,7 @@ class Channel:
         if self._reports:
             data = b"".join(self._reports)
             self._reports.clear()
-            try:
-                self._sock.sendall(data)
-            except OSError:
-                pass  # Maitred is gone; the next receive says so.
+            self._send(data)
 
     def close(self):
         """Closes every cached descriptor, and the channel."""
@@ -168,6 +166,12 @@ class Channel:
         self.descriptors.clear()
         self._arrived.clear()
         self._sock.close()
+
+    def _send(self, data):
+        try:
+            self._sock.sendall(data)
+        except OSError:
+            pass  # Maitred is gone; the next receive says so.
 
     def _receive(self, rest, missing):
         """Waits until `missing` bytes have been added to `rest`. None at the end of the channel."""
@@ -210,7 +214,8 @@ class Channel:
 
     def _control(self, kind, flags, count, connection, request, payload):
         """Handles a frame that is no REQUEST; False for SHUTDOWN."""
-        if kind == WELCOME and not self._welcomed and len(payload) == _WELCOME.size and not (count or flags & ~OPTIONAL):
+        plain = not (count or flags & ~OPTIONAL)
+        if kind == WELCOME and not self._welcomed and len(payload) == _WELCOME.size and plain:
             version, _, self._payload_bytes_max = _WELCOME.unpack(payload)
             if version != VERSION:
                 raise ProtocolError(f"the server chose version {version}")
@@ -219,7 +224,7 @@ class Channel:
         if not self._welcomed:
             raise ProtocolError(f"the first frame is of kind {kind}, not WELCOME")
         if kind in (FORGET, CANCEL, PING, SHUTDOWN):
-            if payload or count or flags & ~OPTIONAL:
+            if payload or not plain:
                 raise ProtocolError(f"a frame of kind {kind} has a payload, descriptors or flags")
             if kind == FORGET:
                 self._forget(connection)

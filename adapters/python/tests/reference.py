@@ -19,6 +19,7 @@ def _echo(environ, start_response):
     for key in ("CONTENT_TYPE", "CONTENT_LENGTH"):
         if key in environ:
             headers[key.lower().replace("_", "-")] = environ[key]
+    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 0)))
     seen = {
         "method": environ["REQUEST_METHOD"],
         "mount": environ["SCRIPT_NAME"],
@@ -29,7 +30,7 @@ def _echo(environ, start_response):
         "remote": f"{environ['REMOTE_ADDR']} {environ['REMOTE_PORT']}",
         "local": f"{environ['SERVER_NAME']} {environ['SERVER_PORT']}",
         "headers": headers,
-        "body": base64.b64encode(environ["wsgi.input"].read()).decode(),
+        "body": base64.b64encode(body).decode(),
     }
     start_response("200 OK", [("Content-Type", "application/json")])
     return [json.dumps(seen).encode()]

@@ -1,0 +1,107 @@
+"""The command line: what a person sees who configured something wrong."""
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def run(*arguments, files=None, channel=None):
+    """Runs the adapter in a directory with `files`; returns (exit status, standard error).
+
+    `channel` is the socket to pass as the channel, or any text to put into the variable.
+    """
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    environment.pop("MAITRED_CHANNEL", None)
+    passed = []
+    if isinstance(channel, socket.socket):
+        passed, channel = [channel.fileno()], str(channel.fileno())
+    if channel is not None:
+        environment["MAITRED_CHANNEL"] = channel
+    with tempfile.TemporaryDirectory() as directory:
+        for name, text in (files or {}).items():
+            Path(directory, name).write_text(text)
+        done = subprocess.run(
+            [sys.executable, "-m", "maitred", *arguments],
+            cwd=directory,
+            env=environment,
+            pass_fds=passed,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    return done.returncode, done.stderr
+
+
+def run_with_channel(*arguments, files=None):
+    """The same with a channel whose other end is closed already."""
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with theirs:
+        return run(*arguments, files=files, channel=theirs)
+
+
+class Usage(unittest.TestCase):
+    def test_help_names_the_arguments(self):
+        text = subprocess.run(
+            [sys.executable, "-m", "maitred", "--help"], cwd=PACKAGE, capture_output=True, text=True, check=True
+        ).stdout
+        self.assertIn("module:callable", text)
+        self.assertIn("--capacity", text)
+
+    def test_wrong_usage_is_2(self):
+        for arguments in ([], ["a:b", "c"], ["a:b", "--capacity", "0"], ["a:b", "--capacity", "x"]):
+            self.assertEqual(run(*arguments)[0], 2, arguments)
+
+    def test_without_maitred_it_says_so(self):
+        status, text = run("app:application")
+        self.assertEqual(status, 1)
+        self.assertIn("started by Maitred", text)
+
+    def test_a_variable_without_a_socket_is_named(self):
+        for value in ("77", "x", ""):
+            status, text = run("app:application", channel=value)
+            self.assertEqual(status, 1)
+            self.assertIn(f"MAITRED_CHANNEL={value} ", text)
+
+
+class Loading(unittest.TestCase):
+    def test_a_module_that_is_not_there_is_named(self):
+        status, text = run_with_channel("nowhere:application")
+        self.assertEqual(status, 1)
+        self.assertIn("no module 'nowhere'", text)
+        self.assertIn("Looked in: ", text)
+
+    def test_a_module_that_misses_another_shows_where(self):
+        status, text = run_with_channel("app", files={"app.py": "import nowhere\n"})
+        self.assertEqual(status, 1)
+        self.assertIn("app.py", text)
+        self.assertIn("importing 'app' failed", text)
+
+    def test_a_module_with_an_error_shows_where(self):
+        status, text = run_with_channel("app", files={"app.py": "x = (\n"})
+        self.assertEqual(status, 1)
+        self.assertIn("SyntaxError", text)
+
+    def test_a_callable_that_is_not_there_is_named(self):
+        status, text = run_with_channel("app:nope", files={"app.py": "def create(): pass\n"})
+        self.assertEqual(status, 1)
+        self.assertIn("no 'nope'", text)
+        self.assertIn("create", text)
+
+    def test_what_is_not_callable_is_refused(self):
+        status, text = run_with_channel("app", files={"app.py": "application = 5\n"})
+        self.assertEqual((status, "not callable" in text), (1, True))
+
+    def test_a_server_that_is_gone_is_an_orderly_end(self):
+        source = "class A:\n    def call(self, environ, start_response): pass\nthing = A()\n"
+        self.assertEqual(run_with_channel("app:thing.call", files={"app.py": source}), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
