@@ -142,6 +142,27 @@ mod tests {
     }
 
     #[test]
+    fn a_confined_process_is_watched_through_the_reads_that_are_named() {
+        use landlock::{ABI, Access, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, path_beneath_rules};
+
+        // Landlock binds a thread for good.
+        let (seen, nodes) = on_a_thread(|| {
+            let outside = Topology::read().expect("a mask").cpus;
+            let read = AccessFs::ReadFile | AccessFs::ReadDir;
+            Ruleset::default()
+                .handle_access(AccessFs::from_all(ABI::V1))
+                .and_then(Ruleset::create)
+                .and_then(|rules| rules.add_rules(path_beneath_rules(crate::affinity::READS, read)))
+                .and_then(|rules| rules.restrict_self())
+                .expect("rules");
+            let mut sampler = Sampler::new(&[rustix::thread::gettid()]);
+            let inside = Topology::read().expect("a mask").cpus;
+            (sampler.threads().remove(0).is_some() && !sampler.cpus().is_empty(), inside == outside)
+        });
+        assert!(seen && nodes);
+    }
+
+    #[test]
     fn rows_are_filled_and_decisions_reach_the_kernel() {
         let usable = inherited_mask().expect("a mask");
         let home = usable[0];
