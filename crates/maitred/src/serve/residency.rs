@@ -16,8 +16,8 @@ const INNER_PROBES: u64 = 3;
 /// Whether the bytes `offset..offset + len` can be sent without waiting for a disk, as far as can be known.
 ///
 /// First and last page are probed with `preadv2(RWF_NOWAIT)`, which fails for a page whose read is still in flight;
-/// `cachestat` counts such a page as cached, but sees holes in the middle. Filesystems that know no `RWF_NOWAIT` are
-/// taken to be in memory: waiting for them is all that can be done.
+/// `cachestat` counts such a page as cached, but sees holes in the middle. Files of filesystems that know no `RWF_NOWAIT`
+/// (overlayfs, some of FUSE) are taken to be in memory: `cachestat` knows nothing of their pages either.
 pub fn resident(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
     if len == 0 {
         return true;
@@ -25,27 +25,43 @@ pub fn resident(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
     let last = offset.saturating_add(len - 1);
     let page = rustix::param::page_size() as u64;
     let pages = last / page - offset / page + 1;
-    if !readable_now(file, offset) || (pages > 1 && !readable_now(file, last)) {
+    match readable_now(file, offset) {
+        Probe::Unknown => return true,
+        Probe::Waits => return false,
+        Probe::Ready if pages == 1 => return true,
+        Probe::Ready => {}
+    }
+    let ready = |at| readable_now(file, at) == Probe::Ready;
+    if !ready(last) {
         return false;
     }
-    if pages <= 2 {
+    if pages == 2 {
         return true;
     }
     match cached_pages(file, offset, len) {
         Some(cached) => cached >= pages,
-        None => (1..=INNER_PROBES)
-            .all(|nth| readable_now(file, offset.saturating_add(len / (INNER_PROBES + 1) * nth))),
+        None => (1..=INNER_PROBES).all(|nth| ready(offset.saturating_add(len / (INNER_PROBES + 1) * nth))),
     }
 }
 
-fn readable_now(file: BorrowedFd<'_>, at: u64) -> bool {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    /// In memory; or past the end of the file, or an error that `sendfile` will meet again and report.
+    Ready,
+    /// Not in memory. The kernel has begun to read it.
+    Waits,
+    /// The filesystem cannot say.
+    Unknown,
+}
+
+fn readable_now(file: BorrowedFd<'_>, at: u64) -> Probe {
     let mut byte = [0; 1];
     loop {
         match preadv2(file, &mut [IoSliceMut::new(&mut byte)], at, ReadWriteFlags::NOWAIT) {
-            Err(Errno::AGAIN) => return false,
+            Err(Errno::AGAIN) => return Probe::Waits,
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Probe::Unknown,
             Err(Errno::INTR) => {}
-            // The end of the file, or an error that `sendfile` will meet again and report.
-            Ok(_) | Err(_) => return true,
+            Ok(_) | Err(_) => return Probe::Ready,
         }
     }
 }
@@ -73,10 +89,10 @@ mod tests {
 
     use super::*;
 
-    /// A file of `pages` pages on a filesystem of a disk, or `None` where the
-    /// temporary directory is in memory or the kernel cannot say what is.
+    /// A file of `pages` pages on a disk (hier(7) wants `/var/tmp` there), or `None` where it
+    /// is in memory or the kernel cannot say what is.
     fn file_on_disk(pages: usize) -> Option<std::fs::File> {
-        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let mut file = tempfile::tempfile_in("/var/tmp").unwrap();
         file.write_all(&vec![7; pages * rustix::param::page_size()]).unwrap();
         file.sync_all().unwrap();
         let page_count = |file: &std::fs::File| cachestat(file.as_fd(), 0, 0).map(|stat| stat.cached);

@@ -289,15 +289,16 @@ fn fill(file: &OwnedFd, mut body: &mut [u8], patience: Patience) -> Result<bool,
     Ok(true)
 }
 
+/// One read. Without patience, a filesystem that cannot say whether it would wait (overlayfs, FUSE) is taken to wait: a
+/// helper thread reads first, which costs little, as content is read only when it changed.
 fn read_some(file: &OwnedFd, body: &mut [u8], at: u64, patience: Patience) -> Result<usize, Errno> {
-    if patience == Patience::None {
-        match preadv2(file, &mut [IoSliceMut::new(body)], at, ReadWriteFlags::NOWAIT) {
-            // A filesystem that cannot say whether it would wait.
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-            other => return other,
-        }
+    match patience {
+        Patience::Disk => pread(file, body, at),
+        Patience::None => match preadv2(file, &mut [IoSliceMut::new(body)], at, ReadWriteFlags::NOWAIT) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::AGAIN),
+            other => other,
+        },
     }
-    pread(file, body, at)
 }
 
 fn unreadable(errno: Errno) -> Miss {

@@ -1,8 +1,8 @@
 //! Files below a directory: the fast path of the server.
 //!
-//! A hit in the [`cache`] is answered from memory, without a system call. Everything else goes through [`resolve`], which asks
-//! the filesystem only for what is in memory already; what is not there makes the answer [`Served::Blocked`], and a
-//! helper thread takes the same way first ([`warm`]).
+//! A hit in the cache (`cache`) is answered from memory, without a system call. Everything else goes through `resolve`,
+//! which asks the filesystem only for what is in memory already; what is not there makes the answer
+//! [`Served::Blocked`], and a helper thread takes the same way first (`warm`).
 
 mod answer;
 mod cache;
