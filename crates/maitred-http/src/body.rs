@@ -3,13 +3,13 @@
 use crate::limits::{CHUNK_EXTENSION_BYTES_MAX, CHUNK_SIZE_DIGITS_MAX, TRAILER_BYTES_MAX};
 use crate::request::{Framing, Reject, is_token_byte};
 
-/// Takes one body out of its framing. Trailer fields are checked and dropped, which 9110-6.5.1 allows for all of them and
-/// demands for those that say something about framing, routing or authority.
+/// Takes one body out of its framing. Trailer fields are checked and dropped, which 9110-6.5.1 allows for all
+/// of them and demands for those that say something about framing, routing or authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoder {
     state: State,
-    /// Content bytes still to come: of the body for a stated length, of the chunk for `Chunked`. While a chunk size is
-    /// being read: its value so far.
+    /// Content bytes still to come: of the body for a stated length, of the chunk for `Chunked`. While a
+    /// chunk size is being read: its value so far.
     remaining: u64,
     /// Content bytes that later chunks may still hold.
     allowance: u64,
@@ -74,13 +74,13 @@ impl Decoder {
         Self { state, remaining, allowance: body_bytes_max, extension_bytes: 0, trailer_bytes: 0 }
     }
 
-    /// Appends to `out` the content that `input` holds. However the bytes of a body are split among calls, the content and
-    /// the last answer are the same.
+    /// Appends to `out` the content that `input` holds. However the bytes of a body are split among calls,
+    /// the content and the last answer are the same.
     ///
     /// # Errors
     ///
-    /// 400 for broken framing and for too many chunk extensions, 413 for content over the limit, 431 for a trailer section
-    /// that is too big. The decoder is of no use after that.
+    /// 400 for broken framing and for too many chunk extensions, 413 for content over the limit, 431 for a
+    /// trailer section that is too big. The decoder is of no use after that.
     pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, Reject> {
         let mut rest = input;
         loop {

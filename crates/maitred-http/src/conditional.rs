@@ -24,8 +24,9 @@ pub enum Outcome {
     PreconditionFailed,
 }
 
-/// Evaluates the conditions of a request in the order of 9110-13.2.2. To be called only if the answer without conditions
-/// were a 2xx (9110-13.2.1); `exists` is `None` if nothing is there yet, which only a method that creates it can meet.
+/// Evaluates the conditions of a request in the order of 9110-13.2.2. To be called only if the answer without
+/// conditions were a 2xx (9110-13.2.1); `exists` is `None` if nothing is there yet, which only a method that
+/// creates it can meet.
 ///
 /// `now` is in seconds since 1970; it decides about years with two digits.
 pub fn evaluate(known: &Known<'_>, method: Method, exists: Option<&Validators<'_>>, now: u64) -> Outcome {
@@ -61,11 +62,12 @@ pub fn evaluate(known: &Known<'_>, method: Method, exists: Option<&Validators<'_
     Outcome::Proceed
 }
 
-/// Whether the `Range` of a request is to be looked at: it has one, it is a GET (9110-14.2), and `If-Range`, if there, names
-/// exactly the representation that is there now (9110-13.1.5). To be asked after [`evaluate`] said to proceed.
+/// Whether the `Range` of a request is to be looked at: it has one, it is a GET (9110-14.2), and `If-Range`,
+/// if there, names exactly the representation that is there now (9110-13.1.5). To be asked after [`evaluate`]
+/// said to proceed.
 ///
-/// A date only counts if it is a strong validator: a representation that was modified within the current second can
-/// change again without changing its date (9110-8.8.2.2).
+/// A date only counts if it is a strong validator: a representation that was modified within the current
+/// second can change again without changing its date (9110-8.8.2.2).
 pub fn range_applies(known: &Known<'_>, method: Method, current: &Validators<'_>, now: u64) -> bool {
     if method != Method::Get || known.range.is_none() {
         return false;

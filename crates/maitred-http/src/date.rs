@@ -1,5 +1,5 @@
-//! Dates of HTTP (9110-5.6.7) and of access logs. Times are seconds since 1970-01-01T00:00:00Z; there are no leap
-//! seconds in them.
+//! Dates of HTTP (9110-5.6.7) and of access logs. Times are seconds since 1970-01-01T00:00:00Z; there are no
+//! leap seconds in them.
 
 const DAY_NAMES: [&[u8; 3]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
 const LONG_DAY_NAMES: [&[u8]; 7] =
@@ -29,8 +29,8 @@ impl Parts {
     fn of(unix_secs: u64) -> Self {
         let secs = unix_secs.min(LATEST);
         let (days, of_day) = (secs / DAY_SECS, secs % DAY_SECS);
-        // Years that begin in March put the leap day at their end; eras of 400 years all have the same length. 719468 days
-        // lie between 0000-03-01 and 1970-01-01.
+        // Years that begin in March put the leap day at their end; eras of 400 years all have the same
+        // length. 719468 days lie between 0000-03-01 and 1970-01-01.
         let days_shifted = days + 719_468;
         let (era, of_era) = (days_shifted / 146_097, days_shifted % 146_097);
         let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -76,8 +76,8 @@ impl Parts {
     }
 }
 
-/// Writes an instant as IMF-fixdate, such as `Sun, 06 Nov 1994 08:49:37 GMT`. Instants after the year 9999 are written
-/// as its last second.
+/// Writes an instant as IMF-fixdate, such as `Sun, 06 Nov 1994 08:49:37 GMT`. Instants after the year 9999
+/// are written as its last second.
 pub fn format(unix_secs: u64) -> [u8; 29] {
     let parts = Parts::of(unix_secs);
     let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
@@ -113,11 +113,11 @@ fn two_digits(value: u64) -> [u8; 2] {
     [digit(value / 10), digit(value)]
 }
 
-/// Reads a date in any of the three formats of 9110-5.6.7: IMF-fixdate, and the obsolete ones of RFC 850 and of C's
-/// `asctime`. The name of the day must be one, but need not be the right one. Dates before 1970 are 0.
+/// Reads a date in any of the three formats of 9110-5.6.7: IMF-fixdate, and the obsolete ones of RFC 850 and
+/// of C's `asctime`. The name of the day must be one, but need not be the right one. Dates before 1970 are 0.
 ///
-/// `now` decides about years with two digits: one that seems more than 50 years ahead is the last one in the past
-/// with these digits.
+/// `now` decides about years with two digits: one that seems more than 50 years ahead is the last one in the
+/// past with these digits.
 pub fn parse(value: &[u8], now: u64) -> Option<u64> {
     let parts = match value {
         [_, _, _, b',', ..] => parse_fixdate(value),

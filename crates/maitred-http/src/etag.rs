@@ -43,8 +43,9 @@ impl<'a> EntityTag<'a> {
     }
 }
 
-/// Whether the value of an `If-Match` or `If-None-Match` field names `current`: the tag of the representation that
-/// exists, if it has one. `*` names every representation. A list is read up to its first malformed element.
+/// Whether the value of an `If-Match` or `If-None-Match` field names `current`: the tag of the representation
+/// that exists, if it has one. `*` names every representation. A list is read up to its first malformed
+/// element.
 pub fn list_names(list: &[u8], current: Option<EntityTag<'_>>, comparison: Comparison) -> bool {
     if list == b"*" {
         return true;

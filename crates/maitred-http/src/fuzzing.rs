@@ -1,5 +1,6 @@
-//! Invariants of the parsers, as functions of arbitrary bytes: called by the fuzz targets in `fuzz/`, and by the test suite
-//! with random and mutated input. Each panics if an invariant does not hold; the server calls none of them.
+//! Invariants of the parsers, as functions of arbitrary bytes: called by the fuzz targets in `fuzz/`, and by
+//! the test suite with random and mutated input. Each panics if an invariant does not hold; the server calls
+//! none of them.
 
 use crate::body::{Decoder, Progress};
 use crate::limits::EMPTY_LINES_MAX;
@@ -13,8 +14,8 @@ const LIMITS: HeadLimits =
 /// What a parser said, without the borrows.
 type Answer = Result<Option<(String, usize)>, Reject>;
 
-/// A request head: every answer is the same for the whole input and for the shortest part of it that has one, and what is
-/// accepted keeps the promises of [`Request`].
+/// A request head: every answer is the same for the whole input and for the shortest part of it that has one,
+/// and what is accepted keeps the promises of [`Request`].
 pub fn head(data: &[u8]) {
     let whole = answer(data);
     // Every prefix is parsed, which is quadratic; beyond the limits nothing new can happen.
@@ -92,8 +93,8 @@ fn check_framing(request: &Request<'_, '_>) {
     assert!(hosts == 1 || (hosts == 0 && request.version == Version::Http10));
 }
 
-/// A chunked body: byte by byte, in two parts and as a whole it gives the same content and answer, and never more content
-/// than input or than the limit.
+/// A chunked body: byte by byte, in two parts and as a whole it gives the same content and answer, and never
+/// more content than input or than the limit.
 pub fn chunked(data: &[u8]) {
     const CONTENT_BYTES_MAX: u64 = 256;
     let decode = |part_bytes: usize| -> (Vec<u8>, Result<Progress, Reject>) {
@@ -125,7 +126,8 @@ pub fn chunked(data: &[u8]) {
     }
 }
 
-/// The path of a target: what normalises cannot leave its root, and normalises to itself once it is encoded again.
+/// The path of a target: what normalises cannot leave its root, and normalises to itself once it is encoded
+/// again.
 pub fn uri(data: &[u8]) {
     let Ok(path) = std::str::from_utf8(data) else { return };
     let Ok(normal) = uri::normalise(path) else { return };

@@ -12,7 +12,8 @@ pub const METHOD_BYTES_MAX: usize = 64;
 /// Hexadecimal digits of a chunk size, leading zeros included: as many as 64 bits have.
 pub const CHUNK_SIZE_DIGITS_MAX: u8 = 16;
 
-/// Bytes of all chunk extensions of one body together (9112-7.1.1 asks for such a bound). Nobody is known to use them.
+/// Bytes of all chunk extensions of one body together (9112-7.1.1 asks for such a bound). Nobody is known to
+/// use them.
 pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
 
 /// Bytes of the trailer section of one body, which is read and dropped.

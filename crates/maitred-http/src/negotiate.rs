@@ -3,14 +3,15 @@
 /// A weight in thousandths (9110-12.4.2): 0 is "not acceptable", 1000 is the most.
 pub type Quality = u16;
 
-/// The weight of what is acceptable only because nothing forbids it: below every weight that a client can give.
+/// The weight of what is acceptable only because nothing forbids it: below every weight that a client can
+/// give.
 const UNSAID: Quality = 1;
 
-/// How acceptable a coding is to a client that sent this `Accept-Encoding`. Names are compared without case, and `x-gzip` is
-/// `gzip`. Elements that are malformed are passed over.
+/// How acceptable a coding is to a client that sent this `Accept-Encoding`. Names are compared without case,
+/// and `x-gzip` is `gzip`. Elements that are malformed are passed over.
 ///
-/// Without the field a client accepts anything by the letter; but many programs that do not send it cannot decode, so that
-/// only `identity` is taken for acceptable then.
+/// Without the field a client accepts anything by the letter; but many programs that do not send it cannot
+/// decode, so that only `identity` is taken for acceptable then.
 pub fn accepts(header: Option<&[u8]>, coding: &str) -> Quality {
     let identity = coding.eq_ignore_ascii_case("identity");
     let unsaid = if identity { UNSAID } else { 0 };
@@ -30,9 +31,9 @@ pub fn accepts(header: Option<&[u8]>, coding: &str) -> Quality {
     any.unwrap_or(unsaid)
 }
 
-/// The coding to answer with: of those in `offered`, in the order in which the server likes them, the one that the client
-/// likes best, and otherwise `identity`. `None` if the client accepts none of them and not `identity` either: then answer
-/// 406, or with `identity` all the same (9110-12.5.3 allows both).
+/// The coding to answer with: of those in `offered`, in the order in which the server likes them, the one
+/// that the client likes best, and otherwise `identity`. `None` if the client accepts none of them and not
+/// `identity` either: then answer 406, or with `identity` all the same (9110-12.5.3 allows both).
 ///
 /// ```
 /// use maitred_http::negotiate::best;

@@ -5,18 +5,19 @@ use std::ops::Range;
 /// What a `Range` field asks for, of a representation of a known size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
-    /// Another unit, malformed, or more ranges than are served: answer as if the field were not there (9110-14.2 allows
-    /// it for all three).
+    /// Another unit, malformed, or more ranges than are served: answer as if the field were not there
+    /// (9110-14.2 allows it for all three).
     Ignore,
     /// No range overlaps the representation: answer 416.
     Unsatisfiable,
-    /// At least one range; all are non-empty, within the size, and neither overlap nor touch. Their order is that in
-    /// which they were asked for (9110-15.3.7.2); ranges that were merged stand where the first of them stood.
+    /// At least one range; all are non-empty, within the size, and neither overlap nor touch. Their order is
+    /// that in which they were asked for (9110-15.3.7.2); ranges that were merged stand where the first of
+    /// them stood.
     Some(Vec<Range<u64>>),
 }
 
-/// Reads the value of a `Range` field for a representation of `size` bytes, and serves at most `ranges_max` ranges, as
-/// counted before merging.
+/// Reads the value of a `Range` field for a representation of `size` bytes, and serves at most `ranges_max`
+/// ranges, as counted before merging.
 ///
 /// ```
 /// use maitred_http::range::{Ranges, parse};
@@ -75,8 +76,8 @@ fn parse_one(spec: &[u8], size: u64) -> One {
 /// Adds a range, as one with all that it overlaps or touches.
 fn merge(merged: &mut Vec<Range<u64>>, mut range: Range<u64>) {
     let mut place = merged.len();
-    // Only ranges that are already here can touch the new one, and they do not touch one another, so that one pass finds
-    // all of them whatever the union grows to.
+    // Only ranges that are already here can touch the new one, and they do not touch one another, so that one
+    // pass finds all of them whatever the union grows to.
     let mut at = 0;
     while let Some(other) = merged.get(at) {
         if other.start <= range.end && range.start <= other.end {

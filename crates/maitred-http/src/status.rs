@@ -1,7 +1,7 @@
 //! Status codes and what they are called.
 
-/// The reason phrase of a status code, as registered with IANA (9110-15, RFC 6585, RFC 7725, RFC 8297, RFC 8470); `Unknown` for
-/// a code that is not in use.
+/// The reason phrase of a status code, as registered with IANA (9110-15, RFC 6585, RFC 7725, RFC 8297, RFC
+/// 8470); `Unknown` for a code that is not in use.
 pub fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",

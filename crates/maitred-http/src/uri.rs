@@ -4,18 +4,19 @@ use std::borrow::Cow;
 
 use crate::request::Reject;
 
-/// Decodes and normalises the path of a target, so that equal resources have equal bytes: percent-encoded bytes are
-/// decoded, repeated slashes merged, and then dot segments removed (RFC 3986 section 5.2.4). The result starts with
-/// `/`, holds no empty, `.` or `..` segment and no NUL; a slash at the end stays.
+/// Decodes and normalises the path of a target, so that equal resources have equal bytes: percent-encoded
+/// bytes are decoded, repeated slashes merged, and then dot segments removed (RFC 3986 section 5.2.4). The
+/// result starts with `/`, holds no empty, `.` or `..` segment and no NUL; a slash at the end stays.
 ///
-/// An encoded slash (`%2F`) is decoded *first* and is then a slash like any other: no dot segment can hide behind it, and
-/// routes and files see the same path as an application that decodes for itself. The price is that no segment can hold a
-/// slash, which no file name can either. Decoding happens once: `%252e` is the three characters `%2e`.
+/// An encoded slash (`%2F`) is decoded *first* and is then a slash like any other: no dot segment can hide
+/// behind it, and routes and files see the same path as an application that decodes for itself. The price is
+/// that no segment can hold a slash, which no file name can either. Decoding happens once: `%252e` is the
+/// three characters `%2e`.
 ///
 /// # Errors
 ///
-/// 400 for a path that does not start with `/`, for `%` without two hexadecimal digits, for `%00`, and for `..` above
-/// the root.
+/// 400 for a path that does not start with `/`, for `%` without two hexadecimal digits, for `%00`, and for
+/// `..` above the root.
 ///
 /// ```
 /// assert_eq!(&*maitred_http::uri::normalise("/a/./b%2F..//c%20d").unwrap(), b"/a/c d");
@@ -33,7 +34,8 @@ pub fn normalise(path: &str) -> Result<Cow<'_, [u8]>, Reject> {
 /// Whether nothing needs to change; `false` for a few paths that need no change, such as `/.well-known/`.
 #[inline]
 fn is_normal(path: &[u8]) -> bool {
-    // A slash that is followed by a slash or a dot, and a first byte other than a slash, are what to look for.
+    // A slash that is followed by a slash or a dot, and a first byte other than a slash, are what to look
+    // for.
     let mut after_slash = false;
     for byte in path {
         match byte {
@@ -112,8 +114,8 @@ fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Appends `path` with everything percent-encoded that may not stand for itself in a path: all but `/` and `pchar`
-/// without `&`, `'` and `;`, so that the result can also stand in HTML and in field values.
+/// Appends `path` with everything percent-encoded that may not stand for itself in a path: all but `/` and
+/// `pchar` without `&`, `'` and `;`, so that the result can also stand in HTML and in field values.
 pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in path {

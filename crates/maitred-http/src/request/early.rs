@@ -1,7 +1,7 @@
 //! What can be said about a head that is incomplete, or that the parser gave up on.
 //!
-//! Everything here depends only on the bytes up to the first offence, so that the answer is the same however the
-//! bytes arrive.
+//! Everything here depends only on the bytes up to the first offence, so that the answer is the same however
+//! the bytes arrive.
 
 use super::{HeadLimits, Reject, bad_request, is_token_byte};
 use crate::limits::METHOD_BYTES_MAX;

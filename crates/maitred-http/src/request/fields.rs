@@ -16,8 +16,8 @@ pub(super) struct Facts<'b> {
     pub(super) known: Known<'b>,
 }
 
-/// The one pass over the fields. Length and first letter choose the only name that a field can have here, so that the
-/// unknown ones cost one jump, and the known ones one comparison.
+/// The one pass over the fields. Length and first letter choose the only name that a field can have here, so
+/// that the unknown ones cost one jump, and the known ones one comparison.
 #[inline]
 pub(super) fn facts<'b>(fields: &[httparse::Header<'b>]) -> Result<Facts<'b>, Reject> {
     let mut facts = Facts::default();
@@ -48,8 +48,9 @@ pub(super) fn facts<'b>(fields: &[httparse::Header<'b>]) -> Result<Facts<'b>, Re
     Ok(facts)
 }
 
-/// Whether a token is this name, which is written in small letters and hyphens, and is as long. Eight bytes at a time: setting
-/// bit 5 makes letters small, and changes no byte of a token into a small letter or a hyphen that was not one but for case.
+/// Whether a token is this name, which is written in small letters and hyphens, and is as long. Eight bytes
+/// at a time: setting bit 5 makes letters small, and changes no byte of a token into a small letter or a
+/// hyphen that was not one but for case.
 #[inline(always)]
 fn is_name(token: &[u8], name: &[u8]) -> bool {
     let (mut tokens, mut names) = (token.chunks_exact(8), name.chunks_exact(8));
@@ -68,8 +69,9 @@ fn keep_first<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
     slot.get_or_insert(value);
 }
 
-/// Keeps the value of a field that may stand once. Standing twice makes it a list, which no such field can be, and an empty
-/// value is invalid for all of them too: it is ignored where an invalid one is (9110-13.1.3 to 13.1.5, 14.2).
+/// Keeps the value of a field that may stand once. Standing twice makes it a list, which no such field can
+/// be, and an empty value is invalid for all of them too: it is ignored where an invalid one is (9110-13.1.3
+/// to 13.1.5, 14.2).
 #[inline]
 fn keep_only<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
     *slot = Some(if slot.is_none() { value } else { b"" });

@@ -1,4 +1,5 @@
-//! How the body is delimited (9112-6): `Content-Length`, `Transfer-Encoding`, and what they must not be together.
+//! How the body is delimited (9112-6): `Content-Length`, `Transfer-Encoding`, and what they must not be
+//! together.
 
 use super::{Framing, HeadLimits, Reject, Version, bad_request};
 
@@ -12,8 +13,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// A `Content-Length` field. One that is repeated, or is a list, is refused even if all values agree: no client has a
-    /// reason to send it, and smugglers do.
+    /// A `Content-Length` field. One that is repeated, or is a list, is refused even if all values agree: no
+    /// client has a reason to send it, and smugglers do.
     pub(super) fn content_length(&mut self, value: &[u8]) -> Result<(), Reject> {
         if self.length.is_some() {
             return Err(bad_request("Content-Length more than once"));

@@ -1,4 +1,5 @@
-//! `Host` and other authorities without user information: `uri-host [ ":" port ]` (9110-7.2, RFC 3986 section 3.2.2).
+//! `Host` and other authorities without user information: `uri-host [ ":" port ]` (9110-7.2, RFC 3986 section
+//! 3.2.2).
 
 use std::net::Ipv6Addr;
 
@@ -23,7 +24,8 @@ static NAME_BYTES: [bool; 256] = {
     table
 };
 
-/// Accepts `uri-host [ ":" port ]`, and nothing at all: a client whose URI has no authority sends an empty `Host`.
+/// Accepts `uri-host [ ":" port ]`, and nothing at all: a client whose URI has no authority sends an empty
+/// `Host`.
 #[inline]
 pub(super) fn judge(authority: &[u8]) -> Result<(), Reject> {
     match authority.iter().position(|byte| !NAME_BYTES[usize::from(*byte)]) {

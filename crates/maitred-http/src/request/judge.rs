@@ -51,7 +51,8 @@ pub(super) fn judge<'h, 'b>(
         fields,
         framing,
         keep_alive: !facts.close && (version == Version::Http11 || facts.keep_alive),
-        // A client of version 1.0 cannot mean it (9110-10.1.1), and without a body there is nothing to wait for.
+        // A client of version 1.0 cannot mean it (9110-10.1.1), and without a body there is nothing to wait
+        // for.
         expects_continue: facts.expects_continue && version == Version::Http11 && framing != Framing::None,
         // A 1.0 client's wish to upgrade is ignored (9110-7.8).
         upgrade: facts.upgrade && facts.connection_upgrade && version == Version::Http11,
@@ -59,8 +60,8 @@ pub(super) fn judge<'h, 'b>(
     })
 }
 
-/// Refuses lines that end in a bare LF, which `httparse` lets pass. It leaves no other place for a CR or LF than the
-/// line ends, so that one look behind each part decides.
+/// Refuses lines that end in a bare LF, which `httparse` lets pass. It leaves no other place for a CR or LF
+/// than the line ends, so that one look behind each part decides.
 #[inline]
 fn judge_line_ends(head: &[u8], target: &str, fields: &[httparse::Header<'_>]) -> Result<(), Reject> {
     const BARE_LF: Reject = bad_request("line ends in a bare LF");

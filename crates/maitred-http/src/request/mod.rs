@@ -32,8 +32,8 @@ pub struct HeadLimits {
     pub body_bytes_max: u64,
 }
 
-/// A request that must be refused: the status to answer with, and why, for the error log. The connection is closed
-/// after the answer.
+/// A request that must be refused: the status to answer with, and why, for the error log. The connection is
+/// closed after the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reject {
     /// 400, 413, 414, 417, 421, 431, 501 or 505.
@@ -106,15 +106,16 @@ pub struct Request<'h, 'b> {
     pub version: Version,
     /// The request target as it was sent, for the access log.
     pub target: &'b str,
-    /// Path of the target, still percent-encoded: starts with `/`, or is `*` for `OPTIONS *`, or is empty for CONNECT.
+    /// Path of the target, still percent-encoded: starts with `/`, or is `*` for `OPTIONS *`, or is empty for
+    /// CONNECT.
     pub path: &'b str,
     /// What follows the first `?`, without it.
     pub query: Option<&'b str>,
-    /// The authority that decides about the site: of an absolute target, otherwise of `Host`; with its port, as sent;
-    /// empty for HTTP/1.0 without `Host`.
+    /// The authority that decides about the site: of an absolute target, otherwise of `Host`; with its port,
+    /// as sent; empty for HTTP/1.0 without `Host`.
     pub authority: &'b str,
-    /// All fields in their order. Names are valid tokens; values hold neither CR, LF nor NUL, and no white space
-    /// at their ends.
+    /// All fields in their order. Names are valid tokens; values hold neither CR, LF nor NUL, and no white
+    /// space at their ends.
     pub fields: &'h [httparse::Header<'b>],
     /// How the body is delimited.
     pub framing: Framing,
@@ -128,8 +129,8 @@ pub struct Request<'h, 'b> {
     pub known: Known<'b>,
 }
 
-/// Field values that handlers look at. A list that goes on in a second line is known by its first line only; a condition or
-/// range that may stand once and stands twice is empty here, and so invalid.
+/// Field values that handlers look at. A list that goes on in a second line is known by its first line only;
+/// a condition or range that may stand once and stands twice is empty here, and so invalid.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Known<'b> {
     /// `Accept-Encoding` (the first one)
@@ -160,9 +161,9 @@ pub fn field_room<'b>() -> FieldRoom<'b> {
 
 /// Parses the head that `bytes` start with, and judges it.
 ///
-/// Returns `None` while the head is incomplete; otherwise the request, and how many bytes it took: those of the head,
-/// and of the empty lines before it that are skipped (9112-2.2). Whatever way the bytes arrive, the first answer other
-/// than `None` is the one that all of them at once would have had.
+/// Returns `None` while the head is incomplete; otherwise the request, and how many bytes it took: those of
+/// the head, and of the empty lines before it that are skipped (9112-2.2). Whatever way the bytes arrive, the
+/// first answer other than `None` is the one that all of them at once would have had.
 ///
 /// # Errors
 ///

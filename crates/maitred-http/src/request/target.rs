@@ -71,7 +71,8 @@ static PLAIN_BYTES: [bool; 256] = {
     table
 };
 
-/// Splits at the first `?`, and refuses what no target may hold. Targets are short, so that a plain loop beats vectors.
+/// Splits at the first `?`, and refuses what no target may hold. Targets are short, so that a plain loop
+/// beats vectors.
 #[inline]
 fn split_query(target: &str) -> Result<(&str, Option<&str>), Reject> {
     let Some(at) = target.bytes().position(|byte| !PLAIN_BYTES[usize::from(byte)]) else {
