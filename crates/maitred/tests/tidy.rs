@@ -1,0 +1,193 @@
+//! The house rules that a program can check: length of files, banned calls, `SAFETY:` comments, documents that name
+//! things which exist.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Lines of a source file. Longer files are split by state or by RFC section.
+const FILE_LINES_MAX: usize = 800;
+/// Columns of a line of code or comment.
+const LINE_COLUMNS_MAX: usize = 130;
+
+/// What must not be called, where it is allowed all the same, and what to use instead.
+const BANNED: &[(&str, &[&str], &str)] = &[
+    ("thread::sleep", &[], "wait for an event with a deadline"),
+    ("process::exit", &[], "return an exit code to main"),
+    ("SystemTime::now", &["worker/clock.rs", "master/", "log/error.rs", "tests/", "xtask/"], "the clock of the turn"),
+    ("from_raw_fd", &["maitred-sys/"], "maitred_sys::inherit"),
+    ("env::set_var", &[], "pass the environment to the process that needs it"),
+    ("todo!(", &[], "write it, or an issue"),
+    ("dbg!(", &[], "tracing"),
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
+}
+
+/// Files that git knows or would add, with their text.
+fn files(endings: &[&str]) -> Vec<(String, String)> {
+    let listing = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git lists the files");
+    let names = String::from_utf8(listing.stdout).expect("file names are UTF-8");
+    let wanted = names.lines().filter(|name| endings.iter().any(|ending| name.ends_with(ending)));
+    let files: Vec<_> = wanted
+        .filter_map(|name| Some((name.to_owned(), std::fs::read_to_string(root().join(name)).ok()?)))
+        .collect();
+    assert!(!files.is_empty(), "no files found: is this a git checkout?");
+    files
+}
+
+fn report(what: &str, found: Vec<String>) {
+    assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn files_and_lines_are_short() {
+    let mut found = Vec::new();
+    for (name, text) in files(&[".rs", ".py", ".c"]) {
+        let lines = text.lines().count();
+        if lines > FILE_LINES_MAX {
+            found.push(format!("{name}: {lines} lines, {FILE_LINES_MAX} are allowed"));
+        }
+        for (number, line) in text.lines().enumerate() {
+            let columns = line.chars().count();
+            if columns > LINE_COLUMNS_MAX && !line.contains("https://") && !line.contains('"') {
+                found.push(format!("{name}:{}: {columns} columns", number + 1));
+            }
+        }
+    }
+    report("too long", found);
+}
+
+#[test]
+fn banned_calls_are_not_made() {
+    let mut found = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        if name.ends_with("tests/tidy.rs") || name.starts_with("bench/prototypes/") {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            for (call, allowed, instead) in BANNED {
+                if code.contains(call) && !allowed.iter().any(|place| name.contains(place)) {
+                    found.push(format!("{name}:{}: {call}; instead: {instead}", number + 1));
+                }
+            }
+        }
+    }
+    report("banned calls", found);
+}
+
+#[test]
+fn unsafe_code_stays_in_its_crate_and_says_why_it_is_sound() {
+    let mut found = Vec::new();
+    for (name, text) in files(&[".rs"]) {
+        if name.ends_with("tests/tidy.rs") || name.starts_with("bench/prototypes/") {
+            continue;
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        for (number, line) in lines.iter().enumerate() {
+            let code = line.split("//").next().unwrap_or_default();
+            let opens = ["unsafe {", "unsafe impl", "unsafe extern"].iter().any(|word| code.contains(word));
+            if !opens {
+                continue;
+            }
+            if !name.starts_with("crates/maitred-sys/") {
+                found.push(format!("{name}:{}: unsafe outside maitred-sys", number + 1));
+            }
+            let before = lines.iter().take(number).rev().take(8);
+            if !before.chain([line]).any(|line| line.contains("SAFETY:")) {
+                found.push(format!("{name}:{}: unsafe without SAFETY:", number + 1));
+            }
+        }
+    }
+    report("unsafe", found);
+}
+
+/// `maitred COMMAND` in a document has to be a command; `--flag` behind it, one of its flags.
+#[test]
+fn commands_in_documents_exist() {
+    let help = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_maitred")).args(arguments).arg("--help").output();
+        String::from_utf8(output.expect("the binary runs").stdout).expect("help is UTF-8")
+    };
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for (name, text) in files(&[".md"]) {
+        if name.starts_with("bench/runs/") || name == "CHANGELOG.md" {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim_start_matches(['$', ' ']);
+            let Some(rest) = line.strip_prefix("maitred ").or_else(|| line.split_once("release -- ").map(|l| l.1))
+            else {
+                continue;
+            };
+            let mut words = rest.split_whitespace();
+            let Some(command) = words.next().filter(|word| word.chars().all(|c| c.is_ascii_lowercase())) else {
+                continue;
+            };
+            seen += 1;
+            let text = help(&[command]);
+            if text.is_empty() {
+                found.push(format!("{name}:{}: no command {command:?}", number + 1));
+            }
+            for flag in words.take_while(|word| *word != "#").filter(|word| word.starts_with("--")) {
+                let flag = flag.split('=').next().unwrap_or(flag);
+                if !text.contains(flag) {
+                    found.push(format!("{name}:{}: {command} has no {flag}", number + 1));
+                }
+            }
+        }
+    }
+    assert!(seen > 0, "no document shows a command: has the form changed?");
+    report("commands in documents", found);
+}
+
+/// Every test that the RFC tables name is there.
+#[test]
+fn tests_named_in_the_specification_exist() {
+    let known: HashSet<String> = files(&[".rs"])
+        .iter()
+        .flat_map(|(_, text)| text.lines())
+        .filter_map(|line| line.trim().strip_prefix("fn ").or_else(|| line.trim().strip_prefix("async fn ")))
+        .filter_map(|rest| rest.split(['(', '<']).next().map(str::to_owned))
+        .collect();
+    let mut found = Vec::new();
+    let mut seen = 0;
+    let specs = files(&[".md"]).into_iter().filter(|(name, _)| name.starts_with("specs/"));
+    for (name, text) in specs {
+        for (number, line) in text.lines().enumerate() {
+            for word in line.split('`').skip(1).step_by(2).filter(|word| word.contains("::")) {
+                let Some(test) = word.rsplit("::").next().filter(|test| test.contains('_')) else { continue };
+                seen += 1;
+                if !known.contains(test) {
+                    found.push(format!("{name}:{}: no test {test}", number + 1));
+                }
+            }
+        }
+    }
+    assert!(seen > 50, "only {seen} tests are named in specs/: has the form of the tables changed?");
+    report("tests named in specs/", found);
+}
+
+/// Figures and steps live in documents that are checked; nothing may point to a place that only one machine has.
+#[test]
+fn no_path_of_a_machine_is_committed() {
+    let mut found = Vec::new();
+    for (name, text) in files(&[".rs", ".md", ".toml", ".py", ".sh", ".json", ".c", ".lua", ".conf"]) {
+        if name.ends_with("tests/tidy.rs") {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            if ["/work/", "/root/", "/home/"].iter().any(|path| line.contains(path)) {
+                found.push(format!("{name}:{}: {line}", number + 1));
+            }
+        }
+    }
+    report("paths of a machine", found);
+}
