@@ -3,6 +3,7 @@
 //! A connection in `HandedOff` belongs to the application process; only `DONE`, the loss of the process or the request's
 //! deadline bring it home. Its socket stays in the epoll set meanwhile, and what epoll reports is noted.
 
+use std::borrow::Cow;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
@@ -186,8 +187,11 @@ impl Thread {
         let connection = &self.connections[index as usize];
         let mut meta = maitred_handoff::begin_request(channel.out(), index, number, flags, u16::from(passes));
         if let Some(remote) = connection.remote.address {
-            meta =
-                meta.line("remote", &format!("{}:{}", bracketed(remote.ip().to_canonical()), remote.port()));
+            let text = connection.remote.text();
+            let (open, close) = if text.contains(':') { ("[", "]") } else { ("", "") };
+            let mut port = itoa::Buffer::new();
+            let pieces = ["remote=", open, text, close, ":", port.format(remote.port()), "\n"];
+            meta = pieces.iter().fold(meta, |meta, piece| meta.prepared(piece.as_bytes()));
         }
         if let Some(local) = self.shared.locals.get(usize::from(connection.listen)) {
             meta = meta.line("local", local);
@@ -565,26 +569,18 @@ fn lost_by(error: &io::Error) -> String {
 }
 
 /// The target in origin form, as it was judged: the application sees the path that the route was chosen by.
-fn canonical_target(exchange: &Exchange<'_>) -> String {
+fn canonical_target<'r>(exchange: &Exchange<'r>) -> Cow<'r, str> {
     let request = exchange.request;
-    let mut target = Vec::with_capacity(request.target.len());
-    if exchange.path == request.path.as_bytes() {
-        target.extend_from_slice(request.path.as_bytes());
-    } else {
-        uri::encode_path(exchange.path, &mut target);
+    if exchange.path == request.path.as_bytes() && request.target.starts_with('/') {
+        return Cow::Borrowed(request.target);
     }
+    let mut target = Vec::with_capacity(request.target.len());
+    uri::encode_path(exchange.path, &mut target);
     if let Some(query) = request.query {
         target.push(b'?');
         target.extend_from_slice(query.as_bytes());
     }
-    String::from_utf8_lossy(&target).into_owned()
-}
-
-fn bracketed(address: std::net::IpAddr) -> String {
-    match address {
-        std::net::IpAddr::V4(address) => address.to_string(),
-        std::net::IpAddr::V6(address) => format!("[{address}]"),
-    }
+    Cow::Owned(String::from_utf8_lossy(&target).into_owned())
 }
 
 /// Whether `Connection` names a field, which makes it one of this hop only (9110-7.6.1).

@@ -44,6 +44,7 @@ use self::accept::Listener;
 use self::event_loop::Thread;
 use self::inbox::Inbox;
 use self::shared::{PoolShared, Shared};
+use crate::config::Limits;
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::writer::{Settings, ThreadLog, Writer};
 use crate::route::Router;
@@ -54,8 +55,10 @@ use crate::status::facts::Facts;
 
 /// Largest start document; a configuration of this size would have tens of thousands of routes.
 const START_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Descriptors that are left for files, channels and logs when connections are limited by `RLIMIT_NOFILE`.
+/// Descriptors of a process that are neither connections nor cached files: listeners, channels, logs, disk jobs.
 const DESCRIPTORS_RESERVED: u64 = 256;
+/// Descriptors of a thread that are neither: epoll, eventfd, its listeners, and what adaptive affinity reads.
+const DESCRIPTORS_PER_THREAD: u64 = 8;
 
 /// What a worker process inherits, sorted out.
 struct Inherited {
@@ -173,13 +176,7 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         queued: AtomicU32::new(0),
     });
-    let open_files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let open_files = open_files.unwrap_or(u64::MAX).saturating_sub(DESCRIPTORS_RESERVED) / threads as u64;
-    let wanted = u64::from(start.config.limits.connections_per_thread_max);
-    let connections_max = wanted.min(open_files).max(1) as usize;
-    if (connections_max as u64) < wanted {
-        tracing::info!(connections_max, "connections per thread are limited by RLIMIT_NOFILE");
-    }
+    let share = Share::of(&start, threads as u64);
     let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));
     let watched = watched.collect::<std::io::Result<Vec<_>>>()?;
     let shared = Shared {
@@ -189,7 +186,8 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
         loads: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         pools: pools.collect(),
         locals: locals(&start, buckets),
-        connections_max,
+        connections_max: share.connections as usize,
+        cached_files_max: share.cached_files as u32,
         disk: DiskPool::new(DISK_THREADS_DEFAULT),
         board: memfile::SharedMap::open(board)?,
         outbox: Inbox::new()?,
@@ -200,6 +198,30 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
         start,
     };
     Ok(Box::leak(Box::new(shared)))
+}
+
+/// How the descriptors that the process may have are shared out, per thread.
+struct Share {
+    connections: u64,
+    cached_files: u64,
+}
+
+impl Share {
+    /// What was configured, or what `RLIMIT_NOFILE` leaves of it: at most a quarter goes to cached files.
+    fn of(start: &Start, threads: u64) -> Share {
+        let limits = &start.config.limits;
+        let open_files =
+            rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
+        let share = open_files.saturating_sub(DESCRIPTORS_RESERVED) / threads;
+        let share = share.saturating_sub(DESCRIPTORS_PER_THREAD).max(4);
+        let cached_files = u64::from(limits.file_cache_files_max).min(share / 4);
+        let wanted = u64::from(limits.connections_per_thread_max);
+        let connections = wanted.min(share - cached_files);
+        if connections < wanted {
+            tracing::info!(open_files, connections, "connections per thread are limited by RLIMIT_NOFILE");
+        }
+        Share { connections, cached_files }
+    }
 }
 
 /// Where each listen entry is really bound, as text.
@@ -269,7 +291,8 @@ fn prepare_thread(
         }
     }
     let config = &shared.start.config;
-    let files = FileServer::new(&config.limits, shared.file_sets.clone(), config.server.server_header);
+    let limits = Limits { file_cache_files_max: shared.cached_files_max, ..config.limits.clone() };
+    let files = FileServer::new(&limits, shared.file_sets.clone(), config.server.server_header);
     let mut thread = Thread::new(shared, number, row, files, log).map_err(|error| error.to_string())?;
     for listener in listeners {
         thread.listen(listener).map_err(|error| format!("cannot watch a listener: {error}"))?;

@@ -1,5 +1,5 @@
-//! What a worker process may reach in the filesystem: the directories that the configuration names, to read, and nothing
-//! else (landlock(7)). Everything else that it needs was opened by the master.
+//! What a worker process may reach in the filesystem: the directories that the configuration names, to read, what
+//! adaptive affinity watches, and nothing else (landlock(7)). Everything else that it needs was opened by the master.
 
 use std::path::Path;
 
@@ -29,7 +29,8 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     let files: Vec<_> = files.collect();
     // A root whose links may lead anywhere is no bound.
     let everywhere = files.iter().any(|files| files.symlinks_may_leave);
-    let roots = files.iter().map(|files| files.root.as_path());
+    let own = crate::affinity::READS.iter().map(Path::new);
+    let roots = files.iter().map(|files| files.root.as_path()).chain(own);
     let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
     restrict(&roots).map_err(|error| error.to_string())
 }

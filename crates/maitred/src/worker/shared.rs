@@ -32,6 +32,8 @@ pub struct Shared {
     pub pools: Vec<PoolShared>,
     /// Connections that one thread may hold: the configured bound, or what the limit on open files leaves.
     pub connections_max: usize,
+    /// Files that one thread may keep open in its cache, likewise.
+    pub cached_files_max: u32,
     /// Helper threads for the disk.
     pub disk: DiskPool,
     /// The scoreboard.
