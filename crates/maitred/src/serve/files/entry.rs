@@ -201,8 +201,10 @@ impl Maker<'_> {
             let head_len = bytes.len();
             bytes.resize(head_len + meta.size as usize, 0);
             let body = bytes.get_mut(head_len..).unwrap_or_default();
-            let whole = fill(&file, body, self.patience)?;
-            let now = rustix::fs::fstat(&file).map(|stat| Meta::of(&stat)).map_err(unreadable)?;
+            let whole = self.fill(&file, body)?;
+            let now = rustix::fs::fstat(&file)
+                .map(|stat| Meta::of(&stat))
+                .map_err(|errno| self.unreadable(errno))?;
             if whole && now == meta {
                 made.bytes = bytes.into_boxed_slice();
                 return Ok((made, true));
@@ -214,7 +216,7 @@ impl Maker<'_> {
             }
             meta = now;
         }
-        tracing::error!(ino = meta.ino, "a file changes each time it is read");
+        self.set.complain(|| tracing::error!(ino = meta.ino, "a file changes each time it is read"));
         Err(Miss::Status(503))
     }
 
@@ -259,6 +261,29 @@ impl Maker<'_> {
         };
         (made, head)
     }
+
+    /// Reads until `body` is full; `false` if the file ends before that.
+    fn fill(&self, file: &OwnedFd, mut body: &mut [u8]) -> Result<bool, Miss> {
+        let mut at = 0;
+        while !body.is_empty() {
+            match read_some(file, body, at, self.patience) {
+                Ok(0) => return Ok(false),
+                Ok(read) => {
+                    at += read as u64;
+                    body = body.get_mut(read..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if self.patience == Patience::None => return Err(Miss::WouldWait),
+                Err(errno) => return Err(self.unreadable(errno)),
+            }
+        }
+        Ok(true)
+    }
+
+    fn unreadable(&self, errno: Errno) -> Miss {
+        self.set.complain(|| tracing::error!(%errno, "cannot read a file"));
+        Miss::Status(500)
+    }
 }
 
 /// A strong validator (RFC 9110 section 8.8.3): size, time of change and inode; the coding, because each coding is a
@@ -271,24 +296,6 @@ fn etag(meta: &Meta, coding: Option<Coding>) -> Box<str> {
     }
 }
 
-/// Reads until `body` is full; `false` if the file ends before that.
-fn fill(file: &OwnedFd, mut body: &mut [u8], patience: Patience) -> Result<bool, Miss> {
-    let mut at = 0;
-    while !body.is_empty() {
-        match read_some(file, body, at, patience) {
-            Ok(0) => return Ok(false),
-            Ok(read) => {
-                at += read as u64;
-                body = body.get_mut(read..).unwrap_or_default();
-            }
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) if patience == Patience::None => return Err(Miss::WouldWait),
-            Err(errno) => return Err(unreadable(errno)),
-        }
-    }
-    Ok(true)
-}
-
 /// One read. Without patience, a filesystem that cannot say whether it would wait (overlayfs, FUSE) is taken to wait: a
 /// helper thread reads first, which costs little, as content is read only when it changed.
 fn read_some(file: &OwnedFd, body: &mut [u8], at: u64, patience: Patience) -> Result<usize, Errno> {
@@ -299,9 +306,4 @@ fn read_some(file: &OwnedFd, body: &mut [u8], at: u64, patience: Patience) -> Re
             other => other,
         },
     }
-}
-
-fn unreadable(errno: Errno) -> Miss {
-    tracing::error!(%errno, "cannot read a file");
-    Miss::Status(500)
 }

@@ -107,7 +107,11 @@ impl FileServer {
                     return self.blocked(page_set, Wanted::AsIs(path.into_bytes().into()), exchange, out);
                 }
                 Err(Miss::Status(_)) => {
-                    tracing::warn!(status, page = %path, "an error page cannot be served");
+                    if let Some(set) = self.sets.get(page_set) {
+                        set.complain(
+                            || tracing::warn!(status, page = %path, "an error page cannot be served"),
+                        );
+                    }
                 }
             }
         }
@@ -252,7 +256,8 @@ impl FileServer {
         }
         let Some(files) = self.sets.get(set) else { return Err(Miss::Status(500)) };
         let items = read_listing(files, directory, path).map_err(|errno| {
-            tracing::error!(%errno, path = %path.escape_ascii(), "cannot list a directory");
+            let path = path.escape_ascii();
+            files.complain(|| tracing::error!(%errno, %path, "cannot list a directory"));
             Miss::Status(500)
         })?;
         let is_top = exchange.path == files.files().strip_prefix.as_bytes();

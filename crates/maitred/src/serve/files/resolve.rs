@@ -240,7 +240,7 @@ fn open(set: &FileSet, path: &[u8], patience: Patience) -> Result<Node, Miss> {
             FileType::Directory => Node::Directory(file),
             _ => Node::Nothing,
         }),
-        Err(errno) => judge(errno, path, patience),
+        Err(errno) => judge(set, errno, path, patience),
     }
 }
 
@@ -294,7 +294,7 @@ fn open_below(
 }
 
 /// What an error of `openat2` or `fstat` means for the client.
-fn judge(errno: Errno, path: &[u8], patience: Patience) -> Result<Node, Miss> {
+fn judge(set: &FileSet, errno: Errno, path: &[u8], patience: Patience) -> Result<Node, Miss> {
     match errno {
         // NXIO is what a socket, or a device without a driver, gives; INVAL a name that the filesystem cannot have.
         Errno::NOENT
@@ -310,11 +310,11 @@ fn judge(errno: Errno, path: &[u8], patience: Patience) -> Result<Node, Miss> {
         Errno::AGAIN if patience == Patience::None => Err(Miss::WouldWait),
         Errno::AGAIN | Errno::INTR => Err(Miss::Status(503)),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
-            tracing::error!(%errno, path = %path.escape_ascii(), "out of resources while opening a file");
+            set.complain(|| tracing::error!(%errno, path = %path.escape_ascii(), "out of resources while opening a file"));
             Err(Miss::Status(503))
         }
         _ => {
-            tracing::error!(%errno, path = %path.escape_ascii(), "cannot open a file");
+            set.complain(|| tracing::error!(%errno, path = %path.escape_ascii(), "cannot open a file"));
             Err(Miss::Status(500))
         }
     }

@@ -2,14 +2,18 @@
 
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::prepare::FieldRules;
 use crate::config::{Files, TryItem};
+use crate::log::error::Limiter;
+
+/// Lines in the error log about one set.
+const COMPLAINTS_PER_SECOND_MAX: u32 = 2;
 
 /// One `root` of the configuration with its opened directory. A cheap handle: all threads of a process share what is
 /// behind it.
@@ -22,7 +26,7 @@ pub struct FileSet {
 struct Inner {
     files: Files,
     root: Result<OwnedFd, Errno>,
-    root_error_logged: AtomicBool,
+    complaints: Mutex<Limiter>,
     try_files: Vec<TryItem>,
     rules: FieldRules,
 }
@@ -34,18 +38,21 @@ struct ErrorPages {
 }
 
 impl FileSet {
-    /// Opens the root. A root that cannot be opened gives a set that answers 500 and says so in the log, so that one
-    /// missing directory does not keep the other sites from being served.
+    /// Opens the root. A root that cannot be opened is logged and gives a set that answers 500, so that one missing
+    /// directory does not keep the other sites from being served.
     pub fn open(files: Files) -> FileSet {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(&files.root, flags, Mode::empty());
+        if let Err(errno) = &root {
+            tracing::error!(root = %files.root.display(), %errno, "cannot open a root of files");
+        }
         let try_files = match files.try_files.as_slice() {
             [] => vec![TryItem::Around(String::new(), String::new())],
             items => items.to_vec(),
         };
         let rules = FieldRules::new(&files.headers);
-        let root_error_logged = AtomicBool::new(false);
-        let inner = Inner { files, root, root_error_logged, try_files, rules };
+        let complaints = Mutex::new(Limiter::new(COMPLAINTS_PER_SECOND_MAX));
+        let inner = Inner { files, root, complaints, try_files, rules };
         FileSet { inner: Arc::new(inner), error_pages: Arc::default() }
     }
 
@@ -61,14 +68,15 @@ impl FileSet {
         &self.inner.files
     }
 
-    /// The root's descriptor (`O_PATH`), or why there is none; the first call that finds none logs it.
+    /// The root's descriptor (`O_PATH`), or why there is none.
     pub(super) fn root(&self) -> Result<&OwnedFd, Errno> {
-        self.inner.root.as_ref().map_err(|errno| {
-            if !self.inner.root_error_logged.swap(true, Ordering::Relaxed) {
-                tracing::error!(root = %self.inner.files.root.display(), %errno, "cannot open a site's root");
-            }
-            *errno
-        })
+        self.inner.root.as_ref().map_err(|errno| *errno)
+    }
+
+    /// Says something in the error log that requests can bring about again and again, unless too much was said.
+    pub(super) fn complain(&self, say: impl FnOnce()) {
+        let mut limiter = self.inner.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        limiter.log(Instant::now(), say);
     }
 
     /// `try`, never empty.

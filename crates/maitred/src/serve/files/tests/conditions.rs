@@ -1,6 +1,7 @@
 //! Conditions and ranges (RFC 9110 sections 13 and 14), byte by byte.
 
 use maitred_http::request::Known;
+use proptest::prelude::*;
 
 use super::super::testing::{Answer, Bench, INLINE_BYTES_MAX, files};
 use super::tree;
@@ -132,6 +133,55 @@ fn conditions_follow_the_precedence_of_the_standard() {
         if status == 304 {
             assert_eq!(answer.field("ETag").map(str::as_bytes), Some(etag));
             assert_eq!(answer.field("Content-Type"), None);
+        }
+    }
+}
+
+/// Ranges of a multipart body with their bytes, read as a client does.
+fn parts(answer: &Answer) -> Vec<(usize, usize, String)> {
+    let boundary = answer.field("Content-Type").unwrap().split_once("boundary=").unwrap().1;
+    let body = answer.text().strip_suffix(&format!("\r\n--{boundary}--\r\n")).unwrap();
+    let pieces = format!("\r\n{body}");
+    let delimiter = format!("\r\n--{boundary}\r\n");
+    pieces
+        .split(&delimiter)
+        .skip(1)
+        .map(|piece| {
+            let (head, bytes) = piece.split_once("\r\n\r\n").unwrap();
+            let range = head.split_once("Content-Range: bytes ").unwrap().1.split_once('/').unwrap().0;
+            let (first, last) = range.split_once('-').unwrap();
+            (first.parse().unwrap(), last.parse().unwrap(), bytes.to_owned())
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn every_part_is_the_bytes_that_it_says(
+        ranges in prop::collection::vec((0_usize..9000, 0_usize..9000), 1..5),
+        small in any::<bool>(),
+    ) {
+        let (root, mut bench) = bench();
+        let path = if small { "small.txt" } else { "large.txt" };
+        let content = std::fs::read_to_string(root.path().join(path)).unwrap();
+        let ranges: Vec<_> = ranges.iter().map(|(a, b)| format!("{}-{}", a.min(b), a.max(b))).collect();
+        let answer = range(&mut bench, &format!("/{path}"), &format!("bytes={}", ranges.join(",")));
+        let is_multipart = answer.field("Content-Type").is_some_and(|media| media.starts_with("multipart/"));
+        let parts = match answer.status {
+            206 if is_multipart => parts(&answer),
+            206 => {
+                let range = answer.field("Content-Range").unwrap().strip_prefix("bytes ").unwrap();
+                let (first, last) = range.split_once('/').unwrap().0.split_once('-').unwrap();
+                vec![(first.parse().unwrap(), last.parse().unwrap(), answer.text().to_owned())]
+            }
+            status => {
+                prop_assert_eq!(status, 416);
+                vec![]
+            }
+        };
+        for (first, last, bytes) in parts {
+            prop_assert_eq!(content.get(first..=last), Some(bytes.as_str()));
         }
     }
 }
