@@ -2,6 +2,7 @@
 
 mod bench;
 mod generate;
+mod test;
 
 use std::process::ExitCode;
 
@@ -24,12 +25,15 @@ enum Task {
     Bench(bench::Arguments),
     /// Write the files that are made from tables in the code: reference, schema, manual page, completions
     Generate,
+    /// Run all tests, and install what they need
+    Test,
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Generate => generate::run(),
+        Task::Test => test::run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

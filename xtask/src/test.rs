@@ -1,0 +1,61 @@
+//! All tests of the project, in the order in which they are cheapest to fail. Installs what they need beyond Rust, a C
+//! compiler and Python 3.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::Result;
+
+/// Programs that tests run, and the Debian package that has each.
+const PROGRAMS: &[(&str, &str)] = &[("strace", "strace"), ("git", "git"), ("python3", "python3")];
+
+/// Runs everything; the first step that fails ends it.
+pub(crate) fn run() -> Result<()> {
+    install_missing()?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let cargo = |arguments: &[&str]| {
+        let mut command = Command::new(&cargo);
+        command.args(arguments);
+        command
+    };
+    step("format", &mut cargo(&["fmt", "--all", "--check"]))?;
+    step("lints", &mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    step("fuzz targets' source", &mut cargo(&["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]))?;
+    step("documentation", cargo(&["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    step("tests", &mut cargo(&["test", "--workspace"]))?;
+    let python = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(arguments).current_dir("adapters/python");
+        command
+    };
+    step("Python adapter", &mut python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]))?;
+    let reference = ["../conformance/run.py", "--", "python3", "-m", "maitred", "tests.reference:application"];
+    step("Python adapter, conformance", &mut python(&reference))?;
+    println!("\nall steps passed");
+    Ok(())
+}
+
+fn step(name: &str, command: &mut Command) -> Result<()> {
+    println!("\n== {name}");
+    let status = command.stdin(Stdio::null()).status().map_err(|error| format!("{name}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{name}: {status}").into()) }
+}
+
+/// Debian's packages for what is not there. Without the right to install, tests that need one say so and are skipped.
+fn install_missing() -> Result<()> {
+    let there = |program: &str| {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    };
+    let missing: Vec<_> = PROGRAMS.iter().filter(|(program, _)| !there(program)).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("== installing {}", missing.join(", "));
+    if !rustix::process::geteuid().is_root() || !Path::new("/usr/bin/apt-get").exists() {
+        println!("not possible here (it takes root and apt-get); tests that need them are skipped");
+        return Ok(());
+    }
+    step("apt-get update", Command::new("apt-get").args(["update", "-qq"]))?;
+    step("apt-get install", Command::new("apt-get").args(["install", "-y", "-qq"]).args(&missing))
+}
