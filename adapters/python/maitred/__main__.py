@@ -43,7 +43,8 @@ def _arguments(arguments):
         type=_capacity,
         default=1,
         metavar="N",
-        help="requests that Maitred may send ahead; they are answered one after another (default: 1)",
+        help="how many requests to ask for at a time; they are answered one after another, so that more than 1 only pays "
+        "for requests that are all short (default: 1)",
     )
     parser.add_argument("--version", action="version", version=f"maitred (Python adapter) {__version__}")
     return parser.parse_args(arguments)

@@ -183,7 +183,7 @@ class Channel:
                 data, ancillary, flags, _ = self._sock.recvmsg(wanted, _ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC)
             except ConnectionResetError:
                 return None
-            if ancillary:
+            if ancillary or flags & socket.MSG_CTRUNC:
                 self._arrive(ancillary, flags)
             if not data:
                 return None
