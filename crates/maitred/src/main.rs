@@ -1,7 +1,46 @@
-//! The binary: see the library for everything.
+//! The binary: one command, one exit code. Everything is in the library.
 
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
+use clap::Parser as _;
+use maitred::cli::{self, Arguments, Command, exit};
+use maitred::config::{self, Loaded};
+use maitred::master::shell::{self, Options};
+use maitred::{status, worker};
+
 fn main() -> ExitCode {
-    maitred::worker::run()
+    let terminal = std::io::stdout().is_terminal();
+    match Arguments::parse().command {
+        Command::Worker => worker::run(),
+        Command::Check(file) => cli::check::run(&file.config),
+        Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),
+        Command::Serve(serve) => {
+            let read = || Ok(Loaded { config: serve.configuration(terminal)?, warnings: Vec::new() });
+            shell::run(&read, Options { announce: true })
+        }
+        Command::Status(which) => say(cli::control::status(&which, status::text::render)),
+        Command::Reload(server) => say(cli::control::reload(&server)),
+        Command::Stop(server) => say(cli::control::stop(&server)),
+        Command::Completions { shell } => say(Ok(text(cli::generated::completions(shell)))),
+        Command::Man => {
+            say(cli::generated::man().map(text).map_err(|error| exit::Error::failed(error, "try again")))
+        }
+    }
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Prints what a command has to say; a reader that has gone away (`| head`) is no error.
+fn say(outcome: Result<String, exit::Error>) -> ExitCode {
+    match outcome {
+        Ok(text) => {
+            let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            let _ = write!(std::io::stdout(), "{text}{end}");
+            exit::Exit::Done.into()
+        }
+        Err(error) => error.report(),
+    }
 }

@@ -14,7 +14,11 @@ const LINE_COLUMNS_MAX: usize = 130;
 const BANNED: &[(&str, &[&str], &str)] = &[
     ("thread::sleep", &[], "wait for an event with a deadline"),
     ("process::exit", &[], "return an exit code to main"),
-    ("SystemTime::now", &["worker/clock.rs", "master/", "log/error.rs", "tests/", "xtask/"], "the clock of the turn"),
+    (
+        "SystemTime::now",
+        &["worker/clock.rs", "master/", "log/error.rs", "tests/", "xtask/"],
+        "the clock of the turn",
+    ),
     ("from_raw_fd", &["maitred-sys/"], "maitred_sys::inherit"),
     ("env::set_var", &[], "pass the environment to the process that needs it"),
     ("todo!(", &[], "write it, or an issue"),
@@ -123,12 +127,14 @@ fn commands_in_documents_exist() {
         }
         for (number, line) in text.lines().enumerate() {
             let line = line.trim_start_matches(['$', ' ']);
-            let Some(rest) = line.strip_prefix("maitred ").or_else(|| line.split_once("release -- ").map(|l| l.1))
+            let Some(rest) =
+                line.strip_prefix("maitred ").or_else(|| line.split_once("release -- ").map(|l| l.1))
             else {
                 continue;
             };
             let mut words = rest.split_whitespace();
-            let Some(command) = words.next().filter(|word| word.chars().all(|c| c.is_ascii_lowercase())) else {
+            let Some(command) = words.next().filter(|word| word.chars().all(|c| c.is_ascii_lowercase()))
+            else {
                 continue;
             };
             seen += 1;
