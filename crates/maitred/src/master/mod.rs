@@ -16,10 +16,10 @@
 //! | [`channel`] | the control socket of one worker process |
 
 pub mod admin;
-// pub mod channel;
+pub mod channel;
 pub mod pid_file;
-// pub mod prepare;
-// pub mod process;
-// pub mod shell;
+pub mod prepare;
+pub mod process;
+pub mod shell;
 pub mod sockets;
 pub mod state;
