@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Attaches the classic-BPF program that gives a new connection to bucket (CPU that received its SYN) mod `buckets` of
 /// the `SO_REUSEPORT` group that `socket` belongs to: socket(7), `SO_ATTACH_REUSEPORT_CBPF`. Buckets count in the order
-/// in which they were bound.
+/// in which they began to listen.
 ///
 /// # Errors
 /// What setsockopt(2) says; `InvalidInput` for zero buckets.
@@ -26,13 +26,24 @@ pub fn steer_by_cpu(socket: impl AsFd, buckets: u16) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &option)
 }
 
-/// Holds new connections back until their first bytes are there, for about `timeout` (whole seconds, at least one):
-/// tcp(7), `TCP_DEFER_ACCEPT`.
+/// Takes the program away again, if there is one: connections go to the buckets by hash (`SO_DETACH_REUSEPORT_BPF`).
+///
+/// # Errors
+/// What setsockopt(2) says, but for the absence of a program.
+pub fn steer_by_hash(socket: impl AsFd) -> io::Result<()> {
+    match set(socket, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, &0_i32) {
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        other => other,
+    }
+}
+
+/// Holds new connections back until their first bytes are there, for about `timeout` (whole seconds); none for zero.
+/// See tcp(7), `TCP_DEFER_ACCEPT`.
 ///
 /// # Errors
 /// What setsockopt(2) says.
 pub fn defer_accept(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
-    let seconds = i32::try_from(timeout.as_secs().max(1)).unwrap_or(i32::MAX);
+    let seconds = i32::try_from(timeout.as_secs()).unwrap_or(i32::MAX);
     set(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &seconds)
 }
 
@@ -55,7 +66,8 @@ mod tests {
     #[test]
     fn both_are_accepted_by_the_kernel() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        defer_accept(&listener, Duration::from_millis(10)).unwrap();
+        defer_accept(&listener, Duration::from_secs(5)).unwrap();
+        defer_accept(&listener, Duration::ZERO).unwrap();
         let group =
             rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
                 .unwrap();

@@ -3,5 +3,23 @@
 //!
 //! It never parses HTTP, never reads a client's byte, and never waits for anything but its own events. Everything is
 //! decided in [`state`], which has no clock, socket or process inside; [`shell`] carries the decisions out.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`state`] | states × events → actions: **start reading here** |
+//! | [`shell`] | the loop: waits, hands events to the machine, carries actions out |
+//! | [`prepare`] | a configuration with everything open that it needs |
+//! | [`sockets`] | listening sockets in their buckets, kept across reloads |
+//! | [`admin`] | the admin listener |
+//! | [`pid_file`] | the file with the master's process id |
+//! | [`process`] | how worker and application processes are started |
+//! | [`channel`] | the control socket of one worker process |
 
+pub mod admin;
+pub mod channel;
+pub mod pid_file;
+pub mod prepare;
+pub mod process;
+pub mod shell;
+pub mod sockets;
 pub mod state;

@@ -1,0 +1,227 @@
+//! A configuration with everything open that it needs: sockets, log files, pid file, and the plan of its threads.
+//!
+//! Preparing is all or nothing. Dropping a [`Prepared`] closes what no other one shares.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::admin::AdminListener;
+use super::pid_file::PidFile;
+use super::sockets::{self, Group};
+use super::state::events::{Plan, PoolPlan};
+use crate::affinity::plan as affinity;
+use crate::affinity::topology::Topology;
+use crate::config::{AdminAddress, Config};
+use crate::control::{Descriptor, Start};
+
+/// What does not change over the master's life.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// Whether `SO_REUSEPORT` works.
+    pub reuseport: bool,
+    /// Listening sockets that a service manager passed.
+    pub inherited: Vec<Group>,
+    /// A listening Unix socket that it passed, for the admin address.
+    pub inherited_admin: Option<OwnedFd>,
+    /// Whether standard output is a terminal.
+    pub terminal: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The configuration.
+    pub config: Config,
+    /// What is open for it; `None` once another configuration is in force, for the processes that still run by this one.
+    pub open: Option<Open>,
+    /// Where the worker and application processes write errors; `None` is the master's standard error.
+    pub error_log: Option<File>,
+    threads: affinity::Plan,
+}
+
+/// What a configuration in force holds open.
+#[derive(Debug)]
+pub struct Open {
+    /// One per listen entry.
+    pub groups: Vec<Group>,
+    /// The admin listener.
+    pub admin: Option<Rc<AdminListener>>,
+    access_log: Option<File>,
+    pid_file: Option<Rc<PidFile>>,
+}
+
+impl Prepared {
+    /// Opens what `config` needs, and shares with `present` what both need.
+    ///
+    /// # Errors
+    /// A text for the operator.
+    pub fn new(config: Config, around: &Surroundings, present: Option<&Open>) -> Result<Self, String> {
+        let topology = Topology::read().map_err(|error| format!("reading the machine's CPUs: {error}"))?;
+        let server = &config.server;
+        let count = affinity::thread_count(&topology, &server.affinity, server.threads);
+        let known: Vec<Group> = match present {
+            Some(open) => {
+                open.groups.iter().chain(missing(&around.inherited, &open.groups)).cloned().collect()
+            }
+            None => around.inherited.clone(),
+        };
+        let groups = sockets::bind_all(&config.listens, count, around.reuseport, &known)?;
+        let buckets = groups.iter().map(|group| group.buckets.len()).max().unwrap_or(1);
+        let buckets = u16::try_from(buckets).unwrap_or(u16::MAX);
+        let threads = affinity::plan(&topology, &server.affinity, server.threads, buckets)
+            .map_err(|error| error.to_string())?;
+        let open = Open {
+            groups,
+            admin: admin(server.admin.as_ref(), around, present)?,
+            access_log: config.log.access_file.as_deref().map(log_file).transpose()?,
+            pid_file: pid_file(server.pid_file.as_deref(), present)?,
+        };
+        let error_log = config.log.error_file.as_deref().map(log_file).transpose()?;
+        Ok(Prepared { config, open: Some(open), error_log, threads })
+    }
+
+    /// What the machine needs to know.
+    pub fn plan(&self, number: u64) -> Plan {
+        let pools = self.config.pools.iter().map(|pool| PoolPlan {
+            name: pool.name.clone(),
+            workers: pool.workers,
+            start_timeout: pool.start_timeout,
+        });
+        Plan { number, grace: self.config.server.grace, pools: pools.collect() }
+    }
+
+    /// The start document of a worker process, and the descriptors that it lists, in its order.
+    pub fn start<'a>(
+        &'a self,
+        open: &'a Open,
+        around: &Surroundings,
+        generation: u64,
+        adopts: bool,
+    ) -> (Start, Vec<BorrowedFd<'a>>) {
+        let (mut descriptors, mut sources) = (Vec::new(), Vec::new());
+        for (listen, group) in open.groups.iter().enumerate() {
+            let buckets = u16::try_from(group.buckets.len()).unwrap_or(u16::MAX);
+            for (bucket, socket) in (0..buckets).zip(&group.buckets) {
+                descriptors.push(Descriptor::Bucket { listen, bucket, buckets, local: group.local });
+                sources.push(socket.as_fd());
+            }
+        }
+        if let Some(admin) = &open.admin {
+            descriptors.push(Descriptor::Admin);
+            sources.push(admin.as_fd());
+        }
+        if let Some(file) = &open.access_log {
+            descriptors.push(Descriptor::AccessLog);
+            sources.push(file.as_fd());
+        }
+        let start = Start {
+            generation,
+            config: self.config.clone(),
+            threads: self.threads.cpus.clone(),
+            affinity_why: self.threads.why.clone(),
+            usable_cpus: self.threads.usable.clone(),
+            reuseport: around.reuseport,
+            descriptors,
+            terminal: around.terminal,
+            adopts,
+        };
+        (start, sources)
+    }
+
+    /// Changes what this configuration says about sockets that were there before it.
+    pub fn apply(&self) {
+        let Some(open) = &self.open else { return };
+        for (group, listen) in open.groups.iter().zip(&self.config.listens) {
+            for failure in sockets::apply(group, listen) {
+                tracing::warn!("{failure}");
+            }
+        }
+    }
+
+    /// Closes the listening sockets; log files and pid file stay until the end.
+    pub fn close_listeners(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.groups.clear();
+            open.admin = None;
+        }
+    }
+
+    /// One line per listen entry, `http://127.0.0.1:8080  2 threads, 1 bucket`: the address by which a person reaches it with
+    /// the port that is really bound, two spaces, threads, buckets. Tests and scripts read this: it does not change.
+    pub fn announcement(&self) -> Vec<String> {
+        let groups = self.open.as_ref().map(|open| open.groups.as_slice()).unwrap_or_default();
+        let line = |group: &Group| {
+            format!(
+                "http://{}  {}, {}",
+                sockets::reachable(group.local),
+                counted(self.threads.cpus.len(), "thread"),
+                counted(group.buckets.len(), "bucket"),
+            )
+        };
+        groups.iter().map(line).collect()
+    }
+
+    /// Where the admin address is really bound, as text.
+    pub fn admin_text(&self) -> Option<String> {
+        let admin = self.open.as_ref()?.admin.as_ref()?;
+        Some(match admin.local {
+            Some(local) => AdminAddress::Tcp(local).to_string(),
+            None => admin.asked.to_string(),
+        })
+    }
+
+    /// How the threads were placed, in one line.
+    pub fn why(&self) -> &str {
+        &self.threads.why
+    }
+}
+
+fn counted(count: usize, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Inherited groups that are not in use, so that a later configuration can still use them.
+fn missing<'a>(inherited: &'a [Group], used: &'a [Group]) -> impl Iterator<Item = &'a Group> {
+    let is_used = |local: SocketAddr| used.iter().any(|group| group.local == local);
+    inherited.iter().filter(move |group| !is_used(group.local))
+}
+
+fn admin(
+    asked: Option<&AdminAddress>,
+    around: &Surroundings,
+    present: Option<&Open>,
+) -> Result<Option<Rc<AdminListener>>, String> {
+    let Some(asked) = asked else { return Ok(None) };
+    if let Some(kept) = present.and_then(|open| open.admin.as_ref()).filter(|admin| admin.asked == *asked) {
+        return Ok(Some(Rc::clone(kept)));
+    }
+    if let (AdminAddress::Unix(path), Some(socket)) = (asked, &around.inherited_admin) {
+        let bound = rustix::net::getsockname(socket)
+            .ok()
+            .and_then(|any| rustix::net::SocketAddrUnix::try_from(any).ok())
+            .and_then(|at| at.path().map(|name| name.to_bytes() == path.as_os_str().as_encoded_bytes()));
+        if bound == Some(true) {
+            let socket = socket.try_clone().map_err(|error| format!("admin socket: {error}"))?;
+            return Ok(Some(Rc::new(AdminListener::inherited(asked.clone(), socket))));
+        }
+    }
+    AdminListener::bind(asked).map(|listener| Some(Rc::new(listener)))
+}
+
+fn pid_file(path: Option<&Path>, present: Option<&Open>) -> Result<Option<Rc<PidFile>>, String> {
+    let Some(path) = path else { return Ok(None) };
+    match present.and_then(|open| open.pid_file.as_ref()).filter(|file| file.path() == path) {
+        Some(kept) => Ok(Some(Rc::clone(kept))),
+        None => PidFile::write(path).map(|file| Some(Rc::new(file))),
+    }
+}
+
+/// Opened anew for each configuration, so that a reload finds a rotated file.
+fn log_file(path: &Path) -> Result<File, String> {
+    let opened = File::options().append(true).create(true).mode(0o640).open(path);
+    opened.map_err(|error| format!("log file {}: {error}", path.display()))
+}

@@ -1,0 +1,237 @@
+//! Actions → system calls.
+
+use std::os::fd::AsFd;
+
+use maitred_sys::memfile::SharedMap;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use sd_notify::NotifyState;
+
+use super::{App, Shell, Worker, log_failure};
+use crate::config::{Failure, Loaded};
+use crate::control::{SlotId, ToWorker};
+use crate::master::prepare::Prepared;
+use crate::master::process;
+use crate::master::state::events::{Action, Event, Notice, Refusal};
+use crate::status::scoreboard::Scoreboard;
+
+impl Shell<'_> {
+    pub(super) fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Prepare => {
+                let result = self.prepare();
+                self.events.push_back(Event::Prepared(result));
+            }
+            Action::Commit(number) => self.commit(number),
+            Action::Abandon(number) => drop(self.plans.remove(&number)),
+            Action::SpawnWorker { generation, plan, adopts } => {
+                if let Err(error) = self.spawn_worker(generation, plan, adopts) {
+                    let how = format!("could not be started: {error}");
+                    self.events.push_back(Event::WorkerExited { generation, how });
+                }
+            }
+            Action::SpawnApp { generation, plan, slot } => {
+                if let Err(error) = self.spawn_app(generation, plan, slot) {
+                    let how = format!("could not be started: {error}");
+                    self.events.push_back(Event::AppExited { slot, clean: false, how });
+                }
+            }
+            Action::Send(generation, message) => {
+                if let Some(worker) = self.workers.get_mut(&generation) {
+                    worker.channel.send(&message, None);
+                }
+            }
+            Action::Handover { from, to, grace_ms } => self.hand_over(from, to, grace_ms),
+            Action::KillWorker(generation) => {
+                if let Some(worker) = self.workers.get(&generation) {
+                    log_failure("killing a worker process", worker.child.kill());
+                }
+            }
+            Action::TerminateApp(slot) => {
+                if let Some(app) = self.apps.get(&slot.epoch) {
+                    log_failure("ending an application process", app.child.terminate());
+                }
+            }
+            Action::KillApp(slot) => {
+                if let Some(app) = self.apps.get(&slot.epoch) {
+                    log_failure("killing an application process", app.child.kill());
+                }
+            }
+            Action::CloseSockets => self.close_sockets(),
+            Action::Notify(notice) => self.notify(notice),
+            Action::Log(level, text) => self.log(level, &text),
+            // The loop's own.
+            Action::Exit(_) => {}
+        }
+    }
+
+    fn prepare(&mut self) -> Result<crate::master::state::events::Plan, Refusal> {
+        let Loaded { config, warnings } = (self.source)().map_err(configuration_refused)?;
+        if !self.logs {
+            crate::log::error::init("master", &config.log.level)
+                .map_err(|text| Refusal { exit_code: 1, text })?;
+            self.logs = true;
+        }
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        let present = self.plan_present.and_then(|number| self.plans.get(&number));
+        let prepared = Prepared::new(config, &self.around, present.and_then(|plan| plan.open.as_ref()))
+            .map_err(|text| Refusal { exit_code: 1, text })?;
+        self.plan_last += 1;
+        let plan = prepared.plan(self.plan_last);
+        self.plans.insert(self.plan_last, prepared);
+        if self.plan_present.is_none() {
+            self.commit(self.plan_last);
+            self.say_what_is_odd();
+        }
+        Ok(plan)
+    }
+
+    /// Said once, at the start.
+    fn say_what_is_odd(&self) {
+        let Some(prepared) = self.plan_present.and_then(|number| self.plans.get(&number)) else { return };
+        tracing::info!("affinity {}", prepared.why());
+        if !self.around.reuseport {
+            tracing::warn!("SO_REUSEPORT does not work here: each address has one bucket");
+        }
+        let user = prepared.config.server.user.as_ref();
+        match (rustix::process::geteuid().is_root(), user) {
+            (true, None) => {
+                tracing::warn!("running as root: set server.user to an account without privileges")
+            }
+            (false, Some(user)) => {
+                tracing::warn!(
+                    "server.user = {:?} has no effect: the server was not started as root",
+                    user.name
+                );
+            }
+            _ => {}
+        }
+        for group in &self.around.inherited {
+            let used = prepared
+                .open
+                .as_ref()
+                .is_some_and(|open| open.groups.iter().any(|one| one.inherited && one.local == group.local));
+            if !used {
+                let local = group.local;
+                tracing::warn!(
+                    "the socket {local} from the service manager is not used: no [[listen]] has that address"
+                );
+            }
+        }
+    }
+
+    /// The configuration is in force: sockets and files that only others had are closed.
+    fn commit(&mut self, number: u64) {
+        self.plan_present = Some(number);
+        for (other, prepared) in &mut self.plans {
+            if *other != number {
+                prepared.open = None;
+            }
+        }
+        let in_use: Vec<u64> = self.workers.values().map(|worker| worker.plan).collect();
+        self.plans.retain(|other, _| *other == number || in_use.contains(other));
+        let Some(prepared) = self.plans.get(&number) else { return };
+        prepared.apply();
+        let stderr = prepared.error_log.as_ref().map(AsFd::as_fd).or(self.stderr.as_ref().map(AsFd::as_fd));
+        if let Some(stderr) = stderr
+            && let Err(error) = rustix::stdio::dup2_stderr(stderr)
+        {
+            tracing::error!(%error, "standard error cannot be redirected to log.error_file");
+        }
+    }
+
+    fn spawn_worker(&mut self, generation: u64, plan: u64, adopts: bool) -> std::io::Result<()> {
+        let gone = || std::io::Error::other("its configuration is gone");
+        let prepared = self.plans.get(&plan).ok_or_else(gone)?;
+        let open = prepared.open.as_ref().ok_or_else(gone)?;
+        let board = SharedMap::<Scoreboard>::create("maitred-scoreboard")?;
+        let (start, listed) = prepared.start(open, &self.around, generation, adopts);
+        let (child, channel) = process::start_worker(prepared, &start, &listed, board.file())?;
+        self.workers.insert(generation, Worker { child, channel, plan, board });
+        Ok(())
+    }
+
+    fn spawn_app(&mut self, generation: u64, plan: u64, slot: SlotId) -> std::io::Result<()> {
+        let gone = || std::io::Error::other("its worker process is gone");
+        let worker = self.workers.get_mut(&generation).ok_or_else(gone)?;
+        let prepared = self.plans.get(&plan).ok_or_else(gone)?;
+        let pool = prepared.config.pools.get(usize::from(slot.pool)).ok_or_else(gone)?;
+        let (child, channel) = process::start_app(prepared, pool, slot, self.open_files.clone())?;
+        worker.channel.send(&ToWorker::SlotStarted(slot, child.pid()), Some(channel));
+        self.apps.insert(slot.epoch, App { child, slot });
+        Ok(())
+    }
+
+    fn hand_over(&mut self, from: u64, to: u64, grace_ms: u64) {
+        let pair =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (old_end, new_end) = match pair {
+            Ok((old_end, new_end)) => (Some(old_end), Some(new_end)),
+            Err(error) => {
+                tracing::warn!(%error, "idle connections cannot be handed over, and are closed");
+                (None, None)
+            }
+        };
+        if let (Some(worker), Some(end)) = (self.workers.get_mut(&to), new_end) {
+            worker.channel.send(&ToWorker::Adopt, Some(end));
+        }
+        if let Some(worker) = self.workers.get_mut(&from) {
+            worker.channel.send(&ToWorker::Drain(grace_ms), old_end);
+        }
+    }
+
+    fn close_sockets(&mut self) {
+        self.around.inherited.clear();
+        self.around.inherited_admin = None;
+        for prepared in self.plans.values_mut() {
+            prepared.close_listeners();
+        }
+    }
+
+    fn notify(&mut self, notice: Notice) {
+        let told = match notice {
+            Notice::Ready => {
+                if !std::mem::replace(&mut self.announced, true) {
+                    self.announce();
+                }
+                sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")])
+            }
+            Notice::Reloading => NotifyState::monotonic_usec_now().and_then(|now| {
+                sd_notify::notify(&[NotifyState::Reloading, now, NotifyState::Status("reloading")])
+            }),
+            Notice::Stopping => sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]),
+        };
+        if let Err(error) = told {
+            tracing::warn!(%error, "the service manager cannot be told");
+        }
+    }
+
+    fn announce(&self) {
+        let Some(prepared) = self.plan_present.and_then(|number| self.plans.get(&number)) else { return };
+        for line in prepared.announcement() {
+            tracing::info!("{line}");
+            if self.options.announce {
+                // Nobody may be reading; that is no reason not to serve.
+                let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
+            }
+        }
+        if let Some(admin) = prepared.admin_text() {
+            tracing::info!("admin {admin}");
+        }
+    }
+
+    fn log(&self, level: tracing::Level, text: &str) {
+        match (self.logs, level) {
+            // Before the log is set up there is only a refused configuration to report, and it is for a person to read.
+            (false, _) => eprintln!("{text}"),
+            (true, tracing::Level::ERROR) => tracing::error!("{text}"),
+            (true, tracing::Level::WARN) => tracing::warn!("{text}"),
+            (true, _) => tracing::info!("{text}"),
+        }
+    }
+}
+
+fn configuration_refused(failure: Failure) -> Refusal {
+    Refusal { exit_code: 2, text: failure.to_string().trim_end().to_owned() }
+}
