@@ -45,9 +45,14 @@ impl Config {
 
 impl AdminAddress {
     /// Where `maitred serve` has its admin socket: `$XDG_RUNTIME_DIR/maitred-PORT.sock`, if there is such a directory.
+    /// With port 0 the process id stands there instead, so that several servers do not meet.
     pub fn of_user(port: u16) -> Option<AdminAddress> {
         let dir = user_runtime_dir()?;
-        Some(AdminAddress::Unix(dir.join(format!("maitred-{port}.sock"))))
+        let name = match port {
+            0 => format!("maitred-pid-{}.sock", std::process::id()),
+            _ => format!("maitred-{port}.sock"),
+        };
+        Some(AdminAddress::Unix(dir.join(name)))
     }
 
     /// What `--admin` takes: `unix:PATH`, or a loopback address and a port.

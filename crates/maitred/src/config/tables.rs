@@ -108,8 +108,8 @@ pub const LISTEN: Table = Table {
             "address",
             Kind::Text("`\"0.0.0.0:8080\"`, `\"[::1]:8080\"` or `\":8080\"`"),
             Default::Required,
-            "Address and port. `\":8080\"` is short for `\"0.0.0.0:8080\"`, all addresses of IPv4. Port 0 lets the \
-             kernel choose.",
+            "Address and port. `\":8080\"` is short for `\"0.0.0.0:8080\"`, all addresses of IPv4. `\"[::]:8080\"` is all \
+             addresses of IPv6, and of IPv4 too if no other entry has that port. Port 0 lets the kernel choose.",
         ),
         Key::new(
             "buckets",
