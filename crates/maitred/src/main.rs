@@ -7,7 +7,7 @@ use clap::Parser as _;
 use maitred::cli::{self, Arguments, Command, exit};
 use maitred::config::{self, Loaded};
 use maitred::master::shell::{self, Options};
-use maitred::{status, worker};
+use maitred::worker;
 
 fn main() -> ExitCode {
     let terminal = std::io::stdout().is_terminal();
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
             let read = || Ok(Loaded { config: serve.configuration(terminal)?, warnings: Vec::new() });
             shell::run(&read, Options { announce: true })
         }
-        Command::Status(which) => say(cli::control::status(&which, status::text::render)),
+        Command::Status(which) => say(cli::control::status(&which)),
         Command::Reload(server) => say(cli::control::reload(&server)),
         Command::Stop(server) => say(cli::control::stop(&server)),
         Command::Completions { shell } => say(Ok(text(cli::generated::completions(shell)))),

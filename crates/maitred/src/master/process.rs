@@ -58,7 +58,9 @@ pub fn start_app(
     let mut words = pool.command.iter();
     let program = words.next().ok_or_else(|| io::Error::other("the pool has no command"))?;
     let mut command = Command::new(program);
-    words.for_each(|word| drop(command.arg(word)));
+    for word in words {
+        command.arg(word);
+    }
     command.new_group().no_new_privs().directory(&pool.cwd).descriptor(theirs.as_fd());
     for (name, value) in &pool.env {
         command.env(name, value);

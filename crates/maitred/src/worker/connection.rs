@@ -121,6 +121,8 @@ pub struct Work {
     pub segments: VecDeque<Segment>,
     /// End of the part of the present file segment that was found in the page cache.
     pub resident_until: u64,
+    /// When it was found there.
+    pub resident_at: Option<Instant>,
     /// A helper thread reads the present file segment.
     pub awaits_disk: bool,
     /// What the access log will say once the response has ended; `None` when it was said.

@@ -94,6 +94,11 @@ fn start() -> Result<(), String> {
     crate::log::error::init("worker", &inherited.start.config.log.level)?;
     log_panics();
     let Inherited { control, start, board, buckets, admin, access_log } = inherited;
+    // Before any other thread is started, because the rules bind the thread and those that it starts.
+    match sandbox::confine(&start.config) {
+        Ok(status) => tracing::debug!("Landlock is {status}"),
+        Err(error) => tracing::warn!(%error, "the worker process is not confined by Landlock"),
+    }
     let text = |what: &str, error: std::io::Error| format!("{what}: {error}");
 
     let writer = open_log(&start, access_log).map_err(|error| text("access log", error))?;
@@ -101,10 +106,6 @@ fn start() -> Result<(), String> {
     let shared = share(start, board, &buckets).map_err(|error| text("shared state", error))?;
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
-    match sandbox::confine(&shared.start.config) {
-        Ok(status) => tracing::debug!("Landlock is {status}"),
-        Err(error) => tracing::warn!(%error, "the worker process is not confined by Landlock"),
-    }
     let (ready, readiness) = std::sync::mpsc::channel();
     let mut handles = Vec::new();
     for (number, log) in thread_logs.into_iter().enumerate() {

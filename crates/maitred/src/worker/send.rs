@@ -1,6 +1,7 @@
 //! From responses to sent bytes: one write for everything that was answered, then files by `sendfile`.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
@@ -15,6 +16,8 @@ use crate::serve::{DiskJob, Segment, residency};
 const FILE_BYTES_PER_TURN: u64 = 1024 * 1024;
 /// Bytes that are looked for in the page cache, and read in by a helper thread, at a time.
 const RESIDENT_BYTES: u64 = 512 * 1024;
+/// How long pages that were found in memory are taken to stay there; a slow client may take minutes to come back.
+const RESIDENT_FOR: Duration = Duration::from_millis(100);
 /// Reads of a lingering connection in one turn.
 const LINGER_READS_PER_TURN: u32 = 16;
 
@@ -159,13 +162,16 @@ impl Thread {
         let connection = &mut self.connections[index as usize];
         let Some(work) = connection.work.as_deref_mut() else { return Sent::All };
         let Some(Segment::File { file, offset, end }) = work.segments.front_mut() else { return Sent::All };
-        if *offset >= work.resident_until {
+        let now = self.clock.now;
+        let stale = work.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
+        if *offset >= work.resident_until || stale {
             let bytes = (*end - *offset).min(RESIDENT_BYTES);
             if !residency::resident(file.as_fd(), *offset, bytes) {
                 let job = file.try_clone().map(|file| DiskJob::Read { file, offset: *offset, len: bytes });
                 return self.ask_disk(index, job);
             }
             work.resident_until = *offset + bytes;
+            work.resident_at = Some(now);
         }
         let bytes = (work.resident_until.min(*end) - *offset).min(*share);
         match rustix::fs::sendfile(&connection.socket, &**file, Some(offset), bytes as usize) {
@@ -182,11 +188,7 @@ impl Thread {
                 Sent::All
             }
             Err(Errno::INTR) => Sent::All,
-            Err(Errno::AGAIN) => {
-                // By the time there is room, the pages may have been dropped again.
-                work.resident_until = 0;
-                Sent::Waits
-            }
+            Err(Errno::AGAIN) => Sent::Waits,
             Err(_) => Sent::Broken,
         }
     }
@@ -221,6 +223,7 @@ impl Thread {
         if !self.is_current(index, serial) {
             return;
         }
+        let now = self.clock.now;
         match self.connections[index as usize].state {
             State::Disk => self.resume(index),
             State::Writing => {
@@ -229,6 +232,7 @@ impl Thread {
                 // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
                 if let Some(Segment::File { offset, end, .. }) = work.segments.front() {
                     work.resident_until = (*offset + RESIDENT_BYTES).min(*end);
+                    work.resident_at = Some(now);
                 }
                 self.progress(index);
                 self.on_writable(index);
