@@ -28,8 +28,7 @@ pub struct AdminListener {
 }
 
 impl AdminListener {
-    /// Binds it. For a Unix socket, changes the process's file-mode mask meanwhile: not to be called beside other threads
-    /// that create files.
+    /// Binds it.
     ///
     /// # Errors
     /// A text for the operator that names the address.
@@ -96,12 +95,11 @@ fn flags() -> SocketFlags {
     SocketFlags::CLOEXEC | SocketFlags::NONBLOCK
 }
 
-/// Binds with mode 0600 from the first moment: a chmod afterwards would leave a gap.
+/// Binds with mode 0600 from the first moment: a chmod of the file afterwards would leave a gap. On Linux the file gets the
+/// mode that the socket itself has, less the process's file-mode mask.
 fn bind_private(socket: &OwnedFd, at: &SocketAddrUnix) -> Result<(), Errno> {
-    let before = rustix::process::umask(Mode::from_raw_mode(0o177));
-    let result = rustix::net::bind(socket, at);
-    rustix::process::umask(before);
-    result
+    rustix::fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(socket, at)
 }
 
 /// Removes a socket file that nobody listens on any more.

@@ -222,12 +222,17 @@ impl Shell<'_> {
     }
 
     fn log(&self, level: tracing::Level, text: &str) {
-        match (self.logs, level) {
-            // Before the log is set up there is only a refused configuration to report, and it is for a person to read.
-            (false, _) => eprintln!("{text}"),
-            (true, tracing::Level::ERROR) => tracing::error!("{text}"),
-            (true, tracing::Level::WARN) => tracing::warn!("{text}"),
-            (true, _) => tracing::info!("{text}"),
+        // Before the log is set up there is only a refused configuration to report, and it is for a person to read.
+        if !self.logs {
+            return eprintln!("{text}");
+        }
+        // An event is one line of the log; the errors of a configuration have several.
+        for line in text.lines() {
+            match level {
+                tracing::Level::ERROR => tracing::error!("{line}"),
+                tracing::Level::WARN => tracing::warn!("{line}"),
+                _ => tracing::info!("{line}"),
+            }
         }
     }
 }
