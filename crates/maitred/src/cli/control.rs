@@ -7,21 +7,22 @@ use super::client::{self, Reply};
 use super::exit::Error;
 use super::{DEFAULT_CONFIG, Server, Status};
 use crate::config::{self, AdminAddress, user_runtime_dir};
+use crate::status::text;
 
 /// How long a question about the status may take.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a reload or a stop may take to be carried out; a worker process has to start or to finish.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What `maitred status` prints. `render` makes a text for people of `/status.json`.
-pub fn status(status: &Status, render: impl Fn(&serde_json::Value) -> String) -> Result<String, Error> {
+/// What `maitred status` prints.
+pub fn status(status: &Status) -> Result<String, Error> {
     let address = status.server.address()?;
     let body = ask(&address, "GET", "/status.json", STATUS_TIMEOUT)?;
     if status.json {
         return Ok(body);
     }
     match serde_json::from_str(&body) {
-        Ok(document) => Ok(render(&document)),
+        Ok(document) => Ok(text::render(&document)),
         Err(error) => Err(Error::failed(
             format_args!("what answered at {address} does not talk like Maitred: {error}"),
             "look whether another program listens there",
