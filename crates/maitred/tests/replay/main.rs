@@ -1,0 +1,171 @@
+//! The main job on real input: the 10,000 requests of a real site's access log are replayed against `maitred run`,
+//! about a quarter of them to a Python application, and every status and length is checked against what the site implies
+//! (see [`site`]). Skipped where the log is absent.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod access_log;
+mod client;
+mod server;
+mod site;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::SocketAddr;
+
+use access_log::Entry;
+use client::{Answer, Connection};
+use server::Server;
+use site::{Body, Expected, Site};
+
+/// Clients at the same time; each takes whole sessions, in the order of the log.
+const CLIENTS: usize = 8;
+/// Open sessions of a client; the one that was used the longest time ago is closed for another.
+const SESSIONS_MAX: usize = 32;
+
+#[test]
+fn ten_thousand_logged_requests_get_what_the_site_implies() {
+    let path = access_log::path();
+    let Ok(text) = std::fs::read(&path) else {
+        eprintln!("SKIPPED: there is no access log at {}; MAITRED_ACCESS_LOG names another", path.display());
+        return;
+    };
+    let text = String::from_utf8_lossy(&text);
+    let entries: Vec<Entry> = text.lines().map(|line| access_log::parse(line).expect(line)).collect();
+    let site = Site::from_log(&entries);
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &site);
+    let outcome = replay(server.address, &entries, &site);
+    let (status, said) = server.stop();
+
+    println!(
+        "{} requests, {} files, {} pages of the application, {} collisions, {} of unknown length; answers {:?}, {} MB",
+        entries.len(),
+        site.file_count(),
+        site.page_count(),
+        site.collisions,
+        site.unknown,
+        outcome.statuses,
+        outcome.body_bytes >> 20
+    );
+    let shown = outcome.differences.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
+    assert!(
+        outcome.differences.is_empty(),
+        "{} differences, the first:\n{shown}\n\nthe server said:\n{}",
+        outcome.differences.len(),
+        said.join("\n")
+    );
+    assert!(status.success(), "{status}; it said:\n{}", said.join("\n"));
+    let logged = std::fs::read_to_string(directory.path().join("access.log")).unwrap();
+    assert_eq!(statuses_of_log(&logged), outcome.statuses, "the access log has each request once");
+}
+
+/// What came of a replay.
+#[derive(Default)]
+struct Outcome {
+    statuses: BTreeMap<u16, usize>,
+    body_bytes: u64,
+    differences: Vec<String>,
+}
+
+fn replay(address: SocketAddr, entries: &[Entry], site: &Site) -> Outcome {
+    let mut shares: Vec<Vec<&Entry>> = vec![Vec::new(); CLIENTS];
+    for entry in entries {
+        let mut hasher = DefaultHasher::new();
+        entry.client.hash(&mut hasher);
+        shares[hasher.finish() as usize % CLIENTS].push(entry);
+    }
+    let mut sum = Outcome::default();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> =
+            shares.iter().map(|share| scope.spawn(move || replay_share(address, share, site))).collect();
+        for client in clients {
+            let outcome = client.join().unwrap();
+            for (status, count) in outcome.statuses {
+                *sum.statuses.entry(status).or_default() += count;
+            }
+            sum.body_bytes += outcome.body_bytes;
+            sum.differences.extend(outcome.differences);
+        }
+    });
+    sum
+}
+
+/// Replays the sessions of some clients, one request at a time.
+fn replay_share(address: SocketAddr, entries: &[&Entry], site: &Site) -> Outcome {
+    let mut outcome = Outcome::default();
+    // The session that was used last is at the back.
+    let mut sessions: VecDeque<(&str, Connection)> = VecDeque::new();
+    for entry in entries {
+        let expected = site.expect(entry);
+        let open = sessions.iter().position(|(client, _)| *client == entry.client);
+        let connection = match open.and_then(|at| sessions.remove(at)) {
+            Some((_, connection)) => Ok(connection),
+            None => Connection::open(address),
+        };
+        let result = connection.and_then(|mut connection| {
+            let answer = connection.exchange(entry, &expected)?;
+            Ok((answer, connection))
+        });
+        let differs = |what: &str| format!("{} {}: {what}", entry.method, entry.target);
+        let (answer, connection) = match result {
+            Ok(result) => result,
+            Err(error) => {
+                outcome.differences.push(differs(&error.to_string()));
+                continue;
+            }
+        };
+        *outcome.statuses.entry(answer.status).or_default() += 1;
+        outcome.body_bytes += answer.body_bytes;
+        outcome.differences.extend(compare(entry, &expected, &answer).map(|what| differs(&what)));
+        if !answer.keeps {
+            if !connection.is_closed_by_server().is_ok_and(|closed| closed) {
+                outcome.differences.push(differs("something came after the last response"));
+            }
+            continue;
+        }
+        if !connection.is_quiet() {
+            outcome.differences.push(differs("something came that was not asked for"));
+            continue;
+        }
+        sessions.push_back((&entry.client, connection));
+        if sessions.len() > SESSIONS_MAX {
+            sessions.pop_front();
+        }
+    }
+    outcome
+}
+
+/// In what an answer differs from what it must be.
+fn compare(entry: &Entry, expected: &Expected, answer: &Answer) -> Option<String> {
+    if answer.status != expected.status {
+        return Some(format!("{} instead of {}", answer.status, expected.status));
+    }
+    if expected.length.is_some() && answer.length != expected.length {
+        return Some(format!("length {:?} instead of {:?}", answer.length, expected.length));
+    }
+    if !answer.right_body {
+        return Some("another body".to_owned());
+    }
+    if expected.body == Body::Absent && answer.body_bytes > 0 {
+        return Some(format!("{} bytes where no body may be", answer.body_bytes));
+    }
+    let path = |location: &str| location.split('?').next().is_some_and(|path| path.ends_with('/'));
+    if expected.status == 301 && !answer.location.as_deref().is_some_and(path) {
+        return Some(format!("Location {:?}", answer.location));
+    }
+    // Only a 400 ends a connection of HTTP/1.1 that did not ask for it.
+    if entry.version == "HTTP/1.1" && !answer.keeps && answer.status != 400 {
+        return Some("the connection is not kept".to_owned());
+    }
+    None
+}
+
+fn statuses_of_log(log: &str) -> BTreeMap<u16, usize> {
+    let mut statuses = BTreeMap::new();
+    for line in log.lines() {
+        let entry = access_log::parse(line).unwrap_or_else(|| panic!("{line:?} in the access log"));
+        *statuses.entry(entry.status).or_default() += 1;
+    }
+    statuses
+}
