@@ -5,18 +5,36 @@
 //! generations together. At most one generation is *current*; at most one is *next* (a reload is bringing it up); all
 //! others are on their way out.
 //!
-//! | state | reload wanted¹ | prepared | refused² | worker Ready | worker exits | next can take over | stop wanted³ | stop at once⁴ |
-//! |---|---|---|---|---|---|---|---|---|
-//! | Loading | joins the start | → Up, start current | exit with its code | cannot be | cannot be | cannot be | exit 0⁵ | as stop |
-//! | Up | `Prepare` → Preparing | abandon it | ignored | first time: announce | current: start another, at once or delayed; three times before the first Ready: fail | cannot be | drain all, close sockets → Stopping | kill all → Stopping |
-//! | Up, Preparing | queued, once | start next → Bringing up | reload refused → Up | as Up | as Up | cannot be | reload refused, then as Up | the same |
-//! | Up, bringing up | queued, once | abandon it | ignored | next: watched for take-over | next: reload refused → Up; current: as Up | hand over, old one drains, commit → Up | the same | the same |
-//! | Stopping | refused | abandon it | ignored | ignored | the last process: exit | cannot be | kill all⁶ | kill all |
-//! | Done | ignored | ignored | ignored | ignored | ignored | ignored | ignored | ignored |
+//! | state | reload wanted¹ | prepared | refused² |
+//! |---|---|---|---|
+//! | Loading | ignored: the start is one | start current → Up | exit with its code |
+//! | Up | `Prepare` → Preparing | abandon it | ignored |
+//! | Up, Preparing | queued, once | start next → Bringing up | reload refused → Up |
+//! | Up, Bringing up | queued, once | abandon it | kill next, reload refused → Up |
+//! | Stopping | told that it is stopping | abandon it | ignored |
+//! | Done | ignored | ignored | ignored |
 //!
-//! ¹ `SIGHUP`, `SIGUSR1`, a command. ² By [`Event::Prepared`], by the death of the next worker process, or by its being not
-//! ready in time. ³ `SIGTERM`, `SIGQUIT`, a command. ⁴ `SIGINT`. ⁵ The shell
-//! prepares before it reads another event, so that this cannot be. ⁶ The second wish to stop means it; a command repeats the first.
+//! | state | worker Ready | worker exits | next can take over |
+//! |---|---|---|---|
+//! | Loading | cannot be | cannot be | cannot be |
+//! | Up, Preparing | current, first time: announce | current: another one, at once or delayed³ | cannot be |
+//! | Up, Bringing up | current: as Up; next: watched | next: reload refused → Up; current: as Up | hand over, commit → Up |
+//! | Stopping | ignored | the last process of all: exit | cannot be |
+//! | Done | ignored | ignored | ignored |
+//!
+//! | state | stop wanted⁴ | stop at once⁵ |
+//! |---|---|---|
+//! | Loading | exit 0⁶ | exit 0⁶ |
+//! | Up | drain all, close sockets → Stopping | kill all, close sockets → Stopping |
+//! | Up, Preparing or Bringing up | reload refused, then as Up | reload refused, then as Up |
+//! | Stopping | kill all⁷ | kill all |
+//! | Done | ignored | ignored |
+//!
+//! ¹ `SIGHUP`, `SIGUSR1`, a command. ² By [`Event::Prepared`], by the death of the next worker process, or by its being
+//! not ready in time. ³ Three times before the first Ready: the server fails, which is a stop at once with exit status 1;
+//! so is a first worker process that is not ready in time. ⁴ `SIGTERM`, `SIGQUIT`, a command. ⁵ `SIGINT`. ⁶ The shell
+//! prepares before it reads another event, so that this cannot be. ⁷ The second signal means it; a command only repeats
+//! the first.
 //!
 //! `SIGUSR2` is logged as not supported; `SIGCHLD` says nothing that the processes' own descriptors do not.
 //!

@@ -157,7 +157,7 @@ impl Shell<'_> {
         let worker = self.workers.get_mut(&generation).ok_or_else(gone)?;
         let prepared = self.plans.get(&plan).ok_or_else(gone)?;
         let pool = prepared.config.pools.get(usize::from(slot.pool)).ok_or_else(gone)?;
-        let (child, channel) = process::start_app(prepared, pool, slot, self.open_files.clone())?;
+        let (child, channel) = process::start_app(prepared, pool, slot, self.open_files)?;
         worker.channel.send(&ToWorker::SlotStarted(slot, child.pid()), Some(channel));
         self.apps.insert(slot.epoch, App { child, slot });
         Ok(())

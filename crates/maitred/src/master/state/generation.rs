@@ -2,21 +2,26 @@
 //!
 //! | worker process | Ready | exits | deadline | told to drain | told to die |
 //! |---|---|---|---|---|---|
-//! | Starting (until the start deadline) | → Running | → Gone | `KillWorker` → Killed | `KillWorker` → Killed: it has nothing to finish | `KillWorker` → Killed |
-//! | Running | ignored | → Gone | none | `Drain` → Draining | `KillWorker` → Killed |
-//! | Draining (until grace and a margin) | ignored | → Gone | `KillWorker` → Killed | ignored | `KillWorker` → Killed |
+//! | Starting¹ | → Running | → Gone | kill² → Killed | kill → Killed³ | kill → Killed |
+//! | Running | ignored | → Gone | none | `Drain` → Draining | kill → Killed |
+//! | Draining⁴ | ignored | → Gone | kill → Killed | ignored | kill → Killed |
 //! | Killed | ignored | → Gone | none | ignored | ignored |
 //! | Gone | ignored | ignored | none | ignored | ignored |
+//!
+//! ¹ Until the start deadline. ² Decided by [`super::Master`]. ³ It has nothing to finish. ⁴ Until grace and a margin are
+//! over.
 //!
 //! Going Killed or Gone ends the application processes: those that wait for their start are forgotten, the others get
 //! `SIGTERM`, and `SIGKILL` later.
 //!
-//! | application process | ready | lost | exits (worker process Starting, Running, Draining) | exits (Killed, Gone) | deadline |
+//! | application process | ready | lost | exits while the worker process lives⁵ | exits later | deadline |
 //! |---|---|---|---|---|---|
-//! | Starting (until the pool's start timeout) | → Ready | `KillApp` → Ending | `SlotExited`, → Waiting | forgotten | `KillApp` → Ending |
-//! | Ready | ignored | `KillApp` → Ending | `SlotExited`, → Waiting | forgotten | none |
-//! | Ending (until its kill time) | ignored | ignored | `SlotExited`, → Waiting | forgotten | `KillApp`, once |
-//! | Waiting (until its delay is over) | ignored | ignored | cannot be | cannot be | `SpawnApp` → Starting |
+//! | Starting⁶ | → Ready | kill → Ending | `SlotExited`, → Waiting | forgotten | kill → Ending |
+//! | Ready | ignored | kill → Ending | `SlotExited`, → Waiting | forgotten | none |
+//! | Ending⁷ | ignored | ignored | `SlotExited`, → Waiting | forgotten | kill, once |
+//! | Waiting⁸ | ignored | ignored | cannot be | cannot be | `SpawnApp` → Starting |
+//!
+//! ⁵ Starting, Running or Draining. ⁶ Until the pool's start timeout. ⁷ Until it is killed. ⁸ Until its delay is over.
 //!
 //! While the worker process is Draining, an application process that ends cleanly has been let go and is not replaced.
 
