@@ -119,7 +119,7 @@ impl Connection {
     }
 
     /// Whether the server closes, without another byte.
-    pub(crate) fn is_closed_by_server(mut self) -> io::Result<bool> {
+    pub(crate) fn ends_here(mut self) -> io::Result<bool> {
         Ok(self.stream.read(&mut [0; 1])? == 0)
     }
 

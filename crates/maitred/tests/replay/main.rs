@@ -1,5 +1,5 @@
 //! The main job on real input: the 10,000 requests of a real site's access log are replayed against `maitred run`,
-//! about a quarter of them to a Python application, and every status and length is checked against what the site implies
+//! a third of them to a Python application, and every status and length is checked against what the site implies
 //! (see [`site`]). Skipped where the log is absent.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
@@ -119,7 +119,7 @@ fn replay_share(address: SocketAddr, entries: &[&Entry], site: &Site) -> Outcome
         outcome.body_bytes += answer.body_bytes;
         outcome.differences.extend(compare(entry, &expected, &answer).map(|what| differs(&what)));
         if !answer.keeps {
-            if !connection.is_closed_by_server().is_ok_and(|closed| closed) {
+            if !connection.ends_here().is_ok_and(|closed| closed) {
                 outcome.differences.push(differs("something came after the last response"));
             }
             continue;

@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::access_log::Entry;
 
-/// Prefixes of the paths that go to the application; about a quarter of the log's requests.
+/// Prefixes of the paths that go to the application; a third of the log's requests.
 pub(crate) const APPLICATION: [&str; 2] = ["/presentations/", "/blog/tags/"];
 /// Length of what exists but was never logged with 200.
 pub(crate) const UNKNOWN_BYTES: u64 = 1234;
