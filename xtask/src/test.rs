@@ -19,9 +19,15 @@ pub(crate) fn run() -> Result<()> {
         command
     };
     step("format", &mut cargo(&["fmt", "--all", "--check"]))?;
-    step("lints", &mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]))?;
+    step(
+        "lints",
+        &mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
+    )?;
     step("fuzz targets' source", &mut cargo(&["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]))?;
-    step("documentation", cargo(&["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    step(
+        "documentation",
+        cargo(&["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
     step("tests", &mut cargo(&["test", "--workspace"]))?;
     let python = |arguments: &[&str]| {
         let mut command = Command::new("python3");
@@ -29,7 +35,8 @@ pub(crate) fn run() -> Result<()> {
         command
     };
     step("Python adapter", &mut python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]))?;
-    let reference = ["../conformance/run.py", "--", "python3", "-m", "maitred", "tests.reference:application"];
+    let reference =
+        ["../conformance/run.py", "--", "python3", "-m", "maitred", "tests.reference:application"];
     step("Python adapter, conformance", &mut python(&reference))?;
     println!("\nall steps passed");
     Ok(())
@@ -47,7 +54,8 @@ fn install_missing() -> Result<()> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
     };
-    let missing: Vec<_> = PROGRAMS.iter().filter(|(program, _)| !there(program)).map(|(_, package)| *package).collect();
+    let missing: Vec<_> =
+        PROGRAMS.iter().filter(|(program, _)| !there(program)).map(|(_, package)| *package).collect();
     if missing.is_empty() {
         return Ok(());
     }

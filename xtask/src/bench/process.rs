@@ -1,6 +1,7 @@
 //! What `/proc` says about a server and its descendants (proc(5)).
 
 use std::fs;
+use std::path::PathBuf;
 
 use crate::Result;
 
@@ -75,9 +76,9 @@ pub(super) fn private_bytes(root: u32) -> Result<u64> {
     Ok(sum)
 }
 
-/// The name of a process, as it set it or as its program file is called.
-pub(super) fn name(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+/// The program that a process runs.
+pub(super) fn program(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
 #[cfg(test)]

@@ -141,14 +141,15 @@ impl Running {
         send(self.pid(), signal)
     }
 
-    /// The process that answers requests: the server itself, or the child that has its name.
+    /// The process that answers requests: the server itself, or the child that runs the same program.
     pub(super) fn worker(&self) -> Result<u32> {
         if self.kind == Kind::Floor {
             return Ok(self.pid());
         }
-        let name = process::name(self.pid());
-        let worker = process::tree(self.pid()).into_iter().skip(1).find(|&pid| process::name(pid) == name);
-        worker.ok_or_else(|| format!("{name} has no worker process").into())
+        let program = process::program(self.pid());
+        let mut children = process::tree(self.pid()).into_iter().skip(1);
+        let worker = children.find(|&pid| process::program(pid) == program);
+        worker.ok_or_else(|| format!("{} has no worker process", self.kind.name()).into())
     }
 }
 
