@@ -115,19 +115,20 @@ impl Router {
         suffix.map_or(0, |(_, site)| *site)
     }
 
-    /// What answers a request to `site` for the normalised `path`: the first route that matches decides.
+    /// What answers a request to `site` for the normalised `path`: the first route that matches path and method decides.
+    /// Where routes match the path but none the method, the first of them says what it allows.
     pub fn choose(&self, site: usize, method: Method, method_text: &str, path: &[u8]) -> Choice<'_> {
         let Some(site) = self.sites.get(site) else { return Choice::Nothing };
+        let mut refusal = Choice::Nothing;
         for route in &site.routes {
             if !matches(&route.pattern, path) {
                 continue;
             }
-            let head_as_get = method == Method::Head && route.methods.iter().any(|known| known == "GET");
-            if !route.methods.is_empty()
-                && !head_as_get
-                && !route.methods.iter().any(|known| known == method_text)
-            {
-                return Choice::NotThisMethod(&route.methods);
+            if !route.takes(method, method_text) {
+                if refusal == Choice::Nothing {
+                    refusal = Choice::NotThisMethod(&route.methods);
+                }
+                continue;
             }
             return match &route.to {
                 To::Files(set) => Choice::Files(*set),
@@ -138,12 +139,20 @@ impl Router {
                 To::Pool(pool) => Choice::Pool(*pool),
             };
         }
-        Choice::Nothing
+        refusal
     }
 
     /// The set of the site's own files, which has its error pages.
     pub fn own_files(&self, site: usize) -> Option<usize> {
         self.sites.get(site)?.files
+    }
+}
+
+impl Route {
+    /// Whether the route is for this method; one that names GET takes HEAD as well (9110-9.3.2).
+    fn takes(&self, method: Method, method_text: &str) -> bool {
+        let named = |wanted: &str| self.methods.iter().any(|known| known == wanted);
+        self.methods.is_empty() || named(method_text) || (method == Method::Head && named("GET"))
     }
 }
 
@@ -322,5 +331,12 @@ mod tests {
         assert!(matches!(choose(Method::Get, "GET"), Choice::Respond { .. }));
         assert!(matches!(choose(Method::Head, "HEAD"), Choice::Respond { .. }));
         assert!(matches!(choose(Method::Post, "POST"), Choice::NotThisMethod(_)));
+        let later = site(&[], &[(PathPattern::All, respond("later"))]);
+        router.sites[0].routes.extend(later.routes);
+        let choice = router.choose(0, Method::Post, "POST", b"/");
+        assert!(
+            matches!(choice, Choice::Respond { body: "later", .. }),
+            "the next route takes it: {choice:?}"
+        );
     }
 }

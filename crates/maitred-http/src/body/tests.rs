@@ -170,7 +170,10 @@ fn body() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
 
 proptest! {
     #[test]
-    fn any_split_gives_the_content((body, content) in body(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6)) {
+    fn any_split_gives_the_content(
+        (body, content) in body(),
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..6),
+    ) {
         let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(body.len() + 1)).collect();
         cuts.push(body.len());
         cuts.sort_unstable();

@@ -243,8 +243,8 @@ pub const ROUTE: Table = Table {
             "methods",
             Kind::Texts("methods such as `\"GET\"`"),
             Default::Texts(&[]),
-            "Methods that are allowed; empty is all that the target knows. `GET` allows `HEAD` too. Another method gets 405, \
-             and no later route.",
+            "Methods that this route is for; empty is all that the target knows. `GET` takes `HEAD` too. Other methods go on to \
+             the next route that matches; where there is none, they get 405.",
         ),
         Key::new(
             "root",

@@ -2,7 +2,7 @@
 //!
 //! | state | what is going on | reads the socket | deadline |
 //! |---|---|---|---|
-//! | `Idle` | nothing received since the last response | yes | `head_timeout` before the first request, then `keep_alive_timeout` |
+//! | `Idle` | nothing received since the last response | yes | first `head_timeout`, later `keep_alive_timeout` |
 //! | `Head` | part of a head is there | yes | `head_timeout` from its first byte |
 //! | `Body` | the head was judged, its body is coming | yes | `body_timeout` since the last piece |
 //! | `Disk` | a helper thread fetches what the answer needs | no | none: the disk answers |

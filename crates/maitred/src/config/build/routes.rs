@@ -18,13 +18,11 @@ pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &[Pool]) -> 
         let target = target(section, site, pools, pattern.as_ref());
         let (Some(pattern), Some(target)) = (pattern, target) else { continue };
         let route = Route { pattern: pattern.value, methods, target };
-        if let Some((_, earlier)) =
-            routes.iter().find(|(earlier, _)| covers(&earlier.pattern, &route.pattern))
-        {
+        if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| takes_all_of(earlier, &route)) {
             section.cx.conflict(
                 &pattern.span,
-                "no request reaches this route: an earlier one takes all its paths",
-                "the first route whose path matches decides, also about the method",
+                "no request reaches this route: an earlier one takes all its paths and methods",
+                "the first route that matches path and method decides",
                 earlier,
             );
         }
@@ -270,8 +268,16 @@ fn below(pattern: &PathPattern, prefix: &str) -> bool {
     }
 }
 
-/// Whether every path that the later pattern takes is taken by the earlier one; methods make no difference, because
-/// the first route that matches the path decides. May miss some; is never wrong when it says yes.
+/// Whether the earlier route takes every request that the later one would. May miss some; is never wrong when it
+/// says yes.
+fn takes_all_of(earlier: &Route, later: &Route) -> bool {
+    let all_methods = earlier.methods.is_empty()
+        || (!later.methods.is_empty() && later.methods.iter().all(|method| earlier.methods.contains(method)));
+    all_methods && covers(&earlier.pattern, &later.pattern)
+}
+
+/// Whether every path that the later pattern takes is taken by the earlier one. May miss some; is never wrong when it
+/// says yes.
 fn covers(earlier: &PathPattern, later: &PathPattern) -> bool {
     match (earlier, later) {
         (PathPattern::All, _) => true,

@@ -36,12 +36,12 @@ fn a_route_that_is_never_reached_is_an_error() {
     assert_eq!(
         errors(&text),
         "\
-error: no request reaches this route: an earlier one takes all its paths
+error: no request reaches this route: an earlier one takes all its paths and methods
  --> maitred.toml:8:8
   |
 8 | path = \"/a/b\"
   |        ^^^^^^
-  = note: the first route whose path matches decides, also about the method
+  = note: the first route that matches path and method decides
  --> maitred.toml:5:8
   |
 5 | path = \"/a/*\"
