@@ -10,6 +10,7 @@ COMMAND starts the adapter with the reference application (see README.md). Exit 
 import argparse
 import resource
 import sys
+import time
 
 import cases_channel
 import cases_http
@@ -28,15 +29,16 @@ def main():
     for name, case in {**cases_channel.CASES, **cases_http.CASES}.items():
         if options.only not in name:
             continue
+        began = time.monotonic()
         try:
             with Worker(options.command) as worker:
                 case(worker)
         except Exception as error:  # Whatever goes wrong in one case, the others still run.
             failed += 1
-            print(f"FAILED {name}: {type(error).__name__}: {error}")
+            print(f"FAILED {name}: {type(error).__name__}: {error}", flush=True)
         else:
             passed += 1
-            print(f"passed {name}")
+            print(f"passed {name} ({time.monotonic() - began:.2f} s)", flush=True)
     print(f"{passed} passed, {failed} failed")
     return 0 if failed == 0 and passed > 0 else 1
 

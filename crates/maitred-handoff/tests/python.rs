@@ -1,5 +1,7 @@
 //! Both implementations of the protocol against each other: frames of this crate to the Python adapter and back.
 
+#![allow(clippy::unwrap_used, reason = "the helpers of a test may panic as the test may")]
+
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
