@@ -245,7 +245,8 @@ class Worker:
                     self._data = self._data[HEADER.size + size :]
                     return kind, flags, connection, request, payload
             data = self.sock.recv(65536)
-            expect(data, f"the adapter closed the channel; it said: {self.errors() if self._exited() else ''}")
+            if not data:
+                raise Failure(f"the adapter closed the channel; it said: {self.errors() if self._exited() else ''}")
             self._data += data
 
     def done(self):
