@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hashbrown::HashMap;
-use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES};
+use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES, MESSAGE_DESCRIPTORS_MAX};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg};
@@ -15,8 +15,6 @@ use slab::Slab;
 use crate::control::SlotId;
 use crate::worker::connection::Connection;
 
-/// Descriptors that one message can carry: `SCM_MAX_FD` of the kernel.
-const DESCRIPTORS_PER_MESSAGE_MAX: usize = 253;
 /// Descriptors that one application process keeps. Below the usual soft limit of 1,024 open files, with room for its own.
 const DESCRIPTORS_KEPT_MAX: usize = 900;
 /// A request may wait inside an application process for about so long, behind others that are expected to take no
@@ -79,6 +77,20 @@ struct Passing {
     connection: u32,
 }
 
+/// How far an application process has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Phase {
+    /// It has not said HELLO yet.
+    Starting,
+    /// It takes requests.
+    Live,
+    /// It takes no more, but still reports what it has: it has shut down its receiving side.
+    Leaving,
+    /// It cannot be trusted any more, and the master was told to end it. Until it has, it may still write to the
+    /// connections that it has, so nothing is done with them.
+    Condemned(String),
+}
+
 /// How a flush ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flushed {
@@ -91,9 +103,11 @@ pub enum Flushed {
 /// What a read brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// Bytes; there may be more.
+    /// As many bytes as were asked for; there may be more.
     More,
-    /// All that there was for now.
+    /// Fewer bytes than were asked for.
+    Some,
+    /// Nothing, for now.
     Drained,
     /// The other side has closed.
     End,
@@ -108,8 +122,8 @@ pub struct Channel {
     pub pid: u32,
     /// Its row in the scoreboard, if there is one for it.
     pub row: Option<usize>,
-    /// Whether HELLO came.
-    pub live: bool,
+    /// How far it has come.
+    pub phase: Phase,
     /// How many requests it takes at a time.
     pub capacity: u32,
     /// Requests that it has: number → index of the connection.
@@ -125,6 +139,8 @@ pub struct Channel {
     out: Vec<u8>,
     sent: usize,
     passing: Vec<Passing>,
+    /// Requests whose frames are in `out`: where each begins, and its number.
+    frames: Vec<(usize, u32)>,
     /// Decaying estimate of what one request takes, in microseconds; 0 while unknown.
     service_us: u32,
 }
@@ -136,7 +152,7 @@ impl Channel {
             id,
             pid,
             row,
-            live: false,
+            phase: Phase::Starting,
             capacity: 0,
             in_flight: HashMap::new(),
             input: Vec::new(),
@@ -147,18 +163,24 @@ impl Channel {
             out: Vec::new(),
             sent: 0,
             passing: Vec::new(),
+            frames: Vec::new(),
             service_us: 0,
         }
     }
 
+    /// Whether it takes requests.
+    pub fn is_live(&self) -> bool {
+        self.phase == Phase::Live
+    }
+
     /// How many more requests it can start on at once.
     pub fn room(&self) -> u32 {
-        if self.live { self.capacity.saturating_sub(self.in_flight.len() as u32) } else { 0 }
+        if self.is_live() { self.capacity.saturating_sub(self.in_flight.len() as u32) } else { 0 }
     }
 
     /// Whether one more request may wait in it, and how long that is expected to take, in microseconds.
     pub fn prefetch_wait(&self) -> Option<u32> {
-        if !self.live || self.service_us == 0 {
+        if !self.is_live() || self.service_us == 0 {
             return None;
         }
         let waiting = (self.in_flight.len() as u32 + 1).saturating_sub(self.capacity);
@@ -194,6 +216,7 @@ impl Channel {
             self.known.insert(connection);
             self.passing.push(Passing { offset: self.out.len(), connection });
         }
+        self.frames.push((self.out.len(), request));
         self.in_flight.insert(request, connection);
         (request, passes)
     }
@@ -201,6 +224,7 @@ impl Channel {
     /// Takes back what [`Channel::enter`] did for a request whose frame could not be written.
     pub fn withdraw(&mut self, request: u32, connection: u32, passes: bool) {
         self.in_flight.remove(&request);
+        self.frames.pop();
         if passes {
             self.passing.pop();
             self.known.remove(connection);
@@ -211,7 +235,7 @@ impl Channel {
     /// to flush.
     pub fn forget(&mut self, connection: u32) -> bool {
         let kept = self.known.remove(connection);
-        if kept {
+        if kept && matches!(self.phase, Phase::Starting | Phase::Live) {
             maitred_handoff::encode_forget(&mut self.out, connection);
         }
         kept
@@ -243,7 +267,7 @@ impl Channel {
         mut counts: impl FnMut(usize),
     ) -> io::Result<Flushed> {
         while self.sent < self.out.len() {
-            let carried = self.passing.len().min(DESCRIPTORS_PER_MESSAGE_MAX);
+            let carried = self.passing.len().min(MESSAGE_DESCRIPTORS_MAX);
             let end = self.passing.get(carried).map_or(self.out.len(), |next| next.offset);
             let bytes = self.out.get(self.sent..end).unwrap_or_default();
             let result = match carried {
@@ -261,9 +285,25 @@ impl Channel {
                 Err(error) => return Err(error.into()),
             }
         }
-        self.out.clear();
-        self.sent = 0;
+        self.drop_output();
         Ok(Flushed::All)
+    }
+
+    /// Gives up what was not sent. Gives back the connections whose requests the process cannot have seen as a whole;
+    /// they are not in flight any more.
+    pub fn take_unsent(&mut self) -> Vec<u32> {
+        let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
+        let unsent = self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent);
+        let unsent: Vec<u32> = unsent.map(|((_, request), _)| *request).collect();
+        self.drop_output();
+        unsent.iter().filter_map(|request| self.in_flight.remove(request)).collect()
+    }
+
+    fn drop_output(&mut self) {
+        self.out.clear();
+        self.passing.clear();
+        self.frames.clear();
+        self.sent = 0;
     }
 
     fn send_with_descriptors(
@@ -274,7 +314,7 @@ impl Channel {
     ) -> rustix::io::Result<usize> {
         let of = |passing: &Passing| connections.get(passing.connection as usize).map(|c| c.socket.as_fd());
         let descriptors: Vec<BorrowedFd<'_>> = self.passing.iter().take(carried).filter_map(of).collect();
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_MESSAGE_MAX))];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut room);
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
@@ -294,7 +334,7 @@ impl Channel {
         let room = self.input.capacity() - self.input.len();
         match recv(&self.socket, spare_capacity(&mut self.input), RecvFlags::DONTWAIT) {
             Ok((_, 0)) => Ok(Received::End),
-            Ok((_, received)) if received < room => Ok(Received::Drained),
+            Ok((_, received)) if received < room => Ok(Received::Some),
             Ok(_) => Ok(Received::More),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Drained),
             Err(error) => Err(error.into()),
@@ -317,7 +357,7 @@ mod tests {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
         let mut channel = Channel::new(SlotId { pool: 0, slot: 0, epoch: 0 }, 1, None, ours);
-        channel.live = true;
+        channel.phase = Phase::Live;
         channel.capacity = 1;
         (channel, theirs)
     }
@@ -336,8 +376,7 @@ mod tests {
         let (mut bytes, mut descriptors) = (0, Vec::new());
         loop {
             let mut buffer = [0u8; 65536];
-            let mut room =
-                [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_PER_MESSAGE_MAX))];
+            let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
             let mut control = rustix::net::RecvAncillaryBuffer::new(&mut room);
             let mut slices = [io::IoSliceMut::new(&mut buffer)];
             match rustix::net::recvmsg(socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
@@ -401,6 +440,23 @@ mod tests {
             assert!(drain(&theirs).0 > 0);
         }
         assert!(!channel.has_output());
+    }
+
+    #[test]
+    fn what_was_sent_in_part_counts_as_unsent() {
+        let (mut channel, theirs) = channel();
+        let connections = connections(3);
+        for connection in 0..3 {
+            channel.enter(connection);
+            channel.out().resize((connection as usize + 1) * (1 << 20), 0);
+        }
+        while channel.sent < (1 << 20) {
+            assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
+            drain(&theirs);
+        }
+        assert_eq!(channel.take_unsent(), [1, 2]);
+        assert!(!channel.has_output());
+        assert_eq!(channel.in_flight.values().collect::<Vec<_>>(), [&0]);
     }
 
     #[test]

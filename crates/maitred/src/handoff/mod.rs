@@ -6,5 +6,5 @@
 mod channel;
 mod pool;
 
-pub use channel::{Channel, Flushed, Known, Received};
+pub use channel::{Channel, Flushed, Known, Phase, Received};
 pub use pool::{LocalPool, Pools};

@@ -50,7 +50,9 @@ impl Pools {
     pub fn room(&self, pool: usize) -> (u32, u32) {
         let Some(pool) = self.pools.get(pool) else { return (0, 0) };
         let channels = pool.channels.iter().filter_map(|key| self.channels.get(*key));
-        channels.fold((0, 0), |(room, live), channel| (room + channel.room(), live + u32::from(channel.live)))
+        channels.fold((0, 0), |(room, live), channel| {
+            (room + channel.room(), live + u32::from(channel.is_live()))
+        })
     }
 }
 
@@ -58,6 +60,7 @@ impl Pools {
 mod tests {
     use super::*;
     use crate::control::SlotId;
+    use crate::handoff::Phase;
 
     fn pools(capacities: &[u32]) -> Pools {
         let mut pools = Pools::new(1);
@@ -65,7 +68,7 @@ mod tests {
             let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
             let id = SlotId { pool: 0, slot: slot as u16, epoch: 0 };
             let mut channel = Channel::new(id, 0, None, socket);
-            channel.live = *capacity > 0;
+            channel.phase = if *capacity > 0 { Phase::Live } else { Phase::Starting };
             channel.capacity = *capacity;
             let key = pools.channels.insert(channel);
             pools.pools[0].channels.push(key);

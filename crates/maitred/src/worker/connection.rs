@@ -133,6 +133,8 @@ pub struct Work {
     pub queue_us: u64,
     /// When the request was handed to an application process.
     pub handed_off_at: Option<Instant>,
+    /// The request has taken longer than its pool allows.
+    pub overdue: bool,
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
 }

@@ -201,7 +201,7 @@ impl Thread {
         }
         match token {
             Token::Connection { index, serial } if self.is_current(index, serial) => self.close(index),
-            Token::Channel { key, .. } => self.lose_channel(key as usize, "a bug in maitred"),
+            Token::Channel { key, .. } => self.condemn(key as usize, "a bug in maitred"),
             _ => {}
         }
     }

@@ -10,7 +10,8 @@
 //! | [`receive`] | bytes → requests |
 //! | [`answer`] | request → answer: **start reading here** |
 //! | [`send`] | answers → bytes, files, the end of a response |
-//! | [`hand_off`] | requests to application processes, and back |
+//! | [`hand_off`] | requests to application processes |
+//! | [`channels`] | what application processes say, and how they end |
 //! | [`admin`] | the admin address |
 //! | [`drain`] | the end of the process, and deadlines |
 //! | [`timers`], [`inbox`], [`clock`], [`shared`] | what they need |
@@ -18,6 +19,7 @@
 pub mod accept;
 mod admin;
 mod answer;
+mod channels;
 mod clock;
 pub mod connection;
 mod control;
