@@ -133,8 +133,10 @@ pub const LISTEN: Table = Table {
         Key::new(
             "defer_accept",
             Kind::Flag,
-            Default::Flag(false),
-            "Let the kernel hold a new connection until its first bytes are there (`TCP_DEFER_ACCEPT`).",
+            Default::Flag(true),
+            "Let the kernel hold a new connection until its first bytes are there (`TCP_DEFER_ACCEPT`, tcp(7)). The server \
+             then reads at once, without waiting for the connection first, which halves the cost of a connection that \
+             brings one request. A client that sends nothing is handed over after a second.",
         ),
     ],
 };
