@@ -19,7 +19,7 @@ use crate::log::access::{Formatter, Line};
 use sink::Sink;
 
 /// A buffer is handed over when it has so many bytes.
-pub const FLUSH_BYTES: usize = 16 * 1024;
+pub const FLUSH_BYTES: usize = 64 * 1024;
 /// A buffer is handed over when its oldest line has waited for so long.
 pub const FLUSH_AFTER: Duration = Duration::from_millis(200);
 /// Buffers of one thread that the writer can have at a time.
