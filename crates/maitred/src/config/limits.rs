@@ -20,7 +20,11 @@ pub const HEADER_COUNT_MAX: u64 = 100;
 /// Bytes of the request target; RFC 9112 section 3 recommends at least 8000.
 pub const TARGET_BYTES_MAX: u64 = 8 * KIB;
 /// Bytes of a request body.
-pub const BODY_BYTES_MAX: u64 = MIB;
+pub const BODY_BYTES_MAX: u64 = 16 * MIB;
+/// Bytes of a body that goes to an application in the request's frame.
+pub const BODY_INLINE_BYTES_MAX: u64 = 64 * KIB;
+/// Bytes of a body that is kept in memory.
+pub const BODY_MEMORY_BYTES_MAX: u64 = MIB;
 /// Requests on one connection.
 pub const REQUESTS_PER_CONNECTION_MAX: u64 = 100_000;
 /// Ranges in one request.
@@ -54,6 +58,9 @@ const _: () = assert!(TARGET_BYTES_MAX + KIB <= HEAD_BYTES_MAX);
 const _: () = assert!(HEADER_COUNT_MAX * 4 <= HEAD_BYTES_MAX);
 // The parser's room for fields is an array of fixed size.
 const _: () = assert!(HEADER_COUNT_MAX <= maitred_http::request::FIELDS_MAX as u64);
+// Each place for a body takes larger ones than the place before it.
+const _: () =
+    assert!(BODY_INLINE_BYTES_MAX <= BODY_MEMORY_BYTES_MAX && BODY_MEMORY_BYTES_MAX <= BODY_BYTES_MAX);
 // One file must not push everything else out of the cache.
 const _: () = assert!(INLINE_FILE_BYTES_MAX * 64 <= FILE_CACHE_BYTES_MAX);
 // A full cache of the smallest bodies is bounded by descriptors, one of the largest by bytes.
@@ -121,8 +128,25 @@ pub const LIMITS: Table = Table {
             Kind::Size { min: 0, max: 64 * GIB },
             Default::Size(BODY_BYTES_MAX),
             "Bytes of a request body. A longer one gets 413.",
-            "Enough for forms; raise it for uploads. Bounds what one request for a pool can take up before a worker \
-             process has it.",
+            "Forms, and photographs from a telephone; twice what PHP takes by default. Raise it for larger uploads. Bounds \
+             what one request for a pool can take up in memory and in `spool` before a process has it.",
+        ),
+        limit(
+            "body_inline_bytes_max",
+            Kind::Size { min: 0, max: 16 * MIB },
+            Default::Size(BODY_INLINE_BYTES_MAX),
+            "Largest request body that goes to an application in one piece with its request; a larger one goes as a \
+             descriptor of a file. Not more than `body_memory_bytes_max`.",
+            "Forms and API calls fit, and cost no file. Each process has a buffer for the largest request, and so has each \
+             connection whose body is on its way.",
+        ),
+        limit(
+            "body_memory_bytes_max",
+            Kind::Size { min: 0, max: GIB },
+            Default::Size(BODY_MEMORY_BYTES_MAX),
+            "Largest request body that is kept in memory; a larger one goes to a file without a name in the directory \
+             `spool`.",
+            "What never touches a disk. It is this memory itself, for each request whose body is on its way.",
         ),
         limit(
             "requests_per_connection_max",

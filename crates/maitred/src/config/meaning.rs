@@ -41,8 +41,10 @@ pub struct Server {
     pub pid_file: Option<PathBuf>,
     /// `grace`: how long a stopping or replaced worker process may take to finish what it has.
     pub grace: Duration,
-    /// `trusted_proxies`: peers whose forwarding headers are kept; networks as (address, prefix bits).
-    pub trusted_proxies: Vec<(IpAddr, u8)>,
+    /// `trusted_proxies`: peers whose forwarding headers are kept.
+    pub trusted_proxies: Vec<Network>,
+    /// `spool`: the directory of the unnamed files that hold bodies over `body_memory_bytes_max`; absolute.
+    pub spool: PathBuf,
     /// `server_header`: whether responses of our own carry `Server: maitred`.
     pub server_header: bool,
 }
@@ -91,7 +93,12 @@ pub struct Listen {
     pub steer_by_cpu: bool,
     /// `defer_accept`: let the kernel hold a new connection until its first bytes are there (tcp(7)).
     pub defer_accept: bool,
+    /// `proxy_protocol`: who may connect and has to send a PROXY header first; `None` if it is off. Never empty.
+    pub proxy_protocol_from: Option<Vec<Network>>,
 }
+
+/// An IP network: its first address, and the length of its prefix in bits.
+pub type Network = (IpAddr, u8);
 
 /// `buckets = "auto" | "per-thread" | N`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -274,20 +281,24 @@ pub struct Pool {
     pub request_timeout: Duration,
     /// `start_timeout`: how long a worker may take to say HELLO.
     pub start_timeout: Duration,
-    /// `transport`
+    /// `transport`, with `isolate`: an isolated pool has [`Transport::Relay`].
     pub transport: Transport,
+    /// `isolate`: no process of this pool ever gets a client's socket.
+    pub isolate: bool,
     /// `strip_prefix`-like: the part of the path that the application is mounted at (`SCRIPT_NAME`); empty for none,
     /// otherwise starts with `/` and does not end with it.
     pub mount: String,
 }
 
-/// `transport = "auto" | "direct"`; "relay" comes with the next protocol step and is refused until then.
+/// `transport = "auto" | "direct" | "relay"`
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Transport {
-    /// Maitred chooses; direct, as long as that is the only one.
+    /// Maitred chooses.
     Auto,
-    /// The client's own socket.
+    /// The client's own socket, wherever that is possible.
     Direct,
+    /// A socket that Maitred reads and sends on.
+    Relay,
 }
 
 /// `[limits]`: everything that a peer controls. Defaults, reasons and the memory that each bounds stand in
@@ -302,8 +313,13 @@ pub struct Limits {
     pub header_count_max: u16,
     /// Bytes of the request target.
     pub target_bytes_max: u32,
-    /// Bytes of a request body.
+    /// Bytes of a request body, wherever it is kept.
     pub body_bytes_max: u64,
+    /// Largest body that goes to an application in the REQUEST itself; larger ones go as a descriptor.
+    pub body_inline_bytes_max: u32,
+    /// Largest body that is kept in memory (a memory file, if it is not inline); larger ones go to [`Server::spool`].
+    /// Not below `body_inline_bytes_max`.
+    pub body_memory_bytes_max: u32,
     /// Requests on one connection, after which it is closed.
     pub requests_per_connection_max: u32,
     /// Ranges in one request, after merging; more are answered with the whole file.

@@ -86,8 +86,16 @@ pub const SERVER: Table = Table {
             "trusted_proxies",
             Kind::Texts("addresses and networks such as `\"10.0.0.0/8\"`"),
             Default::Texts(&[]),
-            "Peers whose `Forwarded` and `X-Forwarded-*` fields are passed to applications. From anyone else they are \
-             removed.",
+            "Proxies in front of this server. What they say of the client (`Forwarded`, `X-Forwarded-*`, `X-Request-Id`) is \
+             believed, passed to applications and added to; from anyone else it is replaced. The client's address in \
+             logs is then the last one in `X-Forwarded-For` (or `Forwarded`) that is not a trusted proxy.",
+        ),
+        Key::new(
+            "spool",
+            Kind::Text("a directory"),
+            Default::Text("/var/tmp"),
+            "Where request bodies over `body_memory_bytes_max` wait for an application, in files without a name \
+             (`O_TMPFILE`). The worker process must be able to write there.",
         ),
         Key::new(
             "server_header",
@@ -137,6 +145,19 @@ pub const LISTEN: Table = Table {
             "Let the kernel hold a new connection until its first bytes are there (`TCP_DEFER_ACCEPT`, tcp(7)). The server \
              then reads at once, without waiting for the connection first, which halves the cost of a connection that \
              brings one request. A client that sends nothing is handed over after a second.",
+        ),
+        Key::new(
+            "proxy_protocol",
+            Kind::Flag,
+            Default::Flag(false),
+            "Whether connections start with a header of the PROXY protocol, version 1 or 2, that says who the client is. \
+             One without it is closed.",
+        ),
+        Key::new(
+            "proxy_protocol_from",
+            Kind::Texts("addresses and networks such as `\"10.0.0.0/8\"`"),
+            Default::Absent("loopback addresses and `trusted_proxies`"),
+            "With `proxy_protocol`: who may connect. Anybody else could claim to be any client, and is closed unheard.",
         ),
     ],
 };
@@ -382,10 +403,18 @@ pub const POOL: Table = Table {
         ),
         Key::new(
             "transport",
-            Kind::Choice(&["auto", "direct"]),
+            Kind::Choice(&["auto", "direct", "relay"]),
             Default::Text("auto"),
-            "What a process writes its response to. `\"direct\"` is the client's own socket; `\"auto\"` lets Maitred \
-             choose, and is the same until `\"relay\"` exists.",
+            "What a process writes its response to. `\"direct\"` is the client's own socket, wherever that is possible; \
+             `\"relay\"` is a socket that Maitred reads, checks and sends on. `\"auto\"` lets Maitred choose what is \
+             cheaper, by the size of the route's responses.",
+        ),
+        Key::new(
+            "isolate",
+            Kind::Flag,
+            Default::Flag(false),
+            "Never give these processes a client's socket, which cannot be taken back: for an application that is not \
+             trusted with the clients of the others. The transport is then relay.",
         ),
         Key::new(
             "mount",

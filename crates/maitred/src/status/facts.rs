@@ -76,6 +76,7 @@ impl Facts {
                 transport: match pool.transport {
                     Transport::Auto => "auto",
                     Transport::Direct => "direct",
+                    Transport::Relay => "relay",
                 },
             };
             first_slot += slots;

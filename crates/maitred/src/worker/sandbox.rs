@@ -1,5 +1,5 @@
 //! What a worker process may reach in the filesystem: the directories that the configuration names, to read, what
-//! adaptive affinity watches, and nothing else (landlock(7)). Everything else that it needs was opened by the master.
+//! adaptive affinity watches, the spool, and nothing else (landlock(7)). Everything else that it needs was opened by the master.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::config::Config;
 /// The kernel interface that is asked for; an older kernel gives what it has.
 const WANTED: ABI = ABI::V5;
 
-/// Confines the calling thread, and all that it starts later, to reading below the configuration's roots. Gives back
-/// what the kernel made of it, in words.
+/// Confines the calling thread, and all that it starts later, to reading below the configuration's roots, and, if there
+/// is a pool, to files in the spool. Gives back what the kernel made of it, in words.
 ///
 /// # Errors
 /// When the kernel has Landlock and refuses the rules.
@@ -32,16 +32,18 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     let own = crate::affinity::READS.iter().map(Path::new);
     let roots = files.iter().map(|files| files.root.as_path()).chain(own);
     let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
-    restrict(&roots).map_err(|error| error.to_string())
+    let spool = (!config.pools.is_empty()).then_some(config.server.spool.as_path());
+    restrict(&roots, spool).map_err(|error| error.to_string())
 }
 
-fn restrict(roots: &[&Path]) -> Result<&'static str, landlock::RulesetError> {
+fn restrict(roots: &[&Path], spool: Option<&Path>) -> Result<&'static str, landlock::RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
     let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(WANTED))?
         .create()?
         .add_rules(path_beneath_rules(roots, read))?
+        .add_rules(path_beneath_rules(spool, AccessFs::ReadFile | AccessFs::WriteFile))?
         .restrict_self()?;
     Ok(match status.ruleset {
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => "on",
@@ -53,16 +55,27 @@ fn restrict(roots: &[&Path]) -> Result<&'static str, landlock::RulesetError> {
 mod tests {
     use super::*;
 
+    fn unnamed_file(dir: &Path) -> std::io::Result<std::fs::File> {
+        use std::io::{Seek, Write};
+        let flags = rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+        let file = rustix::fs::open(dir, flags, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
+        let mut file = std::fs::File::from(file);
+        file.write_all(b"body")?;
+        file.rewind()?;
+        Ok(file)
+    }
+
     #[test]
     fn a_confined_thread_reads_its_roots_and_nothing_else() {
-        let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let [inside, outside, spool] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
         for dir in [&inside, &outside] {
             std::fs::write(dir.path().join("file"), "text").unwrap();
         }
         let (root, other) = (inside.path().to_owned(), outside.path().to_owned());
         // Landlock binds the thread for good, so it has to be one of its own.
         let confined = std::thread::spawn(move || {
-            let status = restrict(&[&root]).unwrap();
+            let status = restrict(&[&root], Some(spool.path())).unwrap();
+            unnamed_file(spool.path()).expect("the spool takes files without a name");
             let reads = |dir: &Path| std::fs::read_to_string(dir.join("file")).is_ok();
             (status, reads(&root), reads(&other), std::fs::write(root.join("new"), "").is_ok())
         });

@@ -1,11 +1,13 @@
 //! `[[listen]]`
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use super::super::finding::Span;
-use super::super::meaning::{Buckets, Listen};
+use super::super::meaning::{Buckets, Listen, Network};
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
 
-pub(super) fn listens(root: &Section<'_>) -> Vec<Listen> {
+pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<Listen> {
     let sections = root.sections("listen");
     if sections.is_empty() && root.given("listen").is_none() {
         root.cx.missing(
@@ -16,7 +18,7 @@ pub(super) fn listens(root: &Section<'_>) -> Vec<Listen> {
     }
     let mut listens: Vec<(Listen, Span)> = Vec::new();
     for section in &sections {
-        let Some((listen, span)) = listen(section) else { continue };
+        let Some((listen, span)) = listen(section, trusted) else { continue };
         let same =
             listens.iter().find(|(other, _)| other.address == listen.address && listen.address.port() != 0);
         if let Some((_, other)) = same {
@@ -28,7 +30,7 @@ pub(super) fn listens(root: &Section<'_>) -> Vec<Listen> {
     listens.into_iter().map(|(listen, _)| listen).collect()
 }
 
-fn listen(section: &Section<'_>) -> Option<(Listen, Span)> {
+fn listen(section: &Section<'_>, trusted: &[Network]) -> Option<(Listen, Span)> {
     let buckets = match section.word_or_number("buckets") {
         Some(WordOrNumber::Number(number)) => Buckets::Number(u16::try_from(number).unwrap_or(Buckets::MAX)),
         Some(WordOrNumber::Word("per-thread")) => Buckets::PerThread,
@@ -44,8 +46,39 @@ fn listen(section: &Section<'_>) -> Option<(Listen, Span)> {
     }
     let backlog = section.number("backlog").value;
     let defer_accept = section.flag("defer_accept");
+    let proxy_protocol_from = proxy_protocol_from(section, trusted);
     let text = section.text("address")?;
     let what = format!("`address`: \"{}\" is not an address to listen on", shorten(&text.value));
     let address = section.cx.accept(&text.span, &what, values::listen_address(&text.value))?;
-    Some((Listen { address, buckets, backlog, steer_by_cpu, defer_accept }, text.span))
+    let listen = Listen { address, buckets, backlog, steer_by_cpu, defer_accept, proxy_protocol_from };
+    Some((listen, text.span))
+}
+
+/// Who may send a PROXY header: whoever may can claim to be any client, so that it is never just anybody.
+fn proxy_protocol_from(section: &Section<'_>, trusted: &[Network]) -> Option<Vec<Network>> {
+    const LOOPBACK: [Network; 2] =
+        [(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8), (IpAddr::V6(Ipv6Addr::LOCALHOST), 128)];
+    let given = section.given("proxy_protocol_from");
+    let networks = super::networks(section, "proxy_protocol_from");
+    if !section.flag("proxy_protocol") {
+        if let Some(span) = given {
+            section.cx.warn(
+                &span,
+                "`proxy_protocol_from` has no effect",
+                "this address has no `proxy_protocol = true`",
+            );
+        }
+        return None;
+    }
+    if let Some(span) = section.empty_array("proxy_protocol_from") {
+        section.cx.error_with(
+            &span,
+            "`proxy_protocol_from` is empty, so that nobody could connect",
+            "name the proxies that connect to this address",
+        );
+    }
+    match given {
+        Some(_) => Some(networks),
+        None => Some(LOOPBACK.iter().chain(trusted).copied().collect()),
+    }
 }

@@ -14,8 +14,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::finding::{At, Context};
-use super::meaning::{AccessFormat, Config, Identity, Limits, Log};
+use super::meaning::{AccessFormat, Config, Identity, Limits, Log, Network};
 use super::reader::{Section, shorten};
+use super::values;
 
 pub(super) use server::{admin, admin_address};
 
@@ -25,9 +26,10 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
     let sites = sites::sites(root, &pools);
     pools::check_together(root, &named, &pools, &sites);
+    let server = server::server(&root.section("server"));
     Config {
-        server: server::server(&root.section("server")),
-        listens: listen::listens(root),
+        listens: listen::listens(root, &server.trusted_proxies),
+        server,
         sites,
         pools,
         limits: limits(&root.section("limits")),
@@ -40,6 +42,15 @@ fn limits(section: &Section<'_>) -> Limits {
     let target_bytes_max = section.number("target_bytes_max");
     let file_cache_bytes_max = section.number("file_cache_bytes_max");
     let inline_file_bytes_max = section.number::<u32>("inline_file_bytes_max");
+    let body_inline_bytes_max = section.number::<u32>("body_inline_bytes_max");
+    let body_memory_bytes_max = section.number::<u32>("body_memory_bytes_max");
+    not_above(
+        section,
+        "body_inline_bytes_max",
+        body_inline_bytes_max.value,
+        "body_memory_bytes_max",
+        body_memory_bytes_max.value,
+    );
     not_above(section, "target_bytes_max", target_bytes_max.value, "head_bytes_max", head_bytes_max.value);
     not_above(
         section,
@@ -54,6 +65,8 @@ fn limits(section: &Section<'_>) -> Limits {
         header_count_max: section.number("header_count_max").value,
         target_bytes_max: target_bytes_max.value,
         body_bytes_max: section.number("body_bytes_max").value,
+        body_inline_bytes_max: body_inline_bytes_max.value,
+        body_memory_bytes_max: body_memory_bytes_max.value,
         requests_per_connection_max: section.number("requests_per_connection_max").value,
         ranges_max: section.number("ranges_max").value,
         head_timeout: section.time("head_timeout"),
@@ -121,6 +134,15 @@ fn level(section: &Section<'_>) -> String {
         tracing_subscriber::EnvFilter::builder().parse(&text.value).map_err(|error| error.to_string());
     section.cx.accept(&text.span, "`level` is not a filter", parsed);
     text.value
+}
+
+/// IP networks.
+fn networks(section: &Section<'_>, name: &str) -> Vec<Network> {
+    let network = |text: &At<String>| {
+        let what = format!("`{name}`: \"{}\" is not a network", shorten(&text.value));
+        section.cx.accept(&text.span, &what, values::network(&text.value))
+    };
+    section.texts(name).iter().filter_map(network).collect()
 }
 
 /// A path that may not exist yet; a relative one starts at the configuration file.

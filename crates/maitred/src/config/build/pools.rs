@@ -8,6 +8,7 @@ use crate::status::scoreboard::SLOTS_MAX;
 pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     check_name(name, section);
     let queue = section.section("queue");
+    let isolate = section.flag("isolate");
     Pool {
         name: name.value.clone(),
         command: command(section),
@@ -19,7 +20,8 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         queue_timeout: queue.time("timeout"),
         request_timeout: section.time("request_timeout"),
         start_timeout: section.time("start_timeout"),
-        transport: transport(section),
+        transport: transport(section, isolate),
+        isolate,
         mount: mount(section),
     }
 }
@@ -76,18 +78,20 @@ fn env(section: &Section<'_>) -> Vec<(String, String)> {
     env
 }
 
-fn transport(section: &Section<'_>) -> Transport {
-    let asked = section.text("transport").filter(|text| text.value == "relay");
-    if let Some(relay) = asked {
-        section.cx.error_with(
-            &relay.span,
-            "`transport`: \"relay\" is not available yet",
-            "write \"auto\", which will use it where it is better once it is there",
-        );
-        return Transport::Auto;
-    }
+/// An isolated pool is relayed, whatever `transport` would choose; a `transport` that says otherwise is an error.
+fn transport(section: &Section<'_>, isolate: bool) -> Transport {
     match section.choice("transport") {
+        Some("direct") if isolate => {
+            if let (Some(span), Some(other)) = (section.given("transport"), section.given("isolate")) {
+                let message =
+                    "`transport = \"direct\"` gives clients' sockets to the processes of an isolated pool";
+                section.cx.conflict(&span, message, "`isolate` is set here", &other);
+            }
+            Transport::Relay
+        }
+        _ if isolate => Transport::Relay,
         Some("direct") => Transport::Direct,
+        Some("relay") => Transport::Relay,
         _ => Transport::Auto,
     }
 }

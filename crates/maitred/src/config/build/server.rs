@@ -20,9 +20,15 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         admin: admin(section),
         pid_file: super::path(section, "pid_file"),
         grace: section.time("grace"),
-        trusted_proxies: trusted_proxies(section),
+        trusted_proxies: super::networks(section, "trusted_proxies"),
+        spool: spool(section),
         server_header: section.flag("server_header"),
     }
+}
+
+/// Not looked up: a configuration without a pool does not need it, and the worker process may see another directory.
+fn spool(section: &Section<'_>) -> PathBuf {
+    super::path(section, "spool").unwrap_or_else(|| PathBuf::from("/var/tmp"))
 }
 
 fn affinity(section: &Section<'_>) -> Affinity {
@@ -79,13 +85,4 @@ pub(in super::super) fn admin_address(text: &str) -> Result<AdminAddress, String
                       (127.0.0.1, ::1) are taken"
             .into()),
     }
-}
-
-fn trusted_proxies(section: &Section<'_>) -> Vec<(std::net::IpAddr, u8)> {
-    let texts = section.texts("trusted_proxies");
-    let network = |text: &super::At<String>| {
-        let what = format!("`trusted_proxies`: \"{}\" is not a network", shorten(&text.value));
-        section.cx.accept(&text.span, &what, values::network(&text.value))
-    };
-    texts.iter().filter_map(network).collect()
 }

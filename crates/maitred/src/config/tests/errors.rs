@@ -239,7 +239,7 @@ fn single_values_are_checked() {
 fn pools_are_checked() {
     let text = format!(
         "{COMPLETE}[pool.\"a b\"]\ncommand = []\nworkers = {{ start = 2, max = 4 }}\ncwd = \"/file\"\n\
-         env = {{ \"A=\" = \"1\" }}\ntransport = \"relay\"\nmount = \"app/\"\n[pool.b]\ncommand = \"python3\"\n\
+         env = {{ \"A=\" = \"1\" }}\ntransport = \"rely\"\nmount = \"app/\"\n[pool.b]\ncommand = \"python3\"\n\
          workers = 1024\ntransport = \"dirct\"\nmount = \"/\"\n"
     );
     assert_eq!(
@@ -251,8 +251,7 @@ fn pools_are_checked() {
              write workers = 2; a pool that grows and shrinks comes later",
             "6:7 `cwd`: this is not a directory: /file",
             "7:9 `env`: \"A=\" cannot be a name",
-            "8:13 `transport`: \"relay\" is not available yet | write \"auto\", which will use it where it is better \
-             once it is there",
+            "8:13 `transport` does not take \"rely\" | did you mean \"relay\"?",
             "9:9 `mount`: \"app/\" is not a path to mount at | it starts with `/` and does not end with it: \"/app\"",
             "11:11 `command`: expected an array of strings, found a string | write command = [\"python3\"]",
             "12:11 the pools have 1025 workers together, and 1024 is the most",

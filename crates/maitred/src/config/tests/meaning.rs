@@ -20,6 +20,7 @@ admin = "unix:run/admin.sock"
 pid_file = "run/pid"
 grace = 90
 trusted_proxies = ["10.0.0.0/8", "::1"]
+spool = "spool"
 server_header = false
 
 [[listen]]
@@ -28,6 +29,8 @@ buckets = "per-thread"
 backlog = 10
 steer_by_cpu = true
 defer_accept = true
+proxy_protocol = true
+proxy_protocol_from = ["192.0.2.7"]
 
 [[site]]
 hosts = ["Example.com", "*.example.com"]
@@ -73,12 +76,18 @@ start_timeout = "1h"
 transport = "direct"
 mount = "/app"
 
+[pool.apart]
+command = ["app"]
+isolate = true
+
 [limits]
 connections_per_thread_max = 1
 head_bytes_max = "32KiB"
 header_count_max = 2
 target_bytes_max = 3000
 body_bytes_max = 0
+body_inline_bytes_max = 3
+body_memory_bytes_max = 4
 requests_per_connection_max = 5
 ranges_max = 6
 head_timeout = 7
@@ -109,6 +118,7 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(server.pid_file, Some("/etc/maitred/run/pid".into()));
     assert_eq!(server.grace, Duration::from_secs(90));
     assert_eq!(server.trusted_proxies, [("10.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)]);
+    assert_eq!(server.spool, std::path::Path::new("/etc/maitred/spool"));
     assert!(!server.server_header);
     let listen = Listen {
         address: "[::1]:8443".parse().unwrap(),
@@ -116,9 +126,11 @@ fn every_key_reaches_its_meaning() {
         backlog: 10,
         steer_by_cpu: true,
         defer_accept: true,
+        proxy_protocol_from: Some(vec![("192.0.2.7".parse().unwrap(), 32)]),
     };
     assert_eq!(config.listens, [listen]);
     assert_eq!(config.limits.head_bytes_max, 32 * 1024);
+    assert_eq!((config.limits.body_inline_bytes_max, config.limits.body_memory_bytes_max), (3, 4));
     assert_eq!(config.limits.linger_timeout, Duration::from_secs(11));
     assert_eq!(config.limits.file_cache_files_max, 13);
     let log = Log {
@@ -176,6 +188,9 @@ fn sites_and_routes_reach_their_meaning() {
         (Duration::from_millis(250), Duration::from_secs(3600))
     );
     assert_eq!((pool.transport, pool.mount.as_str()), (Transport::Direct, "/app"));
+    assert!(!pool.isolate);
+    let apart = &config.pools[1];
+    assert_eq!((apart.isolate, apart.transport), (true, Transport::Relay));
 }
 
 #[test]
@@ -194,6 +209,9 @@ fn defaults_are_those_that_are_declared() {
     assert!(!files.listing && !files.hidden && !files.symlinks_may_leave && files.precompressed.is_empty());
     assert_eq!((config.pools[0].workers, config.pools[0].queue_max), (2, 1024));
     assert_eq!(config.pools[0].cwd, Path::new("/etc/maitred"));
+    assert_eq!((config.pools[0].transport, config.pools[0].isolate), (Transport::Auto, false));
+    assert_eq!(config.server.spool, Path::new("/var/tmp"));
+    assert_eq!(config.listens[0].proxy_protocol_from, None);
     assert_eq!(config.log.access, AccessFormat::Combined);
 }
 

@@ -204,3 +204,54 @@ fn warnings_do_not_stop_anything() {
     );
     assert!(warnings[0].to_string().starts_with("warning: `user` has no effect\n --> maitred.toml:4:8\n"));
 }
+
+#[test]
+fn only_named_proxies_may_send_a_proxy_header() {
+    let text = |listen: &str, server: &str| {
+        format!("[[listen]]\naddress = \":1\"\n{listen}[[site]]\nroot = \"www\"\n[server]\n{server}")
+    };
+    let from = |text: &str| {
+        let from = good(text).listens[0].proxy_protocol_from.clone().unwrap();
+        from.iter().map(|(address, bits)| format!("{address}/{bits}")).collect::<Vec<_>>()
+    };
+    assert_eq!(from(&text("proxy_protocol = true\n", "")), ["127.0.0.0/8", "::1/128"]);
+    assert_eq!(
+        from(&text("proxy_protocol = true\n", "trusted_proxies = [\"10.0.0.0/8\"]\n")),
+        ["127.0.0.0/8", "::1/128", "10.0.0.0/8"]
+    );
+    let named = "proxy_protocol = true\nproxy_protocol_from = [\"10.0.0.7\"]\n";
+    assert_eq!(from(&text(named, "trusted_proxies = [\"10.0.0.0/8\"]\n")), ["10.0.0.7/32"]);
+    assert_eq!(
+        brief(&text("proxy_protocol = true\nproxy_protocol_from = []\n", "")),
+        [
+            "4:23 `proxy_protocol_from` is empty, so that nobody could connect | name the proxies that connect to this \
+          address"
+        ]
+    );
+    let (_, warnings) = read_as(&text("proxy_protocol_from = [\"10.0.0.7\"]\n", ""), true).unwrap();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+}
+
+#[test]
+fn an_isolated_pool_is_not_direct() {
+    let text = site(
+        "[[site.route]]\npath = \"/*\"\npool = \"web\"\n[pool.web]\ncommand = [\"app\"]\nisolate = true\n\
+         transport = \"direct\"\n",
+    );
+    assert_eq!(
+        brief(&text),
+        ["10:13 `transport = \"direct\"` gives clients' sockets to the processes of an isolated pool"]
+    );
+    assert_eq!(good(&text.replace("direct", "auto")).pools[0].transport, Transport::Relay);
+}
+
+#[test]
+fn an_inline_body_is_one_in_memory() {
+    let text = format!("{COMPLETE}[limits]\nbody_memory_bytes_max = 1000\n");
+    assert_eq!(
+        brief(&text),
+        ["4:25 `body_inline_bytes_max` is above `body_memory_bytes_max` | set `body_inline_bytes_max` and \
+          `body_memory_bytes_max` together"]
+    );
+    good(&format!("{text}body_inline_bytes_max = 1000\n"));
+}

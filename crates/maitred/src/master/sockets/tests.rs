@@ -11,6 +11,7 @@ fn listen(address: &str, buckets: u16) -> Listen {
         backlog: 16,
         steer_by_cpu: false,
         defer_accept: false,
+        proxy_protocol_from: None,
     }
 }
 

@@ -39,6 +39,8 @@ pub(super) fn limits() -> Limits {
         header_count_max: 1,
         target_bytes_max: 1,
         body_bytes_max: 1,
+        body_inline_bytes_max: 1,
+        body_memory_bytes_max: 1,
         requests_per_connection_max: 1,
         ranges_max: 4,
         head_timeout: second,
