@@ -8,8 +8,8 @@ use crate::from_server::PART_LENGTHS_BYTES;
 use crate::header::{Header, RequestFlags, kind};
 use crate::{HEADER_BYTES, META_BYTES_MAX};
 
-/// Appends the beginning of a REQUEST to `out`. `descriptors` is 1 if the connection's descriptor will be sent along
-/// with these bytes, otherwise 0.
+/// Appends the beginning of a REQUEST to `out`. `descriptors` is how many will be sent along with these bytes: one if the
+/// connection's does, and one more if `flags.body_fd`.
 #[inline]
 pub fn begin_request(
     out: &mut Vec<u8>,
@@ -129,7 +129,8 @@ impl<'o> HeadPart<'o> {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Ends the head: appends `content-length` if there is one to state, and the empty line.
+    /// Ends the head: appends `content-length` if there is one to state, and the empty line. The bytes that follow in the
+    /// frame may be fewer: those of a body in a file do not come here.
     #[inline]
     pub fn body(self, content_length: Option<u64>) -> BodyPart<'o> {
         let out = &mut *self.draft.out;

@@ -49,10 +49,15 @@ pub enum Rule {
     Capacity,
     /// HELLO: the name is not UTF-8 or holds control characters.
     Name,
-    /// DONE: the reserved field is not 0.
+    /// DONE and DETACH: the reserved field is not 0.
     Reserved,
-    /// DONE: a status that is neither 0 nor 100 to 999, or 0 for a response that is said to be complete.
+    /// DONE: a status that is neither 0 nor 100 to 999, or 0 for a response that is said to be complete. DETACH: another
+    /// status than 101.
     Status(u16),
+    /// REQUEST: a body in the frame and in a file.
+    TwoBodies,
+    /// TAIL: no bytes, or a part of a file that no file can have.
+    Range,
 }
 
 /// A broken rule, and who broke it. The channel is of no use any more: nobody knows where the next frame begins.
@@ -85,8 +90,10 @@ impl fmt::Display for ProtocolError {
             Rule::VersionRange => f.write_str("a HELLO without a possible version"),
             Rule::Capacity => f.write_str("a HELLO with an impossible capacity"),
             Rule::Name => f.write_str("a HELLO whose name is not printable UTF-8"),
-            Rule::Reserved => f.write_str("a DONE whose reserved field is not 0"),
-            Rule::Status(status) => write!(f, "a DONE with the impossible status {status}"),
+            Rule::Reserved => f.write_str("a frame whose reserved field is not 0"),
+            Rule::Status(status) => write!(f, "a report with the impossible status {status}"),
+            Rule::TwoBodies => f.write_str("a REQUEST with a body both in the frame and in a file"),
+            Rule::Range => f.write_str("a TAIL without bytes, or with an impossible part of a file"),
         }
     }
 }

@@ -1,11 +1,17 @@
 //! What an application sends.
 
 use crate::header::{Header, kind};
-use crate::{APP_PAYLOAD_BYTES_MAX, CAPACITY_MAX, NAME_BYTES_MAX, ProtocolError, Rule, Side};
+use crate::{
+    APP_PAYLOAD_BYTES_MAX, CAPACITY_MAX, DETACH_STATUS, NAME_BYTES_MAX, ProtocolError, Rule, Side,
+    TAIL_BYTES_MAX,
+};
 
 const CLEAN: u8 = 1 << 0;
 const CLOSE: u8 = 1 << 1;
+const FILE: u8 = 1 << 0;
 const DONE_BYTES: u32 = 16;
+const TAIL_FILE_BYTES: u32 = 16;
+const DETACH_BYTES: u32 = 4;
 const HELLO_BYTES_MIN: usize = 8;
 
 /// First frame of an application: it is ready.
@@ -56,6 +62,35 @@ pub enum FromApp<'a> {
     Hello(Hello<'a>),
     /// DONE
     Done(Done),
+    /// TAIL: what follows the bytes of the response that the application has written itself, or earlier TAILs.
+    Tail {
+        /// Connection of the request.
+        connection: u32,
+        /// Number of the request.
+        request: u32,
+        /// 1 to [`TAIL_BYTES_MAX`] bytes, to be sent as they are.
+        bytes: &'a [u8],
+    },
+    /// TAIL with FILE: the same, as a part of a file whose descriptor comes along.
+    TailFile {
+        /// Connection of the request.
+        connection: u32,
+        /// Number of the request.
+        request: u32,
+        /// Where the part begins, in bytes.
+        offset: u64,
+        /// Bytes of it; at least 1. The end is at most `i64::MAX`, as for any file.
+        length: u64,
+    },
+    /// DETACH, in place of DONE: the connection is the application's from now on.
+    Detach {
+        /// Connection of the request.
+        connection: u32,
+        /// Number of the request.
+        request: u32,
+        /// Status of the response; [`DETACH_STATUS`].
+        status: u16,
+    },
     /// PONG, with the number that PING had.
     Pong {
         /// Echo of the PING's number.
@@ -81,6 +116,8 @@ impl<'a> FromApp<'a> {
         let frame = match header.kind {
             kind::DONE => Self::Done(decode_done(&header, payload)?),
             kind::HELLO => Self::Hello(decode_hello(&header, payload)?),
+            kind::TAIL => decode_tail(&header, payload)?,
+            kind::DETACH => decode_detach(&header, payload)?,
             kind::PONG => {
                 header.expect_plain(0, Side::App)?;
                 Self::Pong { request: header.request }
@@ -91,6 +128,16 @@ impl<'a> FromApp<'a> {
             }
         };
         Ok(Some((frame, used)))
+    }
+
+    /// How many descriptors this frame takes from the queue.
+    #[inline]
+    pub fn descriptors(&self) -> u16 {
+        match self {
+            Self::TailFile { .. } => 1,
+            Self::Skipped { descriptors } => *descriptors,
+            Self::Hello(_) | Self::Done(_) | Self::Tail { .. } | Self::Detach { .. } | Self::Pong { .. } => 0,
+        }
     }
 }
 
@@ -126,6 +173,42 @@ fn decode_done(header: &Header, payload: &[u8]) -> Result<Done, ProtocolError> {
         service_us: u32::from_le_bytes([u0, u1, u2, u3]),
         body_bytes: u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]),
     })
+}
+
+fn decode_tail<'a>(header: &Header, payload: &'a [u8]) -> Result<FromApp<'a>, ProtocolError> {
+    header.expect_flags(FILE, Side::App)?;
+    let Header { connection, request, .. } = *header;
+    if header.flags & FILE == 0 {
+        header.expect_descriptors(0, Side::App)?;
+        if payload.is_empty() {
+            return Err(broken(Rule::Range));
+        }
+        return Ok(FromApp::Tail { connection, request, bytes: payload });
+    }
+    header.expect_descriptors_exactly(1, Side::App)?;
+    header.expect_payload(TAIL_FILE_BYTES, Side::App)?;
+    let Some((&offset, length)) = payload.split_first_chunk::<8>() else { return Err(broken(Rule::Range)) };
+    let Ok(length) = <[u8; 8]>::try_from(length) else { return Err(broken(Rule::Range)) };
+    let (offset, length) = (u64::from_le_bytes(offset), u64::from_le_bytes(length));
+    let end = offset.checked_add(length).filter(|end| *end <= i64::MAX as u64);
+    if length == 0 || end.is_none() {
+        return Err(broken(Rule::Range));
+    }
+    Ok(FromApp::TailFile { connection, request, offset, length })
+}
+
+fn decode_detach<'a>(header: &Header, payload: &[u8]) -> Result<FromApp<'a>, ProtocolError> {
+    header.expect_plain(DETACH_BYTES, Side::App)?;
+    let length = Rule::PayloadLength { kind: header.kind, bytes: header.payload_bytes };
+    let &[s0, s1, x0, x1] = <&[u8; 4]>::try_from(payload).map_err(|_| broken(length))?;
+    if (x0, x1) != (0, 0) {
+        return Err(broken(Rule::Reserved));
+    }
+    let status = u16::from_le_bytes([s0, s1]);
+    if status != DETACH_STATUS {
+        return Err(broken(Rule::Status(status)));
+    }
+    Ok(FromApp::Detach { connection: header.connection, request: header.request, status })
 }
 
 fn decode_hello<'a>(header: &Header, payload: &'a [u8]) -> Result<Hello<'a>, ProtocolError> {
@@ -191,6 +274,42 @@ pub fn encode_done(out: &mut Vec<u8>, done: &Done) {
     out.extend_from_slice(&[0; 2]);
     out.extend_from_slice(&done.service_us.to_le_bytes());
     out.extend_from_slice(&done.body_bytes.to_le_bytes());
+}
+
+/// Appends `bytes` as TAILs of a request, as many as it takes; none for no bytes. Keeping to
+/// [`crate::TAIL_TOTAL_BYTES_MAX`] per request is the caller's part.
+pub fn encode_tail(out: &mut Vec<u8>, connection: u32, request: u32, bytes: &[u8]) {
+    for piece in bytes.chunks(TAIL_BYTES_MAX) {
+        // At most TAIL_BYTES_MAX, so the conversion keeps the value.
+        let payload_bytes = piece.len() as u32;
+        let header = Header { payload_bytes, kind: kind::TAIL, connection, request, ..Header::default() };
+        out.extend_from_slice(&header.to_bytes());
+        out.extend_from_slice(piece);
+    }
+}
+
+/// Appends TAIL with FILE. The file's descriptor must leave with the first byte of this frame.
+pub fn encode_tail_file(out: &mut Vec<u8>, connection: u32, request: u32, offset: u64, length: u64) {
+    let header = Header {
+        payload_bytes: TAIL_FILE_BYTES,
+        kind: kind::TAIL,
+        flags: FILE,
+        descriptors: 1,
+        connection,
+        request,
+    };
+    out.extend_from_slice(&header.to_bytes());
+    out.extend_from_slice(&offset.to_le_bytes());
+    out.extend_from_slice(&length.to_le_bytes());
+}
+
+/// Appends DETACH, in place of DONE. The application has taken the descriptor out of its cache.
+pub fn encode_detach(out: &mut Vec<u8>, connection: u32, request: u32) {
+    let header =
+        Header { payload_bytes: DETACH_BYTES, kind: kind::DETACH, connection, request, ..Header::default() };
+    out.extend_from_slice(&header.to_bytes());
+    out.extend_from_slice(&DETACH_STATUS.to_le_bytes());
+    out.extend_from_slice(&[0; 2]);
 }
 
 /// Appends PONG, the answer to PING `request`.

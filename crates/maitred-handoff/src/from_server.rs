@@ -25,17 +25,25 @@ pub struct Request<'a> {
     pub request: u32,
     /// What the response must look like.
     pub flags: RequestFlags,
-    /// 1 if the connection's descriptor comes along (and replaces a cached one), otherwise 0.
+    /// How many descriptors come along: first the connection's, if it does ([`Request::passes_connection`]); then that
+    /// of the body, if `flags.body_fd`.
     pub descriptors: u16,
     /// Lines of `key=value`; see [`Request::meta`].
     pub meta: &'a str,
     /// Canonical head, with the empty line at its end.
     pub head: &'a [u8],
-    /// The whole body.
+    /// The whole body; empty if it is in a file, whose size is then `content-length`. With `flags.may_detach` early
+    /// bytes of the new protocol.
     pub body: &'a [u8],
 }
 
 impl<'a> Request<'a> {
+    /// Whether the connection's descriptor comes along, and replaces a cached one.
+    #[inline]
+    pub fn passes_connection(&self) -> bool {
+        self.descriptors > u16::from(self.flags.body_fd)
+    }
+
     /// Value of a key of the meta part.
     pub fn meta(&self, key: &str) -> Option<&'a str> {
         let (_, value) =
@@ -56,6 +64,14 @@ pub enum FromServer<'a> {
         /// Which.
         connection: u32,
     },
+    /// CANCEL: nobody waits for this request any more. It is to be reported all the same; one that is not under way
+    /// is to be ignored.
+    Cancel {
+        /// Connection of the request.
+        connection: u32,
+        /// Number of the request.
+        request: u32,
+    },
     /// PING: answer with PONG of the same number.
     Ping {
         /// The number.
@@ -63,8 +79,7 @@ pub enum FromServer<'a> {
     },
     /// SHUTDOWN: finish what was received, then exit.
     Shutdown,
-    /// A kind that may be skipped (CANCEL is one in version 1); its descriptors are to be taken from the queue and
-    /// closed.
+    /// A kind that is not known and may be skipped; its descriptors are to be taken from the queue and closed.
     Skipped {
         /// How many.
         descriptors: u16,
@@ -89,7 +104,7 @@ impl<'a> FromServer<'a> {
             }
             kind::CANCEL => {
                 header.expect_plain(0, Side::Server)?;
-                Self::Skipped { descriptors: 0 }
+                Self::Cancel { connection: header.connection, request: header.request }
             }
             kind::PING => {
                 header.expect_plain(0, Side::Server)?;
@@ -106,6 +121,20 @@ impl<'a> FromServer<'a> {
             }
         };
         Ok(Some((frame, used)))
+    }
+
+    /// How many descriptors this frame takes from the queue.
+    #[inline]
+    pub fn descriptors(&self) -> u16 {
+        match self {
+            Self::Request(request) => request.descriptors,
+            Self::Skipped { descriptors } => *descriptors,
+            Self::Welcome(_)
+            | Self::Forget { .. }
+            | Self::Cancel { .. }
+            | Self::Ping { .. }
+            | Self::Shutdown => 0,
+        }
     }
 }
 
@@ -129,7 +158,15 @@ fn decode_request<'a>(header: &Header, payload: &'a [u8]) -> Result<Request<'a>,
     header.expect_descriptors(REQUEST_DESCRIPTORS_MAX, Side::Server)?;
     let bad_flags = Rule::Flags { kind: header.kind, flags: header.flags };
     let flags = RequestFlags::from_bits(header.flags).ok_or_else(|| broken(bad_flags))?;
+    // At most the connection's, and exactly one for a body in a file.
+    let bodies = u16::from(flags.body_fd);
+    if header.descriptors < bodies || header.descriptors > bodies + 1 {
+        return Err(broken(Rule::Descriptors { kind: header.kind, descriptors: header.descriptors }));
+    }
     let (meta, head, body) = parts(payload).ok_or_else(|| broken(Rule::PartLengths))?;
+    if flags.body_fd && !body.is_empty() {
+        return Err(broken(Rule::TwoBodies));
+    }
     let meta = std::str::from_utf8(meta).map_err(|_| broken(Rule::Meta))?;
     if !meta.is_empty() && (!meta.ends_with('\n') || meta.lines().any(|line| !line.contains('='))) {
         return Err(broken(Rule::Meta));
@@ -176,6 +213,14 @@ pub fn encode_welcome(out: &mut Vec<u8>, welcome: &Welcome) {
 #[inline]
 pub fn encode_forget(out: &mut Vec<u8>, connection: u32) {
     out.extend_from_slice(&Header { kind: kind::FORGET, connection, ..Header::default() }.to_bytes());
+}
+
+/// Appends CANCEL of a request.
+#[inline]
+pub fn encode_cancel(out: &mut Vec<u8>, connection: u32, request: u32) {
+    out.extend_from_slice(
+        &Header { kind: kind::CANCEL, connection, request, ..Header::default() }.to_bytes(),
+    );
 }
 
 /// Appends PING with a number of the sender's choice, which PONG gives back.

@@ -1,9 +1,13 @@
 //! Entry points for fuzzers; the seeded test below runs them on stable Rust.
 
-use crate::{FromApp, FromServer, PAYLOAD_BYTES_MAX, Request, begin_request};
+use crate::{
+    FromApp, FromServer, HEADER_BYTES, PAYLOAD_BYTES_MAX, Request, begin_request, encode_cancel,
+    encode_detach, encode_done, encode_forget, encode_hello, encode_ping, encode_pong, encode_shutdown,
+    encode_tail, encode_tail_file, encode_welcome,
+};
 
 /// Reads `data` as a channel of either side. Whatever it is, decoding must end without a panic, never claim more bytes
-/// than there are, and what decodes as a REQUEST must come out the same after it was written again.
+/// than there are, and what decodes must come out the same after it was written again.
 ///
 /// # Panics
 /// If one of these properties does not hold.
@@ -13,14 +17,48 @@ pub fn decode_channel(data: &[u8]) {
         assert!(used > 0 && used <= rest.len());
         if let FromServer::Request(request) = frame {
             rewrite(&request);
+        } else {
+            write_from_server(&frame);
         }
         rest = rest.get(used..).unwrap_or_default();
     }
     let mut rest = data;
-    while let Ok(Some((_, used))) = FromApp::decode(rest) {
+    while let Ok(Some((frame, used))) = FromApp::decode(rest) {
         assert!(used > 0 && used <= rest.len());
+        write_from_app(&frame);
         rest = rest.get(used..).unwrap_or_default();
     }
+}
+
+/// Frames other than REQUEST.
+fn write_from_server(frame: &FromServer<'_>) {
+    let mut out = Vec::new();
+    match frame {
+        FromServer::Welcome(welcome) => encode_welcome(&mut out, welcome),
+        FromServer::Forget { connection } => encode_forget(&mut out, *connection),
+        FromServer::Cancel { connection, request } => encode_cancel(&mut out, *connection, *request),
+        FromServer::Ping { request } => encode_ping(&mut out, *request),
+        FromServer::Shutdown => encode_shutdown(&mut out),
+        FromServer::Request(_) | FromServer::Skipped { .. } => return,
+    }
+    assert_eq!(FromServer::decode(&out, PAYLOAD_BYTES_MAX), Ok(Some((*frame, out.len()))));
+}
+
+fn write_from_app(frame: &FromApp<'_>) {
+    let mut out = Vec::new();
+    match frame {
+        FromApp::Hello(hello) => encode_hello(&mut out, hello),
+        FromApp::Done(done) => encode_done(&mut out, done),
+        FromApp::Tail { connection, request, bytes } => encode_tail(&mut out, *connection, *request, bytes),
+        FromApp::TailFile { connection, request, offset, length } => {
+            encode_tail_file(&mut out, *connection, *request, *offset, *length);
+        }
+        FromApp::Detach { connection, request, .. } => encode_detach(&mut out, *connection, *request),
+        FromApp::Pong { request } => encode_pong(&mut out, *request),
+        FromApp::Skipped { .. } => return,
+    }
+    assert!(out.len() >= HEADER_BYTES);
+    assert_eq!(FromApp::decode(&out), Ok(Some((*frame, out.len()))));
 }
 
 fn rewrite(request: &Request<'_>) {
@@ -62,7 +100,7 @@ fn canonical(head: &[u8]) -> Option<(&str, Vec<(&str, &str)>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{RequestFlags, encode_forget, encode_ping};
+    use crate::RequestFlags;
 
     /// Sample channels; mutations of them reach deeper than noise does.
     fn samples() -> Vec<Vec<u8>> {
@@ -75,10 +113,11 @@ mod tests {
         body.extend(b"abc");
         assert!(body.finish(PAYLOAD_BYTES_MAX));
         encode_forget(&mut server, 7);
+        encode_cancel(&mut server, 7, 9);
         encode_ping(&mut server, 1);
         let mut app = Vec::new();
         let hello = crate::Hello { version_min: 1, version_max: 1, capacity: 1, name: "x" };
-        crate::encode_hello(&mut app, &hello);
+        encode_hello(&mut app, &hello);
         let done = crate::Done {
             connection: 7,
             request: 9,
@@ -87,8 +126,11 @@ mod tests {
             service_us: 5,
             body_bytes: 6,
         };
-        crate::encode_done(&mut app, &done);
-        crate::encode_pong(&mut app, 1);
+        encode_done(&mut app, &done);
+        encode_tail(&mut app, 7, 9, b"rest");
+        encode_tail_file(&mut app, 7, 9, 5, 6);
+        encode_detach(&mut app, 7, 9);
+        encode_pong(&mut app, 1);
         vec![server, app, vec![0; 64]]
     }
 

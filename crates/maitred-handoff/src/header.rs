@@ -8,7 +8,7 @@ pub mod kind {
     pub const REQUEST: u8 = 1;
     /// Close the cached descriptor of a connection.
     pub const FORGET: u8 = 2;
-    /// Nobody waits for a request any more; version 1 never sends it, and ignores it.
+    /// Nobody waits for a request any more.
     pub const CANCEL: u8 = 3;
     /// Answer with PONG.
     pub const PING: u8 = 4;
@@ -20,11 +20,11 @@ pub mod kind {
     pub const HELLO: u8 = 65;
     /// A request is answered.
     pub const DONE: u8 = 66;
-    /// Reserved for the rest of a response (DESIGN: tail).
+    /// What follows the bytes that the application has written itself.
     pub const TAIL: u8 = 67;
     /// Answer to PING.
     pub const PONG: u8 = 68;
-    /// Reserved for taking a connection over (upgrades).
+    /// Takes a connection over (upgrades).
     pub const DETACH: u8 = 69;
 }
 
@@ -40,28 +40,44 @@ pub struct RequestFlags {
     pub http10: bool,
     /// The method is HEAD: no body may be written.
     pub head: bool,
+    /// The body is in a file, whose descriptor is the last that comes along.
+    pub body_fd: bool,
+    /// The client asks for an upgrade, and the application may take the connection over. Body bytes are early bytes of
+    /// the new protocol.
+    pub may_detach: bool,
 }
 
 impl RequestFlags {
     const KEEP: u8 = 1 << 0;
     const HTTP10: u8 = 1 << 1;
     const HEAD: u8 = 1 << 2;
+    const BODY_FD: u8 = 1 << 3;
+    const MAY_DETACH: u8 = 1 << 4;
+    const ALL: u8 = Self::KEEP | Self::HTTP10 | Self::HEAD | Self::BODY_FD | Self::MAY_DETACH;
 
     /// As bits of [`Header::flags`].
     pub fn bits(self) -> u8 {
         let bit = |set: bool, bit: u8| if set { bit } else { 0 };
-        bit(self.keep, Self::KEEP) | bit(self.http10, Self::HTTP10) | bit(self.head, Self::HEAD)
+        bit(self.keep, Self::KEEP)
+            | bit(self.http10, Self::HTTP10)
+            | bit(self.head, Self::HEAD)
+            | bit(self.body_fd, Self::BODY_FD)
+            | bit(self.may_detach, Self::MAY_DETACH)
     }
 
-    /// From bits; `None` if there are others than those named here (bit 3, BODY_FD, is reserved).
+    /// From bits; `None` if there are others than those named here, or BODY_FD and MAY_DETACH together: a request with
+    /// an upgrade has no body of its own.
     pub fn from_bits(bits: u8) -> Option<Self> {
-        if bits & !(Self::KEEP | Self::HTTP10 | Self::HEAD) != 0 {
+        const EXCLUSIVE: u8 = RequestFlags::BODY_FD | RequestFlags::MAY_DETACH;
+        if bits & !Self::ALL != 0 || bits & EXCLUSIVE == EXCLUSIVE {
             return None;
         }
         Some(Self {
             keep: bits & Self::KEEP != 0,
             http10: bits & Self::HTTP10 != 0,
             head: bits & Self::HEAD != 0,
+            body_fd: bits & Self::BODY_FD != 0,
+            may_detach: bits & Self::MAY_DETACH != 0,
         })
     }
 }
@@ -164,6 +180,16 @@ impl Header {
         Err(ProtocolError { by, rule })
     }
 
+    /// Checks that exactly `wanted` descriptors come along.
+    #[inline]
+    pub(crate) fn expect_descriptors_exactly(&self, wanted: u16, by: Side) -> Result<(), ProtocolError> {
+        if self.descriptors == wanted {
+            return Ok(());
+        }
+        let rule = Rule::Descriptors { kind: self.kind, descriptors: self.descriptors };
+        Err(ProtocolError { by, rule })
+    }
+
     #[inline]
     pub(crate) fn expect_payload(&self, bytes: u32, by: Side) -> Result<(), ProtocolError> {
         if self.payload_bytes == bytes {
@@ -203,10 +229,10 @@ mod tests {
     }
 
     #[test]
-    fn request_flags_have_three_bits() {
+    fn request_flags_have_five_bits_of_which_two_exclude_each_other() {
         for bits in 0..=u8::MAX {
             let flags = RequestFlags::from_bits(bits);
-            assert_eq!(flags.is_some(), bits < 8);
+            assert_eq!(flags.is_some(), bits < 24, "{bits:#x}");
             if let Some(flags) = flags {
                 assert_eq!(flags.bits(), bits);
             }

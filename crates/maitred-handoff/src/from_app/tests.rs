@@ -84,12 +84,80 @@ fn a_name_is_cut_at_a_character() {
 
 #[test]
 fn kinds_of_later_versions_are_refused_unless_optional() {
-    for kind in [kind::TAIL, kind::DETACH, kind::REQUEST, 0, 200] {
+    for kind in [70, kind::REQUEST, 0, 200] {
         let header = Header { kind, descriptors: 2, ..Header::default() };
         assert_eq!(rule_of(&header.to_bytes()), Rule::Kind(kind));
         let header = Header { flags: 0x80, ..header };
         let skipped = FromApp::Skipped { descriptors: 2 };
+        assert_eq!(skipped.descriptors(), 2);
         assert_eq!(FromApp::decode(&header.to_bytes()), Ok(Some((skipped, HEADER_BYTES))));
+    }
+}
+
+fn tail_file(offset: u64, length: u64) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_tail_file(&mut out, 3, 4, offset, length);
+    out
+}
+
+#[test]
+fn tails_and_detach_have_the_layout_of_the_specification() {
+    let mut out = Vec::new();
+    encode_tail(&mut out, 3, 4, b"rest");
+    assert_eq!(out, [4, 0, 0, 0, 67, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, b'r', b'e', b's', b't']);
+    let expected: [u8; 32] = [
+        16, 0, 0, 0, 67, 1, 1, 0, 3, 0, 0, 0, 4, 0, 0, 0, // header
+        5, 1, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    assert_eq!(tail_file(0x105, 6), expected);
+    out.clear();
+    encode_detach(&mut out, 3, 4);
+    assert_eq!(out, [4, 0, 0, 0, 69, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0, 101, 0, 0, 0]);
+    let detach = FromApp::Detach { connection: 3, request: 4, status: 101 };
+    assert_eq!(FromApp::decode(&out), Ok(Some((detach, 20))));
+}
+
+#[test]
+fn bad_tails_are_named() {
+    for (at, value, rule) in [
+        (0, 15, Rule::PayloadLength { kind: 67, bytes: 15 }),
+        (5, 2, Rule::Flags { kind: 67, flags: 2 }),
+        (5, 0, Rule::Descriptors { kind: 67, descriptors: 1 }),
+        (6, 0, Rule::Descriptors { kind: 67, descriptors: 0 }),
+        (6, 2, Rule::Descriptors { kind: 67, descriptors: 2 }),
+        (23, 0x80, Rule::Range),
+        (24, 0, Rule::Range),
+        (31, 0x7f, Rule::Range),
+    ] {
+        let mut bytes = tail_file(0x0100_0000_0000_0001, 6);
+        bytes[at] = value;
+        assert_eq!(rule_of(&bytes), rule, "byte {at}");
+    }
+    let most = i64::MAX as u64;
+    assert!(FromApp::decode(&tail_file(most - 1, 1)).is_ok());
+    for (offset, length) in [(most, 1), (0, most + 1), (u64::MAX, u64::MAX), (5, 0)] {
+        assert_eq!(rule_of(&tail_file(offset, length)), Rule::Range);
+    }
+    let empty = Header { kind: kind::TAIL, ..Header::default() };
+    assert_eq!(rule_of(&empty.to_bytes()), Rule::Range);
+    let bytes = TAIL_BYTES_MAX as u32 + 1;
+    let long = Header { kind: kind::TAIL, payload_bytes: bytes, ..Header::default() };
+    assert_eq!(rule_of(&long.to_bytes()), Rule::PayloadLength { kind: 67, bytes });
+}
+
+#[test]
+fn bad_detaches_are_named() {
+    for (at, value, rule) in [
+        (0, 3, Rule::PayloadLength { kind: 69, bytes: 3 }),
+        (5, 1, Rule::Flags { kind: 69, flags: 1 }),
+        (6, 1, Rule::Descriptors { kind: 69, descriptors: 1 }),
+        (16, 200, Rule::Status(200)),
+        (18, 1, Rule::Reserved),
+    ] {
+        let mut bytes = Vec::new();
+        encode_detach(&mut bytes, 3, 4);
+        bytes[at] = value;
+        assert_eq!(rule_of(&bytes), rule, "byte {at}");
     }
 }
 
@@ -112,6 +180,35 @@ proptest! {
     fn dones_come_back(done in any_done()) {
         let bytes = encoded(&done);
         prop_assert_eq!(FromApp::decode(&bytes), Ok(Some((FromApp::Done(done), 32))));
+    }
+
+    #[test]
+    fn tails_come_back(connection in any::<u32>(), request in any::<u32>(), length in 0..200_000_usize) {
+        let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+        let mut out = Vec::new();
+        encode_tail(&mut out, connection, request, &bytes);
+        let (mut rest, mut found) = (out.as_slice(), Vec::new());
+        while let Some((frame, used)) = FromApp::decode(rest).unwrap() {
+            let FromApp::Tail { connection: c, request: r, bytes } = frame else {
+                return Err(TestCaseError::fail("no TAIL"));
+            };
+            prop_assert_eq!((c, r, frame.descriptors()), (connection, request, 0));
+            prop_assert!((1..=TAIL_BYTES_MAX).contains(&bytes.len()));
+            found.extend_from_slice(bytes);
+            rest = &rest[used..];
+        }
+        prop_assert!(rest.is_empty());
+        prop_assert!(found == bytes);
+    }
+
+    #[test]
+    fn files_come_back(offset in 0..i64::MAX as u64, share in 0.0..1.0_f64) {
+        let room = i64::MAX as u64 - offset;
+        let length = ((room as f64 * share) as u64).clamp(1, room);
+        let bytes = tail_file(offset, length);
+        let frame = FromApp::TailFile { connection: 3, request: 4, offset, length };
+        prop_assert_eq!(frame.descriptors(), 1);
+        prop_assert_eq!(FromApp::decode(&bytes), Ok(Some((frame, 32))));
     }
 
     #[test]

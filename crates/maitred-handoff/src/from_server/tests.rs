@@ -58,7 +58,10 @@ fn meta_is_found_by_key() {
 fn bad_requests_are_named() {
     let parts = HEADER_BYTES + PART_LENGTHS_BYTES;
     for (at, value, rule) in [
-        (5, 8, Rule::Flags { kind: 1, flags: 8 }),
+        (5, 32, Rule::Flags { kind: 1, flags: 32 }),
+        (5, 24, Rule::Flags { kind: 1, flags: 24 }),
+        (5, 8, Rule::TwoBodies),
+        (6, 3, Rule::Descriptors { kind: 1, descriptors: 3 }),
         (6, 2, Rule::Descriptors { kind: 1, descriptors: 2 }),
         (HEADER_BYTES, 5, Rule::PartLengths),
         (HEADER_BYTES + 2, 1, Rule::PartLengths),
@@ -88,7 +91,7 @@ fn small_frames_come_back() {
     encode_welcome(&mut bytes, &Welcome { version: 1, payload_bytes_max: 77 });
     encode_forget(&mut bytes, 5);
     encode_ping(&mut bytes, 6);
-    bytes.extend(Header { kind: kind::CANCEL, connection: 5, request: 6, ..Header::default() }.to_bytes());
+    encode_cancel(&mut bytes, 5, 7);
     bytes.extend(Header { kind: 63, flags: 0x80, descriptors: 2, ..Header::default() }.to_bytes());
     encode_shutdown(&mut bytes);
     let mut rest = bytes.as_slice();
@@ -101,11 +104,13 @@ fn small_frames_come_back() {
         FromServer::Welcome(Welcome { version: 1, payload_bytes_max: 77 }),
         FromServer::Forget { connection: 5 },
         FromServer::Ping { request: 6 },
-        FromServer::Skipped { descriptors: 0 },
+        FromServer::Cancel { connection: 5, request: 7 },
         FromServer::Skipped { descriptors: 2 },
         FromServer::Shutdown,
     ];
     assert_eq!(frames, expected);
+    let descriptors: Vec<u16> = frames.iter().map(FromServer::descriptors).collect();
+    assert_eq!(descriptors, [0, 0, 0, 0, 2, 0]);
     assert!(rest.is_empty());
 }
 
@@ -115,16 +120,54 @@ fn frames_of_the_other_side_are_refused() {
     assert_eq!(rule_of(&header.to_bytes()), Rule::Kind(kind::DONE));
 }
 
+/// A request without fields, its flags, its descriptors, and its body in the frame.
+fn plain(flags: RequestFlags, descriptors: u16, content_length: Option<u64>, body: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut part = begin_request(&mut out, 1, 2, flags, descriptors).head("POST", "/").body(content_length);
+    part.extend(body);
+    assert!(part.finish(PAYLOAD_BYTES_MAX));
+    out
+}
+
+#[test]
+fn a_body_in_a_file_comes_last_and_states_its_length() {
+    let flags = RequestFlags { body_fd: true, ..RequestFlags::default() };
+    for (descriptors, passes_connection) in [(1, false), (2, true)] {
+        let bytes = plain(flags, descriptors, Some(5_000_000_000), b"");
+        let Ok(Some((FromServer::Request(request), _))) = FromServer::decode(&bytes, PAYLOAD_BYTES_MAX)
+        else {
+            panic!("does not decode")
+        };
+        assert_eq!(request.passes_connection(), passes_connection);
+        assert!(request.head.ends_with(b"content-length: 5000000000\r\n\r\n"));
+    }
+    let none = Rule::Descriptors { kind: 1, descriptors: 0 };
+    assert_eq!(rule_of(&plain(flags, 0, Some(5), b"")), none);
+    assert_eq!(rule_of(&plain(flags, 1, Some(5), b"12345")), Rule::TwoBodies);
+}
+
+#[test]
+fn early_bytes_of_another_protocol_are_the_body() {
+    let flags = RequestFlags { may_detach: true, keep: true, ..RequestFlags::default() };
+    let bytes = plain(flags, 1, None, b"\x81\x80");
+    let Ok(Some((FromServer::Request(request), _))) = FromServer::decode(&bytes, PAYLOAD_BYTES_MAX) else {
+        panic!("does not decode")
+    };
+    assert_eq!((request.flags, request.body, request.passes_connection()), (flags, &b"\x81\x80"[..], true));
+}
+
 proptest! {
     #[test]
     fn requests_come_back(
         meta in "([a-z]{1,8}=[ -~]{0,20}\n){0,5}",
         fields in proptest::collection::vec(("[A-Za-z-]{1,12}", "[!-~]{0,30}"), 0..10),
         body in proptest::collection::vec(any::<u8>(), 0..500),
-        descriptors in 0..=1_u16,
-        bits in 0..8_u8,
+        passes in 0..=1_u16,
+        bits in 0..24_u8,
     ) {
         let flags = RequestFlags::from_bits(bits).unwrap();
+        let descriptors = passes + u16::from(flags.body_fd);
+        let body = if flags.body_fd { Vec::new() } else { body };
         let fields: Vec<_> = fields.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
         let bytes = request(meta.as_bytes(), &fields, &body, descriptors, flags);
         let Ok(Some((FromServer::Request(request), used))) = FromServer::decode(&bytes, PAYLOAD_BYTES_MAX) else {
@@ -132,7 +175,7 @@ proptest! {
         };
         prop_assert_eq!(used, bytes.len());
         prop_assert_eq!((request.connection, request.request, request.descriptors), (11, 12, descriptors));
-        prop_assert_eq!(request.flags, flags);
+        prop_assert_eq!((request.flags, request.passes_connection()), (flags, passes == 1));
         prop_assert_eq!(request.meta, meta);
         prop_assert_eq!(request.body, body);
         let head = std::str::from_utf8(request.head).unwrap();
