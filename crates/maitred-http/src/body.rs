@@ -82,6 +82,17 @@ impl Decoder {
     /// 400 for broken framing and for too many chunk extensions, 413 for content over the limit, 431 for a
     /// trailer section that is too big. The decoder is of no use after that.
     pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, Reject> {
+        self.decode_with(input, |content| out.extend_from_slice(content))
+    }
+
+    /// As [`decode`](Self::decode), but gives the content piece by piece: a piece is what lies together in the
+    /// input, and is never empty.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`decode`](Self::decode).
+    #[inline]
+    pub fn decode_with(&mut self, input: &[u8], mut sink: impl FnMut(&[u8])) -> Result<Progress, Reject> {
         let mut rest = input;
         loop {
             match self.state {
@@ -92,7 +103,9 @@ impl Decoder {
                     }
                     let content_bytes = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
                     let (content, after) = rest.split_at(content_bytes);
-                    out.extend_from_slice(content);
+                    if !content.is_empty() {
+                        sink(content);
+                    }
                     rest = after;
                     self.took(content_bytes);
                     if self.remaining > 0 {

@@ -11,5 +11,6 @@ pub mod limits;
 pub mod negotiate;
 pub mod range;
 pub mod request;
+pub mod response;
 pub mod status;
 pub mod uri;

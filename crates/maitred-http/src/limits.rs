@@ -19,6 +19,13 @@ pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
 /// Bytes of the trailer section of one body, which is read and dropped.
 pub const TRAILER_BYTES_MAX: u32 = 8192;
 
+/// Bytes of one response head of an application, its empty line included; so much is buffered of a head that
+/// has not arrived as a whole. Applications put tokens of any size into cookies.
+pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Interim responses (1xx) before a final one, so that an application cannot go on for ever.
+pub const INTERIM_RESPONSES_MAX: u8 = 32;
+
 const _: () = assert!(CHUNK_SIZE_DIGITS_MAX as u32 * 4 <= u64::BITS);
 const _: () = assert!(METHOD_BYTES_MAX >= "UPDATEREDIRECTREF".len());
 const _: () = assert!(FIELDS_MAX * size_of::<httparse::Header<'_>>() <= 4096);

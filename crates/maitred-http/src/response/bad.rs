@@ -1,0 +1,52 @@
+//! What applications do wrong.
+
+use std::fmt;
+
+/// How an application broke the rules of a response. It is the application's fault, never the client's: the
+/// client gets 502, or has its connection cut if the head has been written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bad {
+    /// It ended before the head of a final response began.
+    NoResponse,
+    /// It ended inside a head.
+    HeadIncomplete,
+    /// A head over [`RESPONSE_HEAD_BYTES_MAX`](crate::limits::RESPONSE_HEAD_BYTES_MAX).
+    HeadTooBig,
+    /// More fields than [`FIELDS_MAX`](crate::request::FIELDS_MAX).
+    TooManyFields,
+    /// A head that is not well-formed (9112-4, 9112-5), in words.
+    Syntax(&'static str),
+    /// A status outside 100 to 599.
+    Status(u16),
+    /// 101: nothing was asked for that could be switched to.
+    SwitchingProtocols,
+    /// More interim responses than
+    /// [`INTERIM_RESPONSES_MAX`](crate::limits::INTERIM_RESPONSES_MAX).
+    TooManyInterim,
+    /// `Content-Length` or `Transfer-Encoding` that do not say where the body ends (9112-6), in words.
+    Framing(&'static str),
+    /// A chunked body that is not well-formed (9112-7.1), in words.
+    Chunked(&'static str),
+    /// It ended before its body did.
+    BodyIncomplete,
+}
+
+impl fmt::Display for Bad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoResponse => f.write_str("no response"),
+            Self::HeadIncomplete => f.write_str("response ends inside its head"),
+            Self::HeadTooBig => f.write_str("response head too big"),
+            Self::TooManyFields => f.write_str("too many fields in a response head"),
+            Self::Syntax(reason) => write!(f, "response head: {reason}"),
+            Self::Status(status) => write!(f, "response with status {status:03}"),
+            Self::SwitchingProtocols => f.write_str("101 without a request to upgrade"),
+            Self::TooManyInterim => f.write_str("too many interim responses"),
+            Self::Framing(reason) => write!(f, "response framing: {reason}"),
+            Self::Chunked(reason) => write!(f, "chunked response: {reason}"),
+            Self::BodyIncomplete => f.write_str("response ends inside its body"),
+        }
+    }
+}
+
+impl std::error::Error for Bad {}

@@ -1,0 +1,333 @@
+//! Response heads: one pass over the fields judges them and writes those that go on to the client.
+
+use super::{Bad, Wanted};
+use crate::limits::RESPONSE_HEAD_BYTES_MAX;
+use crate::request::field_room;
+
+/// How the body that follows a head is delimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// No body.
+    None,
+    /// So many bytes; not 0.
+    Length(u64),
+    /// Chunked.
+    Chunked,
+    /// By the end of the stream.
+    UntilEnd,
+}
+
+/// What a head was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Head {
+    /// An interim response (1xx).
+    Interim,
+    /// The head of the final response.
+    Final {
+        status: u16,
+        /// Of what the application sends behind it.
+        framing: Framing,
+        /// Whether the client gets the content in chunks.
+        chunks: bool,
+        /// Whether nothing that the application sends can reach the client.
+        discard: bool,
+        /// Whether the client was told that its connection is kept.
+        keep: bool,
+    },
+}
+
+/// Writes to `out` what the client gets of the head that `bytes` start with. Returns what it was and how many
+/// bytes it took, `None` if it is incomplete. After an error `out` is as it was.
+#[inline]
+pub(super) fn take(
+    bytes: &[u8],
+    wanted: Wanted,
+    http_date: &[u8; 29],
+    out: &mut Vec<u8>,
+) -> Result<Option<(Head, usize)>, Bad> {
+    if bytes.first().is_some_and(|byte| *byte != b'H') {
+        // The parser would skip empty lines.
+        return Err(Bad::Syntax("no status line"));
+    }
+    let window = bytes.get(..RESPONSE_HEAD_BYTES_MAX).unwrap_or(bytes);
+    let mut room = field_room();
+    let mut parsed = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    match parser.parse_response_with_uninit_headers(&mut parsed, window, &mut room) {
+        Ok(httparse::Status::Complete(head_bytes)) => {
+            let bytes = window.get(..head_bytes).unwrap_or_default();
+            let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
+                return Err(Bad::Syntax("no status line"));
+            };
+            let source = Source { bytes, status, http10: minor == 0, fields: parsed.headers };
+            let before = out.len();
+            let head = source.pass(wanted, http_date, out).inspect_err(|_| out.truncate(before))?;
+            Ok(Some((head, head_bytes)))
+        }
+        Ok(httparse::Status::Partial) if bytes.len() >= RESPONSE_HEAD_BYTES_MAX => Err(Bad::HeadTooBig),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Err(error) => Err(refusal(error)),
+    }
+}
+
+#[cold]
+fn refusal(error: httparse::Error) -> Bad {
+    match error {
+        httparse::Error::TooManyHeaders => Bad::TooManyFields,
+        httparse::Error::Version => Bad::Syntax("HTTP version other than 1.0 and 1.1"),
+        httparse::Error::HeaderName => Bad::Syntax("invalid byte in a field name, or a folded line"),
+        httparse::Error::HeaderValue => Bad::Syntax("invalid byte in a field value"),
+        httparse::Error::NewLine => Bad::Syntax("invalid line end"),
+        httparse::Error::Status | httparse::Error::Token => Bad::Syntax("invalid status line"),
+    }
+}
+
+/// A parsed head.
+struct Source<'h, 'b> {
+    /// From the status line to the empty line, both included.
+    bytes: &'b [u8],
+    status: u16,
+    http10: bool,
+    fields: &'h [httparse::Header<'b>],
+}
+
+/// What the pass over the fields finds.
+#[derive(Default)]
+struct Seen {
+    length: Option<u64>,
+    chunked: bool,
+    /// Whether a field `Date` goes on to the client.
+    date: bool,
+    /// Whether a field `Server` goes on to the client.
+    server: bool,
+    /// Whether a field `Upgrade` goes on to the client.
+    upgrade: bool,
+    /// Whether `Connection` names a field that would go on if it did not.
+    named: bool,
+}
+
+impl Source<'_, '_> {
+    #[inline]
+    fn pass(&self, wanted: Wanted, http_date: &[u8; 29], out: &mut Vec<u8>) -> Result<Head, Bad> {
+        match self.status {
+            101 => return Err(Bad::SwitchingProtocols),
+            100..=599 => {}
+            status => return Err(Bad::Status(status)),
+        }
+        out.reserve(self.bytes.len() + 128);
+        let before = out.len();
+        let mut seen = self.lines(false, out)?;
+        if seen.named {
+            out.truncate(before);
+            seen = self.lines(true, out)?;
+        }
+        let framing = self.framing(&seen, wanted)?;
+        if self.status < 200 {
+            if wanted.http10 {
+                // 9110-15.2
+                out.truncate(before);
+            } else {
+                out.extend_from_slice(b"\r\n");
+            }
+            return Ok(Head::Interim);
+        }
+        let delimited = matches!(framing, Framing::None | Framing::Length(_));
+        let discard = framing == Framing::None || self.status == 205;
+        let chunks = !delimited && !discard && !wanted.http10;
+        let keep = wanted.keep && (delimited || discard || chunks);
+        if self.status == 205 {
+            out.extend_from_slice(b"Content-Length: 0\r\n");
+        } else if chunks {
+            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+        }
+        if !seen.date {
+            out.extend_from_slice(b"Date: ");
+            out.extend_from_slice(http_date);
+            out.extend_from_slice(b"\r\n");
+        }
+        if wanted.server_header && !seen.server {
+            out.extend_from_slice(b"Server: maitred\r\n");
+        }
+        out.extend_from_slice(connection(keep, wanted.http10, seen.upgrade));
+        out.extend_from_slice(b"\r\n");
+        Ok(Head::Final { status: self.status, framing, chunks, discard, keep })
+    }
+
+    /// Writes the status line and the fields that go on, in runs that are as long as possible. With
+    /// `look_up_named` each field is looked up in `Connection`.
+    #[inline]
+    fn lines(&self, look_up_named: bool, out: &mut Vec<u8>) -> Result<Seen, Bad> {
+        let bytes = self.bytes;
+        let mut seen = Seen::default();
+        let mut run = self.status_line(out);
+        let mut dropped = false;
+        for field in self.fields {
+            let start = field.name.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr());
+            check_line_end(bytes, start)?;
+            if dropped {
+                run = start;
+            }
+            dropped = !self.goes_on(field, &mut seen)? || (look_up_named && self.is_named(field.name));
+            if dropped {
+                out.extend_from_slice(bytes.get(run..start).unwrap_or_default());
+                run = start;
+            }
+        }
+        let end = bytes.len().saturating_sub(2);
+        check_line_end(bytes, end)?;
+        check_line_end(bytes, bytes.len())?;
+        if !dropped {
+            out.extend_from_slice(bytes.get(run..end).unwrap_or_default());
+        }
+        if look_up_named {
+            seen.date &= !self.is_named("date");
+            seen.server &= !self.is_named("server");
+        }
+        Ok(seen)
+    }
+
+    /// Returns where the run of bytes starts that can be copied as they are: at 0 unless the status line is to
+    /// be written in another way, of version 1.1 and with a space before the reason phrase (9112-4).
+    #[inline]
+    fn status_line(&self, out: &mut Vec<u8>) -> usize {
+        const START: &[u8] = b"HTTP/1.1 ";
+        const PHRASE: usize = START.len() + 3;
+        if self.bytes.starts_with(START) && self.bytes.get(PHRASE) == Some(&b' ') {
+            return 0;
+        }
+        out.extend_from_slice(START);
+        out.extend_from_slice(self.bytes.get(START.len()..PHRASE).unwrap_or_default());
+        if self.bytes.get(PHRASE) != Some(&b' ') {
+            out.push(b' ');
+        }
+        PHRASE
+    }
+
+    /// Judges one field and says whether it goes on to the client. Length and first letter choose the only
+    /// name that a field can have here.
+    #[inline]
+    fn goes_on(&self, field: &httparse::Header<'_>, seen: &mut Seen) -> Result<bool, Bad> {
+        let (name, value) = (field.name.as_bytes(), field.value);
+        let first = name.first().map_or(0, |byte| byte | 0x20);
+        let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
+        match (name.len(), first) {
+            (4, b'd') if is(b"date") => seen.date = true,
+            (6, b's') if is(b"server") => seen.server = true,
+            (7, b'u') if is(b"upgrade") => {
+                // What the server could switch to is the only sense of a 426 (9110-15.5.22).
+                seen.upgrade = self.status == 426;
+                return Ok(seen.upgrade);
+            }
+            (10, b'c') if is(b"connection") => {
+                seen.named |= value.split(|byte| *byte == b',').any(names_field);
+                return Ok(false);
+            }
+            (14, b'c') if is(b"content-length") => {
+                if seen.length.replace(number(value)?).is_some() {
+                    return Err(Bad::Framing("Content-Length more than once"));
+                }
+                // 9110-8.6; that of a 205 is written anew.
+                return Ok(self.status >= 200 && !matches!(self.status, 204 | 205));
+            }
+            (17, b't') if is(b"transfer-encoding") => {
+                if seen.chunked || !value.eq_ignore_ascii_case(b"chunked") {
+                    return Err(Bad::Framing("Transfer-Encoding other than chunked"));
+                }
+                seen.chunked = true;
+                return Ok(false);
+            }
+            _ => return Ok(!is_hop_by_hop(name)),
+        }
+        Ok(true)
+    }
+
+    /// Whether `Connection` names this field, and that takes it out. The client's framing needs `Content-Length`;
+    /// about `Upgrade` was decided before.
+    #[cold]
+    fn is_named(&self, name: &str) -> bool {
+        let connection = |field: &&httparse::Header<'_>| field.name.eq_ignore_ascii_case("connection");
+        let mut options =
+            self.fields.iter().filter(connection).flat_map(|field| field.value.split(|byte| *byte == b','));
+        let stays = name.eq_ignore_ascii_case("content-length") || name.eq_ignore_ascii_case("upgrade");
+        !stays && options.any(|option| option.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+    }
+
+    /// How the body is delimited, once all fields were seen (9112-6.3).
+    #[inline]
+    fn framing(&self, seen: &Seen, wanted: Wanted) -> Result<Framing, Bad> {
+        if seen.chunked && seen.length.is_some() {
+            return Err(Bad::Framing("Content-Length together with Transfer-Encoding"));
+        }
+        if seen.chunked && self.http10 {
+            return Err(Bad::Framing("Transfer-Encoding in HTTP/1.0"));
+        }
+        if wanted.head_request || matches!(self.status, 100..200 | 204 | 304) {
+            return Ok(Framing::None);
+        }
+        Ok(match seen.length {
+            Some(0) => Framing::None,
+            Some(length) => Framing::Length(length),
+            None if seen.chunked => Framing::Chunked,
+            None => Framing::UntilEnd,
+        })
+    }
+}
+
+/// Refuses a line that ends in a bare LF before `end`, which `httparse` lets pass. It leaves nothing between
+/// one field and the next but a line end.
+#[inline]
+fn check_line_end(bytes: &[u8], end: usize) -> Result<(), Bad> {
+    match end.checked_sub(2).and_then(|start| bytes.get(start..end)) {
+        Some(b"\r\n") => Ok(()),
+        _ => Err(Bad::Syntax("line ends in a bare LF")),
+    }
+}
+
+/// Whether an option of `Connection` may be the name of a field that would go on without it.
+fn names_field(option: &[u8]) -> bool {
+    let option = option.trim_ascii();
+    !(option.is_empty()
+        || option.eq_ignore_ascii_case(b"close")
+        || option.eq_ignore_ascii_case(b"upgrade")
+        || is_hop_by_hop(option))
+}
+
+/// The fields of 9110-7.6.1 that are for the next hop only whatever `Connection` says, and `Trailer`, since
+/// trailers are not passed on. Those that mean something here are looked at before.
+#[inline]
+fn is_hop_by_hop(name: &[u8]) -> bool {
+    let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
+    match name.len() {
+        2 => is(b"te"),
+        7 => is(b"trailer"),
+        10 => is(b"keep-alive"),
+        16 => is(b"proxy-connection"),
+        _ => false,
+    }
+}
+
+/// The value of `Content-Length`: digits only (9110-8.6).
+#[inline]
+fn number(value: &[u8]) -> Result<u64, Bad> {
+    const BAD: Bad = Bad::Framing("Content-Length is not a number of 64 bits");
+    if value.is_empty() {
+        return Err(BAD);
+    }
+    value.iter().try_fold(0_u64, |number, digit| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit <= 9).ok_or(BAD)?;
+        number.checked_mul(10).and_then(|number| number.checked_add(digit.into())).ok_or(BAD)
+    })
+}
+
+/// The field line `Connection`, if one is needed (9112-9.3).
+#[inline]
+fn connection(keep: bool, http10: bool, upgrade: bool) -> &'static [u8] {
+    match (keep, http10, upgrade) {
+        (true, false, false) => b"",
+        (true, false, true) => b"Connection: upgrade\r\n",
+        (true, true, false) => b"Connection: keep-alive\r\n",
+        (true, true, true) => b"Connection: keep-alive, upgrade\r\n",
+        (false, _, false) => b"Connection: close\r\n",
+        (false, _, true) => b"Connection: close, upgrade\r\n",
+    }
+}

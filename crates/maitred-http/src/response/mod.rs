@@ -1,0 +1,348 @@
+//! Responses that applications write into a pipe, made into what the client gets: judged as strictly as
+//! requests are, without what was for the first hop only (9110-7.6.1), and framed for the client (9112-6).
+
+mod bad;
+mod head;
+#[cfg(test)]
+mod tests;
+
+pub use bad::Bad;
+
+use head::{Framing, Head};
+
+use crate::body::Decoder;
+use crate::limits::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX};
+use crate::request;
+
+/// What the request, and the server, want of a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The request was HEAD: no content goes out.
+    pub head_request: bool,
+    /// The client speaks HTTP/1.0: neither chunks nor interim responses.
+    pub http10: bool,
+    /// The client's connection may be kept.
+    pub keep: bool,
+    /// `Server: maitred` is written if the application names no server.
+    pub server_header: bool,
+}
+
+/// How far one call came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// How many bytes of the input were taken: all of them. What comes behind the response is dropped, see
+    /// [`Filter::excess`].
+    pub consumed: usize,
+    /// Whether the response is complete. One that ends with its stream is so only after [`Filter::end`].
+    pub complete: bool,
+}
+
+/// Turns one response of an application, which arrives in pieces, into what the client gets.
+///
+/// Interim responses go on to clients of version 1.1, and the final one is awaited. `Connection`, what it
+/// names, and other fields for one hop are taken out; trailers are dropped. Content with a stated length is
+/// passed on as it is; all other content goes out in chunks, or up to the end of the connection for clients of
+/// version 1.0. `Date` is added if it is missing.
+#[derive(Debug)]
+pub struct Filter {
+    wanted: Wanted,
+    state: State,
+    sink: Sink,
+    /// The bytes of an incomplete head.
+    buffered: Vec<u8>,
+    /// Interim responses so far.
+    interim: u8,
+    /// Of the final response; 0 until its head was written.
+    status: u16,
+    /// Whether the head told the client that its connection is kept.
+    keep: bool,
+}
+
+/// What the next byte is part of.
+#[derive(Debug)]
+enum State {
+    Head,
+    /// Content of stated length, of which so much is missing; never 0.
+    Length(u64),
+    Chunked(Decoder),
+    UntilEnd,
+    Complete,
+    Failed(Bad),
+}
+
+/// Where content goes.
+#[derive(Debug)]
+struct Sink {
+    chunks: bool,
+    discard: bool,
+    /// Whether there was content that must be dropped.
+    excess: bool,
+    /// Content bytes for the client.
+    body_bytes: u64,
+}
+
+const _: () = assert!(size_of::<Filter>() <= 112, "one of them is in each relay");
+
+impl Filter {
+    /// A filter for one response.
+    #[inline]
+    pub fn new(wanted: Wanted) -> Filter {
+        Filter {
+            wanted,
+            state: State::Head,
+            sink: Sink { chunks: false, discard: false, excess: false, body_bytes: 0 },
+            buffered: Vec::new(),
+            interim: 0,
+            status: 0,
+            keep: false,
+        }
+    }
+
+    /// Takes bytes of the application, and appends to `out` what the client gets. `http_date` is the time of
+    /// now, as [`crate::date`] writes it.
+    ///
+    /// # Errors
+    ///
+    /// What the application did wrong; the same again for later calls. What was appended to `out` until then
+    /// is part of a well-formed response, and holds nothing of the final one unless
+    /// [`head_written`](Self::head_written).
+    #[inline]
+    pub fn feed(&mut self, input: &[u8], http_date: &[u8; 29], out: &mut Vec<u8>) -> Result<Progress, Bad> {
+        let content = if matches!(self.state, State::Head) {
+            self.heads(input, http_date, out).inspect_err(|bad| self.state = State::Failed(*bad))?
+        } else {
+            input
+        };
+        self.content(content, out).inspect_err(|bad| self.state = State::Failed(*bad))?;
+        Ok(Progress { consumed: input.len(), complete: self.complete() })
+    }
+
+    /// Says that the application has ended its response, and appends to `out` what is left of the framing.
+    ///
+    /// # Errors
+    ///
+    /// If the response is not complete, or was bad before.
+    pub fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Bad> {
+        let bad = match &self.state {
+            State::Complete => return Ok(()),
+            State::UntilEnd => {
+                self.state = State::Complete;
+                self.sink.finish(out);
+                return Ok(());
+            }
+            State::Head if self.buffered.is_empty() => Bad::NoResponse,
+            State::Head => Bad::HeadIncomplete,
+            State::Length(_) | State::Chunked(_) => Bad::BodyIncomplete,
+            State::Failed(bad) => *bad,
+        };
+        self.state = State::Failed(bad);
+        Err(bad)
+    }
+
+    /// Status of the final response, once its head has been written.
+    #[inline]
+    pub fn status(&self) -> Option<u16> {
+        self.head_written().then_some(self.status)
+    }
+
+    /// Content bytes that were written, or that went through unchanged; without their framing.
+    #[inline]
+    pub fn body_bytes(&self) -> u64 {
+        self.sink.body_bytes
+    }
+
+    /// Whether the response is complete, and its client's connection can be kept.
+    #[inline]
+    pub fn keeps(&self) -> bool {
+        self.keep && !self.sink.excess && self.complete()
+    }
+
+    /// Whether the response is complete.
+    #[inline]
+    pub fn complete(&self) -> bool {
+        matches!(self.state, State::Complete)
+    }
+
+    /// Whether the application sent content that its response cannot have: behind its end, or with HEAD, 204,
+    /// 205 or 304. It was dropped; what the application believes to have said is unknown.
+    #[inline]
+    pub fn excess(&self) -> bool {
+        self.sink.excess
+    }
+
+    /// Whether the head of the final response has been written. After that an error can be shown to the client
+    /// only by cutting its connection.
+    #[inline]
+    pub fn head_written(&self) -> bool {
+        self.status != 0
+    }
+
+    /// How many of the next bytes go to the client unchanged: a caller may pass them on without
+    /// [`feed`](Self::feed), and tell by [`skip`](Self::skip). `u64::MAX` if all do until the stream ends.
+    #[inline]
+    pub fn passthrough(&self) -> Option<u64> {
+        match self.state {
+            State::Length(missing) if !self.sink.discard => Some(missing),
+            State::UntilEnd if !self.sink.discard && !self.sink.chunks => Some(u64::MAX),
+            _ => None,
+        }
+    }
+
+    /// Accounts for bytes that the caller passed on: at most as many as [`passthrough`](Self::passthrough)
+    /// said; what is over that is taken for excess.
+    pub fn skip(&mut self, bytes: u64) {
+        let passed = bytes.min(self.passthrough().unwrap_or(0));
+        self.sink.excess |= bytes > passed;
+        self.sink.body_bytes += passed;
+        if let State::Length(missing) = &mut self.state {
+            *missing -= passed;
+            if *missing == 0 {
+                self.state = State::Complete;
+            }
+        }
+    }
+
+    /// Takes heads, up to the one of the final response; returns what follows it.
+    #[inline]
+    fn heads<'i>(
+        &mut self,
+        input: &'i [u8],
+        http_date: &[u8; 29],
+        out: &mut Vec<u8>,
+    ) -> Result<&'i [u8], Bad> {
+        let mut rest = input;
+        while matches!(self.state, State::Head) && !rest.is_empty() {
+            let taken = if self.buffered.is_empty() {
+                head::take(rest, self.wanted, http_date, out)?
+            } else {
+                self.more_of_a_head(rest, http_date, out)?
+            };
+            let Some((head, head_bytes)) = taken else {
+                if self.buffered.is_empty() {
+                    self.buffered.extend_from_slice(rest);
+                }
+                return Ok(&[]);
+            };
+            rest = rest.get(head_bytes..).unwrap_or_default();
+            self.behind(head)?;
+        }
+        Ok(rest)
+    }
+
+    /// As [`head::take`], for a head of which a part is buffered; the bytes that it took are those of `input`.
+    #[cold]
+    fn more_of_a_head(
+        &mut self,
+        input: &[u8],
+        http_date: &[u8; 29],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(Head, usize)>, Bad> {
+        let before = self.buffered.len();
+        let room = RESPONSE_HEAD_BYTES_MAX.saturating_sub(before);
+        let input = input.get(..room).unwrap_or(input);
+        self.buffered.extend_from_slice(input);
+        if self.buffered.len() < RESPONSE_HEAD_BYTES_MAX && memchr::memchr(b'\n', input).is_none() {
+            // No line ends here, let alone a head. That keeps single bytes from costing a pass each.
+            return Ok(None);
+        }
+        let taken = head::take(&self.buffered, self.wanted, http_date, out)?;
+        Ok(taken.map(|(head, head_bytes)| {
+            self.buffered = Vec::new();
+            (head, head_bytes.saturating_sub(before))
+        }))
+    }
+
+    /// The state behind a head.
+    #[inline]
+    fn behind(&mut self, head: Head) -> Result<(), Bad> {
+        let Head::Final { status, framing, chunks, discard, keep } = head else {
+            self.interim += 1;
+            return if self.interim > INTERIM_RESPONSES_MAX { Err(Bad::TooManyInterim) } else { Ok(()) };
+        };
+        self.status = status;
+        self.keep = keep;
+        self.sink.chunks = chunks;
+        self.sink.discard = discard;
+        self.state = match framing {
+            Framing::None => State::Complete,
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::Chunked(Decoder::new(request::Framing::Chunked, u64::MAX)),
+            Framing::UntilEnd => State::UntilEnd,
+        };
+        Ok(())
+    }
+
+    #[inline]
+    fn content(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Bad> {
+        let mut behind: &[u8] = &[];
+        match &mut self.state {
+            State::Length(missing) => {
+                let length = usize::try_from(*missing).unwrap_or(usize::MAX).min(input.len());
+                let (content, rest) = input.split_at(length);
+                self.sink.put(content, out);
+                *missing -= length as u64;
+                if *missing == 0 {
+                    self.state = State::Complete;
+                    behind = rest;
+                }
+            }
+            State::Chunked(decoder) => {
+                let sink = &mut self.sink;
+                let progress = decoder
+                    .decode_with(input, |piece| sink.put(piece, out))
+                    .map_err(|reject| Bad::Chunked(reject.reason))?;
+                if progress.complete {
+                    self.state = State::Complete;
+                    self.sink.finish(out);
+                    behind = input.get(progress.consumed..).unwrap_or_default();
+                }
+            }
+            State::UntilEnd => self.sink.put(input, out),
+            State::Complete => behind = input,
+            State::Failed(bad) => return Err(*bad),
+            State::Head => {}
+        }
+        self.sink.excess |= !behind.is_empty();
+        Ok(())
+    }
+}
+
+impl Sink {
+    #[inline]
+    fn put(&mut self, content: &[u8], out: &mut Vec<u8>) {
+        if content.is_empty() {
+            return;
+        }
+        if self.discard {
+            self.excess = true;
+            return;
+        }
+        self.body_bytes += content.len() as u64;
+        if self.chunks {
+            put_chunk(content, out);
+        } else {
+            out.extend_from_slice(content);
+        }
+    }
+
+    /// What follows the last content.
+    fn finish(&self, out: &mut Vec<u8>) {
+        if self.chunks {
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+    }
+}
+
+/// Appends a chunk (9112-7.1); one without content would end the body.
+fn put_chunk(content: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let bits = usize::BITS - content.len().leading_zeros();
+    out.reserve(content.len() + 20);
+    for digit in (0..bits.div_ceil(4)).rev() {
+        let value = content.len() >> (digit * 4) & 0xf;
+        out.push(DIGITS.get(value).copied().unwrap_or(b'0'));
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(content);
+    out.extend_from_slice(b"\r\n");
+}

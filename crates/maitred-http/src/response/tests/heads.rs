@@ -1,0 +1,243 @@
+//! What becomes of the fields.
+
+use super::*;
+
+/// Of a complete response: its head's lines, without the `Date` that was added.
+fn lines(wanted: Wanted, response: &str) -> Vec<String> {
+    let passed = pass(wanted, response);
+    assert_eq!(passed.end, Ok(()), "{response:?}");
+    let (head, _) = passed.out.split_once("\r\n\r\n").unwrap();
+    let added = format!("Date: {}", String::from_utf8_lossy(DATE));
+    head.split("\r\n").filter(|line| *line != added).map(str::to_owned).collect()
+}
+
+fn status_line(start: &str) -> String {
+    pass(GET, &format!("{start}\r\nContent-Length: 0\r\n\r\n")).out.split_once("\r\n").unwrap().0.to_owned()
+}
+
+#[test]
+fn a_plain_response_goes_on_as_it_is() {
+    let response = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nDate: x\r\n\r\nhi";
+    let passed = pass(GET, response);
+    assert_eq!((passed.out.as_str(), passed.end), (response, Ok(())));
+    let filter = passed.filter;
+    assert_eq!((filter.status(), filter.body_bytes(), filter.keeps()), (Some(200), 2, true));
+    assert!(!filter.excess() && filter.buffered.capacity() == 0);
+}
+
+#[test]
+fn date_is_added_unless_it_is_there() {
+    let passed = pass(GET, "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n");
+    let expected = "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n";
+    assert_eq!(passed.out, expected);
+}
+
+#[test]
+fn server_is_added_if_wanted_and_unless_it_is_there() {
+    let wanted = Wanted { server_header: true, ..GET };
+    let named = lines(wanted, "HTTP/1.1 204 x\r\nSERVER: app\r\n\r\n");
+    assert_eq!(named, ["HTTP/1.1 204 x", "SERVER: app"]);
+    assert_eq!(lines(wanted, "HTTP/1.1 204 x\r\n\r\n"), ["HTTP/1.1 204 x", "Server: maitred"]);
+    assert_eq!(lines(GET, "HTTP/1.1 204 x\r\n\r\n"), ["HTTP/1.1 204 x"]);
+}
+
+#[test]
+fn the_status_line_says_1_1_and_has_its_space() {
+    assert_eq!(status_line("HTTP/1.1 299 A  b\t"), "HTTP/1.1 299 A  b\t");
+    assert_eq!(status_line("HTTP/1.0 200 OK"), "HTTP/1.1 200 OK");
+    assert_eq!(status_line("HTTP/1.0 200"), "HTTP/1.1 200 ");
+    assert_eq!(status_line("HTTP/1.1 404 "), "HTTP/1.1 404 ");
+    assert_eq!(status_line("HTTP/1.1 404"), "HTTP/1.1 404 ");
+}
+
+#[test]
+fn fields_for_one_hop_are_taken_out() {
+    let response = "HTTP/1.1 200 OK\r\nConnection: close\r\nA: 1\r\nKeep-Alive: timeout=5\r\nTE: x\r\nB:2 \r\n\
+                    Trailer: C\r\nTransfer-Encoding: Chunked\r\nUpgrade: h2c\r\nC:\r\nProxy-Connection: x\r\n\r\n\
+                    0\r\nC: 3\r\n\r\n";
+    let expected = ["HTTP/1.1 200 OK", "A: 1", "B:2 ", "C:", "Transfer-Encoding: chunked"];
+    assert_eq!(lines(GET, response), expected);
+}
+
+#[test]
+fn fields_that_connection_names_are_taken_out() {
+    let wanted = Wanted { server_header: true, ..GET };
+    let response = "HTTP/1.1 200 OK\r\nA: 1\r\nServer: app\r\nConnection: ,close, a\r\nB: 2\r\nDate: x\r\n\
+                    Content-Length: 0\r\nconnection:Date ,C,server,content-length\r\nC: 3\r\n\r\n";
+    let passed = pass(wanted, response);
+    let expected = "HTTP/1.1 200 OK\r\nB: 2\r\nContent-Length: 0\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+                    Server: maitred\r\n\r\n";
+    assert_eq!(passed.out, expected);
+}
+
+#[test]
+fn a_426_says_what_to_upgrade_to() {
+    let response =
+        "HTTP/1.1 426 x\r\nUpgrade: h2c\r\nConnection: upgrade, a\r\nA: 1\r\nContent-Length: 0\r\n\r\n";
+    let expected = ["HTTP/1.1 426 x", "Upgrade: h2c", "Content-Length: 0", "Connection: upgrade"];
+    assert_eq!(lines(GET, response), expected);
+    let closing = lines(Wanted { keep: false, ..GET }, response);
+    assert_eq!(closing.last().map(String::as_str), Some("Connection: close, upgrade"));
+    let other = lines(GET, &response.replace("426", "400"));
+    assert_eq!(other, ["HTTP/1.1 400 x", "Content-Length: 0"]);
+}
+
+#[test]
+fn connection_is_what_the_client_shall_do() {
+    let connection = |wanted, response: &str| {
+        let lines = lines(wanted, response);
+        let mut named = lines.iter().filter(|line| line.starts_with("Connection: "));
+        let first = named.next().cloned().unwrap_or_default();
+        assert_eq!(named.next(), None);
+        first
+    };
+    let with_length = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let without = "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n\r\n";
+    let empty = "HTTP/1.1 204 No Content\r\n\r\n";
+    for response in [with_length, without, empty] {
+        assert_eq!(connection(GET, response), "");
+        assert_eq!(connection(Wanted { keep: false, ..GET }, response), "Connection: close");
+        assert_eq!(connection(Wanted { keep: false, ..GET_10 }, response), "Connection: close");
+    }
+    assert_eq!(connection(GET_10, with_length), "Connection: keep-alive");
+    assert_eq!(connection(GET_10, empty), "Connection: keep-alive");
+    assert_eq!(connection(GET_10, without), "Connection: close");
+}
+
+#[test]
+fn interim_responses_go_on_to_clients_of_version_1_1() {
+    let response = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nConnection: x\r\nX: 1\r\nContent-Length: 5\r\n\r\n\
+                    HTTP/1.1 102\r\n\r\nHTTP/1.1 204 x\r\nDate: y\r\n\r\n";
+    let expected = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 102 \r\n\r\n";
+    let last = "HTTP/1.1 204 x\r\nDate: y\r\n";
+    let passed = pass(GET, response);
+    assert_eq!((passed.out, passed.end), (format!("{expected}{last}\r\n"), Ok(())));
+    assert_eq!(passed.filter.status(), Some(204));
+    assert_eq!(pass(GET_10, response).out, format!("{last}Connection: keep-alive\r\n\r\n"));
+}
+
+#[test]
+fn an_interim_response_alone_is_none() {
+    let passed = pass(GET, "HTTP/1.1 100 Continue\r\n\r\n");
+    assert_eq!((passed.out.as_str(), passed.end), ("HTTP/1.1 100 Continue\r\n\r\n", Err(Bad::NoResponse)));
+    assert!(!passed.filter.head_written());
+}
+
+#[test]
+fn interim_responses_come_to_an_end() {
+    let interim = "HTTP/1.1 100 x\r\n\r\n".repeat(INTERIM_RESPONSES_MAX.into());
+    assert_eq!(pass(GET, &format!("{interim}HTTP/1.1 204 x\r\n\r\n")).end, Ok(()));
+    assert_eq!(pass(GET, &format!("{interim}HTTP/1.1 100 x\r\n\r\n")).end, Err(Bad::TooManyInterim));
+}
+
+#[test]
+fn heads_are_well_formed() {
+    for bad in [
+        "\r\nHTTP/1.1 200 OK\r\n\r\n",
+        "\nHTTP/1.1 200 OK\r\n\r\n",
+        " HTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.2 200 OK\r\n\r\n",
+        "HTTP/2 200 OK\r\n\r\n",
+        "http/1.1 200 OK\r\n\r\n",
+        "HTTP/1.1  200 OK\r\n\r\n",
+        "HTTP/1.1 20 OK\r\n\r\n",
+        "HTTP/1.1 2000 OK\r\n\r\n",
+        "HTTP/1.1 200 O\x01K\r\n\r\n",
+        "HTTP/1.1 200 O\rK\r\n\r\n",
+        "HTTP/1.1 200 OK\n\r\n",
+        "HTTP/1.1 200\n\r\n",
+        "HTTP/1.1 200 OK\r\n\n",
+        "HTTP/1.1 200 OK\n\n",
+        "HTTP/1.1 200 OK\nA: b\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\nC: d\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA:\nC: d\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\r\n\n",
+        "HTTP/1.1 200 OK\r\nA: b\rC: d\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n A: b\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA : b\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA(: b\r\n\r\n",
+        "HTTP/1.1 200 OK\r\n: b\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nA: b\x7f\r\n\r\n",
+    ] {
+        let found = refused(GET, bad);
+        assert!(matches!(found, Bad::Syntax(_)), "{bad:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_status_has_a_meaning() {
+    assert_eq!(refused(GET, "HTTP/1.1 000 x\r\n\r\n"), Bad::Status(0));
+    assert_eq!(refused(GET, "HTTP/1.1 099 x\r\n\r\n"), Bad::Status(99));
+    assert_eq!(refused(GET, "HTTP/1.1 600 x\r\n\r\n"), Bad::Status(600));
+    assert_eq!(refused(GET, "HTTP/1.1 101 x\r\nUpgrade: a\r\n\r\n"), Bad::SwitchingProtocols);
+    assert_eq!(pass(GET, "HTTP/1.1 599 x\r\n\r\n").filter.status(), Some(599));
+}
+
+#[test]
+fn framing_is_unambiguous() {
+    for bad in [
+        "Content-Length: 5\r\nContent-Length: 6",
+        "Content-Length: 5\r\nContent-Length: 5",
+        "Content-Length: 5, 5",
+        "Content-Length: +5",
+        "Content-Length: -5",
+        "Content-Length: 0x5",
+        "Content-Length:",
+        "Content-Length: 18446744073709551616",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 0",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: gzip, chunked",
+        "Transfer-Encoding: chunked, chunked",
+        "Transfer-Encoding: identity",
+        "Transfer-Encoding: chunked;a=b",
+        "Transfer-Encoding:",
+    ] {
+        for (wanted, status) in [(GET, 200), (HEAD, 200), (GET, 204), (GET, 304), (GET, 103), (GET_10, 205)] {
+            let found = refused(wanted, &format!("HTTP/1.1 {status} x\r\n{bad}\r\n\r\n"));
+            assert!(matches!(found, Bad::Framing(_)), "{bad:?}: {found:?}");
+        }
+    }
+    let old = refused(GET, "HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    assert_eq!(old, Bad::Framing("Transfer-Encoding in HTTP/1.0"));
+}
+
+#[test]
+fn heads_are_bounded() {
+    let fields = |count| format!("HTTP/1.1 204 x\r\n{}\r\n", "A: b\r\n".repeat(count));
+    assert_eq!(pass(GET, &fields(request::FIELDS_MAX)).end, Ok(()));
+    assert_eq!(refused(GET, &fields(request::FIELDS_MAX + 1)), Bad::TooManyFields);
+
+    let (start, end) = ("HTTP/1.1 204 x\r\nA: ", "\r\n\r\n");
+    let value = "a".repeat(RESPONSE_HEAD_BYTES_MAX - start.len() - end.len());
+    for (value, expected) in [(value.clone(), Ok(())), (format!("{value}a"), Err(Bad::HeadTooBig))] {
+        let head = format!("{start}{value}{end}");
+        assert_eq!(pass(GET, &head).end, expected);
+        let (first, second) = head.as_bytes().split_at(1000);
+        assert_eq!(pass_parts(GET, &[first, second]).end, expected);
+        let single: Vec<&[u8]> = head.as_bytes().chunks(1).collect();
+        assert_eq!(pass_parts(GET, &single).end, expected);
+    }
+    let without_end = pass(GET, &format!("{start}{value}aaaa"));
+    assert_eq!(without_end.end, Err(Bad::HeadTooBig));
+}
+
+#[test]
+fn a_head_may_come_in_pieces() {
+    let response = b"HTTP/1.1 100 x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\nA: b\r\n\r\nabc";
+    let whole = pass_parts(GET, &[response]);
+    for first in 0..response.len() {
+        for second in first..response.len() {
+            let parts = [&response[..first], &response[first..second], &response[second..]];
+            let passed = pass_parts(GET, &parts);
+            assert_eq!((passed.out.as_str(), passed.end), (whole.out.as_str(), Ok(())));
+            assert_eq!((passed.filter.keeps(), passed.filter.buffered.capacity()), (true, 0));
+        }
+    }
+    assert_eq!(refused(GET, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"), Bad::HeadIncomplete);
+    assert_eq!(refused(GET, ""), Bad::NoResponse);
+}
