@@ -1,15 +1,17 @@
 //! One application process as its home thread sees it: the socket, what is on its way, and what the process keeps.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use hashbrown::HashMap;
 use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES, MESSAGE_DESCRIPTORS_MAX};
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv, send, sendmsg};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, send, sendmsg,
+};
 use slab::Slab;
 
 use crate::control::SlotId;
@@ -22,6 +24,8 @@ const DESCRIPTORS_KEPT_MAX: usize = 900;
 const PREFETCH_US: u32 = 1_000;
 /// The most requests that wait inside one application process, however short they are.
 const PREFETCH_MAX: u32 = 64;
+/// Descriptors that an application process may have sent without their frames: those of one message.
+const RECEIVED_MAX: usize = MESSAGE_DESCRIPTORS_MAX;
 /// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
 const RECEIVE_BYTES: usize = 16 * 1024;
 
@@ -73,8 +77,26 @@ impl Known {
 struct Passing {
     /// Where its frame begins in `out`.
     offset: usize,
-    /// Whose it is.
-    connection: u32,
+    /// What it is.
+    carried: Carried,
+}
+
+/// What a frame carries.
+#[derive(Debug)]
+enum Carried {
+    /// A duplicate of this connection's socket, by its index.
+    Connection(u32),
+    /// A descriptor of which this process keeps nothing: the far end of a relay, or a spooled body.
+    Owned(OwnedFd),
+}
+
+/// A request that an application process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InFlight {
+    /// Index of the client's connection; `None` once the client has gone.
+    pub index: Option<u32>,
+    /// The number that the process knows the response descriptor by: the index, or that of a relay.
+    pub number: u32,
 }
 
 /// How far an application process has come.
@@ -126,8 +148,12 @@ pub struct Channel {
     pub phase: Phase,
     /// How many requests it takes at a time.
     pub capacity: u32,
-    /// Requests that it has: number → index of the connection.
-    pub in_flight: HashMap<u32, u32>,
+    /// Requests that it has, by their numbers.
+    pub in_flight: HashMap<u32, InFlight>,
+    /// Descriptors that it has sent, and whose frames have not been looked at yet.
+    pub received: VecDeque<OwnedFd>,
+    /// Relays that are free for the next request.
+    pub idle_relays: Vec<u32>,
     /// Frames that were received and not yet looked at.
     pub input: Vec<u8>,
     /// Which descriptors it keeps.
@@ -155,6 +181,8 @@ impl Channel {
             phase: Phase::Starting,
             capacity: 0,
             in_flight: HashMap::new(),
+            received: VecDeque::new(),
+            idle_relays: Vec::new(),
             input: Vec::new(),
             known: Known::default(),
             dirty: false,
@@ -202,32 +230,58 @@ impl Channel {
         self.service_us
     }
 
-    /// Numbers a new request of `connection`, and says whether the descriptor has to come with it. The frame must be
-    /// written to [`Channel::out`] next.
-    pub fn enter(&mut self, connection: u32) -> (u32, bool) {
-        let request = self.next_request;
-        self.next_request = self.next_request.wrapping_add(1);
-        let passes = !self.known.has(connection);
+    /// Numbers a new request of the connection at `index`, to be answered on its own socket, and says whether the
+    /// descriptor has to come with it. The frame must be written to [`Channel::out`] next.
+    pub fn enter_direct(&mut self, index: u32) -> (u32, bool) {
+        let passes = !self.known.has(index);
         if passes {
-            let busy = |other: u32| self.in_flight.values().any(|busy| *busy == other);
+            let busy = |other: u32| self.in_flight.values().any(|busy| busy.number == other);
             if let Some(oldest) = self.known.surplus(|other| !busy(other)) {
                 self.forget(oldest);
             }
-            self.known.insert(connection);
-            self.passing.push(Passing { offset: self.out.len(), connection });
+            self.known.insert(index);
         }
-        self.frames.push((self.out.len(), request));
-        self.in_flight.insert(request, connection);
-        (request, passes)
+        (self.enter(index, index, passes.then_some(Carried::Connection(index))), passes)
     }
 
-    /// Takes back what [`Channel::enter`] did for a request whose frame could not be written.
-    pub fn withdraw(&mut self, request: u32, connection: u32, passes: bool) {
+    /// The same for a request that is answered on the relay of this number, whose far end comes along the first time.
+    pub fn enter_relay(&mut self, number: u32, index: u32, far_end: Option<OwnedFd>) -> (u32, bool) {
+        let passes = far_end.is_some();
+        (self.enter(number, index, far_end.map(Carried::Owned)), passes)
+    }
+
+    fn enter(&mut self, number: u32, index: u32, carried: Option<Carried>) -> u32 {
+        let request = self.next_request;
+        self.next_request = self.next_request.wrapping_add(1);
+        let offset = self.out.len();
+        self.passing.extend(carried.map(|carried| Passing { offset, carried }));
+        self.frames.push((offset, request));
+        self.in_flight.insert(request, InFlight { index: Some(index), number });
+        request
+    }
+
+    /// Has the spooled body of the request that was entered last go with its frame.
+    pub fn carry_body(&mut self, body: OwnedFd) {
+        if let Some((offset, _)) = self.frames.last() {
+            self.passing.push(Passing { offset: *offset, carried: Carried::Owned(body) });
+        }
+    }
+
+    /// Takes back what was done for the request that was entered last, whose frame could not be written.
+    pub fn withdraw(&mut self, request: u32) {
+        let Some((offset, _)) = self.frames.pop() else { return };
         self.in_flight.remove(&request);
-        self.frames.pop();
-        if passes {
-            self.passing.pop();
-            self.known.remove(connection);
+        while self.passing.last().is_some_and(|passing| passing.offset == offset) {
+            if let Some(Passing { carried: Carried::Connection(index), .. }) = self.passing.pop() {
+                self.known.remove(index);
+            }
+        }
+    }
+
+    /// Tells the process that the client of a request has gone.
+    pub fn cancel(&mut self, request: u32, number: u32) {
+        if self.is_live() || self.phase == Phase::Starting {
+            maitred_handoff::encode_cancel(&mut self.out, number, request);
         }
     }
 
@@ -239,6 +293,13 @@ impl Channel {
             maitred_handoff::encode_forget(&mut self.out, connection);
         }
         kept
+    }
+
+    /// Has the process drop the descriptor that it knows by a relay's number.
+    pub fn forget_number(&mut self, number: u32) {
+        if matches!(self.phase, Phase::Starting | Phase::Live) {
+            maitred_handoff::encode_forget(&mut self.out, number);
+        }
     }
 
     /// Where frames are written; they leave with the next [`Channel::flush`].
@@ -253,7 +314,9 @@ impl Channel {
 
     /// Whether the descriptor of this connection has still to be sent.
     pub fn is_passing(&self, connection: u32) -> bool {
-        self.passing.iter().any(|passing| passing.connection == connection)
+        let is_it =
+            |passing: &Passing| matches!(passing.carried, Carried::Connection(index) if index == connection);
+        self.passing.iter().any(is_it)
     }
 
     /// Sends what waits: everything in one message, unless there are more descriptors than one can carry. A descriptor
@@ -289,9 +352,9 @@ impl Channel {
         Ok(Flushed::All)
     }
 
-    /// Gives up what was not sent. Gives back the connections whose requests the process cannot have seen as a whole;
-    /// they are not in flight any more.
-    pub fn take_unsent(&mut self) -> Vec<u32> {
+    /// Gives up what was not sent. Gives back the requests that the process cannot have seen as a whole; they are not
+    /// in flight any more.
+    pub fn take_unsent(&mut self) -> Vec<InFlight> {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
         let unsent = self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent);
         let unsent: Vec<u32> = unsent.map(|((_, request), _)| *request).collect();
@@ -312,8 +375,17 @@ impl Channel {
         carried: usize,
         connections: &Slab<Connection>,
     ) -> rustix::io::Result<usize> {
-        let of = |passing: &Passing| connections.get(passing.connection as usize).map(|c| c.socket.as_fd());
-        let descriptors: Vec<BorrowedFd<'_>> = self.passing.iter().take(carried).filter_map(of).collect();
+        let mut descriptors: Vec<BorrowedFd<'_>> = Vec::with_capacity(carried);
+        for passing in self.passing.iter().take(carried) {
+            descriptors.push(match &passing.carried {
+                // The connection is there: one that goes away is first taken out of `passing`, with the channel.
+                Carried::Connection(index) => match connections.get(*index as usize) {
+                    Some(connection) => connection.socket.as_fd(),
+                    None => return Err(Errno::BADF),
+                },
+                Carried::Owned(descriptor) => descriptor.as_fd(),
+            });
+        }
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut room);
         control.push(SendAncillaryMessage::ScmRights(&descriptors));
@@ -321,20 +393,32 @@ impl Channel {
         sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags)
     }
 
-    /// Reads once into [`Channel::input`]. Descriptors that an application sends are closed by the kernel, since no room
-    /// is offered for them.
+    /// Reads once into [`Channel::input`], and descriptors into [`Channel::received`].
     ///
     /// # Errors
-    /// What recv(2) says; `InvalidData` if frames pile up that are longer than any may be.
+    /// What recvmsg(2) says; `InvalidData` if frames or descriptors pile up that no rule allows.
     pub fn receive(&mut self) -> io::Result<Received> {
-        if self.input.len() > RECEIVE_BYTES + HEADER_BYTES + APP_PAYLOAD_BYTES_MAX as usize {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame without end"));
+        let longest = RECEIVE_BYTES + HEADER_BYTES + APP_PAYLOAD_BYTES_MAX as usize;
+        if self.input.len() > longest || self.received.len() > RECEIVED_MAX {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "more than any frame may have"));
         }
-        self.input.reserve(RECEIVE_BYTES);
-        let room = self.input.capacity() - self.input.len();
-        match recv(&self.socket, spare_capacity(&mut self.input), RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => Ok(Received::End),
-            Ok((_, received)) if received < room => Ok(Received::Some),
+        let start = self.input.len();
+        self.input.resize(start + RECEIVE_BYTES, 0);
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut room);
+        let mut slices = [IoSliceMut::new(&mut self.input[start..])];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let result = recvmsg(&self.socket, &mut slices, &mut control, flags);
+        let bytes = result.as_ref().map_or(0, |message| message.bytes);
+        self.input.truncate(start + bytes);
+        let rights = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+            _ => None,
+        });
+        self.received.extend(rights.flatten());
+        match result {
+            Ok(_) if bytes == 0 => Ok(Received::End),
+            Ok(_) if bytes < RECEIVE_BYTES => Ok(Received::Some),
             Ok(_) => Ok(Received::More),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Drained),
             Err(error) => Err(error.into()),
@@ -396,7 +480,7 @@ mod tests {
         let (mut channel, theirs) = channel();
         let connections = connections(20);
         for connection in 0..20 {
-            let (_, passes) = channel.enter(connection);
+            let (_, passes) = channel.enter_direct(connection);
             assert!(passes);
             channel.out().extend_from_slice(&[0; 100]);
         }
@@ -409,10 +493,10 @@ mod tests {
     #[test]
     fn a_descriptor_is_passed_once() {
         let (mut channel, _theirs) = channel();
-        assert!(channel.enter(7).1);
-        assert!(!channel.enter(7).1);
+        assert!(channel.enter_direct(7).1);
+        assert!(!channel.enter_direct(7).1);
         channel.forget(7);
-        assert!(channel.enter(7).1);
+        assert!(channel.enter_direct(7).1);
     }
 
     #[test]
@@ -420,7 +504,7 @@ mod tests {
         let (mut channel, theirs) = channel();
         let connections = connections(300);
         for connection in 0..300 {
-            channel.enter(connection);
+            channel.enter_direct(connection);
             channel.out().extend_from_slice(&[0; 10]);
         }
         let mut messages = Vec::new();
@@ -447,23 +531,24 @@ mod tests {
         let (mut channel, theirs) = channel();
         let connections = connections(3);
         for connection in 0..3 {
-            channel.enter(connection);
+            channel.enter_direct(connection);
             channel.out().resize((connection as usize + 1) * (1 << 20), 0);
         }
         while channel.sent < (1 << 20) {
             assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
             drain(&theirs);
         }
-        assert_eq!(channel.take_unsent(), [1, 2]);
+        let unsent: Vec<_> = channel.take_unsent().iter().map(|unsent| unsent.number).collect();
+        assert_eq!(unsent, [1, 2]);
         assert!(!channel.has_output());
-        assert_eq!(channel.in_flight.values().collect::<Vec<_>>(), [&0]);
+        assert_eq!(channel.in_flight.len(), 1);
     }
 
     #[test]
     fn what_is_kept_is_bounded_and_spares_the_busy() {
         let (mut channel, _theirs) = channel();
         for connection in 0..2_000 {
-            let (request, _) = channel.enter(connection);
+            let (request, _) = channel.enter_direct(connection);
             if connection != 0 {
                 channel.in_flight.remove(&request);
             }
@@ -476,7 +561,7 @@ mod tests {
     #[test]
     fn only_short_requests_wait_in_the_process() {
         let (mut channel, _theirs) = channel();
-        channel.enter(0);
+        channel.enter_direct(0);
         assert_eq!(channel.prefetch_wait(), None, "nothing is known yet");
         (0..50).for_each(|_| channel.learn(100));
         assert_eq!(channel.prefetch_wait(), Some(100));

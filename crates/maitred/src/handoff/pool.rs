@@ -4,13 +4,15 @@ use std::collections::VecDeque;
 
 use slab::Slab;
 
-use super::Channel;
+use super::{Channel, Relay};
 
 /// All pools on one thread.
 #[derive(Debug, Default)]
 pub struct Pools {
     /// Channels of the home slots of all pools.
     pub channels: Slab<Channel>,
+    /// Relays of all channels.
+    pub relays: Slab<Relay>,
     /// One per pool of the configuration.
     pub pools: Vec<LocalPool>,
 }
@@ -29,6 +31,7 @@ impl Pools {
     pub fn new(count: usize) -> Self {
         Pools {
             channels: Slab::new(),
+            relays: Slab::new(),
             pools: std::iter::repeat_with(LocalPool::default).take(count).collect(),
         }
     }
@@ -80,11 +83,11 @@ mod tests {
     fn an_idle_process_comes_before_a_busy_one() {
         let mut pools = pools(&[1, 1]);
         let first = pools.choose(0).unwrap();
-        pools.channels[first].enter(0);
+        pools.channels[first].enter_direct(0);
         pools.channels[first].learn(10);
         let second = pools.choose(0).unwrap();
         assert_ne!(first, second);
-        pools.channels[second].enter(1);
+        pools.channels[second].enter_direct(1);
         assert_eq!(pools.choose(0), Some(first), "both are busy, and the first is known to be quick");
     }
 

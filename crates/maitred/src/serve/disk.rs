@@ -142,6 +142,14 @@ fn run(job: &DiskJob, scratch: &mut [u8]) -> Result<(), Errno> {
         DiskJob::Read { file, offset, len } => {
             read(file.as_fd(), *offset, (*len).min(READ_BYTES_MAX), scratch)
         }
+        DiskJob::Append { file, bytes } => {
+            let mut rest = bytes.as_slice();
+            while !rest.is_empty() {
+                let written = rustix::io::retry_on_intr(|| rustix::io::write(file, rest))?;
+                rest = rest.get(written..).unwrap_or_default();
+            }
+            Ok(())
+        }
         DiskJob::Lookup { set, wanted, inline_bytes_max } => {
             files::warm(set, wanted, *inline_bytes_max, &mut |file, len| read(file, 0, len, scratch))
         }

@@ -63,6 +63,13 @@ pub enum DiskJob {
         /// Length, in bytes.
         len: u64,
     },
+    /// Write at the end of a file.
+    Append {
+        /// The file.
+        file: std::fs::File,
+        /// What to write.
+        bytes: Vec<u8>,
+    },
     /// Look a path up below a root and read what the event loop would keep of it, so that names, inodes and first
     /// pages are in memory.
     Lookup {

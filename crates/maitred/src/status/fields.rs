@@ -206,6 +206,34 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     ),
     cell!(
         Counter,
+        Micros,
+        queue_us,
+        "maitred_thread_queue_wait_seconds_total",
+        "Time that these requests waited for a process: divided by handoffs it is the mean."
+    ),
+    cell!(
+        Counter,
+        One,
+        relayed,
+        "maitred_thread_relayed_total",
+        "Of the requests handed off, those answered through a relay; the others were answered on the client's own socket."
+    ),
+    cell!(
+        Counter,
+        One,
+        detached,
+        "maitred_thread_detached_total",
+        "Connections that an application process keeps for another protocol, such as WebSocket."
+    ),
+    cell!(
+        Counter,
+        One,
+        cancelled,
+        "maitred_thread_cancelled_total",
+        "Requests whose client went away before the answer."
+    ),
+    cell!(
+        Counter,
         One,
         handoff_batches,
         "maitred_thread_handoff_batches_total",

@@ -118,6 +118,14 @@ maitred_sys::shared! {
         pub bytes_handed_off: Cell,
         /// Requests handed to an application process.
         pub handoffs: Cell,
+        /// Microseconds that these requests waited for a process, in all.
+        pub queue_us: Cell,
+        /// Of these, answered through a relay; the others on the client's own socket.
+        pub relayed: Cell,
+        /// Connections that an application process keeps for another protocol.
+        pub detached: Cell,
+        /// Requests whose client went away before the answer.
+        pub cancelled: Cell,
         /// `sendmsg` calls to application processes: handoffs ÷ this is the batch.
         pub handoff_batches: Cell,
         /// Descriptors passed to application processes.

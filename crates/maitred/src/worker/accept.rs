@@ -195,7 +195,7 @@ impl Thread {
     /// Takes over a connection from another thread, or from the predecessor.
     pub(super) fn adopt(&mut self, migrant: Migrant) {
         self.shared.in_transit.fetch_sub(1, Relaxed);
-        let Migrant { socket, remote, listen, requests, input, head, body, origin } = migrant;
+        let Migrant { socket, remote, listen, requests, input, head, body, spool, origin } = migrant;
         let mut connection = Connection::new(socket, 0, listen, remote, self.clock.now);
         connection.requests = requests;
         if origin == Origin::Predecessor {
@@ -219,6 +219,7 @@ impl Thread {
         let work = self.work(index);
         work.head = head;
         work.body = body;
+        work.spool = spool;
         self.resume(index);
     }
 }

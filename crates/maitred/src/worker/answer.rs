@@ -35,6 +35,8 @@ pub(super) struct Given<'a> {
     pub body: &'a [u8],
     /// It was answered with [`Served::Blocked`] before, and the disk has been asked.
     pub warmed: bool,
+    /// Number of the route that was chosen.
+    pub route: u32,
     /// The connection cannot be kept, whatever the request says.
     pub last: bool,
 }
@@ -64,7 +66,9 @@ impl Thread {
                 let served = self.files.serve(set, &exchange, &mut self.tx);
                 return self.served(index, request, given, persistence, served);
             }
-            Choice::Pool(pool) => return self.to_pool(index, pool, &exchange, given),
+            Choice::Pool { pool, route } => {
+                return self.to_pool(index, pool, &exchange, Given { route, ..given });
+            }
             Choice::Redirect { to, status } => fixed::redirect(to, status, &exchange, named, &mut self.tx),
             Choice::Respond { status, body, content_type } => {
                 fixed::respond(status, body, content_type, &exchange, named, &mut self.tx)
@@ -86,7 +90,7 @@ impl Thread {
         let Ok(path) = uri::normalise(request.path) else { return false };
         let router = &self.shared.router;
         let site = router.site(request.authority);
-        matches!(router.choose(site, request.method, request.method_text, &path), Choice::Pool(_))
+        matches!(router.choose(site, request.method, request.method_text, &path), Choice::Pool { .. })
     }
 
     /// Whether, and how, the connection is kept after this request (9112-9.3).
@@ -263,6 +267,37 @@ impl Thread {
             ..line(self.shared, &self.clock, connection, asked, summary)
         };
         self.log.push(&line);
+    }
+
+    /// Answers a request whose head was kept with an error, sends it, and closes. A head that was not kept, since no
+    /// log wants it, makes no difference to the answer.
+    pub(super) fn answer_kept_error(&mut self, index: u32, status: u16, persistence: Persistence) {
+        let head = std::mem::take(&mut self.work(index).head);
+        let mut room = maitred_http::request::field_room();
+        match maitred_http::request::parse(&head, &mut room, &self.head_limits) {
+            Ok(Some((request, _))) => {
+                self.plain_error(index, &request, status, b"", persistence);
+            }
+            _ => {
+                let named = self.shared.start.config.server.server_header;
+                fixed::error(status, persistence, &self.clock, false, named, &mut self.tx);
+                self.count(index, status);
+            }
+        }
+        self.enter(index, State::Idle);
+        self.send_joined(index, Some(After::Linger));
+    }
+
+    /// Answers a request whose body could not be kept with 500; the caller sends it.
+    pub(super) fn answer_unkept(&mut self, index: u32) {
+        let work = self.work(index);
+        let head = std::mem::take(&mut work.head);
+        (work.decoder, work.complete, work.spool) = (None, false, None);
+        let mut room = maitred_http::request::field_room();
+        if let Ok(Some((request, _))) = maitred_http::request::parse(&head, &mut room, &self.head_limits) {
+            self.plain_error(index, &request, 500, b"", Persistence::Close);
+        }
+        self.enter(index, State::Head);
     }
 
     /// Answers a request that ran out of time, and closes.

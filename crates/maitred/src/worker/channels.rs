@@ -4,6 +4,8 @@
 //! |---|---|
 //! | HELLO | the process takes requests from now on |
 //! | DONE | the connection comes home |
+//! | TAIL | a piece of a response is kept, and sent after what the process wrote itself |
+//! | DETACH | the connection is the process's for good |
 //! | it shuts down its receiving side | `Leaving`: no more requests, those that it cannot have seen are answered 502 |
 //! | end of file, broken protocol, a request past `request_timeout` | `Condemned`: the master is told to end it |
 //! | the master says that it has exited | what it still said is read; its requests are answered, or cut off |
@@ -11,23 +13,26 @@
 //! Only a process that has exited can be known not to write to a client any more. That is why requests of a condemned
 //! one are not answered before.
 
+use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use maitred_handoff::{Done, FromApp, Outcome, VERSION, Welcome};
+use maitred_handoff::{Done, FromApp, Outcome, TAIL_TOTAL_BYTES_MAX, VERSION, Welcome};
 use rustix::event::epoll;
 
 use super::connection::{After, State};
 use super::event_loop::{Thread, Token};
 use super::hand_off::payload_bytes_max;
+use super::send::CUT_OFF;
 use super::shared::Outgoing;
 use crate::control::{FromWorker, SlotId};
-use crate::handoff::{Channel, Phase, Received};
-use crate::serve::{Persistence, Summary, fixed};
+use crate::handoff::{Channel, InFlight, Phase, RELAY_BIT, Received};
+use crate::serve::{Persistence, Segment, Summary};
 use crate::status::scoreboard::{SlotRow, SlotState};
 
-/// Status in the access log for a response that was cut off, after nginx's custom.
-const CUT_OFF: u16 = 499;
+/// Pieces that one response may have behind what its process wrote: each takes some memory of its own.
+const TAIL_PIECES_MAX: usize = 1024;
 /// How long a condemned process may take to be gone before its clients are cut off all the same.
 const CONDEMNED_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -110,7 +115,22 @@ impl Thread {
                     self.on_hello(key, hello.capacity, hello.name)?;
                 }
                 FromApp::Done(done) => self.on_done(key, &done)?,
-                FromApp::Pong { .. } | FromApp::Skipped { .. } => {}
+                FromApp::Tail { connection, request, bytes } => {
+                    self.on_tail(key, connection, request, Segment::Bytes(bytes.into()))?;
+                }
+                FromApp::TailFile { connection, request, offset, length } => {
+                    let end = offset.checked_add(length).ok_or("it returned a file beyond all bounds")?;
+                    self.on_tail_file(key, connection, request, offset..end)?;
+                }
+                FromApp::Detach { connection, request, status } => {
+                    self.on_detach(key, connection, request, status)?;
+                }
+                FromApp::Skipped { descriptors } => {
+                    let received = &mut self.pools.channels[key].received;
+                    let skipped = usize::from(descriptors).min(received.len());
+                    received.drain(..skipped);
+                }
+                FromApp::Pong { .. } => {}
             }
         }
         input.drain(..at);
@@ -121,7 +141,7 @@ impl Thread {
     }
 
     fn on_hello(&mut self, key: usize, capacity: u32, name: &str) -> Result<(), String> {
-        let payload_bytes_max = payload_bytes_max(self.shared.start.config.limits.body_bytes_max);
+        let payload_bytes_max = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let channel = &mut self.pools.channels[key];
         if channel.phase != Phase::Starting {
             return Err("it said HELLO twice".into());
@@ -142,20 +162,31 @@ impl Thread {
         Ok(())
     }
 
+    /// The request of this number, which the process has to have, on the connection that it says.
+    fn in_flight(&self, key: usize, connection: u32, request: u32) -> Result<InFlight, String> {
+        match self.pools.channels[key].in_flight.get(&request) {
+            None => Err(format!("it spoke of request {request}, which it does not have")),
+            Some(found) if found.number != connection => {
+                Err(format!("it spoke of request {request} for another connection"))
+            }
+            Some(found) => Ok(*found),
+        }
+    }
+
     /// A request is answered: the connection comes home.
     fn on_done(&mut self, key: usize, done: &Done) -> Result<(), String> {
+        let found = self.in_flight(key, done.connection, done.request)?;
         let channel = &mut self.pools.channels[key];
-        let Some(index) = channel.in_flight.remove(&done.request) else {
-            return Err(format!("it reported request {} as done, which it does not have", done.request));
-        };
-        if done.connection != index {
-            channel.in_flight.insert(done.request, index);
-            return Err(format!("it reported request {} for another connection", done.request));
-        }
+        channel.in_flight.remove(&done.request);
         channel.learn(done.service_us);
         if let Some(row) = self.slot_row(key) {
             row.requests.add(1);
         }
+        if found.number & RELAY_BIT != 0 {
+            self.on_relay_done(found.number & !RELAY_BIT);
+            return Ok(());
+        }
+        let Some(index) = found.index else { return Ok(()) };
         let expected = State::HandedOff { channel: key as u32, request: done.request };
         if self.connections.get(index as usize).is_none_or(|connection| connection.state != expected) {
             return Ok(());
@@ -168,12 +199,108 @@ impl Thread {
             return Ok(());
         }
         self.count(index, done.status);
-        self.work(index).summary = Some(Summary { status: done.status, body_bytes: done.body_bytes });
-        self.log_kept(index, 0);
-        let promised = self.work(index).after.take();
-        let keep = done.outcome == Outcome::Clean && promised == Some(After::Keep) && !blocking;
-        self.come_home(index, if keep { After::Keep } else { After::Close });
+        self.learn_size(index, done.body_bytes);
+        let work = self.work(index);
+        work.summary = Some(Summary { status: done.status, body_bytes: done.body_bytes });
+        let keep = done.outcome == Outcome::Clean && work.after == Some(After::Keep) && !blocking;
+        let after = if keep { After::Keep } else { After::Close };
+        if done.outcome == Outcome::Broken || work.tail.is_empty() {
+            work.after = None;
+            self.log_kept(index, 0);
+            self.come_home(index, after);
+            return Ok(());
+        }
+        // What the process left to be sent goes at the client's speed, and without it.
+        work.after = Some(after);
+        work.segments = std::mem::take(&mut work.tail);
+        work.tail_bytes = 0;
+        work.resident_until = 0;
+        self.start_writing(index);
+        self.on_writable(index);
         Ok(())
+    }
+
+    /// The process returns a piece of a response, to be sent after what it wrote itself.
+    fn on_tail(&mut self, key: usize, connection: u32, request: u32, piece: Segment) -> Result<(), String> {
+        let found = self.in_flight(key, connection, request)?;
+        let Some(index) = found.index else { return Ok(()) };
+        let work = self.work(index);
+        if let Segment::Bytes(bytes) = &piece {
+            work.tail_bytes += bytes.len();
+            if work.tail_bytes > TAIL_TOTAL_BYTES_MAX {
+                return Err(format!("it returned more than {TAIL_TOTAL_BYTES_MAX} bytes for one response"));
+            }
+        }
+        if work.tail.len() >= TAIL_PIECES_MAX {
+            return Err(format!("it returned more than {TAIL_PIECES_MAX} pieces for one response"));
+        }
+        work.tail.push_back(piece);
+        Ok(())
+    }
+
+    /// A piece of a file: only a regular one can be sent without waiting for anybody.
+    fn on_tail_file(
+        &mut self,
+        key: usize,
+        connection: u32,
+        request: u32,
+        range: Range<u64>,
+    ) -> Result<(), String> {
+        let descriptor = self.pools.channels[key].received.pop_front();
+        let descriptor = descriptor.ok_or("it sent a frame without its descriptor")?;
+        let regular = rustix::fs::fstat(&descriptor)
+            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file());
+        if !regular {
+            return Err("it returned a descriptor that is not of a regular file".into());
+        }
+        let piece = Segment::File { file: Rc::new(descriptor), offset: range.start, end: range.end };
+        self.on_tail(key, connection, request, piece)
+    }
+
+    /// The process keeps the connection for good: it speaks another protocol from now on.
+    fn on_detach(&mut self, key: usize, connection: u32, request: u32, status: u16) -> Result<(), String> {
+        let found = self.in_flight(key, connection, request)?;
+        let may = found.index.and_then(|index| self.connections.get(index as usize)?.work.as_ref());
+        if found.number & RELAY_BIT != 0 || !may.is_none_or(|work| work.may_detach) {
+            return Err("it kept a connection that is not its to keep".into());
+        }
+        let channel = &mut self.pools.channels[key];
+        channel.in_flight.remove(&request);
+        channel.known.remove(connection);
+        let Some(index) = found.index else { return Ok(()) };
+        self.count(index, status);
+        self.work(index).summary = Some(Summary { status, body_bytes: 0 });
+        self.log_kept(index, 0);
+        self.row.detached.add(1);
+        let connection = &self.connections[index as usize];
+        let _ = epoll::delete(&self.epoll, &connection.socket);
+        // Dropped, not shut down: the process has its own copy.
+        self.remove(index);
+        Ok(())
+    }
+
+    /// The client has gone while a process answers it on its socket: the process is told, and still has to say DONE.
+    pub(super) fn cancel(&mut self, index: u32) {
+        let State::HandedOff { channel, request } = self.connections[index as usize].state else { return };
+        if std::mem::replace(&mut self.work(index).cancelled, true) {
+            return;
+        }
+        self.row.cancelled.add(1);
+        if let Some(found) = self.pools.channels.get_mut(channel as usize) {
+            found.cancel(request, index);
+            self.touch(channel as usize);
+        }
+    }
+
+    /// The client of a request that is answered through a relay has gone, or has had another answer.
+    pub(super) fn disown(&mut self, key: usize, request: u32) {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return };
+        let Some(found) = channel.in_flight.get_mut(&request) else { return };
+        found.index = None;
+        let number = found.number;
+        channel.cancel(request, number);
+        self.row.cancelled.add(1);
+        self.touch(key);
     }
 
     /// The connection is Maitred's again, and its response is out.
@@ -191,6 +318,20 @@ impl Thread {
         self.settle(index, more);
     }
 
+    /// Answers requests that a process has not seen, and never will.
+    fn answer_unsent(&mut self, unsent: Vec<InFlight>) {
+        for InFlight { index, number } in unsent {
+            self.row.handoff_lost.add(1);
+            match index {
+                Some(index) if number & RELAY_BIT != 0 => {
+                    self.fail_relay(index, "it left before it saw the request")
+                }
+                Some(index) => self.answer_lost(index, true),
+                None => {}
+            }
+        }
+    }
+
     /// The process reads no more frames, but finishes what it has: requests that it cannot have seen are answered here.
     pub(super) fn let_leave(&mut self, key: usize) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
@@ -198,10 +339,7 @@ impl Thread {
             channel.phase = Phase::Leaving;
         }
         let (unsent, pool) = (channel.take_unsent(), usize::from(channel.id.pool));
-        for index in unsent {
-            self.row.handoff_lost.add(1);
-            self.answer_lost(index, true);
-        }
+        self.answer_unsent(unsent);
         self.show_slot(key);
         self.publish_room(pool);
     }
@@ -215,10 +353,7 @@ impl Thread {
         channel.phase = Phase::Condemned(why.to_owned());
         let _ = epoll::delete(&self.epoll, channel.socket());
         let (id, unsent) = (channel.id, channel.take_unsent());
-        for index in unsent {
-            self.row.handoff_lost.add(1);
-            self.answer_lost(index, true);
-        }
+        self.answer_unsent(unsent);
         self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotLost(id, why.to_owned())));
         self.show_slot(key);
         self.publish_room(usize::from(id.pool));
@@ -253,10 +388,12 @@ impl Thread {
                 "application process lost: {why}{how}"
             );
         }
-        for index in channel.in_flight.values() {
+        let direct = channel.in_flight.values().filter(|found| found.number & RELAY_BIT == 0);
+        for index in direct.filter_map(|found| found.index) {
             self.row.handoff_lost.add(1);
-            self.answer_lost(*index, false);
+            self.answer_lost(index, false);
         }
+        self.lose_relays(key);
         self.publish_room(usize::from(id.pool));
     }
 
@@ -291,20 +428,9 @@ impl Thread {
             self.log_kept(index, 0);
             return self.close(index);
         }
-        self.enter(index, State::Idle);
-        let mut room = maitred_http::request::field_room();
-        match maitred_http::request::parse(&head, &mut room, &self.head_limits) {
-            Ok(Some((request, _))) => {
-                self.plain_error(index, &request, status, b"", Persistence::Close);
-            }
-            // Without an access log the head was not kept; what was asked is not needed to say that it failed.
-            _ => {
-                let named = self.shared.start.config.server.server_header;
-                fixed::error(status, Persistence::Close, &self.clock, false, named, &mut self.tx);
-                self.count(index, status);
-            }
-        }
-        self.send_joined(index, Some(After::Linger));
+        work.head = head;
+        self.enter(index, State::Head);
+        self.answer_kept_error(index, status, Persistence::Close);
     }
 
     fn row_of(&self, row: Option<usize>) -> Option<&'static SlotRow> {

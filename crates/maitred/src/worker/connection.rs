@@ -5,9 +5,11 @@
 //! | `Idle` | nothing received since the last response | yes | first `head_timeout`, later `keep_alive_timeout` |
 //! | `Head` | part of a head is there | yes | `head_timeout` from its first byte |
 //! | `Body` | the head was judged, its body is coming | yes | `body_timeout` since the last piece |
+//! | `Spooling` | a helper thread writes a piece of the body | no | none: the disk answers |
 //! | `Disk` | a helper thread fetches what the answer needs | no | none: the disk answers |
 //! | `Queued` | waits for an application process | no | the pool's `queue_timeout` |
 //! | `HandedOff` | an application process owns the connection | no | the pool's `request_timeout` |
+//! | `Relayed` | an application process answers through a relay | no | the pool's `request_timeout`, or `write_timeout` |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
 //! | `Linger` | the last response is out; what still comes is dropped | yes, and drops | `linger_timeout` |
@@ -22,6 +24,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use maitred_http::body::Decoder;
+use maitred_http::response::Filter;
 
 use crate::serve::{Segment, Summary};
 
@@ -34,6 +37,8 @@ pub enum State {
     Head,
     /// Part of a body.
     Body,
+    /// A piece of its body is on the way to the disk.
+    Spooling,
     /// At the disk.
     Disk,
     /// Waiting for an application process of this pool.
@@ -47,6 +52,11 @@ pub enum State {
         channel: u32,
         /// Number of the request on that channel.
         request: u32,
+    },
+    /// An application process answers through a relay; the connection stays Maitred's.
+    Relayed {
+        /// Key of the relay.
+        relay: u32,
     },
     /// At the master.
     Command,
@@ -113,6 +123,10 @@ pub struct Work {
     pub complete: bool,
     /// Whether the body is read only to be dropped.
     pub discard: bool,
+    /// Length of the body as announced; 0 if it was not.
+    pub expected: u64,
+    /// A body that is too large to be sent in a frame.
+    pub spool: Option<Spool>,
     /// Bytes to send, from `sent` on.
     pub output: Vec<u8>,
     /// How much of `output` has been sent.
@@ -131,12 +145,50 @@ pub struct Work {
     pub after: Option<After>,
     /// When the request began to wait for an application process, and how long it did, in microseconds.
     pub queue_us: u64,
+    /// What the application process returned to be sent after what it wrote itself.
+    pub tail: VecDeque<Segment>,
+    /// Bytes in memory that `tail` holds.
+    pub tail_bytes: usize,
+    /// The response that comes through a relay.
+    pub relayed: Option<Box<Relayed>>,
     /// When the request was handed to an application process.
     pub handed_off_at: Option<Instant>,
+    /// The process may keep the connection for another protocol.
+    pub may_detach: bool,
+    /// The process was told that the client has gone.
+    pub cancelled: bool,
     /// The request has taken longer than its pool allows.
     pub overdue: bool,
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
+    /// Number of the route, for what is learnt about its responses.
+    pub route: u32,
+}
+
+/// A body in a file without a name.
+#[derive(Debug)]
+pub struct Spool {
+    /// The file, to be read from its start.
+    pub file: std::fs::File,
+    /// Its length.
+    pub bytes: u64,
+    /// Whether it is on a disk, so that writing to it may wait.
+    pub on_disk: bool,
+}
+
+/// A response on its way through a relay.
+#[derive(Debug)]
+pub struct Relayed {
+    /// What becomes of the application's bytes.
+    pub filter: Filter,
+    /// Key of the channel, and the number of the request on it.
+    pub request: (u32, u32),
+    /// The application process has reported the request as done.
+    pub done: bool,
+    /// The whole response went through the filter.
+    pub complete: bool,
+    /// The connection is kept afterwards, if the response allows it.
+    pub keep: bool,
 }
 
 impl Work {

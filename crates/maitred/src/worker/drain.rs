@@ -158,9 +158,10 @@ impl Thread {
                 self.answer_timeout(index, 503, b"Retry-After: 1\r\n");
             }
             State::HandedOff { channel, .. } => self.on_request_timeout(index, channel as usize),
+            State::Relayed { .. } => self.on_relay_timeout(index),
             State::Command => self.end_command(index, 504, "the master did not answer in time"),
             State::Writing => self.abort(index),
-            State::Disk => {}
+            State::Disk | State::Spooling => {}
         }
     }
 }
@@ -214,6 +215,7 @@ pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
         input: Vec::new(),
         head: Vec::new(),
         body: Vec::new(),
+        spool: None,
         origin: Origin::Predecessor,
         socket,
     }))

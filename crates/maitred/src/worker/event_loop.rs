@@ -17,7 +17,7 @@ use super::drain::Drain;
 use super::inbox::Message;
 use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
-use crate::handoff::Pools;
+use crate::handoff::{Pools, Size};
 use crate::log::error::Limiter;
 use crate::log::writer::ThreadLog;
 use crate::serve::Clock;
@@ -52,6 +52,8 @@ pub(super) struct Thread {
     /// When to try again after the system ran out of something.
     pub(super) accept_again_at: Option<Instant>,
     pub(super) pools: Pools,
+    /// What is known of the size of each route's responses.
+    pub(super) sizes: Vec<Size>,
     /// Channels with frames to send at the end of the turn.
     pub(super) dirty: Vec<usize>,
     /// Received bytes, of whichever connection is being looked at.
@@ -71,6 +73,7 @@ pub(super) enum Token {
     Connection { index: u32, serial: u32 },
     Listener(u32),
     Channel { key: u32, epoch: u32 },
+    Relay { key: u32, channel: u32 },
     Inbox,
 }
 
@@ -83,6 +86,7 @@ impl Token {
             Token::Listener(index) => (1, 0, index),
             Token::Channel { key, epoch } => (2, epoch & SERIAL_MASK, key),
             Token::Inbox => (3, 0, 0),
+            Token::Relay { key, channel } => (4, channel & SERIAL_MASK, key),
         };
         epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
     }
@@ -94,6 +98,7 @@ impl Token {
             0 => Token::Connection { index, serial },
             1 => Token::Listener(index),
             2 => Token::Channel { key: index, epoch: serial },
+            4 => Token::Relay { key: index, channel: serial },
             _ => Token::Inbox,
         }
     }
@@ -135,6 +140,7 @@ impl Thread {
             accepting: false,
             accept_again_at: None,
             pools: Pools::new(shared.start.config.pools.len()),
+            sizes: vec![Size::default(); shared.router.routes()],
             dirty: Vec::new(),
             rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
             tx: Vec::with_capacity(RECEIVE_BYTES),
@@ -215,6 +221,7 @@ impl Thread {
             }
             Token::Listener(which) => self.on_listener(which as usize),
             Token::Channel { key, epoch } => self.on_channel(key as usize, epoch, flags),
+            Token::Relay { key, channel } => self.on_relay(key, channel),
             Token::Inbox => self.on_inbox(),
         }
     }
@@ -244,7 +251,21 @@ impl Thread {
             }
             // The client has gone for good while it waits in the queue: nobody wants the answer.
             State::Queued { .. } if flags.intersects(F::HUP | F::ERR) => self.close(index),
-            State::Queued { .. } | State::Disk | State::HandedOff { .. } | State::Command => {
+            State::Relayed { .. } => {
+                connection.readable |= arrived;
+                if flags.intersects(F::HUP | F::ERR) {
+                    self.abort(index);
+                } else if flags.contains(F::OUT) {
+                    self.pump_relay(index);
+                }
+            }
+            State::HandedOff { .. } => {
+                connection.readable |= arrived;
+                if flags.intersects(F::HUP | F::ERR) {
+                    self.cancel(index);
+                }
+            }
+            State::Queued { .. } | State::Spooling | State::Disk | State::Command => {
                 connection.readable |= arrived;
             }
         }
@@ -258,7 +279,12 @@ impl Thread {
             State::Writing => self.on_writable(index),
             State::Idle | State::Head | State::Body => self.on_readable(index),
             State::Linger => self.on_lingering(index),
-            State::Disk | State::Queued { .. } | State::HandedOff { .. } | State::Command => {}
+            State::Relayed { .. } => self.pump_relay(index),
+            State::Spooling
+            | State::Disk
+            | State::Queued { .. }
+            | State::HandedOff { .. }
+            | State::Command => {}
         }
     }
 
@@ -268,7 +294,7 @@ impl Thread {
                 Message::Adopt(migrant) => self.adopt(*migrant),
                 Message::SlotStarted { id, pid, channel } => self.open_channel(id, pid, channel),
                 Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
-                Message::DiskDone { index, serial } => self.on_disk_done(index, serial),
+                Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, &result),
                 Message::CommandDone { index, serial, well, text } => {
                     self.on_command_done(index, serial, well, &text);
                 }
@@ -331,7 +357,7 @@ impl Thread {
         let row = self.row;
         let gauge = |state: State| match state {
             State::Idle => Some(&row.idle),
-            State::HandedOff { .. } => Some(&row.handed_off),
+            State::HandedOff { .. } | State::Relayed { .. } => Some(&row.handed_off),
             State::Writing => Some(&row.writing),
             State::Queued { .. } => Some(&row.queued),
             _ => None,
@@ -370,6 +396,7 @@ impl Thread {
             self.forget(index);
         }
         self.leave_queue(index);
+        self.leave_relay(index);
         self.enter(index, State::Linger);
         self.wheel.disarm(index);
         let mut connection = self.connections.remove(index as usize);
@@ -422,6 +449,7 @@ mod tests {
             Token::Connection { index: u32::MAX, serial: SERIAL_MASK },
             Token::Listener(3),
             Token::Channel { key: 9, epoch: 77 },
+            Token::Relay { key: 5, channel: 1 },
             Token::Inbox,
         ] {
             assert_eq!(Token::unpack(token.pack()), token);

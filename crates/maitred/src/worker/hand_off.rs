@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use maitred_handoff::RequestFlags;
 use maitred_http::request::{Framing, Method, Request, Version};
+use maitred_http::response::{Filter, Wanted};
 use maitred_http::uri;
 use rustix::event::epoll;
 
@@ -16,12 +18,13 @@ use super::answer::{Given, Step};
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
+use crate::config::{Pool, Transport};
 use crate::control::SlotId;
-use crate::handoff::Flushed;
+use crate::handoff::{Flushed, RELAY_BIT};
 use crate::serve::{Exchange, Persistence};
 
 /// What an application process may be sent in one frame, beyond the body: head and meta lines.
-const HEAD_ALLOWANCE: u64 = 256 * 1024;
+const HEAD_ALLOWANCE: u32 = 256 * 1024;
 
 impl Thread {
     /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.
@@ -76,6 +79,7 @@ impl Thread {
         {
             let _ = epoll::delete(&self.epoll, &connection.socket);
         }
+        let spool = self.connections[index as usize].work.as_mut().and_then(|work| work.spool.take());
         let Some(connection) = self.remove(index) else { return Step::Gone };
         let migrant = Migrant {
             remote: connection.remote.address,
@@ -84,6 +88,7 @@ impl Thread {
             input: Vec::new(),
             head: given.head.to_vec(),
             body: given.body.to_vec(),
+            spool,
             origin: Origin::ForSlot,
             socket: connection.socket,
         };
@@ -131,34 +136,59 @@ impl Thread {
             self.close(index);
             return Step::Gone;
         }
-        let request_timeout = {
-            let channel = &self.pools.channels[key];
-            self.shared.start.config.pools[usize::from(channel.id.pool)].request_timeout
+        let pool = self.pools.channels[key].id.pool;
+        let settings = &self.shared.start.config.pools[usize::from(pool)];
+        let began = self.connections[index as usize].began;
+        let queue_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
+        let relay = if self.relays(index, settings, exchange, given.route) {
+            self.take_relay(key).ok()
+        } else {
+            None
         };
-        let queue_us =
-            self.clock.now.saturating_duration_since(self.connections[index as usize].began).as_micros();
-        let Some(request) = self.write_frame(index, key, exchange, given, queue_us as u64) else {
+        let relay_key = relay.as_ref().map(|(relay, _)| *relay);
+        let sent = Sent { relay, queue_us, keep: exchange.persistence != Persistence::Close };
+        let Some(request) = self.write_frame(index, key, exchange, given, sent) else {
             return self.plain_error(index, exchange.request, 413, b"", Persistence::Close);
         };
-        let pool = self.pools.channels[key].id.pool;
+        self.note_handed_off(index, pool, queue_us, given);
+        let keep = exchange.persistence != Persistence::Close;
+        match relay_key {
+            Some(relay) => {
+                let filter = Filter::new(Wanted {
+                    head_request: exchange.request.method == Method::Head,
+                    http10: exchange.request.version == Version::Http10,
+                    keep,
+                    server_header: self.shared.start.config.server.server_header,
+                });
+                self.start_relay(index, relay, (key as u32, request), filter, keep);
+            }
+            None => {
+                self.work(index).after = Some(if keep { After::Keep } else { After::Close });
+                self.connections[index as usize].shared = true;
+                self.enter(index, State::HandedOff { channel: key as u32, request });
+            }
+        }
+        self.wheel.arm(index, self.clock.now + settings.request_timeout);
+        self.row.handoffs.add(1);
+        self.row.queue_us.add(queue_us);
+        self.touch(key);
+        self.show_slot(key);
+        Step::Waits
+    }
+
+    /// Keeps what the log, an error and the choice of transport will want to know.
+    fn note_handed_off(&mut self, index: u32, pool: u16, queue_us: u64, given: Given<'_>) {
         let (logs, now) = (self.log.is_on(), self.clock.now);
         let work = self.work(index);
         work.head.clear();
         if logs {
             work.head.extend_from_slice(given.head);
         }
+        work.body.clear();
         work.pool = Some(pool);
-        work.queue_us = queue_us as u64;
+        work.route = given.route;
+        work.queue_us = queue_us;
         work.handed_off_at = Some(now);
-        work.after =
-            Some(if exchange.persistence == Persistence::Close { After::Close } else { After::Keep });
-        self.connections[index as usize].shared = true;
-        self.enter(index, State::HandedOff { channel: key as u32, request });
-        self.wheel.arm(index, self.clock.now + request_timeout);
-        self.row.handoffs.add(1);
-        self.touch(key);
-        self.show_slot(key);
-        Step::Waits
     }
 
     fn write_frame(
@@ -167,19 +197,36 @@ impl Thread {
         key: usize,
         exchange: &Exchange<'_>,
         given: Given<'_>,
-        queue_us: u64,
+        sent: Sent,
     ) -> Option<u32> {
         let request = exchange.request;
+        let spool = self.work(index).spool.take();
         let channel = &mut self.pools.channels[key];
         let settings = &self.shared.start.config.pools[usize::from(channel.id.pool)];
-        let (number, passes) = channel.enter(index);
+        let relays = sent.relay.is_some();
+        let (connection_number, (number, passes)) = match sent.relay {
+            Some((relay, far_end)) => {
+                let connection_number = RELAY_BIT | relay;
+                (connection_number, channel.enter_relay(connection_number, index, far_end))
+            }
+            None => (index, channel.enter_direct(index)),
+        };
+        let connection = &mut self.connections[index as usize];
+        let early_bytes = connection.work.as_ref().is_some_and(|work| !work.input.is_empty());
+        let may_detach = request.upgrade && !relays && !early_bytes;
+        if let Some(work) = connection.work.as_deref_mut() {
+            work.may_detach = may_detach;
+        }
         let flags = RequestFlags {
-            keep: exchange.persistence != Persistence::Close,
+            keep: sent.keep,
             http10: request.version == Version::Http10,
             head: request.method == Method::Head,
+            body_fd: spool.is_some(),
+            may_detach,
         };
-        let connection = &self.connections[index as usize];
-        let mut meta = maitred_handoff::begin_request(channel.out(), index, number, flags, u16::from(passes));
+        let descriptors = u16::from(passes) + u16::from(spool.is_some());
+        let mut meta =
+            maitred_handoff::begin_request(channel.out(), connection_number, number, flags, descriptors);
         if let Some(remote) = connection.remote.address {
             let text = connection.remote.text();
             let (open, close) = if text.contains(':') { ("[", "]") } else { ("", "") };
@@ -194,25 +241,51 @@ impl Thread {
         if !settings.mount.is_empty() {
             meta = meta.line("mount", &settings.mount);
         }
-        let meta = meta.number("queue_us", queue_us);
-        let mut head = meta.head(request.method_text, &canonical_target(exchange));
+        let mut head =
+            meta.number("queue_us", sent.queue_us).head(request.method_text, &canonical_target(exchange));
         head.field(
             "host",
             if request.authority.is_empty() { b"localhost" } else { request.authority.as_bytes() },
         );
         for field in request.fields {
-            if maitred_handoff::is_forwardable(field.name) && !named_by_connection(request, field.name) {
+            let upgrade = may_detach && field.name.eq_ignore_ascii_case("upgrade");
+            if upgrade
+                || maitred_handoff::is_forwardable(field.name) && !named_by_connection(request, field.name)
+            {
                 head.field(field.name, field.value);
             }
         }
-        let length = (request.framing != Framing::None).then_some(given.body.len() as u64);
+        if may_detach {
+            head.field("connection", b"upgrade");
+        }
+        let length = match &spool {
+            Some(spool) => Some(spool.bytes),
+            None => (request.framing != Framing::None).then_some(given.body.len() as u64),
+        };
         let mut body = head.body(length);
-        body.extend(given.body);
-        let fits = body.finish(payload_bytes_max(self.shared.start.config.limits.body_bytes_max));
-        if !fits {
-            channel.withdraw(number, index, passes);
+        if spool.is_none() {
+            body.extend(given.body);
+        }
+        let fits = body.finish(payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max));
+        match (fits, spool) {
+            (true, Some(spool)) => channel.carry_body(spool.file.into()),
+            (true, None) => {}
+            (false, _) => channel.withdraw(number),
         }
         fits.then_some(number)
+    }
+
+    /// Whether a request is answered through a relay rather than on the client's own socket.
+    fn relays(&mut self, index: u32, pool: &Pool, exchange: &Exchange<'_>, route: u32) -> bool {
+        let tcp = self.connections[index as usize].remote.address.is_some();
+        match pool.transport {
+            _ if pool.isolate || !tcp => true,
+            Transport::Relay => true,
+            Transport::Direct => false,
+            // An upgrade needs the client's own socket.
+            Transport::Auto if exchange.request.upgrade => false,
+            Transport::Auto => self.sizes.get(route as usize).is_some_and(|size| size.is_small()),
+        }
     }
 
     /// Gives waiting requests to processes that have room.
@@ -284,9 +357,19 @@ impl Thread {
     }
 }
 
+/// How a request is sent.
+struct Sent {
+    /// The relay that the response comes through, with its far end if that has to be passed; `None` for direct.
+    relay: Option<(u32, Option<OwnedFd>)>,
+    /// How long the request has waited, in microseconds.
+    queue_us: u64,
+    /// Whether the connection will be kept.
+    keep: bool,
+}
+
 /// The largest frame that an application is told to expect.
-pub(super) fn payload_bytes_max(body_bytes_max: u64) -> u32 {
-    u32::try_from(body_bytes_max.saturating_add(HEAD_ALLOWANCE)).unwrap_or(u32::MAX)
+pub(super) fn payload_bytes_max(body_inline_bytes_max: u32) -> u32 {
+    body_inline_bytes_max.saturating_add(HEAD_ALLOWANCE)
 }
 
 /// The target in origin form, as it was judged: the application sees the path that the route was chosen by.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::connection::Spool;
 use crate::control::SlotId;
 
 /// What one thread is told by another.
@@ -36,6 +37,8 @@ pub enum Message {
         index: u32,
         /// Its serial number; a connection that is gone is not meant.
         serial: u32,
+        /// How it went.
+        result: std::io::Result<()>,
     },
     /// The master has carried out what this admin connection asked for.
     CommandDone {
@@ -74,6 +77,8 @@ pub struct Migrant {
     pub head: Vec<u8>,
     /// Body of that request, decoded.
     pub body: Vec<u8>,
+    /// The body, if it is too large for memory.
+    pub spool: Option<Spool>,
     /// How it came here, for the counters.
     pub origin: Origin,
 }
@@ -82,7 +87,17 @@ impl Migrant {
     /// A connection on which nothing was read yet.
     pub fn accepted(socket: OwnedFd, remote: Option<SocketAddr>, listen: u16) -> Self {
         let (input, head, body) = (Vec::new(), Vec::new(), Vec::new());
-        Migrant { socket, remote, listen, requests: 0, input, head, body, origin: Origin::Accepted }
+        Migrant {
+            socket,
+            remote,
+            listen,
+            requests: 0,
+            input,
+            head,
+            body,
+            spool: None,
+            origin: Origin::Accepted,
+        }
     }
 }
 

@@ -11,6 +11,8 @@
 //! | [`answer`] | request → answer: **start reading here** |
 //! | [`send`] | answers → bytes, files, the end of a response |
 //! | [`hand_off`] | requests to application processes |
+//! | [`relay`] | responses that come through a relay |
+//! | [`spool`] | request bodies that are too large for a frame |
 //! | [`channels`] | what application processes say, and how they end |
 //! | [`admin`] | the admin address |
 //! | [`drain`] | the end of the process, and deadlines |
@@ -28,9 +30,11 @@ mod event_loop;
 mod hand_off;
 pub mod inbox;
 mod receive;
+mod relay;
 mod sandbox;
 mod send;
 pub mod shared;
+mod spool;
 pub mod timers;
 
 use std::collections::BTreeMap;

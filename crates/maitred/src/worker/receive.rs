@@ -20,7 +20,7 @@ const REQUESTS_PER_TURN_MAX: u32 = 256;
 
 /// How the look at the received bytes ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+pub(super) enum Stop {
     /// More bytes are needed.
     Starved,
     /// Responses have to leave before more is read.
@@ -123,17 +123,27 @@ impl Thread {
     ) -> Option<Stop> {
         let body = match request.framing {
             Framing::None => &[],
-            Framing::Length(length) if rest.len() as u64 >= length => rest.get(..length as usize)?,
+            Framing::Length(length)
+                if length <= self.inline_bytes(index, request) && rest.len() as u64 >= length =>
+            {
+                rest.get(..length as usize)?
+            }
             _ => {
                 *at += head.len();
                 return self.begin_body(index, request, head, rest.is_empty());
             }
         };
-        let step = self.answer(index, request, Given { head, body, warmed: false, last: false });
+        let step = self.answer(index, request, Given { head, body, warmed: false, route: 0, last: false });
         if step != Step::FlushFirst {
             *at += head.len() + body.len();
         }
         self.follow(index, step)
+    }
+
+    /// Up to which length a body that has already arrived needs not be kept anywhere else.
+    fn inline_bytes(&self, index: u32, request: &Request<'_, '_>) -> u64 {
+        let inline = self.shared.start.config.limits.body_inline_bytes_max;
+        if self.wants_body(index, request) { u64::from(inline) } else { u64::MAX }
     }
 
     fn follow(&mut self, index: u32, step: Step) -> Option<Stop> {
@@ -174,7 +184,7 @@ impl Thread {
         if request.expects_continue {
             if discard {
                 // Whoever asks first is told at once, and sends nothing (9110-10.1.1).
-                let given = Given { head, body: &[], warmed: false, last: true };
+                let given = Given { head, body: &[], warmed: false, route: 0, last: true };
                 let step = self.answer(index, request, given);
                 return self.follow(index, step);
             }
@@ -187,6 +197,10 @@ impl Thread {
         work.head.extend_from_slice(head);
         work.body.clear();
         work.decoder = Some(decoder);
+        work.expected = match request.framing {
+            Framing::Length(length) => length,
+            Framing::None | Framing::Chunked => 0,
+        };
         work.discard = discard;
         self.enter(index, State::Body);
         self.wheel.arm(index, self.clock.now + limits.body_timeout);
@@ -209,14 +223,19 @@ impl Thread {
             }
         };
         *at += progress.consumed;
+        if progress.complete {
+            work.decoder = None;
+        }
         if work.discard {
             work.body.clear();
+        } else if let Some(stop) = self.spool_body(index) {
+            self.work(index).complete = progress.complete;
+            return Some(stop);
         }
         if !progress.complete {
             self.wheel.arm(index, now + self.shared.start.config.limits.body_timeout);
             return Some(Stop::Starved);
         }
-        work.decoder = None;
         if !self.tx.is_empty() {
             // Whoever answers may write to the socket itself; what was answered before has to be out first.
             self.work(index).complete = true;
@@ -233,9 +252,11 @@ impl Thread {
         let mut room = request::field_room();
         // It was judged before, by the same rules.
         let step = match request::parse(&head, &mut room, &self.head_limits) {
-            Ok(Some((request, _))) => {
-                self.answer(index, &request, Given { head: &head, body: &body, warmed, last: false })
-            }
+            Ok(Some((request, _))) => self.answer(
+                index,
+                &request,
+                Given { head: &head, body: &body, warmed, route: 0, last: false },
+            ),
             _ => Step::Gone,
         };
         match step {
@@ -269,7 +290,7 @@ impl Thread {
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         if let Some(work) = connection.work.as_deref_mut()
             && work.complete
-            && connection.state != State::Writing
+            && !matches!(connection.state, State::Writing | State::Spooling)
         {
             work.complete = false;
             return self.resume(index);

@@ -9,13 +9,15 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use super::connection::{After, State, Work};
 use super::event_loop::Thread;
 use super::inbox::Message;
-use crate::serve::{DiskJob, Segment, residency};
+use crate::serve::{DiskJob, Segment, Summary, residency};
 
 /// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread.
 /// At 10 GB/s, which is what `sendfile` moves on one core, this is a tenth of a millisecond.
 const FILE_BYTES_PER_TURN: u64 = 1024 * 1024;
 /// Bytes that are looked for in the page cache, and read in by a helper thread, at a time.
 const RESIDENT_BYTES: u64 = 512 * 1024;
+/// Status in the access log for a response that was cut off, after nginx's custom.
+pub(super) const CUT_OFF: u16 = 499;
 /// How long pages that were found in memory are taken to stay there; a slow client may take minutes to come back.
 const RESIDENT_FOR: Duration = Duration::from_millis(100);
 /// Reads of a lingering connection in one turn.
@@ -23,7 +25,7 @@ const LINGER_READS_PER_TURN: u32 = 16;
 
 /// What became of one step of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sent {
+pub(super) enum Sent {
     /// All of it.
     All,
     /// The turn's share; the socket may take more.
@@ -99,7 +101,7 @@ impl Thread {
         }
     }
 
-    fn send_rest(&mut self, index: u32) -> Sent {
+    pub(super) fn send_rest(&mut self, index: u32) -> Sent {
         let mut share = FILE_BYTES_PER_TURN;
         loop {
             let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return Sent::All };
@@ -193,7 +195,7 @@ impl Thread {
         }
     }
 
-    fn progress(&mut self, index: u32) {
+    pub(super) fn progress(&mut self, index: u32) {
         self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.write_timeout);
     }
 
@@ -213,20 +215,21 @@ impl Thread {
     /// Gives a job to the helper threads. False when they have too much to do.
     pub(super) fn submit(&mut self, index: u32, job: DiskJob) -> bool {
         let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
-        // Whether the read went well shows when it is tried again.
-        let done = Box::new(move |_| inbox.send(Message::DiskDone { index, serial }));
+        let done = Box::new(move |result| inbox.send(Message::DiskDone { index, serial, result }));
         self.row.disk_waits.add(1);
         self.shared.disk.submit(job, done).is_ok()
     }
 
-    pub(super) fn on_disk_done(&mut self, index: u32, serial: u32) {
+    pub(super) fn on_disk_done(&mut self, index: u32, serial: u32, result: &std::io::Result<()>) {
         if !self.is_current(index, serial) {
             return;
         }
         let now = self.clock.now;
         match self.connections[index as usize].state {
+            // Whether a read went well shows when it is tried again.
             State::Disk => self.resume(index),
-            State::Writing => {
+            State::Spooling => self.on_spooled(index, result.as_ref().err()),
+            State::Writing | State::Relayed { .. } => {
                 let work = self.work(index);
                 work.awaits_disk = false;
                 // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
@@ -235,14 +238,17 @@ impl Thread {
                     work.resident_at = Some(now);
                 }
                 self.progress(index);
-                self.on_writable(index);
+                match self.connections[index as usize].state {
+                    State::Relayed { .. } => self.pump_relay(index),
+                    _ => self.on_writable(index),
+                }
             }
             _ => {}
         }
     }
 
     /// The last byte of a response has left.
-    fn end_response(&mut self, index: u32) {
+    pub(super) fn end_response(&mut self, index: u32) {
         self.log_kept(index, 0);
         let work = self.work(index);
         let (after, unfinished) =
@@ -285,7 +291,12 @@ impl Thread {
             });
             files.sum::<u64>() + (work.output.len() - work.sent) as u64
         };
-        let unsent = self.connections[index as usize].work.as_deref().map_or(0, left);
+        let connection = &mut self.connections[index as usize];
+        let unsent = connection.work.as_deref().map_or(0, left);
+        if let (State::Relayed { .. }, Some(work)) = (connection.state, connection.work.as_deref_mut()) {
+            let body_bytes = work.relayed.as_ref().map_or(0, |relayed| relayed.filter.body_bytes());
+            work.summary.get_or_insert(Summary { status: CUT_OFF, body_bytes });
+        }
         self.log_kept(index, unsent);
         self.close(index);
     }

@@ -1,0 +1,41 @@
+//! A relay: a socketpair that an application process writes a response into, and that Maitred reads it from.
+//!
+//! Making a pair and passing one end costs more than answering a small request, so a pair belongs to one application
+//! process for good, and is used for one response after the other.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+/// Set in the numbers of relays, so that they differ from those of connections.
+pub const RELAY_BIT: u32 = 1 << 31;
+
+/// One relay, seen from Maitred's end.
+#[derive(Debug)]
+pub struct Relay {
+    /// Key of the channel of the process that has the far end.
+    pub channel: u32,
+    /// Index of the connection whose response comes through it; `None` while it is free, or when the client has gone.
+    pub index: Option<u32>,
+    /// Something may be in it that belongs to no response any more: it is not used again.
+    pub spoilt: bool,
+    socket: OwnedFd,
+}
+
+impl Relay {
+    /// A new pair: the relay, and its far end. Ours does not block; the far end does neither, as a client's socket.
+    ///
+    /// # Errors
+    /// What socketpair(2) says.
+    pub fn new(channel: u32) -> io::Result<(Relay, OwnedFd)> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok((Relay { channel, index: None, spoilt: false, socket }, far_end))
+    }
+
+    /// Our end.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,404 @@
+//! Responses that come through a relay: read from the application, judged, and sent on at the client's speed.
+//!
+//! Nothing more is read from a relay while anything read before has yet to be sent. So a slow client fills the relay, and
+//! the application sees a full socket, as it would on the client's own.
+
+use std::os::fd::OwnedFd;
+
+use maitred_http::response::Filter;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+use super::connection::{After, Relayed, State};
+use super::event_loop::{Thread, Token};
+use super::send::Sent;
+use crate::handoff::{RELAY_BIT, Relay};
+use crate::serve::{Persistence, Segment, Summary};
+
+/// Bytes that one connection may relay in one turn, so that the others get theirs.
+const RELAYED_PER_TURN: usize = 512 * 1024;
+
+/// What a look into a relay brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Read {
+    /// Bytes, and perhaps more behind them.
+    More,
+    /// Everything that is there for now.
+    Drained,
+    /// The application broke the rules; the connection has been dealt with.
+    Failed,
+}
+
+impl Thread {
+    /// A relay to the process of this channel: a free one, or a new one with the end that has to be passed.
+    pub(super) fn take_relay(&mut self, channel: usize) -> std::io::Result<(u32, Option<OwnedFd>)> {
+        if let Some(key) = self.pools.channels[channel].idle_relays.pop() {
+            return Ok((key, None));
+        }
+        let (relay, far_end) = Relay::new(channel as u32)?;
+        let key = self.pools.relays.insert(relay);
+        let token = Token::Relay { key: key as u32, channel: channel as u32 };
+        use epoll::EventFlags as F;
+        let relay = &self.pools.relays[key];
+        if let Err(error) = epoll::add(&self.epoll, relay.socket(), token.pack(), F::IN | F::RDHUP | F::ET) {
+            self.pools.relays.remove(key);
+            return Err(error.into());
+        }
+        Ok((key as u32, Some(far_end)))
+    }
+
+    /// The response of the connection at `index` will come through this relay.
+    pub(super) fn start_relay(
+        &mut self,
+        index: u32,
+        relay: u32,
+        request: (u32, u32),
+        filter: Filter,
+        keep: bool,
+    ) {
+        self.pools.relays[relay as usize].index = Some(index);
+        let relayed = Relayed { filter, request, done: false, complete: false, keep };
+        self.work(index).relayed = Some(Box::new(relayed));
+        self.enter(index, State::Relayed { relay });
+        self.row.relayed.add(1);
+    }
+
+    pub(super) fn on_relay(&mut self, key: u32, channel: u32) {
+        let Some(relay) = self.pools.relays.get(key as usize) else { return };
+        if relay.channel & 0x00ff_ffff != channel {
+            return;
+        }
+        if let Some(index) = relay.index {
+            self.pump_relay(index);
+        }
+    }
+
+    /// Moves what there is from the application to the client.
+    pub(super) fn pump_relay(&mut self, index: u32) {
+        let mut moved = 0;
+        loop {
+            match self.send_rest(index) {
+                Sent::All => {}
+                Sent::Waits => return,
+                Sent::Share => return self.again_later(index),
+                Sent::Broken => return self.abort(index),
+            }
+            let Some((relay, complete)) = self.relay_of(index) else { return };
+            if complete {
+                return self.settle_relay(index, relay);
+            }
+            if moved >= RELAYED_PER_TURN {
+                return self.again_later(index);
+            }
+            match self.read_relay(index, relay, &mut moved) {
+                Read::More => {}
+                Read::Failed => return,
+                Read::Drained => {
+                    if !self.end_relay(index) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn again_later(&mut self, index: u32) {
+        let serial = self.connections[index as usize].serial;
+        self.again.push((index, serial));
+    }
+
+    /// Key of the relay that the connection waits for, and whether its response is complete.
+    fn relay_of(&self, index: u32) -> Option<(u32, bool)> {
+        let connection = self.connections.get(index as usize)?;
+        let State::Relayed { relay } = connection.state else { return None };
+        let relayed = connection.work.as_ref()?.relayed.as_ref()?;
+        Some((relay, relayed.complete))
+    }
+
+    /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
+    fn read_relay(&mut self, index: u32, relay: u32, moved: &mut usize) -> Read {
+        let mut rx = std::mem::take(&mut self.rx);
+        rx.clear();
+        let room = rx.capacity();
+        let received =
+            recv(self.pools.relays[relay as usize].socket(), spare_capacity(&mut rx), RecvFlags::empty());
+        let read = match received {
+            Ok((_, 0)) => {
+                // It closed its end, or died; what it says on the channel, or its exit, decides.
+                self.pools.relays[relay as usize].spoilt = true;
+                Read::Drained
+            }
+            Ok((_, bytes)) => {
+                *moved += bytes;
+                match self.filter(index, &rx) {
+                    Err(why) => {
+                        self.fail_relay(index, &why);
+                        Read::Failed
+                    }
+                    Ok(()) if bytes < room => self.drained(index),
+                    Ok(()) => Read::More,
+                }
+            }
+            Err(Errno::INTR) => Read::More,
+            Err(_) => Read::Drained,
+        };
+        rx.clear();
+        self.rx = rx;
+        read
+    }
+
+    /// A short read has emptied the relay: with DONE already there, nothing will follow; otherwise an edge will tell.
+    fn drained(&self, index: u32) -> Read {
+        let complete = self.relay_of(index).is_some_and(|(_, complete)| complete);
+        if complete { Read::More } else { Read::Drained }
+    }
+
+    /// Puts bytes of the application through the filter, and sends the result.
+    fn filter(&mut self, index: u32, input: &[u8]) -> Result<(), String> {
+        let date = self.clock.http_date;
+        let mut tx = std::mem::take(&mut self.tx);
+        let relayed =
+            self.connections[index as usize].work.as_mut().and_then(|work| work.relayed.as_deref_mut());
+        let Some(relayed) = relayed else {
+            self.tx = tx;
+            return Ok(());
+        };
+        let result = match relayed.filter.feed(input, &date, &mut tx) {
+            Ok(progress) => {
+                relayed.complete = progress.complete;
+                // More than the response was announced to have: the next one could not be told from it.
+                if progress.consumed < input.len() {
+                    relayed.keep = false;
+                    self.spoil_relay(index);
+                }
+                Ok(())
+            }
+            Err(bad) => Err(bad.to_string()),
+        };
+        match result.is_ok() {
+            true => self.send_now(index, &tx),
+            false => tx.clear(),
+        }
+        tx.clear();
+        self.tx = tx;
+        result
+    }
+
+    fn spoil_relay(&mut self, index: u32) {
+        if let State::Relayed { relay } = self.connections[index as usize].state {
+            self.pools.relays[relay as usize].spoilt = true;
+        }
+    }
+
+    /// Sends at once what fits into the socket; nothing else waits to be sent.
+    fn send_now(&mut self, index: u32, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let sent = send(self.socket(index), bytes, SendFlags::NOSIGNAL).unwrap_or(0);
+        self.progress(index);
+        // An error shows again, and is dealt with, when the rest is sent.
+        let rest = bytes.get(sent..).unwrap_or_default();
+        self.work(index).output.extend_from_slice(rest);
+    }
+
+    /// Nothing more is in the relay. With DONE, the tail follows, and then the end. True if there is more to send.
+    fn end_relay(&mut self, index: u32) -> bool {
+        let work = self.work(index);
+        let Some(relayed) = work.relayed.as_deref_mut() else { return false };
+        if !relayed.done {
+            return false;
+        }
+        match work.tail.pop_front() {
+            Some(Segment::Bytes(bytes)) => match self.filter(index, &bytes) {
+                Ok(()) => true,
+                Err(why) => {
+                    self.fail_relay(index, &why);
+                    false
+                }
+            },
+            Some(file @ Segment::File { .. }) => self.tail_file(index, file),
+            None => self.end_filter(index),
+        }
+    }
+
+    /// A file in the tail goes to the client as it is, if the response's length was announced.
+    fn tail_file(&mut self, index: u32, file: Segment) -> bool {
+        let work = self.work(index);
+        let Some(relayed) = work.relayed.as_deref_mut() else { return false };
+        let Segment::File { offset, end, .. } = &file else { return false };
+        let bytes = end.saturating_sub(*offset);
+        if relayed.filter.passthrough().is_some_and(|through| bytes <= through) {
+            relayed.filter.skip(bytes);
+            relayed.complete = relayed.filter.passthrough() == Some(0);
+            work.resident_until = 0;
+            work.segments.push_back(file);
+            return true;
+        }
+        self.fail_relay(index, "it returned a file for a response whose length it had not announced");
+        false
+    }
+
+    fn end_filter(&mut self, index: u32) -> bool {
+        let mut tx = std::mem::take(&mut self.tx);
+        let relayed =
+            self.connections[index as usize].work.as_mut().and_then(|work| work.relayed.as_deref_mut());
+        let Some(relayed) = relayed else {
+            self.tx = tx;
+            return false;
+        };
+        let ended = relayed.filter.end(&mut tx).map_err(|bad| bad.to_string());
+        relayed.complete = ended.is_ok();
+        if ended.is_ok() {
+            self.send_now(index, &tx);
+        }
+        tx.clear();
+        self.tx = tx;
+        if let Err(why) = ended {
+            self.fail_relay(index, &why);
+            return false;
+        }
+        true
+    }
+
+    /// The whole response is out. Once the application has said so too, the relay is free, and the connection goes on.
+    fn settle_relay(&mut self, index: u32, relay: u32) {
+        let work = self.work(index);
+        let Some(relayed) = work.relayed.take_if(|relayed| relayed.done) else { return };
+        let after = if relayed.keep && relayed.filter.keeps() { After::Keep } else { After::Close };
+        let status = relayed.filter.status().unwrap_or(502);
+        work.summary = Some(Summary { status, body_bytes: relayed.filter.body_bytes() });
+        work.after = Some(after);
+        work.tail.clear();
+        work.tail_bytes = 0;
+        self.count(index, status);
+        let body_bytes = relayed.filter.body_bytes();
+        self.row.bytes_handed_off.add(body_bytes);
+        self.learn_size(index, body_bytes);
+        self.free_relay(relay);
+        self.enter(index, State::Head);
+        self.end_response(index);
+    }
+
+    /// Learns from a response of the connection's route.
+    pub(super) fn learn_size(&mut self, index: u32, body_bytes: u64) {
+        let route = self.work(index).route;
+        if let Some(size) = self.sizes.get_mut(route as usize) {
+            size.learn(body_bytes);
+        }
+    }
+
+    /// A relay has done its duty: it serves the next request, unless something may be left in it.
+    fn free_relay(&mut self, key: u32) {
+        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
+        relay.index = None;
+        let (channel, spoilt) = (relay.channel as usize, relay.spoilt);
+        if spoilt {
+            return self.drop_relay(key);
+        }
+        if let Some(channel) = self.pools.channels.get_mut(channel) {
+            channel.idle_relays.push(key);
+        }
+    }
+
+    /// Ends a relay: closing our end takes it out of the epoll set, and the process is told to close its own.
+    fn drop_relay(&mut self, key: u32) {
+        let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
+        let channel = relay.channel as usize;
+        if let Some(found) = self.pools.channels.get_mut(channel) {
+            found.forget_number(RELAY_BIT | key);
+            self.touch(channel);
+        }
+    }
+
+    /// The application's response cannot be sent on: an error if nothing was sent yet, otherwise the connection is cut.
+    pub(super) fn fail_relay(&mut self, index: u32, why: &str) {
+        let Some(relayed) = self.work(index).relayed.as_deref() else { return };
+        let (written, channel) = (relayed.filter.head_written(), relayed.request.0);
+        let id = self.pools.channels.get(channel as usize).map(|channel| channel.id);
+        if let Some(id) = id {
+            let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
+            self.limiter
+                .log(self.clock.now, || tracing::warn!(pool, slot, "bad response of the application: {why}"));
+        }
+        if written {
+            return self.abort(index);
+        }
+        self.leave_relay(index);
+        self.answer_kept_error(index, 502, Persistence::Close);
+    }
+
+    /// The connection goes on, or away, without what may still come through its relay.
+    pub(super) fn leave_relay(&mut self, index: u32) {
+        let State::Relayed { relay } = self.connections[index as usize].state else { return };
+        self.enter(index, State::Head);
+        let Some(relayed) = self.work(index).relayed.take() else { return };
+        if let Some(found) = self.pools.relays.get_mut(relay as usize) {
+            found.index = None;
+            found.spoilt = true;
+        }
+        if relayed.done {
+            return self.drop_relay(relay);
+        }
+        let (channel, request) = relayed.request;
+        self.disown(channel as usize, request);
+    }
+
+    /// Either the client takes nothing, or the application gives nothing.
+    pub(super) fn on_relay_timeout(&mut self, index: u32) {
+        let work = self.work(index);
+        let waits_for_client = work.sent < work.output.len() || !work.segments.is_empty();
+        let Some(relayed) = work.relayed.as_deref() else { return };
+        let (written, channel, done) = (relayed.filter.head_written(), relayed.request.0, relayed.done);
+        if !waits_for_client && !done {
+            self.condemn(channel as usize, "a request took longer than request_timeout");
+        }
+        if written {
+            return self.abort(index);
+        }
+        self.leave_relay(index);
+        self.answer_kept_error(index, 504, Persistence::Close);
+    }
+
+    /// DONE for a request that was answered through a relay.
+    pub(super) fn on_relay_done(&mut self, relay: u32) {
+        match self.pools.relays.get(relay as usize).map(|relay| relay.index) {
+            Some(Some(index)) => {
+                if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+                    relayed.done = true;
+                }
+                self.pump_relay(index);
+            }
+            Some(None) => self.drop_relay(relay),
+            None => {}
+        }
+    }
+
+    /// The process of this channel has exited: what it had written is sent on; a response that is not whole by then
+    /// never will be.
+    pub(super) fn lose_relays(&mut self, channel: usize) {
+        let of = |relay: &Relay| relay.channel as usize == channel;
+        let keys: Vec<(u32, Option<u32>)> = self
+            .pools
+            .relays
+            .iter()
+            .filter(|(_, relay)| of(relay))
+            .map(|(key, relay)| (key as u32, relay.index))
+            .collect();
+        for (key, index) in keys {
+            if let Some(index) = index {
+                self.row.handoff_lost.add(1);
+                if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+                    relayed.done = true;
+                    relayed.keep = false;
+                }
+                self.spoil_relay(index);
+                self.pump_relay(index);
+            } else {
+                self.pools.relays.try_remove(key as usize);
+            }
+        }
+    }
+}
