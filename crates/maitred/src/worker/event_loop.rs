@@ -223,6 +223,7 @@ impl Thread {
         use epoll::EventFlags as F;
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         let arrived = flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
+        connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
         match connection.state {
             State::Idle | State::Head | State::Body => {
                 if arrived {

@@ -37,14 +37,18 @@ impl Thread {
         let mut rx = std::mem::take(&mut self.rx);
         rx.clear();
         let connection = &mut self.connections[index as usize];
-        connection.readable = false;
+        // The end of the stream is reported once, and perhaps together with the bytes before it.
+        connection.readable = connection.hung_up && !connection.ended;
         if let Some(work) = &mut connection.work {
             rx.append(&mut work.input);
         }
         let room = rx.capacity() - rx.len();
         let mut more = false;
         match recv(&connection.socket, spare_capacity(&mut rx), RecvFlags::empty()) {
-            Ok((_, 0)) => connection.ended = room > 0,
+            Ok((_, 0)) => {
+                connection.ended = room > 0;
+                connection.readable = false;
+            }
             // A short read has emptied the socket: the next bytes make a new edge, and no second call is needed.
             Ok((_, received)) => more = received == room,
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -279,7 +283,7 @@ impl Thread {
             let patience = self.shared.start.config.limits.keep_alive_timeout;
             self.wheel.arm(index, self.clock.now + patience);
         }
-        if reading && connection.ended {
+        if reading && connection.ended && !more {
             // A request cut short by the end of the stream cannot be completed any more.
             return self.close(index);
         }
