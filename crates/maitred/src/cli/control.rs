@@ -76,7 +76,14 @@ fn of_file(file: &Path) -> Result<AdminAddress, Error> {
 
 /// The one server that `maitred serve` runs for this user.
 fn of_user(runtime_dir: Option<&Path>) -> Result<AdminAddress, Error> {
-    let mut sockets = runtime_dir.map(sockets).unwrap_or_default();
+    let Some(runtime_dir) = runtime_dir else {
+        return Err(Error::usage(
+            "no server is named: there is no maitred.toml here, and without a directory in $XDG_RUNTIME_DIR a \
+             `maitred serve` of this user has no admin socket",
+            "give -c FILE or --admin ADDR",
+        ));
+    };
+    let mut sockets = sockets(runtime_dir);
     sockets.sort();
     match (sockets.pop(), sockets.is_empty()) {
         (Some(only), true) => Ok(AdminAddress::Unix(only)),
@@ -96,31 +103,40 @@ fn of_user(runtime_dir: Option<&Path>) -> Result<AdminAddress, Error> {
     }
 }
 
+/// The admin sockets in a directory on which somebody listens; a killed server leaves its socket's file behind.
 fn sockets(dir: &Path) -> Vec<PathBuf> {
     let is_ours = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with("maitred-") && name.ends_with(".sock")
     };
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(is_ours).collect()
+    let is_alive = |path: &PathBuf| {
+        let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+        !client::connect_unix(path, STATUS_TIMEOUT).is_err_and(refused)
+    };
+    entries.map(|entry| entry.path()).filter(is_ours).filter(is_alive).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
     fn the_only_server_of_a_user_is_meant() {
         let dir = tempfile::tempdir().unwrap();
         assert!(of_user(Some(dir.path())).unwrap_err().text.contains("no server is named"));
-        assert!(of_user(None).is_err());
-        std::fs::write(dir.path().join("other.sock"), "").unwrap();
-        std::fs::write(dir.path().join("maitred-8080.sock"), "").unwrap();
+        assert!(of_user(None).unwrap_err().text.contains("XDG_RUNTIME_DIR"));
+        let listen = |name: &str| UnixListener::bind(dir.path().join(name)).unwrap();
+        let _other = listen("other.sock");
+        let _first = listen("maitred-8080.sock");
+        drop(listen("maitred-killed.sock"));
         assert_eq!(
             of_user(Some(dir.path())).unwrap(),
             AdminAddress::Unix(dir.path().join("maitred-8080.sock"))
         );
-        std::fs::write(dir.path().join("maitred-8081.sock"), "").unwrap();
+        let _second = listen("maitred-8081.sock");
         let error = of_user(Some(dir.path())).unwrap_err().text;
         assert!(
             error.contains("maitred-8080.sock, --admin") && error.contains("maitred-8081.sock"),
