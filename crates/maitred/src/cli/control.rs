@@ -1,7 +1,13 @@
 //! `maitred status`, `reload` and `stop`: asks a running server at its admin address.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::client::{self, Reply};
 use super::exit::Error;
@@ -35,9 +41,28 @@ pub fn reload(server: &Server) -> Result<String, Error> {
     ask(&server.address()?, "POST", "/reload", COMMAND_TIMEOUT)
 }
 
-/// `maitred stop`: what the server says to it.
+/// `maitred stop`: returns when the server has ended, so that another one can be started; if that cannot be seen, as soon as
+/// the server has said that it will.
 pub fn stop(server: &Server) -> Result<String, Error> {
-    ask(&server.address()?, "POST", "/stop", COMMAND_TIMEOUT)
+    let address = server.address()?;
+    let master = master(&address);
+    let reply = ask(&address, "POST", "/stop", COMMAND_TIMEOUT)?;
+    let Some(master) = master else { return Ok(reply) };
+    // The server bounds this by its grace.
+    while let Err(Errno::INTR) = poll(&mut [PollFd::new(&master, PollFlags::IN)], None) {}
+    Ok("stopped".to_owned())
+}
+
+/// The master process of a server. `None` unless the process that listens on the admin socket and the one that the server
+/// names are the same: a service manager may listen for it, and over TCP it may be in another pid namespace.
+fn master(address: &AdminAddress) -> Option<OwnedFd> {
+    let AdminAddress::Unix(path) = address else { return None };
+    let listener = socket_peercred(client::connect_unix(path, STATUS_TIMEOUT).ok()?).ok()?.pid;
+    // Before the question, so that the number cannot have passed to another process since.
+    let process = pidfd_open(listener, PidfdFlags::empty()).ok()?;
+    let status = ask(address, "GET", "/status.json", STATUS_TIMEOUT).ok()?;
+    let status: serde_json::Value = serde_json::from_str(&status).ok()?;
+    (status["master_pid"].as_i64() == Some(listener.as_raw_nonzero().get().into())).then_some(process)
 }
 
 /// One request; the body of a 200.
