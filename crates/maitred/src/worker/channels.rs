@@ -27,7 +27,7 @@ use crate::serve::{Persistence, Summary, fixed};
 use crate::status::scoreboard::{SlotRow, SlotState};
 
 /// Status in the access log for a response that was cut off, after nginx's custom.
-const CUT_OFF: u16 = 499;
+pub(super) const CUT_OFF: u16 = 499;
 /// How long a condemned process may take to be gone before its clients are cut off all the same.
 const CONDEMNED_PATIENCE: Duration = Duration::from_secs(5);
 

@@ -185,6 +185,11 @@ impl Thread {
             self.row.log_dropped.add(dropped);
         }
         self.limiter.tick(self.clock.now);
+        let cache = self.files.cache_use();
+        self.row.cache_bytes.set(cache.bytes);
+        self.row.cache_entries.set(cache.entries);
+        self.row.cache_hits.set(cache.hits);
+        self.row.cache_misses.set(cache.misses);
         self.row.turns.add(1);
     }
 
@@ -238,13 +243,13 @@ impl Thread {
             State::Writing => {
                 connection.readable |= arrived;
                 if flags.intersects(F::HUP | F::ERR) {
-                    self.close(index);
+                    self.abort(index);
                 } else if flags.contains(F::OUT) {
                     self.on_writable(index);
                 }
             }
             // The client has gone for good while it waits in the queue: nobody wants the answer.
-            State::Queued { .. } if flags.intersects(F::HUP | F::ERR) => self.close(index),
+            State::Queued { .. } if flags.intersects(F::HUP | F::ERR) => self.give_up(index),
             State::Queued { .. } | State::Disk | State::HandedOff { .. } | State::Command => {
                 connection.readable |= arrived;
             }

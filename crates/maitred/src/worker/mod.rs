@@ -32,6 +32,7 @@ mod sandbox;
 mod send;
 pub mod shared;
 pub mod timers;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

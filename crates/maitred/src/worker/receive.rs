@@ -27,6 +27,8 @@ enum Stop {
     Flush,
     /// The connection waits for something, or has its last response.
     Settled(Option<After>),
+    /// The connection is to move to this thread, with all that was received.
+    Moves(usize),
     /// The connection is gone.
     Gone,
 }
@@ -75,7 +77,10 @@ impl Thread {
                 Stop::Settled(after) => after,
                 _ => None,
             };
-            self.send_joined(index, after);
+            match stop {
+                Stop::Moves(thread) => self.migrate(index, thread),
+                _ => self.send_joined(index, after),
+            }
         }
         rx.clear();
         self.rx = rx;
@@ -151,6 +156,7 @@ impl Thread {
             Step::FlushFirst => Some(Stop::Flush),
             Step::Waits => Some(Stop::Settled(None)),
             Step::Last(after) => Some(Stop::Settled(Some(after))),
+            Step::Moves(thread) => Some(Stop::Moves(thread)),
             Step::Gone => Some(Stop::Gone),
         }
     }
@@ -246,7 +252,7 @@ impl Thread {
             Step::Gone => self.close(index),
             // Cannot be: nothing is answered from kept bytes while anything waits to be sent.
             Step::FlushFirst => debug_assert!(false, "a kept request asks for a flush"),
-            Step::Next | Step::Last(_) | Step::Waits => {}
+            Step::Next | Step::Last(_) | Step::Waits | Step::Moves(_) => {}
         }
         step
     }
@@ -257,10 +263,9 @@ impl Thread {
         let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
         self.enter(index, State::Head);
         let step = self.answer_kept(index, head, body, true);
-        if step == Step::Gone {
-            return;
-        }
         let after = match self.follow(index, step) {
+            Some(Stop::Gone) => return,
+            Some(Stop::Moves(thread)) => return self.migrate(index, thread),
             Some(Stop::Settled(after)) => after,
             _ => None,
         };
