@@ -3,8 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
 
-use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -246,6 +246,74 @@ fn what_a_killed_server_left_behind_is_in_nobodys_way() {
     }
     let next = start();
     assert_eq!(std::fs::read_to_string(dir.path().join("pid")).unwrap(), format!("{}\n", next.0.id()));
+}
+
+/// The answer to a request on a connection of its own.
+fn get(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn status(dir: &Path) -> Value {
+    let output = maitred(&["status", "--json"]).current_dir(dir).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", text(&output)))
+}
+
+#[test]
+fn every_bucket_is_served_whatever_their_number() {
+    for (threads, buckets, expected) in [
+        (3, "\"auto\"", 1),
+        (3, "\"per-thread\"", 3),
+        (2, "5", 5),
+        (3, "2", 2),
+        (2, "\"per-thread\"\nsteer_by_cpu = true", 2),
+    ] {
+        let dir = site("127.0.0.1:0", "admin = \"unix:admin\"");
+        let config = dir.path().join("maitred.toml");
+        let text =
+            std::fs::read_to_string(&config).unwrap().replace("threads = 1", &format!("threads = {threads}"));
+        std::fs::write(&config, text.replace("[[site]]", &format!("buckets = {buckets}\n[[site]]"))).unwrap();
+        let mut command = maitred(&["run"]);
+        command.current_dir(dir.path());
+        let _server = Server::start(command);
+        let listen = &status(dir.path())["listens"][0];
+        assert_eq!(listen["buckets"].as_array().unwrap().len(), expected, "{buckets}: {listen}");
+        // The kernel spreads them by a hash: with so many, each bucket gets some.
+        for _ in 0..64 {
+            assert!(get(listen["address"].as_str().unwrap()).starts_with("HTTP/1.1 200 "), "{buckets}");
+        }
+    }
+}
+
+#[test]
+fn threads_are_where_the_status_says() {
+    for (affinity, pinned) in [("auto", true), ("off", false)] {
+        let dir = site("127.0.0.1:0", &format!("admin = \"unix:admin\"\naffinity = \"{affinity}\""));
+        let mut command = maitred(&["run"]);
+        command.current_dir(dir.path());
+        let _server = Server::start(command);
+        let status = status(dir.path());
+        assert!(status["affinity"]["why"].as_str().unwrap().starts_with(affinity), "{status}");
+        let thread = &status["threads"][0];
+        assert_eq!((thread["home_cpu"].is_u64(), thread["cpu"].is_u64()), (pinned, pinned), "{thread}");
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", status["pid"])).unwrap();
+        let event_loop = tasks
+            .map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default())
+            .find(|task| task.contains("loop-0"))
+            .unwrap();
+        let allowed =
+            event_loop.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap().trim();
+        if pinned {
+            assert_eq!(allowed, thread["cpu"].to_string());
+        } else {
+            let mine = std::fs::read_to_string("/proc/self/status").unwrap();
+            assert!(mine.contains(&format!("Cpus_allowed_list:\t{allowed}\n")), "{allowed}");
+        }
+    }
 }
 
 /// A machine that has every directory and every account.
