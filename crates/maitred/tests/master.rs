@@ -337,6 +337,8 @@ fn log_files_are_reopened_by_a_reload() {
     }
     server.signal(Signal::HUP);
     wait_for_file(&errors, "has taken over");
+    // Until it has heard of it, the old worker process takes connections, and writes to the old file.
+    wait_for_file(&errors, "exited with status 0");
     ask_and_close(address, "/after");
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), Exit::Status(0));
