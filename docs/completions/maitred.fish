@@ -56,6 +56,6 @@ complete -c maitred -n "__fish_maitred_using_subcommand reload" -s a -l admin -d
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
-complete -c maitred -n "__fish_maitred_using_subcommand stop" -s h -l help -d 'Print help'
+complete -c maitred -n "__fish_maitred_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c maitred -n "__fish_maitred_using_subcommand man" -s h -l help -d 'Print help'

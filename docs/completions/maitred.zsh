@@ -88,8 +88,8 @@ _arguments "${_arguments_options[@]}" : \
 '(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
-'-h[Print help]' \
-'--help[Print help]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
 ;;
 (completions)

@@ -85,10 +85,8 @@ pub fn plan(
 }
 
 fn why(topology: &Topology, wanted: &Affinity, cpus: &[Option<u16>]) -> String {
-    let threads = match cpus.len() {
-        1 => "1 thread".to_owned(),
-        many => format!("{many} threads"),
-    };
+    let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
+    let threads = counted(cpus.len(), "thread");
     let usable = format_list(&topology.usable());
     let quota = match topology.quota {
         Some(quota) => format!(" within a quota of {quota}"),
@@ -105,11 +103,9 @@ fn why(topology: &Topology, wanted: &Affinity, cpus: &[Option<u16>]) -> String {
                 keys.dedup();
                 keys.len()
             };
-            let (cores, nodes) = (distinct(|cpu| cpu.core), distinct(|cpu| cpu.node));
-            format!(
-                "auto: {threads} on {} of the CPUs {usable}{quota}; {cores} cores, {nodes} NUMA nodes",
-                used.len()
-            )
+            let cores = counted(distinct(|cpu| cpu.core), "core");
+            let nodes = counted(distinct(|cpu| cpu.node), "NUMA node");
+            format!("auto: {threads} on {} of the CPUs {usable}{quota}; {cores}, {nodes}", used.len())
         }
     }
 }

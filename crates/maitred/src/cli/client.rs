@@ -124,7 +124,7 @@ impl Write for Stream {
 }
 
 /// The send timeout also bounds connect(2), which waits while the accept queue is full (socket(7), unix(7)).
-fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+pub(super) fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;

@@ -1,7 +1,13 @@
 //! `maitred status`, `reload` and `stop`: asks a running server at its admin address.
 
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::client::{self, Reply};
 use super::exit::Error;
@@ -35,9 +41,28 @@ pub fn reload(server: &Server) -> Result<String, Error> {
     ask(&server.address()?, "POST", "/reload", COMMAND_TIMEOUT)
 }
 
-/// `maitred stop`: what the server says to it.
+/// `maitred stop`: returns when the server has ended, so that another one can be started; if that cannot be seen, as soon as
+/// the server has said that it will.
 pub fn stop(server: &Server) -> Result<String, Error> {
-    ask(&server.address()?, "POST", "/stop", COMMAND_TIMEOUT)
+    let address = server.address()?;
+    let master = master(&address);
+    let reply = ask(&address, "POST", "/stop", COMMAND_TIMEOUT)?;
+    let Some(master) = master else { return Ok(reply) };
+    // The server bounds this by its grace.
+    while let Err(Errno::INTR) = poll(&mut [PollFd::new(&master, PollFlags::IN)], None) {}
+    Ok("stopped".to_owned())
+}
+
+/// The master process of a server. `None` unless the process that listens on the admin socket and the one that the server
+/// names are the same: a service manager may listen for it, and over TCP it may be in another pid namespace.
+fn master(address: &AdminAddress) -> Option<OwnedFd> {
+    let AdminAddress::Unix(path) = address else { return None };
+    let listener = socket_peercred(client::connect_unix(path, STATUS_TIMEOUT).ok()?).ok()?.pid;
+    // Before the question, so that the number cannot have passed to another process since.
+    let process = pidfd_open(listener, PidfdFlags::empty()).ok()?;
+    let status = ask(address, "GET", "/status.json", STATUS_TIMEOUT).ok()?;
+    let status: serde_json::Value = serde_json::from_str(&status).ok()?;
+    (status["master_pid"].as_i64() == Some(listener.as_raw_nonzero().get().into())).then_some(process)
 }
 
 /// One request; the body of a 200.
@@ -76,7 +101,14 @@ fn of_file(file: &Path) -> Result<AdminAddress, Error> {
 
 /// The one server that `maitred serve` runs for this user.
 fn of_user(runtime_dir: Option<&Path>) -> Result<AdminAddress, Error> {
-    let mut sockets = runtime_dir.map(sockets).unwrap_or_default();
+    let Some(runtime_dir) = runtime_dir else {
+        return Err(Error::usage(
+            "no server is named: there is no maitred.toml here, and without a directory in $XDG_RUNTIME_DIR a \
+             `maitred serve` of this user has no admin socket",
+            "give -c FILE or --admin ADDR",
+        ));
+    };
+    let mut sockets = sockets(runtime_dir);
     sockets.sort();
     match (sockets.pop(), sockets.is_empty()) {
         (Some(only), true) => Ok(AdminAddress::Unix(only)),
@@ -96,31 +128,40 @@ fn of_user(runtime_dir: Option<&Path>) -> Result<AdminAddress, Error> {
     }
 }
 
+/// The admin sockets in a directory on which somebody listens; a killed server leaves its socket's file behind.
 fn sockets(dir: &Path) -> Vec<PathBuf> {
     let is_ours = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with("maitred-") && name.ends_with(".sock")
     };
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(is_ours).collect()
+    let is_alive = |path: &PathBuf| {
+        let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+        !client::connect_unix(path, STATUS_TIMEOUT).is_err_and(refused)
+    };
+    entries.map(|entry| entry.path()).filter(is_ours).filter(is_alive).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
     fn the_only_server_of_a_user_is_meant() {
         let dir = tempfile::tempdir().unwrap();
         assert!(of_user(Some(dir.path())).unwrap_err().text.contains("no server is named"));
-        assert!(of_user(None).is_err());
-        std::fs::write(dir.path().join("other.sock"), "").unwrap();
-        std::fs::write(dir.path().join("maitred-8080.sock"), "").unwrap();
+        assert!(of_user(None).unwrap_err().text.contains("XDG_RUNTIME_DIR"));
+        let listen = |name: &str| UnixListener::bind(dir.path().join(name)).unwrap();
+        let _other = listen("other.sock");
+        let _first = listen("maitred-8080.sock");
+        drop(listen("maitred-killed.sock"));
         assert_eq!(
             of_user(Some(dir.path())).unwrap(),
             AdminAddress::Unix(dir.path().join("maitred-8080.sock"))
         );
-        std::fs::write(dir.path().join("maitred-8081.sock"), "").unwrap();
+        let _second = listen("maitred-8081.sock");
         let error = of_user(Some(dir.path())).unwrap_err().text;
         assert!(
             error.contains("maitred-8080.sock, --admin") && error.contains("maitred-8081.sock"),

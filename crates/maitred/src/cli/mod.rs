@@ -54,6 +54,8 @@ pub enum Command {
     /// A file with an error changes nothing, and is reported here. No request is lost or cut.
     Reload(Server),
     /// Stop a running server, after it has finished the requests that it has
+    ///
+    /// Returns when the server has ended, within its `grace`.
     Stop(Server),
     /// Print the completion script of a shell
     Completions {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::meaning::{AccessFormat, AdminAddress, Config, Files};
 use super::report::Failure;
-use super::{Origin, System, read};
+use super::{Lookup as _, Origin, System, read};
 
 /// All defaults, and nothing that depends on the directory.
 const TEXT: &str = "[[listen]]\naddress = \":8080\"\n[[site]]\nroot = \".\"\nlisting = true\n";
@@ -17,15 +17,18 @@ impl Config {
         let refused =
             |why: &dyn std::fmt::Display| Failure::Refused(format!("cannot serve {}: {why}", dir.display()));
         let base = dir.canonicalize().map_err(|error| refused(&error))?;
-        if !base.is_dir() {
-            return Err(refused(&"this is not a directory"));
-        }
+        System.directory(&base).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotADirectory => refused(&"this is not a directory"),
+            _ => refused(&error),
+        })?;
         let origin = Origin { name: dir.display().to_string(), base };
         let (mut config, _) = read(TEXT, &origin, &System).map_err(Failure::Invalid)?;
         for entry in &mut config.listens {
             entry.address = listen;
         }
         config.log.access = if terminal { AccessFormat::Human } else { AccessFormat::Combined };
+        // The one line that it prints says what there is to say; what goes wrong comes on top of it.
+        config.log.level = "warn".into();
         config.server.admin = AdminAddress::of_user(listen.port());
         Ok(config)
     }
@@ -86,6 +89,7 @@ mod tests {
         let config = Config::for_directory(dir.path(), "127.0.0.1:0".parse().unwrap(), true).unwrap();
         assert_eq!(config.listens[0].address.to_string(), "127.0.0.1:0");
         assert_eq!(config.log.access, AccessFormat::Human);
+        assert_eq!(config.log.level, "warn");
         let files = config.sites[0].files.as_ref().unwrap();
         assert_eq!(files.root, dir.path().canonicalize().unwrap());
         assert!(files.listing);

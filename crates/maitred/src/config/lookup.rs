@@ -41,10 +41,11 @@ impl Lookup for System {
     }
 
     fn directory(&self, path: &Path) -> io::Result<()> {
-        match std::fs::metadata(path)?.is_dir() {
-            true => Ok(()),
-            false => Err(io::ErrorKind::NotADirectory.into()),
+        if !std::fs::metadata(path)?.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
         }
+        // What lies in it can be reached only with the permission to search it, which this takes too.
+        std::fs::metadata(path.join(".")).map(drop)
     }
 }
 

@@ -259,6 +259,9 @@ impl<'a> Section<'a> {
         if found.is_none() {
             let hint = match nearest(text, words.iter().copied()) {
                 Some(meant) => format!("did you mean \"{meant}\"?"),
+                None if matches!(key.kind, Kind::WordOrWhole { .. }) => {
+                    format!("it takes {}", key.kind.described())
+                }
                 None => format!("it takes {}", quoted_list(words, ", ")),
             };
             self.cx.error_with(span, format!("`{}` does not take \"{}\"", key.name, shorten(text)), hint);

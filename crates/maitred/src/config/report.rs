@@ -160,7 +160,8 @@ impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Unreadable { path, error } => {
-                writeln!(out, "error: cannot read the configuration file {}: {error}", path.display())
+                writeln!(out, "error: cannot read the configuration file {}: {error}", path.display())?;
+                writeln!(out, "  = help: name one with `-c FILE`; `maitred serve DIR` needs none")
             }
             Failure::Invalid(errors) => errors.fmt(out),
             Failure::Refused(message) => writeln!(out, "error: {message}"),

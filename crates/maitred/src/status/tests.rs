@@ -195,6 +195,17 @@ _ waiting for a request  W working  S starting  G finishing  . nobody there
 }
 
 #[test]
+fn a_pool_without_a_process_is_pointed_out() {
+    let shown = |letters: &str| {
+        text::render(&serde_json::json!({ "pools": [{ "name": "web", "letters": letters }] }))
+    };
+    assert!(shown("..").contains("  none of its processes is there: the error log says why\n  ..\n"));
+    for letters in ["", ".S", "_."] {
+        assert!(!shown(letters).contains("none of its processes"), "{letters}");
+    }
+}
+
+#[test]
 fn text_of_nonsense_is_no_panic_and_no_escape_sequence() {
     for status in [
         serde_json::json!(null),

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+/// The letter of a slot without a process.
+const NOBODY: char = '.';
 /// Letters in one line of a pool's row.
 const LETTERS_PER_LINE: usize = 64;
 
@@ -185,6 +187,9 @@ fn pools(status: &Value, out: &mut String) -> std::fmt::Result {
             plural(letters.len(), "slot"),
             plural(usize::try_from(busy).unwrap_or(usize::MAX), "request"),
         )?;
+        if !letters.is_empty() && letters.iter().all(|letter| *letter == NOBODY) {
+            writeln!(out, "  none of its processes is there: the error log says why")?;
+        }
         for line in letters.chunks(LETTERS_PER_LINE) {
             writeln!(out, "  {}", line.iter().collect::<String>())?;
         }

@@ -168,11 +168,15 @@ impl Thread {
         });
     }
 
-    /// Accepts again once an eighth of the room is free.
+    /// Accepts again once an eighth of the room is free, and at least one place.
     pub(super) fn resume_accepting(&mut self) {
         let max = self.shared.connections_max;
         let pauses = self.accept_again_at.is_some_and(|at| self.clock.now < at);
-        if self.accepting || pauses || self.listeners.is_empty() || self.connections.len() > max - max / 8 {
+        if self.accepting
+            || pauses
+            || self.listeners.is_empty()
+            || self.connections.len() > max - (max / 8).max(1)
+        {
             return;
         }
         self.accept_again_at = None;

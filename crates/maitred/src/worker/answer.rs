@@ -22,7 +22,9 @@ pub(super) enum Step {
     Waits,
     /// Nothing was done: what is in `tx` has to leave first.
     FlushFirst,
-    /// The connection has left this thread.
+    /// The connection, which keeps its request, is to move to this thread.
+    Moves(usize),
+    /// The connection is closed.
     Gone,
 }
 
@@ -48,7 +50,9 @@ impl Thread {
         if self.connections[index as usize].admin {
             return self.answer_admin(index, request, persistence);
         }
-        let path = match uri::normalise(request.path) {
+        // Their targets are no paths: an asterisk, or an authority.
+        let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";
+        let path = match uri::normalise(if about_no_path { "/" } else { request.path }) {
             Ok(path) => path,
             Err(reject) => return self.answer_bad_path(index, request, reject),
         };
@@ -57,7 +61,7 @@ impl Thread {
         let clock = self.clock.clone();
         let exchange = Exchange { request, path: &path, clock: &clock, persistence, warmed: given.warmed };
         let named = shared.start.config.server.server_header;
-        if matches!(request.method, Method::Trace | Method::Connect) || request.path == "*" {
+        if about_no_path {
             let summary = answer_for_no_route(&exchange, named, &mut self.tx);
             return self.whole(index, request, summary, persistence);
         }

@@ -88,6 +88,8 @@ pub struct Connection {
     pub state: State,
     /// Epoll said readable while nobody was reading.
     pub readable: bool,
+    /// Epoll said that the client has finished sending; what it sent before may still be there.
+    pub hung_up: bool,
     /// The client has finished sending (end of file seen).
     pub ended: bool,
     /// An application process has, or had, a copy of the socket.
@@ -248,6 +250,7 @@ impl Connection {
             serial,
             state: State::Idle,
             readable: false,
+            hung_up: false,
             ended: false,
             shared: false,
             admin: false,

@@ -191,6 +191,11 @@ impl Thread {
             self.row.log_dropped.add(dropped);
         }
         self.limiter.tick(self.clock.now);
+        let cache = self.files.cache_use();
+        self.row.cache_bytes.set(cache.bytes);
+        self.row.cache_entries.set(cache.entries);
+        self.row.cache_hits.set(cache.hits);
+        self.row.cache_misses.set(cache.misses);
         self.row.turns.add(1);
     }
 
@@ -230,6 +235,7 @@ impl Thread {
         use epoll::EventFlags as F;
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         let arrived = flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
+        connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
         match connection.state {
             State::Idle | State::Head | State::Body => {
                 if arrived {
@@ -244,13 +250,13 @@ impl Thread {
             State::Writing => {
                 connection.readable |= arrived;
                 if flags.intersects(F::HUP | F::ERR) {
-                    self.close(index);
+                    self.abort(index);
                 } else if flags.contains(F::OUT) {
                     self.on_writable(index);
                 }
             }
             // The client has gone for good while it waits in the queue: nobody wants the answer.
-            State::Queued { .. } if flags.intersects(F::HUP | F::ERR) => self.close(index),
+            State::Queued { .. } if flags.intersects(F::HUP | F::ERR) => self.give_up(index),
             State::Relayed { .. } => {
                 connection.readable |= arrived;
                 if flags.intersects(F::HUP | F::ERR) {

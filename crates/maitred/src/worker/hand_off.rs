@@ -18,10 +18,12 @@ use super::answer::{Given, Step};
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
+use super::send::CUT_OFF;
+use super::trust;
 use crate::config::{Pool, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Flushed, RELAY_BIT};
-use crate::serve::{Exchange, Persistence};
+use crate::serve::{Exchange, Persistence, Summary};
 
 /// What an application process may be sent in one frame, beyond the body: head and meta lines.
 const HEAD_ALLOWANCE: u32 = 256 * 1024;
@@ -43,7 +45,8 @@ impl Thread {
             return self.hand_off(index, key, exchange, given);
         }
         if let Some(thread) = self.better_home(pool) {
-            return self.migrate(index, thread, given);
+            self.keep(index, given);
+            return Step::Moves(thread);
         }
         self.enqueue(index, pool, exchange, given)
     }
@@ -72,28 +75,26 @@ impl Thread {
         })
     }
 
-    /// Moves a connection, with its request, to another thread.
-    fn migrate(&mut self, index: u32, thread: usize, given: Given<'_>) -> Step {
-        if let Some(connection) = self.connections.get(index as usize)
-            && connection.registered
-        {
+    /// Moves a connection to another thread, with the request that it keeps and what was received after that.
+    pub(super) fn migrate(&mut self, index: u32, thread: usize) {
+        let connection = &mut self.connections[index as usize];
+        if connection.registered {
             let _ = epoll::delete(&self.epoll, &connection.socket);
         }
-        let spool = self.connections[index as usize].work.as_mut().and_then(|work| work.spool.take());
-        let Some(connection) = self.remove(index) else { return Step::Gone };
+        let work = connection.work.take().unwrap_or_default();
+        let Some(connection) = self.remove(index) else { return };
         let migrant = Migrant {
             remote: connection.remote.address,
             listen: connection.listen,
             requests: connection.requests,
-            input: Vec::new(),
-            head: given.head.to_vec(),
-            body: given.body.to_vec(),
-            spool,
+            input: work.input,
+            head: work.head,
+            body: work.body,
+            spool: work.spool,
             origin: Origin::ForSlot,
             socket: connection.socket,
         };
         self.shared.transfer(thread, migrant);
-        Step::Gone
     }
 
     /// Lets a request wait for a process, if there is room in the queue.
@@ -116,6 +117,14 @@ impl Thread {
         self.wheel.arm(index, self.clock.now + settings.queue_timeout);
         self.pools.pools[pool].queue.push_back(index);
         Step::Waits
+    }
+
+    /// Ends a connection whose client has gone while its request waited.
+    pub(super) fn give_up(&mut self, index: u32) {
+        self.leave_queue(index);
+        self.work(index).summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
+        self.log_kept(index, 0);
+        self.close(index);
     }
 
     /// Takes a connection out of the queue that it waits in, if it does.
@@ -247,11 +256,14 @@ impl Thread {
             "host",
             if request.authority.is_empty() { b"localhost" } else { request.authority.as_bytes() },
         );
+        let peer = connection.remote.address.map(|address| address.ip());
+        let proxies = &self.shared.start.config.server.trusted_proxies;
         for field in request.fields {
             let upgrade = may_detach && field.name.eq_ignore_ascii_case("upgrade");
-            if upgrade
-                || maitred_handoff::is_forwardable(field.name) && !named_by_connection(request, field.name)
-            {
+            let forwardable = maitred_handoff::is_forwardable(field.name)
+                && !named_by_connection(request, field.name)
+                && (!trust::says_whom_for(field.name) || trust::is_trusted(peer, proxies));
+            if upgrade || forwardable {
                 head.field(field.name, field.value);
             }
         }

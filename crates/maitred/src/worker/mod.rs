@@ -36,6 +36,7 @@ mod send;
 pub mod shared;
 mod spool;
 pub mod timers;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -27,6 +27,8 @@ pub(super) enum Stop {
     Flush,
     /// The connection waits for something, or has its last response.
     Settled(Option<After>),
+    /// The connection is to move to this thread, with all that was received.
+    Moves(usize),
     /// The connection is gone.
     Gone,
 }
@@ -37,14 +39,18 @@ impl Thread {
         let mut rx = std::mem::take(&mut self.rx);
         rx.clear();
         let connection = &mut self.connections[index as usize];
-        connection.readable = false;
+        // The end of the stream is reported once, and perhaps together with the bytes before it.
+        connection.readable = connection.hung_up && !connection.ended;
         if let Some(work) = &mut connection.work {
             rx.append(&mut work.input);
         }
         let room = rx.capacity() - rx.len();
         let mut more = false;
         match recv(&connection.socket, spare_capacity(&mut rx), RecvFlags::empty()) {
-            Ok((_, 0)) => connection.ended = room > 0,
+            Ok((_, 0)) => {
+                connection.ended = room > 0;
+                connection.readable = false;
+            }
             // A short read has emptied the socket: the next bytes make a new edge, and no second call is needed.
             Ok((_, received)) => more = received == room,
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -71,7 +77,10 @@ impl Thread {
                 Stop::Settled(after) => after,
                 _ => None,
             };
-            self.send_joined(index, after);
+            match stop {
+                Stop::Moves(thread) => self.migrate(index, thread),
+                _ => self.send_joined(index, after),
+            }
         }
         rx.clear();
         self.rx = rx;
@@ -157,6 +166,7 @@ impl Thread {
             Step::FlushFirst => Some(Stop::Flush),
             Step::Waits => Some(Stop::Settled(None)),
             Step::Last(after) => Some(Stop::Settled(Some(after))),
+            Step::Moves(thread) => Some(Stop::Moves(thread)),
             Step::Gone => Some(Stop::Gone),
         }
     }
@@ -263,7 +273,7 @@ impl Thread {
             Step::Gone => self.close(index),
             // Cannot be: nothing is answered from kept bytes while anything waits to be sent.
             Step::FlushFirst => debug_assert!(false, "a kept request asks for a flush"),
-            Step::Next | Step::Last(_) | Step::Waits => {}
+            Step::Next | Step::Last(_) | Step::Waits | Step::Moves(_) => {}
         }
         step
     }
@@ -274,10 +284,9 @@ impl Thread {
         let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
         self.enter(index, State::Head);
         let step = self.answer_kept(index, head, body, true);
-        if step == Step::Gone {
-            return;
-        }
         let after = match self.follow(index, step) {
+            Some(Stop::Gone) => return,
+            Some(Stop::Moves(thread)) => return self.migrate(index, thread),
             Some(Stop::Settled(after)) => after,
             _ => None,
         };
@@ -300,7 +309,7 @@ impl Thread {
             let patience = self.shared.start.config.limits.keep_alive_timeout;
             self.wheel.arm(index, self.clock.now + patience);
         }
-        if reading && connection.ended {
+        if reading && connection.ended && !more {
             // A request cut short by the end of the stream cannot be completed any more.
             return self.close(index);
         }

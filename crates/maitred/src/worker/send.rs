@@ -313,7 +313,9 @@ impl Thread {
         self.enter(index, State::Linger);
         self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.linger_timeout);
         if self.register(index) {
-            self.on_lingering(index);
+            // What is there is dropped in the next turn: now the buffer may be in use by whoever reads requests.
+            let serial = self.connections[index as usize].serial;
+            self.again.push((index, serial));
         }
     }
 

@@ -42,7 +42,7 @@ error: `threads` does not take \"many\"
   |
 2 | threads = \"many\"
   |           ^^^^^^
-  = help: it takes \"auto\"
+  = help: it takes `\"auto\"` or a whole number, 1 to 256
 
 error: `grace`: \"5 weeks\" is not a time
  --> maitred.toml:3:9

@@ -96,6 +96,11 @@ impl Shell<'_> {
         }
         let user = prepared.config.server.user.as_ref();
         match (rustix::process::geteuid().is_root(), user) {
+            (true, None) if self.options.announce => {
+                tracing::warn!(
+                    "running as root, which `maitred serve` does not need; `maitred run` can change to another account"
+                )
+            }
             (true, None) => {
                 tracing::warn!("running as root: set server.user to an account without privileges")
             }

@@ -143,8 +143,7 @@ impl Cache {
         }
     }
 
-    /// Bytes and descriptors that are held.
-    #[cfg(test)]
+    /// Bytes, descriptors and entries that are held.
     pub(super) fn held(&self) -> (u64, u32, usize) {
         (self.bytes, self.files, self.table.len())
     }

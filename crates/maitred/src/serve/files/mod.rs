@@ -40,6 +40,21 @@ pub struct FileServer {
     inline_bytes_max: u32,
     ranges_max: usize,
     server_header: bool,
+    hits: u64,
+    misses: u64,
+}
+
+/// How the cache of a thread does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheUse {
+    /// Bytes that it holds.
+    pub bytes: u64,
+    /// Entries that it holds.
+    pub entries: u64,
+    /// Requests that were answered from it, without a look at the file system.
+    pub hits: u64,
+    /// Requests that were not.
+    pub misses: u64,
 }
 
 /// What a look-up came to.
@@ -59,7 +74,15 @@ impl FileServer {
             inline_bytes_max: limits.inline_file_bytes_max,
             ranges_max: usize::from(limits.ranges_max),
             server_header,
+            hits: 0,
+            misses: 0,
         }
+    }
+
+    /// For the scoreboard.
+    pub fn cache_use(&self) -> CacheUse {
+        let (bytes, _, entries) = self.cache.held();
+        CacheUse { bytes, entries: entries as u64, hits: self.hits, misses: self.misses }
     }
 
     /// Answers a request from a set. [`Served::Blocked`] comes at most once for a request: with
@@ -70,17 +93,23 @@ impl FileServer {
             return self.other_method(set, exchange, out);
         }
         let answer = match self.cache.fresh(Space::requests(set), exchange.path, exchange.clock.now) {
-            Some(entry) => answer::file(entry, exchange, self.ranges_max, &mut self.boundaries, out),
-            None => match self.look_up(set, exchange) {
-                Ok(LookUp::Entry(entry)) => {
-                    answer::file(&entry, exchange, self.ranges_max, &mut self.boundaries, out)
+            Some(entry) => {
+                self.hits += 1;
+                answer::file(entry, exchange, self.ranges_max, &mut self.boundaries, out)
+            }
+            None => {
+                self.misses += 1;
+                match self.look_up(set, exchange) {
+                    Ok(LookUp::Entry(entry)) => {
+                        answer::file(&entry, exchange, self.ranges_max, &mut self.boundaries, out)
+                    }
+                    Ok(LookUp::AddSlash) => return self.add_slash(set, exchange, out),
+                    Err(Miss::WouldWait) => {
+                        return self.blocked(set, Wanted::Request(exchange.path.into()), exchange, out);
+                    }
+                    Err(Miss::Status(status)) => Answer::Error(status, Vec::new()),
                 }
-                Ok(LookUp::AddSlash) => return self.add_slash(set, exchange, out),
-                Err(Miss::WouldWait) => {
-                    return self.blocked(set, Wanted::Request(exchange.path.into()), exchange, out);
-                }
-                Err(Miss::Status(status)) => Answer::Error(status, Vec::new()),
-            },
+            }
         };
         match answer {
             Answer::Served(served) => served,

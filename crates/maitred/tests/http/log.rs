@@ -1,0 +1,123 @@
+//! The access log: exactly one line for each request, whatever becomes of it.
+
+use crate::support::{Server, Setup, Stopped};
+
+/// A mixture of requests, each of which belongs into the log; how many there were.
+fn mixture(server: &Server) -> usize {
+    let mut client = server.connect();
+    for target in
+        ["/a.txt", "/large.bin", "/not-there", "/dir", "/old/x", "/app/hello?q=1", "/app/fail", "/app/stream"]
+    {
+        client.get(target);
+        client.method("HEAD", target, "");
+    }
+    client.post("/app/echo", b"some body");
+    client.post("/a.txt", b"not wanted");
+    client.method("GET", "/a.txt", "If-None-Match: *\r\n");
+    client.method("GET", "/large.bin", "Range: bytes=10-19\r\n");
+    client.send("GET /b.txt HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(30));
+    (0..30).for_each(|_| assert_eq!(client.response("GET").status, 200));
+    client.ask("GET /a.txt HTTP/1.1\r\nHost: localhost\r\nReferer: http://example.com/\"x\r\nUser-Agent: a \\ b\r\n\r\n");
+    client.ask("GET /%22quote%22 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answered = 2 * 8 + 4 + 30 + 2;
+
+    let refused = [
+        "\x16\x03\x01",
+        "bad\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET /%zz HTTP/1.0\r\n\r\n",
+        "G\"T / HTTP/1.1\r\n",
+    ];
+    for request in refused {
+        let mut client = server.connect();
+        client.send(request);
+        assert_eq!(client.response("GET").status, 400, "{request:?}");
+        client.end();
+    }
+    // One that goes away in the middle of a response.
+    let mut client = server.connect();
+    client.send("GET /huge.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.head().unwrap();
+    drop(client);
+    crate::support::eventually("the client is gone", || server.total("connections") <= 2);
+    answered + refused.len() + 1
+}
+
+fn logged(format: &str) -> (usize, Stopped) {
+    let setup = Setup::with_files()
+        .log(&format!("access = \"{format}\""))
+        .file("large.bin", &vec![b'x'; 100_000])
+        .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
+        .route("/old/*", "redirect = \"/new\"");
+    let path = setup.directory.path().join("root/huge.bin");
+    std::fs::File::create(path).unwrap().set_len(100_000_000).unwrap();
+    let server = setup.start();
+    let count = mixture(&server);
+    (count, server.stop())
+}
+
+#[test]
+fn combined_has_one_line_for_each_request() {
+    let (count, stopped) = logged("combined");
+    assert_eq!(stopped.access.len(), count, "{:#?}", stopped.access);
+    for line in &stopped.access {
+        assert!(line.starts_with("127.0.0.1 - - [") && line.is_ascii(), "{line}");
+        // Outside of quotes there is exactly: address, date, status, bytes.
+        let unescaped = line.replace("\\\\", "").replace("\\\"", "");
+        let parts: Vec<_> = unescaped.split('"').collect();
+        assert_eq!(parts.len(), 7, "{line}");
+        let mut numbers = parts[2].split_whitespace();
+        let status: u16 = numbers.next().unwrap().parse().unwrap();
+        assert!((200..600).contains(&status), "{line}");
+        let bytes = numbers.next().unwrap();
+        assert!(bytes == "-" || bytes.parse::<u64>().unwrap() > 0, "{line}");
+    }
+    let has = |wanted: &str| {
+        assert!(stopped.access.iter().any(|line| line.contains(wanted)), "{wanted}: {:#?}", stopped.access);
+    };
+    has("\"GET /a.txt HTTP/1.1\" 200 7 \"-\" \"-\"");
+    has("\"HEAD /a.txt HTTP/1.1\" 200 - \"-\" \"-\"");
+    has("\"GET /a.txt HTTP/1.1\" 304 - ");
+    has("\"GET /large.bin HTTP/1.1\" 206 10 ");
+    has("\"GET /app/hello?q=1 HTTP/1.1\" 200 10 ");
+    has("\"POST /app/echo HTTP/1.1\" 200 9 ");
+    has("\"GET /a.txt HTTP/1.1\" 200 7 \"http://example.com/\\\"x\" \"a \\\\ b\"");
+    has("\"\\x16\\x03\\x01\" 400 ");
+    has("\"bad\" 400 ");
+    has("\"GET /%zz HTTP/1.0\" 400 ");
+}
+
+#[test]
+fn json_has_one_object_for_each_request() {
+    let (count, stopped) = logged("json");
+    let lines = stopped.json_lines();
+    assert_eq!(lines.len(), count, "{:#?}", stopped.access);
+    for line in &lines {
+        assert!(line["status"].as_u64().is_some_and(|status| (200..600).contains(&status)), "{line}");
+        assert!(line["duration_us"].is_u64() && line["body_bytes"].is_u64(), "{line}");
+        assert_eq!(line["remote"], "127.0.0.1");
+        assert_eq!(line["time"].as_str().unwrap().len(), 27, "{line}");
+        assert!(line["refused"].is_string() != line["target"].is_string(), "{line}");
+    }
+    let count_of = |key: &str, value: &str| lines.iter().filter(|line| line[key] == value).count();
+    assert_eq!(count_of("target", "/b.txt"), 30);
+    assert_eq!(count_of("pool", "app"), 7);
+    assert_eq!(count_of("refused", "bad"), 1);
+    assert_eq!(count_of("referer", "http://example.com/\"x"), 1);
+    let huge = lines.iter().find(|line| line["target"] == "/huge.bin").unwrap();
+    assert!(huge["body_bytes"].as_u64().unwrap() < 100_000_000, "{huge}");
+}
+
+#[test]
+fn without_an_access_log_requests_are_answered_all_the_same() {
+    let server = Setup::with_files()
+        .log("access = \"off\"")
+        .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
+    let mut client = server.connect();
+    assert_eq!(client.get("/a.txt").status, 200);
+    assert_eq!(client.get("/app/hello").status, 200);
+    assert_eq!(client.get("/app/fail").status, 500);
+    let stopped = server.stop();
+    assert_eq!(stopped.access, [""; 0]);
+}

@@ -1,0 +1,19 @@
+//! Black-box tests of the real binary over raw TCP: what a client sees, whatever is behind it. `specs/http.md` says which
+//! rule of the RFCs each of them holds.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod admin;
+mod bodies;
+mod files;
+mod limits;
+mod log;
+mod messages;
+mod methods;
+mod persistence;
+mod pipelining;
+mod pools;
+mod pools_failing;
+mod routing;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,109 @@
+"""The application of the black-box tests: what it does is said by the last segment of the path."""
+
+import json
+import os
+import signal
+import socket
+
+
+def application(environ, start_response):
+    name = environ["PATH_INFO"].rsplit("/", 1)[-1]
+    return PAGES.get(name, missing)(environ, start_response)
+
+
+def reply(start_response, body, status="200 OK", content_type="text/plain"):
+    start_response(status, [("Content-Type", content_type), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+def missing(environ, start_response):
+    return reply(start_response, b"no such page\n", "404 Not Found")
+
+
+def hello(environ, start_response):
+    return reply(start_response, b"hello " + environ["QUERY_STRING"].encode() + b"\n")
+
+
+def echo(environ, start_response):
+    return reply(start_response, environ["wsgi.input"].read(), content_type="application/octet-stream")
+
+
+def length(environ, start_response):
+    """Says how long the body was: for those that are too long to be sent back."""
+    return reply(start_response, str(len(environ["wsgi.input"].read())).encode())
+
+
+def show(environ, start_response):
+    """The environment of the request, as JSON."""
+    shown = {key: value for key, value in environ.items() if isinstance(value, str)}
+    shown["body"] = environ["wsgi.input"].read().decode("latin-1")
+    return reply(start_response, json.dumps(shown).encode(), content_type="application/json")
+
+
+def stream(environ, start_response):
+    """A body of unknown length, in pieces."""
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return (b"piece %d\n" % number for number in range(20))
+
+
+def large(environ, start_response):
+    """As many bytes as the query says."""
+    count = int(environ["QUERY_STRING"])
+    block = bytes(range(256)) * 256
+    return reply(start_response, (block * (count // len(block) + 1))[:count])
+
+
+def nothing(environ, start_response):
+    start_response("204 No Content", [])
+    return []
+
+
+def fail(environ, start_response):
+    raise ValueError("as asked")
+
+
+def fail_late(environ, start_response):
+    """Breaks after a part of the body has been sent."""
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000000")])
+    yield b"x" * 100_000
+    raise ValueError("as asked")
+
+
+def die(environ, start_response):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_late(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000000")])
+    yield b"x" * 100_000
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def wait(environ, start_response):
+    """Reports at the gate, and goes on when it is let go."""
+    host, port = os.environ["GATE"].rsplit(":", 1)
+    with socket.create_connection((host, int(port))) as gate:
+        gate.sendall(b"%d\n" % os.getpid())
+        gate.recv(1)
+    return reply(start_response, b"waited\n")
+
+
+def pid(environ, start_response):
+    return reply(start_response, str(os.getpid()).encode())
+
+
+PAGES = {
+    "hello": hello,
+    "echo": echo,
+    "length": length,
+    "show": show,
+    "stream": stream,
+    "large": large,
+    "nothing": nothing,
+    "fail": fail,
+    "fail-late": fail_late,
+    "die": die,
+    "die-late": die_late,
+    "wait": wait,
+    "pid": pid,
+}

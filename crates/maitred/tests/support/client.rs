@@ -1,0 +1,242 @@
+//! A client that sends exactly the bytes that it is told to, and believes nothing.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use super::PATIENCE;
+use super::response::{Framing, Response};
+
+/// Largest head that is believed.
+const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Client {
+    stream: Stream,
+    /// Received, not yet taken.
+    buffer: Vec<u8>,
+}
+
+#[derive(Debug)]
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// How the server ended a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// In order.
+    Closed,
+    /// With a reset.
+    Reset,
+}
+
+impl Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Client { stream: Stream::Tcp(stream), buffer: Vec::new() }
+    }
+
+    pub(crate) fn connect_unix(path: &Path) -> Client {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Client { stream: Stream::Unix(stream), buffer: Vec::new() }
+    }
+
+    /// The TCP socket.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        match &self.stream {
+            Stream::Tcp(stream) => stream,
+            Stream::Unix(_) => panic!("not a TCP connection"),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.try_send(bytes).unwrap();
+    }
+
+    /// Sends to a server that may close before all of it is taken.
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        match &mut self.stream {
+            Stream::Tcp(stream) => stream.write_all(bytes.as_ref()),
+            Stream::Unix(stream) => stream.write_all(bytes.as_ref()),
+        }
+    }
+
+    /// Closes the sending side.
+    pub(crate) fn finish_sending(&self) {
+        match &self.stream {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write).unwrap(),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write).unwrap(),
+        }
+    }
+
+    /// A plain GET.
+    #[track_caller]
+    pub(crate) fn get(&mut self, target: &str) -> Response {
+        self.ask(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    }
+
+    /// Another method without a body, with further field lines (each with its CRLF).
+    #[track_caller]
+    pub(crate) fn method(&mut self, method: &str, target: &str, fields: &str) -> Response {
+        self.ask(format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+    }
+
+    /// A POST with `Content-Length`.
+    #[track_caller]
+    pub(crate) fn post(&mut self, target: &str, body: &[u8]) -> Response {
+        let head =
+            format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len());
+        self.ask([head.as_bytes(), body].concat())
+    }
+
+    /// Sends a request, and reads the response to it.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, request: impl AsRef<[u8]>) -> Response {
+        let request = request.as_ref();
+        self.send(request);
+        let method = request.split(|byte| *byte == b' ').next().unwrap();
+        self.response(&String::from_utf8_lossy(method))
+    }
+
+    /// Reads the final response to a request of `method`.
+    #[track_caller]
+    pub(crate) fn response(&mut self, method: &str) -> Response {
+        self.try_response(method).unwrap_or_else(|error| panic!("no response: {error}"))
+    }
+
+    /// The same from a server that may give up.
+    #[track_caller]
+    pub(crate) fn try_response(&mut self, method: &str) -> io::Result<Response> {
+        let mut interim = Vec::new();
+        let mut response = loop {
+            let response = self.head()?;
+            if response.status >= 200 {
+                break response;
+            }
+            assert_ne!(response.status, 101, "nothing here switches protocols");
+            interim.push(response.status);
+        };
+        response.interim = interim;
+        response.body = self.body(response.framing(method))?;
+        Ok(response)
+    }
+
+    /// Reads one head, of an interim or a final response.
+    #[track_caller]
+    pub(crate) fn head(&mut self) -> io::Result<Response> {
+        let end = loop {
+            if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+                break at + 4;
+            }
+            assert!(self.buffer.len() <= HEAD_BYTES_MAX, "no end of a head");
+            self.receive()?;
+        };
+        let rest = self.buffer.split_off(end);
+        let head = std::mem::replace(&mut self.buffer, rest);
+        Ok(Response::parse_head(&head))
+    }
+
+    fn body(&mut self, framing: Framing) -> io::Result<Vec<u8>> {
+        match framing {
+            Framing::None => Ok(Vec::new()),
+            Framing::Length(length) => self.exactly(length),
+            Framing::Chunked => self.chunks(),
+            Framing::Close => {
+                while self.fill()? > 0 {}
+                Ok(std::mem::take(&mut self.buffer))
+            }
+        }
+    }
+
+    fn chunks(&mut self) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let line = self.line()?;
+            let size = usize::from_str_radix(&line, 16).unwrap_or_else(|_| panic!("chunk size {line:?}"));
+            body.extend(self.exactly(size)?);
+            assert_eq!(self.line()?, "", "the end of a chunk");
+            if size == 0 {
+                return Ok(body);
+            }
+        }
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        let end = loop {
+            if let Some(at) = self.buffer.windows(2).position(|window| window == b"\r\n") {
+                break at;
+            }
+            self.receive()?;
+        };
+        let rest = self.buffer.split_off(end + 2);
+        let line = std::mem::replace(&mut self.buffer, rest);
+        Ok(String::from_utf8(line[..end].to_vec()).expect("a line of ASCII"))
+    }
+
+    /// Takes so many bytes, no matter what they are.
+    pub(crate) fn exactly(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        while self.buffer.len() < count {
+            self.receive()?;
+        }
+        let rest = self.buffer.split_off(count);
+        Ok(std::mem::replace(&mut self.buffer, rest))
+    }
+
+    /// What was received and not yet taken; whoever reads from [`Client::tcp`] begins with it.
+    pub(crate) fn take_received(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Receives at least one byte.
+    fn receive(&mut self) -> io::Result<()> {
+        match self.fill()? {
+            0 => Err(io::Error::new(
+                ErrorKind::UnexpectedEof,
+                format!("closed after {:?}", String::from_utf8_lossy(&self.buffer)),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Receives what is there; 0 is the end.
+    fn fill(&mut self) -> io::Result<usize> {
+        let mut piece = [0; 64 * 1024];
+        let got = match &mut self.stream {
+            Stream::Tcp(stream) => stream.read(&mut piece)?,
+            Stream::Unix(stream) => stream.read(&mut piece)?,
+        };
+        self.buffer.extend_from_slice(&piece[..got]);
+        Ok(got)
+    }
+
+    /// Waits until the server ends the connection. It may send nothing before that.
+    #[track_caller]
+    pub(crate) fn end(&mut self) -> End {
+        let result = self.fill();
+        assert!(self.buffer.is_empty(), "unasked: {:?}", String::from_utf8_lossy(&self.buffer));
+        match result {
+            Ok(_) => End::Closed,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => End::Reset,
+            Err(error) => panic!("the connection stays open: {error}"),
+        }
+    }
+
+    /// Whether nothing has come since the last response, and the connection is open.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let stream = self.tcp();
+        stream.set_nonblocking(true).unwrap();
+        let peeked = stream.peek(&mut [0; 1]);
+        stream.set_nonblocking(false).unwrap();
+        self.buffer.is_empty() && matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+}

@@ -1,0 +1,23 @@
+//! What all black-box tests share: the real binary from its start to its end, and a client that trusts nothing.
+//!
+//! Every wait has a deadline of [`PATIENCE`]. It only bounds how long a failure takes: nothing is right because time passed.
+
+#![allow(dead_code, reason = "each test target uses its part of this")]
+#![allow(unused_imports, reason = "each test target uses its part of this")]
+
+mod client;
+mod gate;
+mod response;
+mod server;
+mod setup;
+
+use std::time::Duration;
+
+pub(crate) use client::{Client, End};
+pub(crate) use gate::{Gate, Waiting, eventually};
+pub(crate) use response::Response;
+pub(crate) use server::{Server, Stopped};
+pub(crate) use setup::Setup;
+
+/// How long anything may take before the test fails. Far more than is ever needed, since machines that run tests are slow.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

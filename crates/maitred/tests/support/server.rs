@@ -1,0 +1,224 @@
+//! The real binary, from its start to its end.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::PATIENCE;
+use super::client::Client;
+use super::setup::Setup;
+
+/// `maitred run`; killed when dropped, unless it was stopped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    output: Mutex<Output>,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    pub(crate) setup: Setup,
+}
+
+/// What it says on standard output and standard error.
+#[derive(Debug)]
+struct Output {
+    lines: Receiver<String>,
+    said: Vec<String>,
+}
+
+/// A server that has come to its end.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) status: ExitStatus,
+    /// Everything that it said.
+    pub(crate) said: Vec<String>,
+    /// The lines of its access log.
+    pub(crate) access: Vec<String>,
+    pub(crate) setup: Setup,
+}
+
+/// The binary under test: the one that was just built, or the one that `MAITRED_TEST_BINARY` names.
+pub(crate) fn binary() -> OsString {
+    std::env::var_os("MAITRED_TEST_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_maitred").into())
+}
+
+impl Server {
+    /// Starts `maitred run` with the configuration that `setup` has written, and waits for its address.
+    pub(super) fn start(setup: Setup) -> Server {
+        let mut command = Command::new(binary());
+        command.args(["run", "-c", "maitred.toml"]).current_dir(setup.directory.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (sender, lines) = channel();
+        read_lines(child.stdout.take().unwrap(), sender.clone());
+        read_lines(child.stderr.take().unwrap(), sender);
+        let output = Mutex::new(Output { lines, said: Vec::new() });
+        let mut server = Server { child, output, address: ([127, 0, 0, 1], 0).into(), setup };
+        let line = server.wait_for_line(|line| address_in(line).is_some());
+        server.address = address_in(&line).unwrap();
+        server
+    }
+
+    /// A new connection.
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.setup.directory.path().join(name)
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Asks the admin address, on a connection of its own.
+    pub(crate) fn admin(&self, request: &str) -> super::Response {
+        Client::connect_unix(&self.path("admin.sock")).ask(request)
+    }
+
+    /// `/status.json`
+    pub(crate) fn status(&self) -> serde_json::Value {
+        let response = self.admin("GET /status.json HTTP/1.1\r\nHost: admin\r\n\r\n");
+        assert_eq!(response.status, 200);
+        serde_json::from_slice(&response.body).unwrap()
+    }
+
+    /// A sum over all threads from `/status.json`.
+    pub(crate) fn total(&self, key: &str) -> u64 {
+        let status = self.status();
+        status["totals"][key].as_u64().unwrap_or_else(|| panic!("no number {key} in {status}"))
+    }
+
+    /// Runs another command of the binary with this server's configuration. Its status and standard output.
+    pub(crate) fn command(&self, arguments: &[&str]) -> (ExitStatus, String) {
+        let mut command = Command::new(binary());
+        command.args(arguments).args(["-c", "maitred.toml"]).current_dir(self.setup.directory.path());
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status, String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Waits for a line that it has said already or will say.
+    pub(crate) fn wait_for_line(&self, wanted: impl Fn(&str) -> bool) -> String {
+        let mut output = self.output.lock().unwrap();
+        if let Some(line) = output.said.iter().find(|line| wanted(line)) {
+            return line.clone();
+        }
+        let deadline = Instant::now() + PATIENCE;
+        while let Ok(line) = output.lines.recv_timeout(left(deadline)) {
+            output.said.push(line.clone());
+            if wanted(&line) {
+                return line;
+            }
+        }
+        panic!("the line did not come; it said:\n{}", output.said.join("\n"));
+    }
+
+    /// Waits until all application processes are ready.
+    pub(crate) fn wait_for_processes(&self) {
+        super::eventually("all processes are ready", || {
+            let status = self.status();
+            let pools = status["pools"].as_array().unwrap();
+            pools.iter().all(|pool| pool["letters"].as_str().unwrap().bytes().all(|letter| letter == b'_'))
+        });
+    }
+
+    /// Stops it gracefully. Nothing that it said may be an error, and it must exit well.
+    pub(crate) fn stop(self) -> Stopped {
+        let stopped = self.terminate(Signal::TERM);
+        assert!(stopped.status.success(), "{}; it said:\n{}", stopped.status, stopped.said.join("\n"));
+        let bad = |line: &&String| line.contains("panic") || line.contains(" ERROR ");
+        let bad: Vec<_> = stopped.said.iter().filter(bad).collect();
+        assert!(bad.is_empty(), "it said {bad:#?}");
+        stopped
+    }
+
+    /// Sends a signal, and waits for the end of all its processes.
+    pub(crate) fn terminate(self, signal: Signal) -> Stopped {
+        kill_process(self.pid(), signal).unwrap();
+        self.wait_for_exit()
+    }
+
+    /// Waits for the end of a server that was told to stop.
+    pub(crate) fn wait_for_exit(mut self) -> Stopped {
+        let said = self.wait_for_end();
+        let status = self.child.wait().unwrap();
+        let access = fs::read(self.path("access.log")).unwrap_or_default();
+        let access = String::from_utf8(access).unwrap().lines().map(str::to_owned).collect();
+        // Taken out piece by piece, since what is left is dropped as a server that still runs.
+        let setup = std::mem::replace(&mut self.setup, Setup::new());
+        Stopped { status, said, access, setup }
+    }
+
+    /// Both pipes end when the last of its processes has ended.
+    fn wait_for_end(&self) -> Vec<String> {
+        let mut output = self.output.lock().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match output.lines.recv_timeout(left(deadline)) {
+                Ok(line) => output.said.push(line),
+                Err(RecvTimeoutError::Disconnected) => return std::mem::take(&mut output.said),
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("it does not stop; it said:\n{}", output.said.join("\n"))
+                }
+            }
+        }
+    }
+}
+
+impl Stopped {
+    /// The access log's lines as JSON.
+    pub(crate) fn json_lines(&self) -> Vec<serde_json::Value> {
+        self.access.iter().map(|line| serde_json::from_str(line).expect(line)).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Without a master its other processes end by themselves: their control sockets close.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking()
+            && let Ok(mut output) = self.output.lock()
+        {
+            while let Ok(line) = output.lines.try_recv() {
+                output.said.push(line);
+            }
+            eprintln!("the server said:\n{}", output.said.join("\n"));
+        }
+    }
+}
+
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}
+
+/// The first `http://ADDRESS` of a line.
+fn address_in(line: &str) -> Option<SocketAddr> {
+    let rest = line.split("http://").nth(1)?;
+    let end = rest.find(|byte: char| !byte.is_ascii_digit() && byte != '.' && byte != ':');
+    rest[..end.unwrap_or(rest.len())].parse().ok()
+}
+
+fn read_lines(from: impl Read + Send + 'static, to: Sender<String>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+            if to.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Whether a path is there; for sockets and files that come and go.
+pub(crate) fn exists(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}

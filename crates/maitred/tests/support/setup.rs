@@ -1,0 +1,142 @@
+//! A configuration and a tree of files, in a directory of their own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use super::server::Server;
+
+/// What a server is started with. Tables are filled line by line; what is not filled has the defaults of Maitred, but for
+/// one thread, an access log in a file, and an admin socket.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) directory: TempDir,
+    server: Vec<String>,
+    site: Vec<String>,
+    limits: Vec<String>,
+    log: Vec<String>,
+    /// Whole tables: routes, further sites.
+    tables: Vec<String>,
+    pools: Vec<String>,
+}
+
+impl Setup {
+    /// One site, whose files lie in the directory `root`.
+    pub(crate) fn new() -> Setup {
+        let directory = tempfile::tempdir().unwrap();
+        // A server that was started as root may serve as somebody else.
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(directory.path().join("root")).unwrap();
+        let (server, site, limits, log, tables, pools) = Default::default();
+        Setup { directory, server, site, limits, log, tables, pools }
+    }
+
+    /// A site of a few files: `index.html`, `a.txt` ("file a\n"), `b.txt` ("file b\n"), `dir/index.html`.
+    pub(crate) fn with_files() -> Setup {
+        Setup::new()
+            .file("index.html", b"<p>index</p>\n")
+            .file("a.txt", b"file a\n")
+            .file("b.txt", b"file b\n")
+            .file("dir/index.html", b"<p>dir</p>\n")
+    }
+
+    /// A file below the root.
+    pub(crate) fn file(self, path: &str, bytes: &[u8]) -> Setup {
+        self.outside(&format!("root/{path}"), bytes)
+    }
+
+    /// A file below the directory of the configuration.
+    pub(crate) fn outside(self, path: &str, bytes: &[u8]) -> Setup {
+        let path = self.directory.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+        self
+    }
+
+    /// A line of `[server]`.
+    pub(crate) fn server(mut self, line: &str) -> Setup {
+        self.server.push(line.to_owned());
+        self
+    }
+
+    /// A line of the first `[[site]]`.
+    pub(crate) fn site(mut self, line: &str) -> Setup {
+        self.site.push(line.to_owned());
+        self
+    }
+
+    /// A line of `[limits]`.
+    pub(crate) fn limit(mut self, line: &str) -> Setup {
+        self.limits.push(line.to_owned());
+        self
+    }
+
+    /// A line of `[log]`.
+    pub(crate) fn log(mut self, line: &str) -> Setup {
+        self.log.push(line.to_owned());
+        self
+    }
+
+    /// A route of the site that was named last.
+    pub(crate) fn route(self, path: &str, target: &str) -> Setup {
+        self.table(&format!("[[site.route]]\npath = \"{path}\"\n{target}\n"))
+    }
+
+    /// Any tables.
+    pub(crate) fn table(mut self, text: &str) -> Setup {
+        self.tables.push(text.to_owned());
+        self
+    }
+
+    /// A pool `NAME` of the Python application in `support/application.py`, and a route `/NAME/*` to it. `gate` is where
+    /// its requests to `/wait` report; `lines` are further lines of the pool.
+    pub(crate) fn pool(self, name: &str, gate: Option<&super::Gate>, lines: &str) -> Setup {
+        let adapter =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python").canonicalize().unwrap();
+        let gate = gate.map(|gate| gate.address().to_string()).unwrap_or_default();
+        let table = format!(
+            "[pool.{name}]\ncommand = [\"python3\", \"-m\", \"maitred\", \"application:application\"]\n\
+             env = {{ PYTHONPATH = \"{}:.\", PYTHONDONTWRITEBYTECODE = \"1\", GATE = \"{gate}\" }}\n{lines}\n",
+            adapter.display()
+        );
+        let mut setup = self.outside("application.py", include_bytes!("application.py"));
+        setup.pools.push(table);
+        setup.route(&format!("/{name}/*"), &format!("pool = \"{name}\""))
+    }
+
+    pub(crate) fn start(self) -> Server {
+        self.write();
+        Server::start(self)
+    }
+
+    /// Writes the configuration; [`Setup::start`] does so too.
+    pub(crate) fn write(&self) -> PathBuf {
+        let path = self.directory.path().join("maitred.toml");
+        fs::write(&path, self.text()).unwrap();
+        path
+    }
+
+    fn text(&self) -> String {
+        let join = |lines: &[String]| lines.join("\n");
+        let default = |lines: &[String], key: &str, line: &str| {
+            if lines.iter().any(|line| line.starts_with(key)) { String::new() } else { line.to_owned() }
+        };
+        let threads = default(&self.server, "threads", "threads = 1");
+        let format = default(&self.log, "access ", "access = \"combined\"");
+        format!(
+            "[server]\n{threads}\naffinity = \"off\"\nadmin = \"unix:admin.sock\"\n{}\n\
+             [[listen]]\naddress = \"127.0.0.1:0\"\n\
+             [limits]\n{}\n\
+             [log]\naccess_file = \"access.log\"\n{format}\n{}\n\
+             [[site]]\nroot = \"root\"\n{}\n{}\n{}\n",
+            join(&self.server),
+            join(&self.limits),
+            join(&self.log),
+            join(&self.site),
+            join(&self.tables),
+            join(&self.pools)
+        )
+    }
+}
