@@ -2,6 +2,11 @@
 //! the test suite with random and mutated input. Each panics if an invariant does not hold; the server calls
 //! none of them.
 
+mod client;
+mod response;
+
+pub use response::response;
+
 use crate::body::{Decoder, Progress};
 use crate::limits::EMPTY_LINES_MAX;
 use crate::request::{FIELDS_MAX, Framing, HeadLimits, Method, Reject, Request, Version, field_room, parse};

@@ -1,5 +1,6 @@
 mod bodies;
 mod heads;
+mod properties;
 
 use super::*;
 
