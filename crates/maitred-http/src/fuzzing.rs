@@ -8,9 +8,10 @@ mod response;
 pub use response::response;
 
 use crate::body::{Decoder, Progress};
+use crate::forwarded::{append_element, forwarded, walk, x_forwarded_for};
 use crate::limits::EMPTY_LINES_MAX;
 use crate::request::{FIELDS_MAX, Framing, HeadLimits, Method, Reject, Request, Version, field_room, parse};
-use crate::uri;
+use crate::{proxy_protocol, uri};
 
 /// Small, so that short inputs reach them.
 const LIMITS: HeadLimits =
@@ -148,4 +149,42 @@ pub fn uri(data: &[u8]) {
     assert!(encoded.iter().all(u8::is_ascii_graphic));
     let encoded = String::from_utf8_lossy(&encoded);
     assert_eq!(uri::normalise(&encoded).as_deref(), Ok(&*normal));
+}
+
+/// A header of the PROXY protocol: every answer is the same for the whole input and for the shortest part of it that has
+/// one, and no header is longer than its version allows.
+pub fn proxy_protocol(data: &[u8]) {
+    let whole = proxy_protocol::parse(data);
+    for end in 0..data.len() {
+        match proxy_protocol::parse(&data[..end]) {
+            Ok(None) => {}
+            answer => {
+                assert_eq!(answer, whole, "after {end} bytes");
+                break;
+            }
+        }
+    }
+    if let Ok(Some((_, used))) = whole {
+        assert!(used <= data.len() && used <= 16 + proxy_protocol::V2_PAYLOAD_BYTES_MAX);
+        assert!(data[0] != b'P' || (used <= proxy_protocol::V1_BYTES_MAX && data[..used].ends_with(b"\r\n")));
+    }
+}
+
+/// Lists of hops: none is longer than its field, nobody is trusted past a stranger, and what is written is read back.
+pub fn forwarded_lists(data: &[u8]) {
+    let lists = [x_forwarded_for(data).collect::<Vec<_>>(), forwarded(data).collect::<Vec<_>>()];
+    for hops in lists {
+        assert!(hops.len() <= data.len());
+        let known = hops.iter().rev().map_while(|hop| *hop);
+        let last = known.clone().next();
+        assert_eq!(walk(hops.iter().copied(), |_| false), last);
+        assert_eq!(walk(hops.iter().copied(), |_| true), known.last());
+        let Some(hop) = last else { continue };
+        let mut written = Vec::new();
+        append_element(&mut written, hop.address, "a.example:80", "https");
+        let mut read = forwarded(&written);
+        let again = read.next().flatten().map(|again| (again.address, again.proto));
+        assert_eq!(again, Some((hop.address, Some(b"https".as_slice()))));
+        assert!(read.next().is_none());
+    }
 }
