@@ -8,16 +8,21 @@ import os
 import resource
 import select
 import socket
+import stat
 import struct
 import subprocess
 
 REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME = 1, 2, 3, 4, 5, 6
-HELLO, DONE, PONG = 65, 66, 68
-KEEP, HTTP10, HEAD = 1, 2, 4
+HELLO, DONE, TAIL, PONG, DETACH = 65, 66, 67, 68, 69
+KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH = 1, 2, 4, 8, 16
 CLEAN, CLOSE = 1, 2
+FILE = 1
 OPTIONAL = 128
 HEADER = struct.Struct("<IBBHII")
 PAYLOAD_BYTES_MAX = 2 * 1024 * 1024
+TAIL_BYTES_MAX = 64 * 1024
+TAIL_TOTAL_BYTES_MAX = 1024 * 1024
+TAILS_MAX = 1024
 # Nothing here takes long; this only bounds how long a broken adapter can hold the kit up.
 DEADLINE_S = 10
 # Adapters start with this soft limit, which they are to raise; low, so that a few connections show whether they do.
@@ -46,12 +51,18 @@ def frame(kind, payload=b"", flags=0, descriptors=0, connection=0, request=0):
 
 
 def request_frame(connection, request, target="/echo", **options):
-    """Bytes of a REQUEST. Options: method, fields (list of pairs), body, flags, descriptors, mount, meta."""
+    """Bytes of a REQUEST. Options: method, fields (list of pairs), body, flags, descriptors, mount, meta, body_file (the size
+    of a body that comes as a descriptor), early (bytes behind a request that may detach)."""
     method, body = options.get("method", "GET"), options.get("body", b"")
     lines = [f"{method} {target} HTTP/1.1", "host: example.com"]
     lines += [f"{name}: {value}" for name, value in options.get("fields", ())]
-    if body or method in ("POST", "PUT"):
+    flags, descriptors = options.get("flags", KEEP), options.get("descriptors", 0)
+    if "body_file" in options:
+        flags, descriptors = flags | BODY_FD, descriptors + 1
+        lines.append(f"content-length: {options['body_file']}")
+    elif body or method in ("POST", "PUT"):
         lines.append(f"content-length: {len(body)}")
+    body = options.get("early", body)
     head = "\r\n".join([*lines, "", ""]).encode("latin-1")
     meta = options.get("meta")
     if meta is None:
@@ -59,14 +70,15 @@ def request_frame(connection, request, target="/echo", **options):
         meta += f"mount={options.get('mount', '')}\nodd=1\nqueue_us={request}\n"
     meta = meta.encode()
     payload = struct.pack("<III", len(meta), len(head), len(body)) + meta + head + body
-    flags = options.get("flags", KEEP) | (HEAD if method == "HEAD" else 0)
-    return frame(REQUEST, payload, flags, options.get("descriptors", 0), connection, request)
+    return frame(REQUEST, payload, flags | (HEAD if method == "HEAD" else 0), descriptors, connection, request)
 
 
 class Done:
-    """A DONE that was received."""
+    """A DONE that was received, and the TAILs of its request as one piece."""
 
-    def __init__(self, flags, connection, request, payload):
+    def __init__(self, flags, connection, request, payload, tails=()):
+        self.tails = [flags for flags, _ in tails]
+        self.tail = b"".join(data for _, data in tails)
         expect(len(payload) == 16, f"DONE has a payload of {len(payload)} bytes")
         self.flags, self.connection, self.request = flags, connection, request
         self.status, reserved, self.service_us, self.body_bytes = struct.unpack("<HHIQ", payload)
@@ -107,6 +119,17 @@ class Client:
         """Closes both."""
         self.near.close()
         self.far.close()
+
+    def deliver(self, data):
+        """Sends what TAILs said, as Maitred does, and reads meanwhile what the client gets."""
+        rest = memoryview(data)
+        while rest:
+            readable, writable, _ = select.select([self.near], [self.far], [], DEADLINE_S)
+            expect(readable or writable, "the connection does not move")
+            if writable:
+                rest = rest[self.far.send(rest) :]
+            if readable:
+                expect(self.more(), "the connection ended before its tail")
 
     def more(self):
         """Receives something; False at the end."""
@@ -161,6 +184,10 @@ class Client:
             if size == 0:
                 return body
 
+    def fileno(self):
+        """So that the client's end can be waited for."""
+        return self.near.fileno()
+
     def rest(self):
         """What comes until the end of the connection."""
         while self.more():
@@ -171,6 +198,16 @@ class Client:
     def is_quiet(self):
         """Nothing received that was not read, and no end."""
         return not self._data and not select.select([self.near], [], [], 0)[0]
+
+
+def _read_all(descriptor, offset, length):
+    pieces = []
+    while length:
+        piece = os.pread(descriptor, length, offset)
+        expect(piece, f"a file that ends {length} bytes before what its TAIL says")
+        pieces.append(piece)
+        offset, length = offset + len(piece), length - len(piece)
+    return b"".join(pieces)
 
 
 def _lower_limit():
@@ -196,8 +233,13 @@ class Worker:
         )
         theirs.close()
         self._data = b""
+        self._arrived = []
+        self._tails = {}
         self._clients = []
+        self._reading = []
         self._request = 0
+        # Descriptors of the last frame that was read; whoever wants to keep one takes it out.
+        self.taken = []
 
     def __enter__(self):
         return self
@@ -206,6 +248,8 @@ class Worker:
         self.sock.close()
         for client in self._clients:
             client.close()
+        for descriptor in self._arrived + self.taken:
+            os.close(descriptor)
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -228,6 +272,8 @@ class Worker:
 
     def send(self, data, descriptors=()):
         """Sends bytes, the descriptors with the first of them."""
+        if not data:
+            return
         if descriptors:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
             data = data[self.sock.sendmsg([data], rights) :]
@@ -238,45 +284,95 @@ class Worker:
         while True:
             if len(self._data) >= HEADER.size:
                 size, kind, flags, descriptors, connection, request = HEADER.unpack_from(self._data)
-                expect(size <= 4096, f"a frame with a payload of {size} bytes")
-                equal(descriptors, 0, "descriptors of a frame")
+                expect(size <= TAIL_BYTES_MAX, f"a frame with a payload of {size} bytes")
+                wanted = 1 if kind == TAIL and flags == FILE else 0
+                equal(descriptors, wanted, f"descriptors of a frame of kind {kind}")
                 if len(self._data) >= HEADER.size + size:
                     payload = self._data[HEADER.size : HEADER.size + size]
                     self._data = self._data[HEADER.size + size :]
+                    self._take(descriptors)
                     return kind, flags, connection, request, payload
-            data = self.sock.recv(65536)
-            if not data:
-                raise Failure(f"the adapter closed the channel; it said: {self.errors() if self._exited() else ''}")
-            self._data += data
+            self._receive()
+
+    def _receive(self):
+        """Waits for bytes of the channel; meanwhile those clients read that are to."""
+        while True:
+            readable, _, _ = select.select([self.sock, *self._reading], [], [], DEADLINE_S)
+            expect(readable, "the adapter says nothing")
+            for client in [client for client in self._reading if client in readable]:
+                if not client.more():
+                    self._reading.remove(client)
+            if self.sock in readable:
+                break
+        data, ancillary, flags, _ = self.sock.recvmsg(65536, socket.CMSG_SPACE(253 * 4), socket.MSG_CMSG_CLOEXEC)
+        for _, _, rights in ancillary:
+            self._arrived += array.array("i", rights)
+        expect(not flags & socket.MSG_CTRUNC, "more descriptors in one message than one can have")
+        if not data:
+            raise Failure(f"the adapter closed the channel; it said: {self.errors() if self._exited() else ''}")
+        self._data += data
+
+    def _take(self, count):
+        for descriptor in self.taken:
+            os.close(descriptor)
+        expect(len(self._arrived) >= count, "a complete frame whose descriptor has not come")
+        self.taken, self._arrived = self._arrived[:count], self._arrived[count:]
 
     def done(self):
-        """The next frame, which must be a DONE."""
-        kind, flags, connection, request, payload = self.read_frame()
-        equal(kind, DONE, "kind of a frame")
-        return Done(flags, connection, request, payload)
+        """The next DONE, with the TAILs of its request; nothing else may come before it."""
+        while True:
+            kind, flags, connection, request, payload = self.read_frame()
+            if kind == TAIL:
+                self._tail(flags, connection, request, payload)
+                continue
+            equal(kind, DONE, "kind of a frame")
+            return Done(flags, connection, request, payload, self._tails.pop((connection, request), ()))
+
+    def _tail(self, flags, connection, request, payload):
+        expect(flags in (0, FILE), f"TAIL has flags {flags:#x}")
+        known = self._tails.setdefault((connection, request), [])
+        if flags == FILE:
+            equal(len(payload), 16, "payload of TAIL with FILE")
+            offset, length = struct.unpack("<QQ", payload)
+            expect(stat.S_ISREG(os.fstat(self.taken[0]).st_mode), "a TAIL whose descriptor is no regular file")
+            expect(length > 0, "a TAIL of no bytes of a file")
+            payload = _read_all(self.taken[0], offset, length)
+        else:
+            expect(payload, "a TAIL of no bytes")
+        known.append((flags, payload))
+        expect(len(known) <= TAILS_MAX, f"more than {TAILS_MAX} TAILs of one request")
+        inline = sum(len(data) for flags, data in known if not flags)
+        expect(inline <= TAIL_TOTAL_BYTES_MAX, f"more than {TAIL_TOTAL_BYTES_MAX} bytes in TAILs of one request")
 
     def at_end(self):
         """Whether the adapter has closed the channel, without another frame."""
         return not self._data and self.sock.recv(65536) == b""
 
-    def ask(self, target, client=None, **options):
+    def ask(self, target, client=None, descriptors=(), **options):
         """One request, one response, one DONE, on a connection of its own. Returns (answer, done, client)."""
         self._request += 1
         number = self._request
         client = client or self.client()
         data = request_frame(number + 1000, number, target, descriptors=1, **options)
-        self.send(data, [client.far.fileno()])
+        self.send(data, [client.far.fileno(), *descriptors])
+        done = self.done_of(client)
         answer = client.answer(options.get("method") == "HEAD")
         if answer.how == "close":
-            done = self.done()
-            client.far.shutdown(socket.SHUT_RDWR)
+            client.far.shutdown(socket.SHUT_WR)
             answer.body = client.rest()
-        else:
-            done = self.done()
         equal((done.connection, done.request), (number + 1000, number), "numbers in DONE")
         if done.status != 0:
             equal(done.status, answer.status, "status in DONE")
         return answer, done, client
+
+    def done_of(self, client):
+        """The next DONE, while `client` reads; what TAILs say is delivered to it."""
+        self._reading.append(client)
+        done = self.done()
+        if client in self._reading:
+            self._reading.remove(client)
+        client.deliver(done.tail)
+        return done
 
     def signal(self, number):
         """Sends a signal to the adapter."""

@@ -11,7 +11,8 @@ import sys
 import traceback
 
 from . import __version__
-from .channel import CAPACITY_MAX, Channel, ProtocolError
+from .channel import Channel
+from .frames import CAPACITY_MAX, ProtocolError
 from .wsgi import serve
 
 CHANNEL_VARIABLE = "MAITRED_CHANNEL"

@@ -1,25 +1,47 @@
 """The environment of a WSGI request (PEP 3333), from the meta part and the canonical head of a REQUEST."""
 
 import io
+import os
 import sys
 from urllib.parse import unquote_to_bytes
+
+from .sendfile import FileWrapper
 
 # Clients repeat their header block word for word, so blocks up to this size are parsed once. Bounds the cache to
 # 256 x 2 KiB of keys, and a few times that of values.
 _CACHED_BLOCK_BYTES_MAX = 2048
 _CACHE_ENTRIES_MAX = 256
+_BODY_BUFFER_BYTES = 64 * 1024
 
 
-class FileWrapper:
-    """`wsgi.file_wrapper`: an iterable of a file's blocks."""
+class BodyFile(io.RawIOBase):
+    """A body in a file. It is read by position: the descriptor's own position is shared with others."""
 
-    def __init__(self, file, block_bytes=64 * 1024):
-        self._file = file
-        self._block_bytes = block_bytes
-        self.close = getattr(file, "close", lambda: None)
+    def __init__(self, descriptor):
+        super().__init__()
+        self._descriptor = descriptor
+        self._at = 0
 
-    def __iter__(self):
-        return iter(lambda: self._file.read(self._block_bytes), b"")
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def readinto(self, buffer):
+        count = os.preadv(self._descriptor, [buffer], self._at)
+        self._at += count
+        return count
+
+    def seek(self, offset, whence=os.SEEK_SET):
+        if whence == os.SEEK_CUR:
+            offset += self._at
+        elif whence == os.SEEK_END:
+            offset += os.fstat(self._descriptor).st_size
+        if offset < 0:
+            raise ValueError(f"negative position {offset}")
+        self._at = offset
+        return offset
 
 
 class EnvironBuilder:
@@ -29,8 +51,9 @@ class EnvironBuilder:
         self._bases = {}
         self._blocks = {}
 
-    def build(self, meta, head, body, http10):
-        """A new environment. `meta`, `head` and `body` are the bytes of the REQUEST."""
+    def build(self, meta, head, body, body_file, http10):
+        """A new environment. `meta`, `head` and `body` are the bytes of the REQUEST; `body_file` is None or the descriptor of
+        a body that is too large for one."""
         # queue_us is the last line and differs each time; the rest stays the same for a connection.
         cut = meta.rfind(b"\nqueue_us=")
         if cut >= 0:
@@ -43,7 +66,7 @@ class EnvironBuilder:
         fields = self._blocks.get(block)
         if fields is None:
             fields = _fields(block)
-            if len(block) <= _CACHED_BLOCK_BYTES_MAX and not body:
+            if len(block) <= _CACHED_BLOCK_BYTES_MAX and not body and body_file is None:
                 _keep(self._blocks, block, fields)
         method, target, _ = head[:line_end].decode("latin-1").split(" ")
         path, _, query = target.partition("?")
@@ -57,7 +80,10 @@ class EnvironBuilder:
         environ["REQUEST_METHOD"] = method
         environ["PATH_INFO"] = path
         environ["QUERY_STRING"] = query
-        environ["wsgi.input"] = io.BytesIO(body)
+        if body_file is None:
+            environ["wsgi.input"] = io.BytesIO(body)
+        else:
+            environ["wsgi.input"] = io.BufferedReader(BodyFile(body_file), _BODY_BUFFER_BYTES)
         if http10:
             environ["SERVER_PROTOCOL"] = "HTTP/1.0"
         return environ

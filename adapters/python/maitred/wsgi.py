@@ -1,31 +1,36 @@
-"""The worker: takes requests from the channel, calls the application, reports."""
+"""The worker of WSGI applications: takes requests from the channel, calls the application, reports."""
 
 import sys
 import traceback
 
-from .channel import HTTP10
 from .environ import EnvironBuilder
-from .response import ClientGone, Response
+from .frames import HTTP10
+from .response import Response
+from .sendfile import FileWrapper
+from .tail import ClientGone
 
 
 def serve(channel, application):
-    """Answers requests until the channel ends. Raises channel.ProtocolError."""
+    """Answers requests until the channel ends. Raises frames.ProtocolError."""
     build = EnvironBuilder().build
     done = channel.done
     channel.hello()
-    for connection, request, flags, descriptor, meta, head, body in channel.requests():
-        response = Response(descriptor, flags)
+    for connection, request, flags, descriptor, meta, head, body, body_file in channel.requests():
+        response = Response(channel, connection, request, descriptor, flags)
         try:
-            environ = build(meta, head, body, flags & HTTP10)
+            environ = build(meta, head, body, body_file, flags & HTTP10)
             _run(application, environ, response)
         except ClientGone:
             pass
         except BaseException:  # Also SystemExit: an application that calls exit() must not take others' requests along.
-            _log_failure(head)
-            try:
-                response.fail()
-            except ClientGone:
-                pass
+            _fail(response, head)
+        try:
+            response.finish()
+        except ClientGone:
+            response.outcome = 0
+        except OSError:
+            response.outcome = 0
+            log_failure(head)
         done(connection, request, response.outcome, response.status, response.body_bytes)
 
 
@@ -36,6 +41,11 @@ def _run(application, environ, response):
         if kind is list or kind is tuple:
             if not response.started:
                 response.whole(result[0] if len(result) == 1 else b"".join(result))
+                return
+        elif kind is FileWrapper and not response.started:
+            region = result.region()
+            if region is not None:
+                response.file(*region)
                 return
         elif not response.started and _length(result) == 1:
             for piece in result:
@@ -50,6 +60,16 @@ def _run(application, environ, response):
             close()
 
 
+def _fail(response, head):
+    log_failure(head)
+    try:
+        response.fail()
+    except ClientGone:
+        pass
+    except OSError:
+        log_failure(head)
+
+
 def _length(result):
     try:
         return len(result)
@@ -57,8 +77,8 @@ def _length(result):
         return None
 
 
-def _log_failure(head):
-    """One write, so that the lines of several workers do not mix."""
+def log_failure(head):
+    """The exception that is being handled, in one write, so that the lines of several workers do not mix."""
     line = ascii(head[: head.find(b"\r\n")].decode("latin-1"))
     sys.stderr.write(f"maitred: the application failed at {line}\n{traceback.format_exc()}")
     sys.stderr.flush()

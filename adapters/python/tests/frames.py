@@ -1,9 +1,11 @@
 """Frames as Maitred writes them, for the tests."""
 
+import os
+import socket
 import struct
 from typing import NamedTuple
 
-from maitred.channel import DONE, FORGET, HEAD, HELLO, KEEP, REQUEST, WELCOME
+from maitred.frames import BODY_FD, CANCEL, DONE, FILE, FORGET, HEAD, KEEP, REQUEST, TAIL, WELCOME
 
 _HEADER = struct.Struct("<IBBHII")
 WELCOME_FRAME = _HEADER.pack(8, WELCOME, 0, 0, 0, 0) + struct.pack("<HHI", 1, 0, 2 * 1024 * 1024)
@@ -19,10 +21,12 @@ class Done(NamedTuple):
     body_bytes: int
 
 
-def request_frame(connection, request, target="/", method="GET", flags=KEEP, body=b"", descriptors=0, meta=None):
-    """A REQUEST."""
+def request_frame(connection, request, target="/", method="GET", flags=KEEP, body=b"", descriptors=0, meta=None, spooled=None):
+    """A REQUEST; `spooled` is the size of a body that comes as a descriptor."""
     meta = _META if meta is None else meta
-    length = f"content-length: {len(body)}\r\n" if body else ""
+    length = f"content-length: {len(body) if spooled is None else spooled}\r\n" if body or spooled is not None else ""
+    if spooled is not None:
+        flags, descriptors = flags | BODY_FD, descriptors + 1
     head = f"{method} {target} HTTP/1.1\r\nhost: example.com\r\n{length}\r\n".encode("latin-1")
     payload = struct.pack("<III", len(meta), len(head), len(body)) + meta + head + body
     flags |= HEAD if method == "HEAD" else 0
@@ -34,16 +38,39 @@ def forget_frame(connection):
     return _HEADER.pack(0, FORGET, 0, 0, connection, 0)
 
 
-def read_dones(sock):
-    """Every DONE until the end of the channel; HELLO is skipped."""
-    data = b""
-    while piece := sock.recv(65536):
-        data += piece
-    dones = []
-    while data:
-        size, kind, flags, _, _, request = _HEADER.unpack_from(data)
-        status, _, _, body_bytes = struct.unpack_from("<HHIQ", data, 16) if kind == DONE else (0, 0, 0, 0)
-        if kind != HELLO:
-            dones.append(Done(flags, request, status, body_bytes))
-        data = data[16 + size :]
-    return dones
+def cancel_frame(connection, request):
+    """A CANCEL."""
+    return _HEADER.pack(0, CANCEL, 0, 0, connection, request)
+
+
+class Reported:
+    """Everything that a worker said until the end of its channel: DONEs, and what its TAILs add to the responses."""
+
+    def __init__(self, sock):
+        self.dones, self.tail, self.tails = [], b"", []
+        self._descriptors, data = [], b""
+        while True:
+            piece, descriptors, _, _ = socket.recv_fds(sock, 65536, 253)
+            self._descriptors += descriptors
+            if not piece:
+                break
+            data += piece
+        while data:
+            size, kind, flags, _, _, request = _HEADER.unpack_from(data)
+            self._take(kind, flags, request, data[16 : 16 + size])
+            data = data[16 + size :]
+
+    def _take(self, kind, flags, request, payload):
+        if kind == DONE:
+            status, _, _, body_bytes = struct.unpack("<HHIQ", payload)
+            self.dones.append(Done(flags, request, status, body_bytes))
+        elif kind == TAIL:
+            self.tails.append("file" if flags & FILE else "bytes")
+            if flags & FILE:
+                offset, length = struct.unpack("<QQ", payload)
+                descriptor = self._descriptors.pop(0)
+                payload = b""
+                while piece := os.pread(descriptor, length - len(payload), offset + len(payload)):
+                    payload += piece
+                os.close(descriptor)
+            self.tail += payload

@@ -5,15 +5,19 @@ import io
 import os
 import socket
 import sys
+import tempfile
 import threading
+import time
 import unittest
 from wsgiref.validate import validator
 
 from maitred import channel as channel_module
-from maitred.channel import CLEAN, CLOSE, HTTP10, KEEP, Channel, ProtocolError
+from maitred import tail
+from maitred.channel import Channel
+from maitred.frames import CLEAN, CLOSE, HTTP10, KEEP, ProtocolError
 from maitred.wsgi import serve
 from tests import reference
-from tests.frames import WELCOME_FRAME, forget_frame, read_dones, request_frame
+from tests.frames import WELCOME_FRAME, Reported, cancel_frame, forget_frame, request_frame
 
 HTML = [("Content-Type", "text/html")]
 
@@ -21,30 +25,47 @@ HTML = [("Content-Type", "text/html")]
 class Exchange:
     """Runs an application on requests until the end of the channel; keeps what came out."""
 
-    def __init__(self, application, *targets, flags=KEEP, method="GET", body=b"", meta=None):
+    def __init__(self, application, *targets, flags=KEEP, method="GET", body=b"", meta=None, reads=True):
         ours, theirs = socket.socketpair()
         near, far = socket.socketpair()
         far.setblocking(False)
         worker = Channel(theirs)
         frames = WELCOME_FRAME
+        spool = None if isinstance(body, bytes) else body
+        descriptors = [far.fileno()]
         for number, target in enumerate(targets or ("/",)):
-            frames += request_frame(5, number, target, method, flags, body, int(number == 0), meta)
-        socket.send_fds(ours, [frames], [far.fileno()])
+            if spool is None:
+                frames += request_frame(5, number, target, method, flags, body, int(number == 0), meta)
+            else:
+                size = os.fstat(spool.fileno()).st_size
+                frames += request_frame(5, number, target, method, flags, b"", int(number == 0), meta, size)
+                descriptors.append(spool.fileno())
+        socket.send_fds(ours, [frames], descriptors)
         ours.shutdown(socket.SHUT_WR)
         far.close()
         self.raw, self.log = b"", io.StringIO()
         reader = threading.Thread(target=self._read, args=(near,))
-        reader.start()
+        if reads:
+            reader.start()
+        listener = threading.Thread(target=self._listen, args=(ours,))
+        listener.start()
         with contextlib.redirect_stderr(self.log):
             serve(worker, application)
         worker.close()
+        listener.join()
+        if not reads:
+            reader.start()
         reader.join()
-        self.dones = read_dones(ours)
+        self.raw += self.reports.tail
+        self.dones = self.reports.dones
         near.close()
         ours.close()
         self.done = self.dones[0]
         self.head, _, self.body = self.raw.partition(b"\r\n\r\n")
         self.lines = self.head.decode("latin-1").split("\r\n")
+
+    def _listen(self, ours):
+        self.reports = Reported(ours)
 
     def _read(self, near):
         with contextlib.suppress(ConnectionResetError):
@@ -78,6 +99,11 @@ class Closing:
 
     def close(self):
         self.closed += 1
+
+
+def no_spool():
+    """Stands for a system without a file to be had."""
+    raise OSError("no file")
 
 
 class Framing(unittest.TestCase):
@@ -143,7 +169,218 @@ class Framing(unittest.TestCase):
             start_response("200 OK", [("Content-Length", str(len(data)))])
             return environ["wsgi.file_wrapper"](io.BytesIO(data))
 
-        self.assertEqual(Exchange(application).body, data)
+        self.assertTrue(Exchange(application).body == data)
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.file = tempfile.NamedTemporaryFile()
+        self.addCleanup(self.file.close)
+        self.data = os.urandom(300_000)
+        self.file.write(self.data)
+        self.file.flush()
+
+    def wrapping(self, headers, at=0, length=None):
+        def application(environ, start_response):
+            start_response("200 OK", headers)
+            file = open(self.file.name, "rb")
+            file.seek(at)
+            self.opened = file
+            return environ["wsgi.file_wrapper"](file)
+
+        if length is not None:
+            os.truncate(self.file.name, length)
+        return application
+
+    def test_a_large_file_is_left_to_maitred(self):
+        found = Exchange(self.wrapping([]))
+        self.assertTrue(found.body == self.data)
+        self.assertIn("Content-Length: 300000", found.lines)
+        self.assertEqual((found.reports.tails, found.done.flags, found.done.body_bytes), (["file"], CLEAN, 300_000))
+        self.assertTrue(self.opened.closed)
+
+    def test_a_small_file_is_sent_at_once(self):
+        found = Exchange(self.wrapping([], length=1000))
+        self.assertEqual((found.body, found.reports.tails), (self.data[:1000], []))
+
+    def test_a_file_counts_from_where_it_stands(self):
+        found = Exchange(self.wrapping([], at=100_000))
+        self.assertTrue(found.body == self.data[100_000:])
+
+    def test_a_stated_length_is_a_part_of_the_file(self):
+        found = Exchange(self.wrapping([("Content-Length", "200000")], at=5))
+        self.assertTrue(found.body == self.data[5:200_005])
+
+    def test_a_stated_length_over_that_of_the_file_is_an_error(self):
+        found = Exchange(self.wrapping([("Content-Length", "300001")]))
+        self.assertEqual(found.done.status, 500)
+
+    def test_head_of_a_file_has_its_length(self):
+        found = Exchange(self.wrapping([]), method="HEAD")
+        self.assertIn("Content-Length: 300000", found.lines)
+        self.assertEqual((found.body, found.reports.tails, found.done.flags), (b"", [], CLEAN))
+
+    def test_what_is_no_file_is_read(self):
+        def application(environ, start_response):
+            start_response("200 OK", [])
+            return environ["wsgi.file_wrapper"](io.BytesIO(self.data), 100_000)
+
+        found = Exchange(application)
+        self.assertEqual(found.body.count(b"\r\n186a0\r\n"), 2)
+
+    def test_x_sendfile_names_the_body(self):
+        for body in ([], [b"instead"], iter([b"in", b"stead"])):
+            found = Exchange(answering(body, [("X-Sendfile", self.file.name), ("Content-Length", "0"), ("X-A", "b")]))
+            self.assertTrue(found.body == self.data)
+            self.assertIn("Content-Length: 300000", found.lines)
+            self.assertIn("X-A: b", found.lines)
+            self.assertNotIn(b"sendfile", found.head.lower())
+            self.assertEqual((found.done.flags, found.done.body_bytes), (CLEAN, 300_000))
+
+    def test_x_sendfile_of_something_else_is_an_error(self):
+        for path in ("/nowhere", tempfile.gettempdir(), "/dev/null"):
+            found = Exchange(answering([b""], [("X-Sendfile", path)]))
+            self.assertEqual(found.done.status, 500)
+            self.assertIn(path, found.log.getvalue())
+            self.assertNotIn(path.encode(), found.raw)
+
+
+class SlowClients(unittest.TestCase):
+    """Nobody reads until the worker has ended: it must not wait."""
+
+    def check(self, body, tails, headers=()):
+        expected = b"".join(body) if isinstance(body, list) else None
+        found = Exchange(answering(body, headers), reads=False)
+        if expected is not None:
+            self.assertTrue(found.body == expected)
+        self.assertEqual((set(found.reports.tails), found.done.flags), (tails, CLEAN))
+        return found
+
+    def test_a_small_rest_is_left_as_bytes(self):
+        found = self.check([b"x" * 400_000], {"bytes"})
+        self.assertEqual(found.done.body_bytes, 400_000)
+
+    def test_a_large_rest_is_left_as_a_file(self):
+        self.check([os.urandom(3_000_000)], {"file"})
+
+    def test_pieces_are_left_in_order(self):
+        pieces = [os.urandom(30_000) for _ in range(100)]
+        found = self.check(iter(pieces), {"bytes", "file"})
+        expected = b"".join(b"7530\r\n" + piece + b"\r\n" for piece in pieces) + b"0\r\n\r\n"
+        self.assertTrue(found.body == expected)
+        self.assertEqual(found.done.body_bytes, 3_000_000)
+
+    def test_many_small_pieces_make_few_frames(self):
+        found = self.check(iter([b"x" * 100] * 20_000), {"bytes", "file"})
+        self.assertEqual(found.done.body_bytes, 2_000_000)
+        self.assertLess(len(found.reports.tails), 40)
+
+    def test_more_than_memory_may_hold_goes_to_a_file_on_disk(self):
+        limit, tail._MEMORY_BYTES_MAX = tail._MEMORY_BYTES_MAX, 1_000_000
+        self.addCleanup(setattr, tail, "_MEMORY_BYTES_MAX", limit)
+        pieces = [os.urandom(100_000) for _ in range(40)]
+        found = self.check(iter(pieces), {"bytes", "file"}, [("Content-Length", "4000000")])
+        self.assertTrue(found.body == b"".join(pieces))
+
+    def test_a_failure_after_the_socket_was_full_breaks_the_response(self):
+        def pieces():
+            yield b"x" * 1_000_000
+            raise ValueError
+
+        found = Exchange(answering(pieces()), reads=False)
+        self.assertEqual((found.done.flags, found.done.status), (0, 200))
+        self.assertFalse(found.raw.endswith(b"0\r\n\r\n"))
+
+    def test_without_any_file_the_worker_waits(self):
+        real, tail._Spool = tail._Spool, no_spool
+        self.addCleanup(setattr, tail, "_Spool", real)
+        data = os.urandom(3_000_000)
+        found = Exchange(answering([data]))
+        self.assertTrue(found.body == data)
+        self.assertEqual((found.reports.tails, found.done.flags), ([], CLEAN))
+
+
+class SpooledBodies(unittest.TestCase):
+    def test_a_body_in_a_file_is_the_input(self):
+        data = os.urandom(3_000_000)
+        with tempfile.TemporaryFile() as spool:
+            spool.write(data)
+            spool.flush()
+            seen = []
+
+            def application(environ, start_response):
+                source = environ["wsgi.input"]
+                seen.append((environ["CONTENT_LENGTH"], source.read(10), source.readline(), source.read(), source.read(1)))
+                start_response("200 OK", [])
+                return []
+
+            Exchange(application, "/", "/", method="POST", body=spool)
+        for length, *pieces, rest in seen:
+            self.assertTrue(b"".join(pieces) == data)
+            self.assertEqual((length, rest), ("3000000", b""))
+        self.assertEqual(len(seen), 2)
+
+    def test_the_descriptor_is_closed_afterwards(self):
+        def application(environ, start_response):
+            start_response("200 OK", [])
+            return []
+
+        before = len(os.listdir("/proc/self/fd"))
+        with tempfile.TemporaryFile() as spool:
+            spool.write(b"body")
+            spool.flush()
+            Exchange(application, *["/"] * 50, body=spool)
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
+
+class Cancelling(unittest.TestCase):
+    def test_only_requests_that_wait_are_dropped(self):
+        ours, theirs = socket.socketpair()
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        frames = WELCOME_FRAME + b"".join(request_frame(5, n, descriptors=int(n == 0)) for n in range(4))
+        frames += cancel_frame(5, 2) + cancel_frame(5, 9) + cancel_frame(6, 1)
+        socket.send_fds(ours, [frames], [far.fileno()])
+        ours.shutdown(socket.SHUT_WR)
+        worker, asked = Channel(theirs), []
+
+        def application(environ, start_response):
+            asked.append(1)
+            start_response("200 OK", [])
+            return []
+
+        serve(worker, application)
+        worker.close()
+        dones = Reported(ours).dones
+        self.assertEqual([(done.request, done.status, done.flags) for done in dones], [
+            (0, 200, CLEAN), (1, 200, CLEAN), (2, 0, 0), (3, 200, CLEAN),
+        ])  # fmt: skip
+        self.assertEqual(len(asked), 3)
+        for sock in (near, far, ours):
+            sock.close()
+
+    def test_a_cancel_that_comes_during_a_slow_request_is_seen(self):
+        ours, theirs = socket.socketpair()
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        frames = WELCOME_FRAME + b"".join(request_frame(5, n, descriptors=int(n == 0)) for n in range(3))
+        socket.send_fds(ours, [frames], [far.fileno()])
+        worker, asked = Channel(theirs), []
+
+        def application(environ, start_response):
+            if not asked:
+                time.sleep(0.002)
+                ours.sendall(cancel_frame(5, 1))
+                ours.shutdown(socket.SHUT_WR)
+            asked.append(1)
+            start_response("200 OK", [])
+            return []
+
+        serve(worker, application)
+        worker.close()
+        self.assertEqual([done.status for done in Reported(ours).dones], [200, 0, 200])
+        for sock in (near, far, ours):
+            sock.close()
 
 
 class Fields(unittest.TestCase):
@@ -390,7 +627,7 @@ class Reports(unittest.TestCase):
             worker.done(connection, request, CLEAN, 200, 0)
             counts.append(len(worker._reports))
         worker.close()
-        self.assertEqual(len(read_dones(ours)), 20)
+        self.assertEqual(len(Reported(ours).dones), 20)
         ours.close()
         return [before + 1 for before, after in zip([0, *counts], counts) if after == 0] or [20]
 

@@ -1,0 +1,129 @@
+"""The head of a response, and the framing of its body as the request demands (adapters/PROTOCOL.md, "The response")."""
+
+import re
+from email.utils import formatdate
+from time import monotonic, time
+from typing import NamedTuple, Optional
+
+from .frames import HEAD, HTTP10, KEEP
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_STATUS = re.compile(r"[2-9][0-9][0-9]( [^\x00-\x08\x0a-\x1f\x7f]*)?")
+_HOP_BY_HOP = frozenset(
+    ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
+)
+_CACHE_ENTRIES_MAX = 256
+_CACHED_HEAD_BYTES_MAX = 1024
+_CONNECTION = {
+    KEEP: b"\r\n",
+    KEEP | HTTP10: b"Connection: keep-alive\r\n\r\n",
+    0: b"Connection: close\r\n\r\n",
+    HTTP10: b"Connection: close\r\n\r\n",
+}
+
+
+class Head(NamedTuple):
+    """What an application has said before the body."""
+
+    # Status line and fields, without framing and without the empty line.
+    lines: bytes
+    status: int
+    # The Content-Length, if one was stated.
+    length: Optional[int]
+    # Whether a Date was stated.
+    dated: bool
+    # The file that X-Sendfile names.
+    sendfile: Optional[str]
+
+    def bytes(self, framing, flags):
+        """The complete head; `flags` are those of the REQUEST."""
+        connection = _CONNECTION[flags & (KEEP | HTTP10)]
+        if self.dated:
+            return b"".join((self.lines, framing, connection))
+        return b"".join((self.lines, _date.line(), framing, connection))
+
+    def bodiless(self, flags):
+        """Whether the response has no body, whatever the application writes."""
+        return bool(flags & HEAD) or self.status == 204 or self.status == 304
+
+    def length_line(self):
+        """For responses without a body: the length that GET would have had, which 204 must not state (9110-8.6)."""
+        if self.length is None or self.status == 204:
+            return b""
+        return b"Content-Length: %d\r\n" % self.length
+
+
+class _Date:
+    """The Date field, formatted once per second."""
+
+    def __init__(self):
+        self._line = b""
+        self._until = 0.0
+
+    def line(self):
+        now = monotonic()
+        if now >= self._until:
+            wall = time()
+            self._line = b"Date: %s\r\n" % formatdate(wall, usegmt=True).encode()
+            self._until = now + 1 - wall % 1
+        return self._line
+
+
+_date = _Date()
+_known = {}
+
+
+def field_line(name, value):
+    """One field as text. Raises ValueError or TypeError for what may not be sent."""
+    if not isinstance(name, str) or not isinstance(value, str):
+        raise TypeError(f"a header field is not a pair of str: {name!r}: {value!r}")
+    if not _TOKEN.fullmatch(name):
+        raise ValueError(f"not the name of a header field: {name!r}")
+    if "\r" in value or "\n" in value or "\0" in value:
+        raise ValueError(f"the value of {name} holds a line break or NUL: {value!r}")
+    if name.lower() in _HOP_BY_HOP:
+        raise ValueError(f"{name} concerns the connection, which is not the application's")
+    return f"{name}: {value}"
+
+
+def prepare(status, headers):
+    """A Head of `200 OK` and pairs of str. Raises ValueError or TypeError for what may not be sent."""
+    if not isinstance(status, str) or not _STATUS.fullmatch(status):
+        raise ValueError(f"not a status of a response: {status!r}")
+    number, _, reason = status.partition(" ")
+    lines = [f"HTTP/1.1 {number} {reason}"]
+    length, dated, server, sendfile = None, False, False, None
+    for name, value in headers:
+        line = field_line(name, value)
+        lower = name.lower()
+        if lower == "content-length":
+            if length is not None or not (value.isascii() and value.isdigit()):
+                raise ValueError(f"a bad or second Content-Length: {value!r}")
+            length = int(value)
+            continue
+        if lower == "x-sendfile":
+            sendfile = value
+            continue
+        dated = dated or lower == "date"
+        server = server or lower == "server"
+        lines.append(line)
+    if not server:
+        lines.append("Server: maitred")
+    lines.append("")
+    return Head("\r\n".join(lines).encode("latin-1"), int(number), length, dated, sendfile)
+
+
+def prepared(status, headers):
+    """As `prepare`, which most applications need only for a few different heads."""
+    try:
+        key = (status, tuple(headers))
+        found = _known.get(key)
+    except TypeError:  # Lists instead of tuples: allowed by no text, but seen.
+        return prepare(status, headers)
+    if found is None:
+        found = prepare(status, headers)
+        if len(found.lines) <= _CACHED_HEAD_BYTES_MAX:
+            if len(_known) >= _CACHE_ENTRIES_MAX:
+                _known.clear()
+            _known[key] = found
+    return found
