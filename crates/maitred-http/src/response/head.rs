@@ -173,9 +173,9 @@ impl Source<'_, '_> {
                 run = start;
             }
         }
+        // Where the empty line starts, unless it is a bare LF; then no line ends here.
         let end = bytes.len().saturating_sub(2);
         check_line_end(bytes, end)?;
-        check_line_end(bytes, bytes.len())?;
         if !dropped {
             out.extend_from_slice(bytes.get(run..end).unwrap_or_default());
         }

@@ -42,7 +42,8 @@ pub struct Progress {
 /// Interim responses go on to clients of version 1.1, and the final one is awaited. `Connection`, what it
 /// names, and other fields for one hop are taken out; trailers are dropped. Content with a stated length is
 /// passed on as it is; all other content goes out in chunks, or up to the end of the connection for clients of
-/// version 1.0. `Date` is added if it is missing.
+/// version 1.0. `Date` is added if it is missing. Whether the client's connection is kept depends on
+/// [`Wanted::keep`] and on the framing, not on the application's `Connection`, which is about another hop.
 #[derive(Debug)]
 pub struct Filter {
     wanted: Wanted,
@@ -118,6 +119,9 @@ impl Filter {
     }
 
     /// Says that the application has ended its response, and appends to `out` what is left of the framing.
+    ///
+    /// Not for a response that was broken off: one that is delimited by the end of its stream would look
+    /// complete to the client, whose connection must be cut instead.
     ///
     /// # Errors
     ///
