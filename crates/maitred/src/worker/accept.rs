@@ -12,6 +12,7 @@ use rustix::net::SocketFlags;
 use super::connection::Connection;
 use super::event_loop::{Thread, Token};
 use super::inbox::{Migrant, Origin};
+use super::proxied::NotAProxy;
 
 /// Connections taken from one listener in one turn, so that those that are there get their turn too.
 const ACCEPTS_PER_TURN_MAX: u32 = 16;
@@ -106,14 +107,19 @@ impl Thread {
         self.row.accepted.add(1);
         let listener = &self.listeners[which];
         let (listen, admin, deferred) = (listener.listen, listener.admin, listener.deferred);
+        let awaits_proxy = match self.may_connect(listen, remote) {
+            Ok(awaits_proxy) => awaits_proxy,
+            Err(NotAProxy) => return,
+        };
         if let Some(other) = self.less_loaded(which) {
             self.row.passed_on.add(1);
-            let migrant = Migrant::accepted(socket, remote, listen);
+            let migrant = Migrant::accepted(socket, remote, listen, awaits_proxy);
             self.shared.transfer(other, migrant);
             return;
         }
         let mut connection = Connection::new(socket, 0, listen, remote, self.clock.now);
         connection.admin = admin;
+        connection.awaits_proxy = awaits_proxy;
         self.welcome(connection, deferred);
     }
 
@@ -199,9 +205,11 @@ impl Thread {
     /// Takes over a connection from another thread, or from the predecessor.
     pub(super) fn adopt(&mut self, migrant: Migrant) {
         self.shared.in_transit.fetch_sub(1, Relaxed);
-        let Migrant { socket, remote, listen, requests, input, head, body, spool, origin } = migrant;
+        let Migrant { socket, remote, listen, requests, input, head, body, spool, origin, awaits_proxy } =
+            migrant;
         let mut connection = Connection::new(socket, 0, listen, remote, self.clock.now);
         connection.requests = requests;
+        connection.awaits_proxy = awaits_proxy;
         if origin == Origin::Predecessor {
             self.row.adopted.add(1);
         }

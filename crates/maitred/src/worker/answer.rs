@@ -5,6 +5,7 @@ use maitred_http::uri;
 
 use super::connection::{After, Connection, State};
 use super::event_loop::Thread;
+use super::origin::{self, Client};
 use super::shared::Shared;
 use crate::log::access::{Line, RequestLine};
 use crate::route::Choice;
@@ -264,7 +265,13 @@ impl Thread {
             version: request.version,
         };
         let connection = &self.connections[index as usize];
+        let client =
+            Client::of(request, &connection.remote, &self.shared.start.config.server.trusted_proxies);
+        let work = connection.work.as_deref().filter(|work| work.pool.is_some());
+        let id = work.and_then(|work| work.request_id).map(origin::hexadecimal);
         let line = Line {
+            remote: client.remote.text(),
+            request_id: client.given_request_id(request).or(id.as_ref().map(<[u8; 32]>::as_slice)),
             host: request.authority.as_bytes(),
             referer: request.known.referer,
             user_agent: request.known.user_agent,
@@ -373,6 +380,7 @@ fn line<'a>(
         body_bytes: summary.body_bytes,
         referer: None,
         user_agent: None,
+        request_id: None,
         duration_us: clock.now.saturating_duration_since(connection.began).as_micros() as u64,
         pool: pool
             .and_then(|pool| shared.start.config.pools.get(usize::from(pool)))

@@ -94,6 +94,8 @@ pub struct Connection {
     pub ended: bool,
     /// An application process has, or had, a copy of the socket.
     pub shared: bool,
+    /// A PROXY header has to come before anything else.
+    pub awaits_proxy: bool,
     /// It came in by the admin listener.
     pub admin: bool,
     /// It is in the epoll set.
@@ -161,6 +163,8 @@ pub struct Work {
     pub cancelled: bool,
     /// The request has taken longer than its pool allows.
     pub overdue: bool,
+    /// The id that the request got when it was handed off.
+    pub request_id: Option<u128>,
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
     /// Number of the route, for what is learnt about its responses.
@@ -253,6 +257,7 @@ impl Connection {
             hung_up: false,
             ended: false,
             shared: false,
+            awaits_proxy: false,
             admin: false,
             registered: false,
             listen,

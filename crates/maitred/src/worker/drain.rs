@@ -6,7 +6,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -124,8 +124,12 @@ impl Thread {
         match send_connection(
             successor.as_fd(),
             connection.socket.as_fd(),
-            connection.listen,
-            connection.requests,
+            &Note {
+                listen: connection.listen,
+                awaits_proxy: connection.awaits_proxy,
+                requests: connection.requests,
+                remote: connection.remote.address,
+            },
         ) {
             Ok(()) => {
                 // The socket lives on in the successor, so closing it here would not take it out of the set.
@@ -150,6 +154,9 @@ impl Thread {
     pub(super) fn on_deadline(&mut self, index: u32) {
         self.row.timeouts.add(1);
         match self.connections[index as usize].state {
+            State::Idle | State::Head if self.connections[index as usize].awaits_proxy => {
+                self.refuse_unproxied(index, "no PROXY header in time");
+            }
             State::Idle | State::Linger => self.close(index),
             State::Head | State::Body => self.answer_timeout(index, 408, b""),
             State::Queued { .. } => {
@@ -166,11 +173,53 @@ impl Thread {
     }
 }
 
-/// A connection on its way to another worker process: the socket, and eight bytes about it.
-fn send_connection(to: BorrowedFd<'_>, socket: BorrowedFd<'_>, listen: u16, requests: u32) -> io::Result<()> {
-    let mut note = [0u8; NOTE_BYTES];
-    note[..2].copy_from_slice(&listen.to_le_bytes());
-    note[4..].copy_from_slice(&requests.to_le_bytes());
+/// What goes with a connection to another worker process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Note {
+    listen: u16,
+    awaits_proxy: bool,
+    requests: u32,
+    /// The client's address, which a PROXY header may have told; the socket knows its peer only.
+    remote: Option<SocketAddr>,
+}
+
+const NOTE_BYTES: usize = 32;
+const NOTE_AWAITS_PROXY: u8 = 1;
+const NOTE_HAS_REMOTE: u8 = 2;
+
+impl Note {
+    fn to_bytes(self) -> [u8; NOTE_BYTES] {
+        let (ip, port) = match self.remote {
+            Some(SocketAddr::V4(address)) => (address.ip().to_ipv6_mapped(), address.port()),
+            Some(SocketAddr::V6(address)) => (*address.ip(), address.port()),
+            None => (Ipv6Addr::UNSPECIFIED, 0),
+        };
+        let awaits = if self.awaits_proxy { NOTE_AWAITS_PROXY } else { 0 };
+        let has = if self.remote.is_some() { NOTE_HAS_REMOTE } else { 0 };
+        let mut bytes = [0; NOTE_BYTES];
+        bytes[..2].copy_from_slice(&self.listen.to_le_bytes());
+        bytes[2] = awaits | has;
+        bytes[4..8].copy_from_slice(&self.requests.to_le_bytes());
+        bytes[8..10].copy_from_slice(&port.to_le_bytes());
+        bytes[16..].copy_from_slice(&ip.octets());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; NOTE_BYTES]) -> Note {
+        let &[l0, l1, flags, _, r0, r1, r2, r3, p0, p1, _, _, _, _, _, _, ref ip @ ..] = bytes;
+        let ip = Ipv6Addr::from(*ip).to_canonical();
+        Note {
+            listen: u16::from_le_bytes([l0, l1]),
+            awaits_proxy: flags & NOTE_AWAITS_PROXY != 0,
+            requests: u32::from_le_bytes([r0, r1, r2, r3]),
+            remote: (flags & NOTE_HAS_REMOTE != 0).then(|| (ip, u16::from_le_bytes([p0, p1])).into()),
+        }
+    }
+}
+
+/// A connection on its way to another worker process: the socket, and a note about it.
+fn send_connection(to: BorrowedFd<'_>, socket: BorrowedFd<'_>, note: &Note) -> io::Result<()> {
+    let note = note.to_bytes();
     let descriptors = [socket];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut room);
@@ -179,8 +228,6 @@ fn send_connection(to: BorrowedFd<'_>, socket: BorrowedFd<'_>, listen: u16, requ
     sendmsg(to, &[IoSlice::new(&note)], &mut control, flags)?;
     Ok(())
 }
-
-const NOTE_BYTES: usize = 8;
 
 /// Takes one connection from a predecessor. `None` at the end.
 ///
@@ -207,11 +254,12 @@ pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
     let (Some(socket), NOTE_BYTES) = (socket, received) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not a connection"));
     };
-    let remote = rustix::net::getpeername(&socket).ok().flatten();
+    let Note { listen, awaits_proxy, requests, remote } = Note::from_bytes(&note);
     Ok(Some(Migrant {
-        remote: remote.and_then(|address| SocketAddr::try_from(address).ok()),
-        listen: u16::from_le_bytes([note[0], note[1]]),
-        requests: u32::from_le_bytes([note[4], note[5], note[6], note[7]]),
+        remote,
+        listen,
+        requests,
+        awaits_proxy,
         input: Vec::new(),
         head: Vec::new(),
         body: Vec::new(),
@@ -231,15 +279,23 @@ mod tests {
     fn a_connection_arrives_with_its_bytes_and_its_past() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (accepted, address) = listener.accept().unwrap();
+        let (accepted, _) = listener.accept().unwrap();
         let (old, new) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         io::Write::write_all(&mut client, b"GET /").unwrap();
 
-        send_connection(old.as_fd(), accepted.as_fd(), 3, 70_000).unwrap();
+        // A PROXY header has said who the client is: the socket could not tell.
+        let remote: Option<SocketAddr> = "192.0.2.7:99".parse().ok();
+        let note = Note { listen: 3, awaits_proxy: true, requests: 70_000, remote };
+        send_connection(old.as_fd(), accepted.as_fd(), &note).unwrap();
         drop(accepted);
         let migrant = receive_connection(new.as_fd()).unwrap().unwrap();
-        assert_eq!((migrant.listen, migrant.requests, migrant.remote), (3, 70_000, Some(address)));
+        assert_eq!((migrant.listen, migrant.requests, migrant.remote), (3, 70_000, remote));
+        assert!(migrant.awaits_proxy);
+        for remote in [None, "[2001:db8::1]:1".parse().ok(), "[::]:0".parse().ok()] {
+            let note = Note { awaits_proxy: false, remote, ..note };
+            assert_eq!(Note::from_bytes(&note.to_bytes()), note);
+        }
         let mut bytes = [0; 5];
         io::Read::read_exact(&mut TcpStream::from(migrant.socket), &mut bytes).unwrap();
         assert_eq!(&bytes, b"GET /");

@@ -15,6 +15,7 @@ use super::clock;
 use super::connection::{Connection, State, Work};
 use super::drain::Drain;
 use super::inbox::Message;
+use super::origin::Teller;
 use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
 use crate::handoff::{Pools, Size};
@@ -63,6 +64,7 @@ pub(super) struct Thread {
     /// Connections that have more to do in this thread's next turn: index and serial.
     pub(super) again: Vec<(u32, u32)>,
     pub(super) serial: u32,
+    pub(super) teller: Teller,
     pub(super) drain: Option<Drain>,
     pub(super) spare: Vec<Box<Work>>,
 }
@@ -146,6 +148,7 @@ impl Thread {
             tx: Vec::with_capacity(RECEIVE_BYTES),
             again: Vec::new(),
             serial: 0,
+            teller: Teller::default(),
             drain: None,
             spare: Vec::new(),
         };

@@ -18,8 +18,8 @@ use super::answer::{Given, Step};
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
+use super::origin::{self, Arrival, Client};
 use super::send::CUT_OFF;
-use super::trust;
 use crate::config::{Pool, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Flushed, RELAY_BIT};
@@ -92,6 +92,7 @@ impl Thread {
             body: work.body,
             spool: work.spool,
             origin: Origin::ForSlot,
+            awaits_proxy: false,
             socket: connection.socket,
         };
         self.shared.transfer(thread, migrant);
@@ -209,7 +210,10 @@ impl Thread {
         sent: Sent,
     ) -> Option<u32> {
         let request = exchange.request;
-        let spool = self.work(index).spool.take();
+        let id = self.teller.next_id();
+        let work = self.work(index);
+        work.request_id = Some(id);
+        let spool = work.spool.take();
         let channel = &mut self.pools.channels[key];
         let settings = &self.shared.start.config.pools[usize::from(channel.id.pool)];
         let relays = sent.relay.is_some();
@@ -236,8 +240,10 @@ impl Thread {
         let descriptors = u16::from(passes) + u16::from(spool.is_some());
         let mut meta =
             maitred_handoff::begin_request(channel.out(), connection_number, number, flags, descriptors);
-        if let Some(remote) = connection.remote.address {
-            let text = connection.remote.text();
+        let peer = &connection.remote;
+        let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
+        if let Some(remote) = client.remote.address {
+            let text = client.remote.text();
             let (open, close) = if text.contains(':') { ("[", "]") } else { ("", "") };
             let mut port = itoa::Buffer::new();
             let pieces = ["remote=", open, text, close, ":", port.format(remote.port()), "\n"];
@@ -246,7 +252,7 @@ impl Thread {
         if let Some(local) = self.shared.locals.get(usize::from(connection.listen)) {
             meta = meta.line("local", local);
         }
-        meta = meta.line("scheme", "http");
+        meta = meta.line("scheme", client.scheme());
         if !settings.mount.is_empty() {
             meta = meta.line("mount", &settings.mount);
         }
@@ -256,17 +262,18 @@ impl Thread {
             "host",
             if request.authority.is_empty() { b"localhost" } else { request.authority.as_bytes() },
         );
-        let peer = connection.remote.address.map(|address| address.ip());
-        let proxies = &self.shared.start.config.server.trusted_proxies;
         for field in request.fields {
             let upgrade = may_detach && field.name.eq_ignore_ascii_case("upgrade");
             let forwardable = maitred_handoff::is_forwardable(field.name)
                 && !named_by_connection(request, field.name)
-                && (!trust::says_whom_for(field.name) || trust::is_trusted(peer, proxies));
+                && !origin::tells(field.name);
             if upgrade || forwardable {
                 head.field(field.name, field.value);
             }
         }
+        let began_unix_us = (self.clock.unix_secs * 1_000_000 + u64::from(self.clock.unix_micros))
+            .saturating_sub(sent.queue_us);
+        self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
         if may_detach {
             head.field("connection", b"upgrade");
         }

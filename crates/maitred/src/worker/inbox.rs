@@ -81,11 +81,13 @@ pub struct Migrant {
     pub spool: Option<Spool>,
     /// How it came here, for the counters.
     pub origin: Origin,
+    /// A PROXY header has to come before anything else.
+    pub awaits_proxy: bool,
 }
 
 impl Migrant {
     /// A connection on which nothing was read yet.
-    pub fn accepted(socket: OwnedFd, remote: Option<SocketAddr>, listen: u16) -> Self {
+    pub fn accepted(socket: OwnedFd, remote: Option<SocketAddr>, listen: u16, awaits_proxy: bool) -> Self {
         let (input, head, body) = (Vec::new(), Vec::new(), Vec::new());
         Migrant {
             socket,
@@ -97,6 +99,7 @@ impl Migrant {
             body,
             spool: None,
             origin: Origin::Accepted,
+            awaits_proxy,
         }
     }
 }

@@ -8,11 +8,13 @@
 //! | [`accept`] | new connections, admission, the choice between two threads |
 //! | [`connection`] | what a connection is and can be doing |
 //! | [`receive`] | bytes → requests |
+//! | [`proxied`] | the PROXY header that may come before them |
 //! | [`answer`] | request → answer: **start reading here** |
 //! | [`send`] | answers → bytes, files, the end of a response |
 //! | [`hand_off`] | requests to application processes |
 //! | [`relay`] | responses that come through a relay |
 //! | [`spool`] | request bodies that are too large for a frame |
+//! | [`origin`] | who the client is, and what applications are told of it |
 //! | [`channels`] | what application processes say, and how they end |
 //! | [`admin`] | the admin address |
 //! | [`drain`] | the end of the process, and deadlines |
@@ -29,6 +31,8 @@ pub mod drain;
 mod event_loop;
 mod hand_off;
 pub mod inbox;
+mod origin;
+mod proxied;
 mod receive;
 mod relay;
 mod sandbox;
@@ -36,7 +40,6 @@ mod send;
 pub mod shared;
 mod spool;
 pub mod timers;
-mod trust;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

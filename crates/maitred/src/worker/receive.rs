@@ -103,6 +103,12 @@ impl Thread {
             if self.tx.len() >= JOINED_BYTES {
                 return Stop::Flush;
             }
+            if self.connections[index as usize].awaits_proxy {
+                match self.take_proxy_header(index, rest, at) {
+                    Some(stop) => return stop,
+                    None => continue,
+                }
+            }
             let mut room = request::field_room();
             match request::parse(rest, &mut room, &self.head_limits) {
                 Ok(None) => return self.wait_for_head(index),
@@ -171,7 +177,7 @@ impl Thread {
         }
     }
 
-    fn wait_for_head(&mut self, index: u32) -> Stop {
+    pub(super) fn wait_for_head(&mut self, index: u32) -> Stop {
         if self.connections[index as usize].state == State::Idle {
             self.connections[index as usize].began = self.clock.now;
             self.enter(index, State::Head);

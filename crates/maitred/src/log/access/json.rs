@@ -23,6 +23,7 @@ pub(super) fn append(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {
     number(b",\"duration_us\":", line.duration_us, out);
     text(b",\"referer\":", line.referer, out);
     text(b",\"user_agent\":", line.user_agent, out);
+    text(b",\"request_id\":", line.request_id, out);
     if let Some(pool) = line.pool {
         text(b",\"pool\":", Some(pool.as_bytes()), out);
         number(b",\"queue_us\":", line.queue_us, out);

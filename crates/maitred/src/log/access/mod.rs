@@ -19,7 +19,7 @@ use crate::serve::Clock;
 pub struct Line<'a> {
     /// The clock of the turn that ended the response.
     pub clock: &'a Clock,
-    /// The peer's address without its port, formatted once per connection.
+    /// The client's address without its port: the peer's, or the one that a trusted proxy names.
     pub remote: &'a str,
     /// The request line.
     pub request: RequestLine<'a>,
@@ -33,6 +33,8 @@ pub struct Line<'a> {
     pub referer: Option<&'a [u8]>,
     /// `User-Agent`, as sent.
     pub user_agent: Option<&'a [u8]>,
+    /// The request's id, if it was handed to an application, or had one from a trusted proxy.
+    pub request_id: Option<&'a [u8]>,
     /// From the first byte of the head to the last byte of the response, in microseconds.
     pub duration_us: u64,
     /// Name of the pool that answered, if one did.

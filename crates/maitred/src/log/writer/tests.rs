@@ -24,6 +24,7 @@ fn push(log: &mut ThreadLog, now: Instant, target: &str) {
         body_bytes: 1,
         referer: None,
         user_agent: None,
+        request_id: None,
         duration_us: 1,
         pool: None,
         queue_us: 0,

@@ -1,0 +1,301 @@
+//! Who the client is, and what the application is told of it.
+//!
+//! Anybody can write `X-Forwarded-For`. What a request says of its own past is therefore believed only if the peer is a
+//! trusted proxy, and is replaced by what was seen here if it is not. The application gets the same fields either way,
+//! and can believe all of them.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+
+use maitred_handoff::HeadPart;
+use maitred_http::forwarded::{self, Hop};
+use maitred_http::request::Request;
+
+use super::connection::Remote;
+use crate::config::Network;
+
+/// Bytes of the longest request id that is taken from a proxy.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// Whom a request comes from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Client {
+    /// The client's address: the peer's, or the one that trusted proxies name.
+    pub remote: Remote,
+    /// Whether a trusted proxy says that the client used TLS.
+    pub https: bool,
+    /// Whether the peer is a trusted proxy.
+    pub proxied: bool,
+}
+
+impl Client {
+    /// The client of a request that came from `peer`.
+    pub(super) fn of(request: &Request<'_, '_>, peer: &Remote, proxies: &[Network]) -> Client {
+        match peer.address {
+            Some(address) if is_within(address.ip(), proxies) => Client::behind(request, peer, proxies),
+            _ => Client { remote: *peer, https: false, proxied: false },
+        }
+    }
+
+    /// `X-Forwarded-For` decides if it is there, because most proxies set it, and pass on what a client has put into
+    /// `Forwarded`.
+    fn behind(request: &Request<'_, '_>, peer: &Remote, proxies: &[Network]) -> Client {
+        let trusted = |address| is_within(address, proxies);
+        let hop = match values(request, Told::For).next() {
+            Some(_) => {
+                forwarded::walk(values(request, Told::For).flat_map(forwarded::x_forwarded_for), trusted)
+            }
+            None => forwarded::walk(values(request, Told::Forwarded).flat_map(forwarded::forwarded), trusted),
+        };
+        let proto = values(request, Told::Proto).last().map(last_item).or(hop.and_then(|hop| hop.proto));
+        Client {
+            remote: hop.map_or(*peer, |hop| Remote::new(Some(SocketAddr::new(hop.address, hop.port)))),
+            https: proto.is_some_and(|proto| proto.eq_ignore_ascii_case(b"https")),
+            proxied: true,
+        }
+    }
+
+    /// Scheme of the URI that the client asked for.
+    pub(super) fn scheme(&self) -> &'static str {
+        if self.https { "https" } else { "http" }
+    }
+
+    /// The request id that a trusted proxy has given.
+    pub(super) fn given_request_id<'b>(&self, request: &Request<'_, 'b>) -> Option<&'b [u8]> {
+        let usable = |id: &&[u8]| {
+            (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+        };
+        if !self.proxied {
+            return None;
+        }
+        values(request, Told::RequestId).next().filter(usable)
+    }
+}
+
+/// Whether an address is in one of `networks`.
+pub(super) fn is_within(address: IpAddr, networks: &[Network]) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|(network, bits)| match (network, address) {
+        (IpAddr::V4(network), IpAddr::V4(address)) => {
+            (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*bits)
+        }
+        (IpAddr::V6(network), IpAddr::V6(address)) => {
+            (network.to_bits() ^ address.to_bits()).leading_zeros() >= u32::from(*bits)
+        }
+        _ => false,
+    })
+}
+
+/// What a field tells of a request's past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Told {
+    /// `X-Forwarded-For`: the hops
+    For,
+    /// `Forwarded`: the same, by RFC 7239
+    Forwarded,
+    /// `X-Forwarded-Proto`: the client's scheme
+    Proto,
+    /// `X-Forwarded-Host`: the client's `Host`
+    Host,
+    /// `X-Request-Id`
+    RequestId,
+    /// `X-Request-Start`: when the first proxy had it
+    RequestStart,
+    /// Any other `X-Forwarded-*`, `X-Real-IP`, `X-Queue-Start`
+    Other,
+    /// One of these with `_` for `-`. For an application that sees fields as CGI variables (RFC 3875 section 4.1.18) it
+    /// would be the same one, so that it is never passed on.
+    Disguised,
+}
+
+fn told(name: &str) -> Option<Told> {
+    const KNOWN: [(&str, Told); 8] = [
+        ("x-forwarded-for", Told::For),
+        ("x-forwarded-proto", Told::Proto),
+        ("x-forwarded-host", Told::Host),
+        ("forwarded", Told::Forwarded),
+        ("x-request-id", Told::RequestId),
+        ("x-request-start", Told::RequestStart),
+        ("x-real-ip", Told::Other),
+        ("x-queue-start", Told::Other),
+    ];
+    const PREFIX: &str = "x-forwarded-";
+    // Most fields are over with this.
+    if !matches!(name.as_bytes().first(), Some(b'x' | b'X' | b'f' | b'F')) {
+        return None;
+    }
+    let known = KNOWN.iter().find(|(known, _)| name.len() == known.len() && starts_alike(name, known));
+    let told = match known {
+        Some((_, told)) => *told,
+        None if starts_alike(name, PREFIX) => Told::Other,
+        None => return None,
+    };
+    Some(if name.contains('_') { Told::Disguised } else { told })
+}
+
+/// Whether `name` starts with `known`, letter case and the difference of `_` and `-` aside.
+fn starts_alike(name: &str, known: &str) -> bool {
+    let alike = |(byte, known): (u8, u8)| byte.to_ascii_lowercase() == known || (byte, known) == (b'_', b'-');
+    name.len() >= known.len() && name.bytes().zip(known.bytes()).all(alike)
+}
+
+/// Whether a field tells of a request's past, so that [`Teller::tell`] is to write it, if anybody does.
+pub(super) fn tells(name: &str) -> bool {
+    told(name).is_some()
+}
+
+fn values<'a, 'b>(
+    request: &'a Request<'_, 'b>,
+    wanted: Told,
+) -> impl Iterator<Item = &'b [u8]> + use<'a, 'b> {
+    let fields = request.fields.iter();
+    fields.filter(move |field| told(field.name) == Some(wanted)).map(|field| field.value)
+}
+
+fn last_item(value: &[u8]) -> &[u8] {
+    value.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii()
+}
+
+/// What is known of a request, besides what stands in its head.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival<'a> {
+    /// Whom it came from directly.
+    pub peer: &'a Remote,
+    /// Who the client is.
+    pub client: &'a Client,
+    /// The id that it gets if it has none.
+    pub id: u128,
+    /// When its first byte was here: Unix time in microseconds.
+    pub began_unix_us: u64,
+}
+
+/// Writes what an application is told of a request's past. One for each thread.
+#[derive(Debug, Default)]
+pub(super) struct Teller {
+    /// Keys of a keyed hash, from the system's random numbers, once for each thread.
+    keys: [RandomState; 2],
+    requests: u64,
+    scratch: Vec<u8>,
+}
+
+impl Teller {
+    /// A request id: 128 bits that nobody can guess, and that no other request has. No system call: the keyed hash
+    /// (SipHash) of a counter.
+    pub(super) fn next_id(&mut self) -> u128 {
+        self.requests = self.requests.wrapping_add(1);
+        let [high, low] = self.keys.each_ref().map(|key| u128::from(key.hash_one(self.requests)));
+        high << 64 | low
+    }
+
+    /// Appends the fields to an application's request head.
+    pub(super) fn tell(&mut self, head: &mut HeadPart<'_>, request: &Request<'_, '_>, arrival: Arrival<'_>) {
+        if arrival.client.proxied {
+            self.pass_on(head, request);
+        }
+        let missing = |wanted| !arrival.client.proxied || values(request, wanted).next().is_none();
+        if missing(Told::Proto) {
+            head.field("x-forwarded-proto", b"http");
+        }
+        if missing(Told::Host) && !request.authority.is_empty() {
+            head.field("x-forwarded-host", request.authority.as_bytes());
+        }
+        if let Some(peer) = arrival.peer.address {
+            self.tell_hops(head, request, arrival, peer.ip().to_canonical());
+        }
+        match arrival.client.given_request_id(request) {
+            Some(id) => head.field("x-request-id", id),
+            None => head.field("x-request-id", &hexadecimal(arrival.id)),
+        }
+        if missing(Told::RequestStart) {
+            let (secs, millis) = (arrival.began_unix_us / 1_000_000, arrival.began_unix_us / 1000 % 1000);
+            self.scratch.clear();
+            // Writing to memory does not fail.
+            let _ = write!(self.scratch, "t={secs}.{millis:03}");
+            head.field("x-request-start", &self.scratch);
+        }
+    }
+
+    /// What a trusted proxy says, and is not added to.
+    fn pass_on(&mut self, head: &mut HeadPart<'_>, request: &Request<'_, '_>) {
+        for field in request.fields {
+            if let Some(Told::Proto | Told::Host | Told::RequestStart | Told::Other) = told(field.name) {
+                head.field(field.name, field.value);
+            }
+        }
+    }
+
+    /// `X-Forwarded-For` and `Forwarded`. Whichever of them a proxy does not send is made from the other one, so that the
+    /// two never tell different stories by omission.
+    fn tell_hops(
+        &mut self,
+        head: &mut HeadPart<'_>,
+        request: &Request<'_, '_>,
+        arrival: Arrival<'_>,
+        peer: IpAddr,
+    ) {
+        let scratch = &mut self.scratch;
+        scratch.clear();
+        if arrival.client.proxied {
+            append_list(scratch, values(request, Told::For));
+            if scratch.is_empty() {
+                let hops = values(request, Told::Forwarded).flat_map(forwarded::forwarded);
+                hops.for_each(|hop| append_address(scratch, hop));
+            }
+        }
+        append_separator(scratch);
+        scratch.extend_from_slice(arrival.peer.text().as_bytes());
+        head.field("x-forwarded-for", scratch);
+
+        scratch.clear();
+        if arrival.client.proxied {
+            append_list(scratch, values(request, Told::Forwarded));
+            if scratch.is_empty() {
+                let hops = values(request, Told::For).flat_map(forwarded::x_forwarded_for);
+                hops.for_each(|hop| append_element(scratch, hop));
+            }
+        }
+        append_separator(scratch);
+        forwarded::append_element(scratch, peer, request.authority, "http");
+        head.field("forwarded", scratch);
+    }
+}
+
+fn append_separator(out: &mut Vec<u8>) {
+    if !out.is_empty() {
+        out.extend_from_slice(b", ");
+    }
+}
+
+/// The values of several fields are the items of one list (9110-5.3).
+fn append_list<'a>(out: &mut Vec<u8>, values: impl Iterator<Item = &'a [u8]>) {
+    for value in values.filter(|value| !value.is_empty()) {
+        append_separator(out);
+        out.extend_from_slice(value);
+    }
+}
+
+fn append_address(out: &mut Vec<u8>, hop: Option<Hop<'_>>) {
+    append_separator(out);
+    let _ = match hop {
+        Some(hop) => write!(out, "{}", hop.address),
+        None => write!(out, "unknown"),
+    };
+}
+
+fn append_element(out: &mut Vec<u8>, hop: Option<Hop<'_>>) {
+    append_separator(out);
+    match hop {
+        Some(hop) => forwarded::append_hop(out, hop.address),
+        None => out.extend_from_slice(b"for=unknown"),
+    }
+}
+
+/// A request id as it is written.
+pub(super) fn hexadecimal(id: u128) -> [u8; 32] {
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    std::array::from_fn(|at| DIGITS[(id >> (124 - 4 * at)) as usize & 15])
+}
+
+#[cfg(test)]
+mod tests;
