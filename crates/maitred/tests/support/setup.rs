@@ -14,6 +14,7 @@ use super::server::Server;
 pub(crate) struct Setup {
     pub(crate) directory: TempDir,
     server: Vec<String>,
+    listen: Vec<String>,
     site: Vec<String>,
     limits: Vec<String>,
     log: Vec<String>,
@@ -29,8 +30,8 @@ impl Setup {
         // A server that was started as root may serve as somebody else.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(directory.path().join("root")).unwrap();
-        let (server, site, limits, log, tables, pools) = Default::default();
-        Setup { directory, server, site, limits, log, tables, pools }
+        let (server, listen, site, limits, log, tables, pools) = Default::default();
+        Setup { directory, server, listen, site, limits, log, tables, pools }
     }
 
     /// A site of a few files: `index.html`, `a.txt` ("file a\n"), `b.txt` ("file b\n"), `dir/index.html`.
@@ -58,6 +59,12 @@ impl Setup {
     /// A line of `[server]`.
     pub(crate) fn server(mut self, line: &str) -> Setup {
         self.server.push(line.to_owned());
+        self
+    }
+
+    /// A line of `[[listen]]`.
+    pub(crate) fn listen(mut self, line: &str) -> Setup {
+        self.listen.push(line.to_owned());
         self
     }
 
@@ -127,11 +134,12 @@ impl Setup {
         let format = default(&self.log, "access ", "access = \"combined\"");
         format!(
             "[server]\n{threads}\naffinity = \"off\"\nadmin = \"unix:admin.sock\"\n{}\n\
-             [[listen]]\naddress = \"127.0.0.1:0\"\n\
+             [[listen]]\naddress = \"127.0.0.1:0\"\n{}\n\
              [limits]\n{}\n\
              [log]\naccess_file = \"access.log\"\n{format}\n{}\n\
              [[site]]\nroot = \"root\"\n{}\n{}\n{}\n",
             join(&self.server),
+            join(&self.listen),
             join(&self.limits),
             join(&self.log),
             join(&self.site),

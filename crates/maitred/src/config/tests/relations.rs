@@ -255,3 +255,12 @@ fn an_inline_body_is_one_in_memory() {
     );
     good(&format!("{text}body_inline_bytes_max = 1000\n"));
 }
+
+#[test]
+fn the_examples_about_proxies_are_good() {
+    let manual = include_str!("../../../../../docs/proxies.md");
+    let examples: Vec<_> =
+        manual.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 2);
+    examples.into_iter().for_each(|example| drop(good(example)));
+}
