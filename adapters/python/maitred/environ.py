@@ -63,6 +63,12 @@ class EnvironBuilder:
             base = _keep(self._bases, meta, _base(meta))
         line_end = head.find(b"\r\n")
         block = head[line_end + 2 : -4]
+        # Likewise: x-request-id and what follows it come last, and differ each time.
+        cut = block.rfind(b"\r\nx-request-id: ")
+        own = {}
+        if cut >= 0:
+            own = _fields(block[cut + 2 :])
+            block = block[:cut]
         fields = self._blocks.get(block)
         if fields is None:
             fields = _fields(block)
@@ -72,6 +78,7 @@ class EnvironBuilder:
         path, _, query = target.partition("?")
         environ = base.copy()
         environ.update(fields)
+        environ.update(own)
         mount = environ["SCRIPT_NAME"]
         if mount:
             path, environ["SCRIPT_NAME"] = _below(path, mount)

@@ -191,7 +191,7 @@ impl Teller {
     /// Appends the fields to an application's request head.
     pub(super) fn tell(&mut self, head: &mut HeadPart<'_>, request: &Request<'_, '_>, arrival: Arrival<'_>) {
         if arrival.client.proxied {
-            self.pass_on(head, request);
+            pass_on(head, request);
         }
         let missing = |wanted| !arrival.client.proxied || values(request, wanted).next().is_none();
         if missing(Told::Proto) {
@@ -203,26 +203,23 @@ impl Teller {
         if let Some(peer) = arrival.peer.address {
             self.tell_hops(head, request, arrival, peer.ip().to_canonical());
         }
+        // These come last, because they differ each time: an adapter may know the part before them.
         match arrival.client.given_request_id(request) {
             Some(id) => head.field("x-request-id", id),
             None => head.field("x-request-id", &hexadecimal(arrival.id)),
         }
-        if missing(Told::RequestStart) {
-            let (secs, millis) = (arrival.began_unix_us / 1_000_000, arrival.began_unix_us / 1000 % 1000);
-            self.scratch.clear();
-            // Writing to memory does not fail.
-            let _ = write!(self.scratch, "t={secs}.{millis:03}");
-            head.field("x-request-start", &self.scratch);
+        match arrival.client.proxied.then(|| values(request, Told::RequestStart).next()).flatten() {
+            Some(start) => head.field("x-request-start", start),
+            None => self.tell_start(head, arrival.began_unix_us),
         }
     }
 
-    /// What a trusted proxy says, and is not added to.
-    fn pass_on(&mut self, head: &mut HeadPart<'_>, request: &Request<'_, '_>) {
-        for field in request.fields {
-            if let Some(Told::Proto | Told::Host | Told::RequestStart | Told::Other) = told(field.name) {
-                head.field(field.name, field.value);
-            }
-        }
+    fn tell_start(&mut self, head: &mut HeadPart<'_>, unix_us: u64) {
+        let (secs, millis) = (unix_us / 1_000_000, unix_us / 1000 % 1000);
+        self.scratch.clear();
+        // Writing to memory does not fail.
+        let _ = write!(self.scratch, "t={secs}.{millis:03}");
+        head.field("x-request-start", &self.scratch);
     }
 
     /// `X-Forwarded-For` and `Forwarded`. Whichever of them a proxy does not send is made from the other one, so that the
@@ -258,6 +255,15 @@ impl Teller {
         append_separator(scratch);
         forwarded::append_element(scratch, peer, request.authority, "http");
         head.field("forwarded", scratch);
+    }
+}
+
+/// What a trusted proxy says, and is not added to.
+fn pass_on(head: &mut HeadPart<'_>, request: &Request<'_, '_>) {
+    for field in request.fields {
+        if let Some(Told::Proto | Told::Host | Told::Other) = told(field.name) {
+            head.field(field.name, field.value);
+        }
     }
 }
 

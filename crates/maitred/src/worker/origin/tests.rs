@@ -95,11 +95,11 @@ fn a_trusted_proxy_is_believed_and_added_to() {
             "x-forwarded-proto: http, https",
             "x-forwarded-host: shop.example",
             "x-forwarded-prefix: /shop",
-            "x-request-start: t=1512379166.000",
             "x-forwarded-for: 198.51.100.1, 192.0.2.1, 10.0.0.2, 10.0.0.1",
             "forwarded: for=198.51.100.1, for=192.0.2.1;proto=https, for=10.0.0.2, \
              for=10.0.0.1;host=\"example.com:8080\";proto=http",
             "x-request-id: from-the-proxy",
+            "x-request-start: t=1512379166.000",
         ]
     );
 }
