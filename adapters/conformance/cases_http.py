@@ -137,6 +137,7 @@ def statuses_without_a_body_have_none(worker):
 
 def other_empty_responses_say_length_0(worker):
     worker.welcome()
+    worker.wants_404 = True
     for status in (200, 404, 500):
         answer, done, _ = worker.ask(f"/status/{status}")
         equal((answer.status, answer.one("content-length")), (status, "0"), "answer")

@@ -33,6 +33,10 @@ class Failure(AssertionError):
     """The adapter does not do what the protocol says."""
 
 
+class Skipped(Exception):
+    """The adapter's reference application does not offer what a case asks for."""
+
+
 def expect(condition, text):
     """Fails with `text` unless `condition` holds."""
     if not condition:
@@ -143,7 +147,8 @@ class Client:
         found, _, self._data = self._data.partition(mark)
         return found
 
-    def _exactly(self, count):
+    def read_exactly(self, count):
+        """So many bytes."""
         while len(self._data) < count:
             expect(self.more(), f"the connection ended {count - len(self._data)} bytes early")
         found, self._data = self._data[:count], self._data[count:]
@@ -162,15 +167,15 @@ class Client:
         answer = Answer(int(status), fields, b"", "none")
         length, coding = answer.one("content-length"), answer.one("transfer-encoding")
         expect(length is None or coding is None, "both Content-Length and Transfer-Encoding")
-        expect(answer.one("date"), "no Date")
-        expect(answer.one("server"), "no Server")
+        expect(answer.status == 101 or answer.one("date"), "no Date")
+        expect(answer.status == 101 or answer.one("server"), "no Server")
         if head_only or answer.status in (204, 304):
             return answer
         if coding is not None:
             equal(coding, "chunked", "Transfer-Encoding")
             answer.how, answer.body = "chunked", self._chunked()
         elif length is not None:
-            answer.how, answer.body = "length", self._exactly(int(length))
+            answer.how, answer.body = "length", self.read_exactly(int(length))
         else:
             answer.how = "close"
         return answer
@@ -179,10 +184,22 @@ class Client:
         body = b""
         while True:
             size = int(self._until(b"\r\n"), 16)
-            body += self._exactly(size)
-            equal(self._exactly(2), b"\r\n", "end of a chunk")
+            body += self.read_exactly(size)
+            equal(self.read_exactly(2), b"\r\n", "end of a chunk")
             if size == 0:
                 return body
+
+    def fill(self, first):
+        """Sends so much to the client, beginning with `first`, that the socket takes no more; how much it was."""
+        sent, data = 0, first
+        while True:
+            try:
+                sent += self.far.send(data)
+            except BlockingIOError:
+                # The client's kernel may still be moving bytes; only a socket that stays full is full.
+                if not select.select([], [self.far], [], 0.3)[1]:
+                    return sent
+            data = b"z" * 65536
 
     def fileno(self):
         """So that the client's end can be waited for."""
@@ -238,6 +255,9 @@ class Worker:
         self._clients = []
         self._reading = []
         self._request = 0
+        self.capacity = 1
+        # Whether a 404 is what a case wants; otherwise it says that the reference application lacks something.
+        self.wants_404 = False
         # Descriptors of the last frame that was read; whoever wants to keep one takes it out.
         self.taken = []
 
@@ -262,13 +282,39 @@ class Worker:
         equal((flags, connection, request), (0, 0, 0), "flags and numbers of HELLO")
         expect(8 <= len(payload) <= 72, f"HELLO has a payload of {len(payload)} bytes")
         self.send(frame(WELCOME, struct.pack("<HHI", 1, 0, PAYLOAD_BYTES_MAX)))
-        return (*struct.unpack_from("<HHI", payload), payload[8:].decode())
+        lowest, highest, self.capacity = struct.unpack_from("<HHI", payload)
+        return lowest, highest, self.capacity, payload[8:].decode()
+
+    def need_concurrency(self):
+        """`welcome`, for cases that make sense only if several requests run at a time."""
+        self.welcome()
+        if self.capacity == 1:
+            raise Skipped("one request at a time")
 
     def client(self):
         """A new client connection."""
         client = Client()
         self._clients.append(client)
         return client
+
+    def drop(self, client):
+        """Closes a client's connection before the case ends."""
+        self._clients.remove(client)
+        client.close()
+
+    def names_of_files(self):
+        """What the adapter's descriptors are."""
+        folder, names = f"/proc/{self.process.pid}/fd", []
+        for number in os.listdir(folder):
+            try:
+                names.append(os.readlink(f"{folder}/{number}"))
+            except FileNotFoundError:
+                continue
+        return sorted(names)
+
+    def open_files(self):
+        """How many descriptors the adapter has open."""
+        return len(self.names_of_files())
 
     def send(self, data, descriptors=()):
         """Sends bytes, the descriptors with the first of them."""
@@ -326,7 +372,10 @@ class Worker:
                 self._tail(flags, connection, request, payload)
                 continue
             equal(kind, DONE, "kind of a frame")
-            return Done(flags, connection, request, payload, self._tails.pop((connection, request), ()))
+            done = Done(flags, connection, request, payload, self._tails.pop((connection, request), ()))
+            if done.status == 404 and not self.wants_404:
+                raise Skipped("the reference application answers 404")
+            return done
 
     def _tail(self, flags, connection, request, payload):
         expect(flags in (0, FILE), f"TAIL has flags {flags:#x}")

@@ -1,7 +1,10 @@
 """The reference application of the conformance kit (adapters/conformance/README.md), as WSGI."""
 
 import base64
+import hashlib
 import json
+import os
+import tempfile
 import time
 
 
@@ -88,6 +91,54 @@ def _hop(_, start_response):
     return [b"hop"]
 
 
+def pattern_file(count):
+    """A file without a name with `count` bytes 0, 1, ... 250, 0, ..."""
+    file = tempfile.TemporaryFile()
+    file.write(bytes(range(251)) * (count // 251) + bytes(range(count % 251)))
+    file.seek(0)
+    return file
+
+
+def _file(environ, start_response, count):
+    start_response("200 OK", [("Content-Type", "application/octet-stream")])
+    return environ["wsgi.file_wrapper"](pattern_file(count))
+
+
+def _sendfile(_, start_response, count):
+    path = os.path.join(tempfile.gettempdir(), f"maitred-reference-{os.getpid()}")
+    with open(path, "wb") as named, pattern_file(count) as file:
+        named.write(file.read())
+    start_response("200 OK", [("Content-Type", "application/octet-stream"), ("X-Sendfile", path)])
+    return _Unlinking(path)
+
+
+class _Unlinking:
+    """An empty body that removes a file when it is closed."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __iter__(self):
+        return iter(())
+
+    def close(self):
+        os.unlink(self._path)
+
+
+def _sum(environ, start_response):
+    count, digest = 0, hashlib.sha256()
+    while piece := environ["wsgi.input"].read(100_000):
+        count += len(piece)
+        digest.update(piece)
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [f"{count} {digest.hexdigest()}".encode()]
+
+
+def _refuse(_, start_response):
+    start_response("403 Forbidden", [("Content-Type", "text/plain")])
+    return [b"refused"]
+
+
 def _missing(_, start_response):
     start_response("404 Not Found", [("Content-Type", "text/plain")])
     return [b"missing"]
@@ -105,4 +156,8 @@ HANDLERS = {
     "slow": _slow,
     "inject": _inject,
     "hop": _hop,
+    "file": _file,
+    "sendfile": _sendfile,
+    "sum": _sum,
+    "ws-refused": _refuse,
 }

@@ -1,0 +1,453 @@
+"""Cases about what goes beyond one response on one socket: tails, bodies in files, cancelling, taking over, concurrency."""
+
+import hashlib
+import os
+import socket
+import struct
+import tempfile
+import time
+
+import websocket
+from kit import (
+    CANCEL, CLEAN, DETACH, DONE, FILE, FORGET, KEEP, MAY_DETACH, PING, PONG, SHUTDOWN, Skipped, equal, expect, frame,
+    request_frame,
+)
+
+# Far more than the sockets between two ends hold.
+LARGE = 20_000_000
+
+
+def _slow_client(worker):
+    client = worker.client()
+    client.far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+    return client
+
+
+def _pattern(count):
+    return bytes(range(251)) * (count // 251) + bytes(range(count % 251))
+
+
+def a_client_that_does_not_read_holds_no_worker(worker):
+    worker.welcome()
+    client = _slow_client(worker)
+    worker.send(request_frame(7, 1, f"/bytes/{LARGE}", descriptors=1), [client.far.fileno()])
+    done = worker.done()
+    equal((done.flags, done.status, done.body_bytes), (CLEAN, 200, LARGE), "DONE")
+    expect(done.tail, "no TAIL for a response that the socket cannot hold")
+    equal(worker.ask("/bytes/3")[0].body, b"xxx", "body of another client")
+    client.deliver(done.tail)
+    body = client.answer().body
+    equal((len(body), set(body)), (LARGE, {ord("x")}), "body")
+
+
+def a_tail_continues_where_the_worker_stopped(worker):
+    worker.welcome()
+    client = _slow_client(worker)
+    for size in (3_000_000, 400_000, 5_000_000):
+        answer, done, _ = worker.ask(f"/file/{size}", client)
+        equal((done.flags, done.body_bytes), (CLEAN, size), "DONE")
+        expect(answer.body == _pattern(size), "the body is not in order")
+
+
+def a_small_rest_is_a_tail_too(worker):
+    worker.welcome()
+    client = _slow_client(worker)
+    # The socket is full already, so that even the head has no room.
+    filling = b"HTTP/1.1 200 OK\r\nDate: x\r\nServer: x\r\nContent-Length: 100000000\r\n\r\n"
+    total = client.fill(filling)
+    worker.send(request_frame(7, 1, "/bytes/10", descriptors=1), [client.far.fileno()])
+    done = worker.done()
+    equal((done.flags, done.body_bytes), (CLEAN, 10), "DONE")
+    expect(done.tail.startswith(b"HTTP/1.1 200") and done.tail.endswith(b"\r\n\r\nxxxxxxxxxx"), "the tail is not all of it")
+    equal(client.read_exactly(total)[: len(filling)], filling, "what was there before")
+    expect(client.is_quiet(), "the worker wrote to the socket after its TAIL")
+
+
+def pieces_that_the_socket_does_not_take_are_tails_in_order(worker):
+    worker.welcome()
+    client = _slow_client(worker)
+    worker.send(request_frame(7, 1, "/chunks/100/20000", descriptors=1), [client.far.fileno()])
+    if worker.capacity == 1:
+        done = worker.done()
+        client.deliver(done.tail)
+    else:
+        done = worker.done_of(client)
+    answer = client.answer()
+    equal((answer.how, len(answer.body), set(answer.body)), ("chunked", 2_000_000, {ord("y")}), "body")
+    equal((done.flags, done.body_bytes), (CLEAN, 2_000_000), "DONE")
+
+
+def a_large_file_is_passed_and_not_copied(worker):
+    worker.welcome()
+    answer, done, _ = worker.ask("/file/5000000")
+    expect(answer.body == _pattern(5_000_000), "body")
+    equal(answer.how, "length", "framing")
+    expect(FILE in done.tails, "the file was not passed as a TAIL")
+    equal(done.body_bytes, 5_000_000, "body bytes in DONE")
+
+
+def a_small_file_arrives(worker):
+    worker.welcome()
+    answer, done, _ = worker.ask("/file/1000")
+    equal((answer.body, done.body_bytes), (_pattern(1000), 1000), "body")
+
+
+def head_of_a_file_has_no_tail(worker):
+    worker.welcome()
+    answer, done, _ = worker.ask("/file/5000000", method="HEAD")
+    equal((done.flags, done.tails, done.body_bytes), (CLEAN, [], 0), "DONE")
+    expect(answer.one("content-length") in (None, "5000000"), "Content-Length differs from that of GET")
+
+
+def a_tail_after_http10_ends_with_the_connection(worker):
+    worker.welcome()
+    client = _slow_client(worker)
+    answer, done, _ = worker.ask("/file/3000000", client, flags=0)
+    equal((answer.one("connection"), done.flags), ("close", CLEAN), "Connection and DONE")
+    expect(answer.body == _pattern(3_000_000), "body")
+
+
+def files_are_named_by_x_sendfile(worker):
+    worker.welcome()
+    answer, done, _ = worker.ask("/sendfile/3000000")
+    expect(answer.body == _pattern(3_000_000), "body")
+    equal(answer.all("x-sendfile"), [], "X-Sendfile in the response")
+    expect(FILE in done.tails, "the file was not passed as a TAIL")
+
+
+def relays_are_sockets_as_any_other(worker):
+    """The response descriptor is one end of a socketpair, and the number has its highest bit set."""
+    worker.welcome()
+    near, far = socket.socketpair()
+    far.setblocking(False)
+    near.settimeout(5)
+    connection = 0x8000_0005
+    worker.send(request_frame(connection, 1, "/bytes/1000", descriptors=1), [far.fileno()])
+    done = worker.done()
+    equal((done.connection, done.flags), (connection, CLEAN), "DONE")
+    expect(near.recv(65536).endswith(b"x" * 1000), "body")
+    worker.send(request_frame(connection, 2, f"/bytes/{LARGE}"))
+    done = worker.done()
+    equal((done.request, done.flags, done.body_bytes), (2, CLEAN, LARGE), "DONE")
+    expect(done.tail, "no TAIL for a response that the socket cannot hold")
+    worker.send(frame(FORGET, connection=connection) + frame(PING, request=3))
+    equal(worker.read_frame()[0], PONG, "kind")
+    far.close()
+    data = b""
+    while piece := near.recv(65536):
+        data += piece
+    near.close()
+    equal(len(data.partition(b"\r\n\r\n")[2]) + len(done.tail), LARGE, "bytes of the body")
+
+
+def _sum(worker, data, **options):
+    answer, done, _ = worker.ask("/sum", method="POST", **options)
+    equal(done.flags, CLEAN, "flags of DONE")
+    equal(answer.body.decode(), f"{len(data)} {hashlib.sha256(data).hexdigest()}", "bytes and sum of the body")
+
+
+def a_body_in_a_file_is_read(worker):
+    worker.welcome()
+    data = os.urandom(5_000_000)
+    with tempfile.TemporaryFile() as spool:
+        spool.write(data)
+        spool.flush()
+        # Where the descriptor stands does not count: here it is the end.
+        for _ in range(2):
+            _sum(worker, data, body_file=len(data), descriptors=[spool.fileno()])
+    _sum(worker, b"inline", body=b"inline")
+
+
+def a_body_in_a_file_may_be_small_or_empty(worker):
+    worker.welcome()
+    for data in (b"", b"x", b"y" * 65536):
+        with tempfile.TemporaryFile() as spool:
+            spool.write(data)
+            spool.flush()
+            _sum(worker, data, body_file=len(data), descriptors=[spool.fileno()])
+
+
+def a_body_in_a_file_comes_alone_for_a_known_connection(worker):
+    worker.welcome()
+    client, data = worker.client(), b"file" * 10_000
+    worker.send(request_frame(7, 1, "/bytes/1", descriptors=1), [client.far.fileno()])
+    worker.done(), client.answer()
+    with tempfile.TemporaryFile() as spool:
+        spool.write(data)
+        spool.flush()
+        worker.send(request_frame(7, 2, "/sum", method="POST", body_file=len(data)), [spool.fileno()])
+    done = worker.done()
+    equal((done.request, done.flags), (2, CLEAN), "DONE")
+    equal(client.answer().body.split()[0], b"40000", "bytes of the body")
+
+
+def descriptors_of_bodies_are_taken_whether_they_are_read_or_not(worker):
+    worker.welcome()
+    with tempfile.TemporaryFile() as spool:
+        spool.write(b"body")
+        spool.flush()
+        for _ in range(5):
+            worker.ask("/bytes/1", method="POST", body_file=4, descriptors=[spool.fileno()])
+    equal(worker.ask("/bytes/3")[0].body, b"xxx", "body on the right descriptor")
+
+
+def cancel_of_what_is_not_under_way_is_ignored(worker):
+    worker.welcome()
+    _, done, _ = worker.ask("/bytes/1")
+    worker.send(frame(CANCEL, connection=done.connection, request=done.request) + frame(CANCEL, connection=9, request=9))
+    equal(worker.ask("/bytes/3")[0].body, b"xxx", "body of the next response")
+
+
+def a_cancelled_request_is_reported_all_the_same(worker):
+    worker.welcome()
+    client = worker.client()
+    data = request_frame(7, 1, "/slow/30", descriptors=1) + request_frame(7, 2, "/bytes/1")
+    worker.send(data + frame(CANCEL, connection=7, request=2), [client.far.fileno()])
+    dones = [worker.done() for _ in range(2)]
+    equal(sorted(done.request for done in dones), [1, 2], "requests reported")
+    for done in dones:
+        expect(done.flags == CLEAN or done.request == 2, "a request that was not cancelled is broken")
+        expect(done.status in (0, 200), f"status {done.status}")
+    equal(worker.ask("/bytes/3")[0].body, b"xxx", "body of the next response")
+
+
+def cancel_reaches_a_running_request(worker):
+    """Only for applications that can be told: `/wait` ends when its client has gone."""
+    worker.welcome()
+    client = worker.client()
+    worker.send(request_frame(7, 1, "/wait", descriptors=1), [client.far.fileno()])
+    worker.send(frame(CANCEL, connection=7, request=1))
+    began = time.monotonic()
+    done = worker.done()
+    expect(time.monotonic() - began < 5, "the application was not told")
+    equal(done.flags, 0, "flags of DONE")
+
+
+def a_cancelled_stream_ends(worker):
+    worker.need_concurrency()
+    client = _slow_client(worker)
+    worker.send(request_frame(7, 1, "/chunks/1000/100000", descriptors=1), [client.far.fileno()])
+    worker.send(frame(CANCEL, connection=7, request=1))
+    equal(worker.done().flags, 0, "flags of DONE")
+
+
+def a_slow_request_does_not_hold_up_another(worker):
+    worker.need_concurrency()
+    slow, fast = worker.client(), worker.client()
+    data = request_frame(7, 1, "/slow/500", descriptors=1) + request_frame(8, 2, "/bytes/3", descriptors=1)
+    worker.send(data, [slow.far.fileno(), fast.far.fileno()])
+    equal([worker.done().request, worker.done().request], [2, 1], "order of the reports")
+    equal((fast.answer().body, slow.answer().body), (b"xxx", b"slow"), "bodies")
+
+
+def as_many_requests_as_the_capacity_run_at_once(worker):
+    worker.need_concurrency()
+    count = min(worker.capacity, 50)
+    clients = [worker.client() for _ in range(count)]
+    data = b"".join(request_frame(n, n, "/slow/200", descriptors=1) for n in range(count))
+    began = time.monotonic()
+    worker.send(data, [client.far.fileno() for client in clients])
+    equal(sorted(worker.done().request for _ in clients), list(range(count)), "requests reported")
+    expect(time.monotonic() - began < 0.2 * count / 2, "they ran one after another")
+    for client in clients:
+        equal(client.answer().body, b"slow", "body")
+
+
+def a_slow_client_does_not_hold_up_a_stream_to_another(worker):
+    worker.need_concurrency()
+    stuck = _slow_client(worker)
+    worker.send(request_frame(7, 1, "/chunks/100/100000", descriptors=1), [stuck.far.fileno()])
+    equal(len(worker.ask("/chunks/10/100000")[0].body), 1_000_000, "bytes of the other body")
+    done = worker.done_of(stuck)
+    equal((len(stuck.answer().body), done.flags), (10_000_000, CLEAN), "bytes and flags")
+
+
+def forget_waits_for_what_runs(worker):
+    worker.need_concurrency()
+    client = worker.client()
+    data = request_frame(7, 1, "/slow/100", descriptors=1) + frame(FORGET, connection=7)
+    worker.send(data, [client.far.fileno()])
+    client.far.close()
+    equal(client.answer().body, b"slow", "body")
+    equal(worker.done().flags, CLEAN, "flags of DONE")
+    equal(client.rest(), b"", "what came afterwards")
+
+
+def ping_is_answered_while_requests_run(worker):
+    worker.need_concurrency()
+    client = worker.client()
+    worker.send(request_frame(7, 1, "/slow/300", descriptors=1) + frame(PING, request=5), [client.far.fileno()])
+    equal([worker.read_frame()[0], worker.read_frame()[0]], [PONG, DONE], "kinds")
+
+
+def ten_thousand_requests_leak_no_descriptor(worker):
+    worker.welcome()
+    worker.wants_404 = True
+    spool = tempfile.TemporaryFile()
+    spool.write(b"body" * 100)
+    spool.flush()
+
+    def round_of(number):
+        """100 requests on 10 connections, of which half carry a body in a file."""
+        data, descriptors, clients = b"", [], [worker.client() for _ in range(10)]
+        for n in range(100):
+            connection = n % 10
+            target, first = ("/bytes/100", "/file/100000")[n % 20 == 19], int(n < 10)
+            descriptors += [clients[connection].far.fileno()] * first
+            options = {"method": "POST", "body_file": 400} if n % 2 else {}
+            descriptors += [spool.fileno()] * (n % 2)
+            data += request_frame(connection, number * 100 + n, target, descriptors=first, **options)
+            if len(descriptors) > 50:
+                worker.send(data, descriptors)
+                data, descriptors = b"", []
+        worker.send(data, descriptors)
+        for _ in range(100):
+            expect(worker.done().status in (200, 404), "a request failed")
+        worker.send(b"".join(frame(FORGET, connection=n) for n in range(10)) + frame(PING, request=number))
+        equal(worker.read_frame()[0], PONG, "kind")
+        for client in clients:
+            worker.drop(client)
+
+    round_of(0)
+    before = worker.open_files()
+    for number in range(1, 101):
+        round_of(number)
+    spool.close()
+    after = worker.open_files()
+    expect(after <= before, f"{before} descriptors became {after}: {worker.names_of_files()}")
+
+
+def a_drain_finishes_tails_too(worker):
+    worker.welcome()
+    client = _slow_client(worker)
+    data = request_frame(7, 1, f"/bytes/{LARGE}", descriptors=1) + frame(SHUTDOWN)
+    worker.send(data, [client.far.fileno()])
+    done = worker.done()
+    equal((done.flags, done.body_bytes), (CLEAN, LARGE), "DONE")
+    expect(worker.at_end(), "more frames, or the channel stays open")
+    equal(worker.exit_status(), 0, "exit status")
+    client.deliver(done.tail)
+    equal(len(client.answer().body), LARGE, "bytes of the body")
+
+
+UPGRADE = [
+    ("upgrade", "websocket"),
+    ("connection", "upgrade"),
+    ("sec-websocket-version", "13"),
+    ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+    ("sec-websocket-protocol", "other, echo"),
+]
+
+
+def _detached(worker, early=b"", target="/ws"):
+    """A client whose connection the worker has taken over."""
+    client = worker.client()
+    data = request_frame(7, 1, target, fields=UPGRADE, flags=KEEP | MAY_DETACH, early=early, descriptors=1)
+    worker.send(data, [client.far.fileno()])
+    kind, flags, connection, request, payload = worker.read_frame()
+    if kind == DONE:
+        status = struct.unpack_from("<H", payload)[0]
+        if status in (403, 404):
+            raise Skipped(target)
+    equal((kind, flags, connection, request), (DETACH, 0, 7, 1), "frame")
+    equal(struct.unpack("<HH", payload), (101, 0), "status and reserved field of DETACH")
+    client.far.close()
+    return websocket.Client(client)
+
+
+def an_upgrade_takes_the_connection_over(worker):
+    worker.welcome()
+    peer = _detached(worker)
+    equal(peer.answer.status, 101, "status")
+    equal(peer.answer.one("sec-websocket-accept"), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "Sec-WebSocket-Accept")
+    equal(peer.answer.one("sec-websocket-protocol"), "echo", "Sec-WebSocket-Protocol")
+    equal((peer.answer.one("upgrade"), peer.answer.one("connection")), ("websocket", "Upgrade"), "Upgrade")
+    peer.send(websocket.TEXT, "grüße".encode())
+    equal(peer.receive(), (websocket.TEXT, "grüße".encode()), "echo")
+    peer.send(websocket.BINARY, bytes(range(256)) * 1000)
+    equal(peer.receive(), (websocket.BINARY, bytes(range(256)) * 1000), "echo")
+
+
+def a_detached_connection_is_not_maitreds_any_more(worker):
+    """FORGET of its number, or its reuse, does not touch it."""
+    worker.welcome()
+    peer = _detached(worker)
+    worker.send(frame(FORGET, connection=7))
+    client = worker.client()
+    worker.send(request_frame(7, 2, "/bytes/3", descriptors=1), [client.far.fileno()])
+    equal((worker.done().status, client.answer().body), (200, b"xxx"), "answer on the same number")
+    peer.send(websocket.TEXT, b"still here")
+    equal(peer.receive(), (websocket.TEXT, b"still here"), "echo")
+
+
+def early_bytes_belong_to_the_new_protocol(worker):
+    worker.welcome()
+    whole = websocket.encode(websocket.TEXT, b"early")
+    peer = _detached(worker, early=whole + whole[:3])
+    equal(peer.receive(), (websocket.TEXT, b"early"), "echo")
+    peer.write(whole[3:])
+    equal(peer.receive(), (websocket.TEXT, b"early"), "echo")
+
+
+def pings_fragments_and_closing_are_as_in_rfc_6455(worker):
+    worker.welcome()
+    peer = _detached(worker)
+    peer.send(websocket.PING, b"are you there")
+    equal(peer.receive(), (websocket.PONG, b"are you there"), "pong")
+    peer.write(websocket.encode(websocket.TEXT, b"one ", final=False) + websocket.encode(websocket.PING, b""))
+    peer.write(websocket.encode(0, b"message"))
+    equal(peer.receive(), (websocket.PONG, b""), "pong between fragments")
+    equal(peer.receive(), (websocket.TEXT, b"one message"), "message in fragments")
+    peer.send(websocket.CLOSE, struct.pack(">H", 1000))
+    equal(peer.receive(), (websocket.CLOSE, struct.pack(">H", 1000)), "close")
+    equal(peer.client.rest(), b"", "what comes after the close")
+
+
+def websocket_violations_are_answered_with_their_code(worker):
+    worker.welcome()
+    for data, code in (
+        (b"\x81\x05hello", 1002),  # not masked
+        (websocket.encode(websocket.TEXT, b"\xff\xfe"), 1007),
+        (websocket.encode(3, b""), 1002),
+        (b"\xc1" + websocket.encode(websocket.TEXT, b"x")[1:], 1002),  # a reserved bit
+        (websocket.encode(0, b"nothing began"), 1002),
+        (websocket.encode(websocket.PING, b"x" * 126), 1002),
+    ):
+        peer = _detached(worker)
+        peer.write(data)
+        kind, payload = peer.receive()
+        equal((kind, struct.unpack(">H", payload[:2])[0]), (websocket.CLOSE, code), f"answer to {data[:8]!r}")
+
+
+def an_upgrade_that_is_refused_is_a_plain_response(worker):
+    worker.welcome()
+    answer, done, client = worker.ask("/ws-refused", fields=UPGRADE, flags=KEEP | MAY_DETACH)
+    equal((answer.status, done.flags), (403, CLEAN), "status and DONE")
+    equal(worker.ask("/bytes/3", client)[0].body, b"xxx", "body of the next response")
+
+
+def an_upgrade_that_nobody_asked_for_is_not_taken(worker):
+    """Any other request with MAY_DETACH is answered as usual."""
+    worker.welcome()
+    answer, done, _ = worker.ask("/bytes/3", fields=[("upgrade", "h2c"), ("connection", "upgrade")], flags=KEEP | MAY_DETACH)
+    equal((answer.body, done.flags), (b"xxx", CLEAN), "answer and DONE")
+
+
+def detached_connections_end_with_the_worker(worker):
+    worker.welcome()
+    peer = _detached(worker)
+    peer.send(websocket.TEXT, b"x")
+    peer.receive()
+    worker.send(frame(SHUTDOWN))
+    kind, payload = peer.receive()
+    equal((kind, struct.unpack(">H", payload[:2])[0]), (websocket.CLOSE, 1001), "close")
+    peer.send(websocket.CLOSE, payload)
+    equal(peer.client.rest(), b"", "what comes after the close")
+    equal(worker.exit_status(), 0, "exit status")
+
+
+CASES = {
+    name: case
+    for name, case in list(globals().items())
+    if getattr(case, "__code__", None) and case.__module__ == __name__ and not name.startswith("_")
+}
