@@ -97,7 +97,7 @@ impl Thread {
     fn persistence(&self, index: u32, request: &Request<'_, '_>, last: bool) -> Persistence {
         let connection = &self.connections[index as usize];
         let limit = self.shared.start.config.limits.requests_per_connection_max;
-        let kept = request.keep_alive && !last && !connection.ended && connection.requests + 1 < limit;
+        let kept = request.keep_alive && !last && connection.requests + 1 < limit;
         // With a successor, a kept connection is given to it; without one it has to end.
         let ends = self.drain.as_ref().is_some_and(|drain| !drain.has_successor());
         match request.version {

@@ -14,6 +14,7 @@ mod persistence;
 mod pipelining;
 mod pools;
 mod pools_failing;
+mod replacing;
 mod routing;
 #[path = "../support/mod.rs"]
 mod support;

@@ -14,6 +14,7 @@ use super::server::Server;
 pub(crate) struct Setup {
     pub(crate) directory: TempDir,
     server: Vec<String>,
+    listen: Vec<String>,
     site: Vec<String>,
     limits: Vec<String>,
     log: Vec<String>,
@@ -29,8 +30,8 @@ impl Setup {
         // A server that was started as root may serve as somebody else.
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
         fs::create_dir(directory.path().join("root")).unwrap();
-        let (server, site, limits, log, tables, pools) = Default::default();
-        Setup { directory, server, site, limits, log, tables, pools }
+        let (server, listen, site, limits, log, tables, pools) = Default::default();
+        Setup { directory, server, listen, site, limits, log, tables, pools }
     }
 
     /// A site of a few files: `index.html`, `a.txt` ("file a\n"), `b.txt` ("file b\n"), `dir/index.html`.
@@ -58,6 +59,12 @@ impl Setup {
     /// A line of `[server]`.
     pub(crate) fn server(mut self, line: &str) -> Setup {
         self.server.push(line.to_owned());
+        self
+    }
+
+    /// A line of `[[listen]]`.
+    pub(crate) fn listen(mut self, line: &str) -> Setup {
+        self.listen.push(line.to_owned());
         self
     }
 
@@ -90,20 +97,26 @@ impl Setup {
         self
     }
 
-    /// A pool `NAME` of the Python application in `support/application.py`, and a route `/NAME/*` to it. `gate` is where
-    /// its requests to `/wait` report; `lines` are further lines of the pool.
+    /// A pool of the Python application in `support/application.py`, and a route `/NAME/*` to it. `gate` is where its
+    /// requests to `/wait` report; `lines` are further lines of the pool.
     pub(crate) fn pool(self, name: &str, gate: Option<&super::Gate>, lines: &str) -> Setup {
+        let gate = gate.map(|gate| gate.address().to_string()).unwrap_or_default();
+        self.outside("application.py", include_bytes!("application.py"))
+            .route(&format!("/{name}/*"), &format!("pool = \"{name}\""))
+            .python(name, "application:application", &format!("GATE = \"{gate}\""), lines)
+    }
+
+    /// A pool of any Python application, `MODULE:CALLABLE` in the directory of the configuration. `env` is what its
+    /// processes find in their environment, as in TOML.
+    pub(crate) fn python(mut self, name: &str, application: &str, env: &str, lines: &str) -> Setup {
         let adapter =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python").canonicalize().unwrap();
-        let gate = gate.map(|gate| gate.address().to_string()).unwrap_or_default();
-        let table = format!(
-            "[pool.{name}]\ncommand = [\"python3\", \"-m\", \"maitred\", \"application:application\"]\n\
-             env = {{ PYTHONPATH = \"{}:.\", PYTHONDONTWRITEBYTECODE = \"1\", GATE = \"{gate}\" }}\n{lines}\n",
-            adapter.display()
-        );
-        let mut setup = self.outside("application.py", include_bytes!("application.py"));
-        setup.pools.push(table);
-        setup.route(&format!("/{name}/*"), &format!("pool = \"{name}\""))
+        let path = format!("{}:.", adapter.display());
+        self.pools.push(format!(
+            "[pool.{name}]\ncommand = [\"python3\", \"-m\", \"maitred\", \"{application}\"]\n\
+             env = {{ PYTHONPATH = \"{path}\", PYTHONDONTWRITEBYTECODE = \"1\", {env} }}\n{lines}\n"
+        ));
+        self
     }
 
     pub(crate) fn start(self) -> Server {
@@ -127,11 +140,12 @@ impl Setup {
         let format = default(&self.log, "access ", "access = \"combined\"");
         format!(
             "[server]\n{threads}\naffinity = \"off\"\nadmin = \"unix:admin.sock\"\n{}\n\
-             [[listen]]\naddress = \"127.0.0.1:0\"\n\
+             [[listen]]\naddress = \"127.0.0.1:0\"\n{}\n\
              [limits]\n{}\n\
              [log]\naccess_file = \"access.log\"\n{format}\n{}\n\
              [[site]]\nroot = \"root\"\n{}\n{}\n{}\n",
             join(&self.server),
+            join(&self.listen),
             join(&self.limits),
             join(&self.log),
             join(&self.site),
