@@ -68,7 +68,7 @@ impl Thread {
                 let served = self.files.serve(set, &exchange, &mut self.tx);
                 return self.served(index, request, given, persistence, served);
             }
-            Choice::Pool(pool) => return self.to_pool(index, pool, &exchange, given),
+            Choice::Pool(pool) => return self.send_to_pool(index, pool, &exchange, given),
             Choice::Redirect { to, status } => fixed::redirect(to, status, &exchange, named, &mut self.tx),
             Choice::Respond { status, body, content_type } => {
                 fixed::respond(status, body, content_type, &exchange, named, &mut self.tx)

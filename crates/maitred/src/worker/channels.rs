@@ -28,6 +28,8 @@ use crate::status::scoreboard::{SlotRow, SlotState};
 
 /// Status in the access log for a response that was cut off, after nginx's custom.
 pub(super) const CUT_OFF: u16 = 499;
+/// What is said of a process that has closed its channel.
+const CLOSED: &str = "it closed its channel";
 /// How long a condemned process may take to be gone before its clients are cut off all the same.
 const CONDEMNED_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -66,7 +68,7 @@ impl Thread {
             return;
         }
         match self.hear_out(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
-            Ok(Received::End) => self.condemn(key, "it closed its channel"),
+            Ok(Received::End) => self.condemn(key, CLOSED),
             Ok(_) => {}
             Err(why) => self.condemn(key, &why),
         }
@@ -219,7 +221,9 @@ impl Thread {
             self.row.handoff_lost.add(1);
             self.answer_lost(index, true);
         }
-        self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotLost(id, why.to_owned())));
+        let message =
+            if why == CLOSED { FromWorker::SlotClosed(id) } else { FromWorker::SlotLost(id, why.to_owned()) };
+        self.shared.outbox.send(Outgoing::Tell(message));
         self.show_slot(key);
         self.publish_room(usize::from(id.pool));
     }

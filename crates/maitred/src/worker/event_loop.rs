@@ -62,6 +62,7 @@ pub(super) struct Thread {
     pub(super) again: Vec<(u32, u32)>,
     pub(super) serial: u32,
     pub(super) drain: Option<Drain>,
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept: connections take and return them")]
     pub(super) spare: Vec<Box<Work>>,
 }
 

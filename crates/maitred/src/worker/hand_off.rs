@@ -27,7 +27,7 @@ const HEAD_ALLOWANCE: u64 = 256 * 1024;
 
 impl Thread {
     /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.
-    pub(super) fn to_pool(
+    pub(super) fn send_to_pool(
         &mut self,
         index: u32,
         pool: usize,

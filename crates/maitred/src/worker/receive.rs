@@ -292,10 +292,10 @@ impl Thread {
             // A request cut short by the end of the stream cannot be completed any more.
             return self.close(index);
         }
-        if connection.state == State::Idle && connection.work.as_ref().is_some_and(|work| work.is_empty()) {
-            if let Some(work) = connection.work.take() {
-                self.recycle(work);
-            }
+        if connection.state == State::Idle
+            && let Some(work) = connection.work.take_if(|work| work.is_empty())
+        {
+            self.recycle(work);
         }
         if !self.register(index) {
             return self.close(index);

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
@@ -46,8 +47,9 @@ pub struct Shared {
     pub in_transit: AtomicU32,
     /// Where each listen entry is really bound, as text.
     pub locals: Vec<String>,
-    /// Duplicates of the listening sockets, to ask how long their queues are: listen entry, bucket, socket.
-    pub watched: Vec<(usize, u16, OwnedFd)>,
+    /// Duplicates of the listening sockets, to ask how long their queues are: listen entry, bucket, socket. Emptied when
+    /// the process begins to drain, because any descriptor left would keep the address open.
+    pub watched: Mutex<Vec<(usize, u16, OwnedFd)>>,
     /// What is shown.
     pub status: Status,
 }
@@ -126,7 +128,12 @@ impl Shared {
             let queue = accept_queue(socket.as_fd()).ok()?;
             Some(Queue { listen: *listen, bucket: *bucket, length: queue.length, max: queue.max })
         };
-        self.watched.iter().filter_map(of).collect()
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(of).collect()
+    }
+
+    /// Gives up the last hold on the listening sockets.
+    pub fn close_watched(&self) {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The thread that owns the channel of a slot.
