@@ -16,5 +16,6 @@ mod pools;
 mod pools_failing;
 mod replacing;
 mod routing;
+mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
