@@ -24,6 +24,8 @@ const PREFETCH_US: u32 = 1_000;
 const PREFETCH_MAX: u32 = 64;
 /// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
 const RECEIVE_BYTES: usize = 16 * 1024;
+/// Sent bytes that stay in the buffer of a channel whose process is behind, to save moving the rest.
+const SENT_KEPT_BYTES: usize = 64 * 1024;
 
 /// Which connections' descriptors an application process keeps, in the order in which it got them.
 #[derive(Debug, Default)]
@@ -139,8 +141,8 @@ pub struct Channel {
     out: Vec<u8>,
     sent: usize,
     passing: Vec<Passing>,
-    /// Requests whose frames are in `out`: where each begins, and its number.
-    frames: Vec<(usize, u32)>,
+    /// Where each frame in `out` begins, and the number of its request, if it is one.
+    frames: Vec<(usize, Option<u32>)>,
     /// Decaying estimate of what one request takes, in microseconds; 0 while unknown.
     service_us: u32,
 }
@@ -216,7 +218,7 @@ impl Channel {
             self.known.insert(connection);
             self.passing.push(Passing { offset: self.out.len(), connection });
         }
-        self.frames.push((self.out.len(), request));
+        self.frames.push((self.out.len(), Some(request)));
         self.in_flight.insert(request, connection);
         (request, passes)
     }
@@ -236,6 +238,7 @@ impl Channel {
     pub fn forget(&mut self, connection: u32) -> bool {
         let kept = self.known.remove(connection);
         if kept && matches!(self.phase, Phase::Starting | Phase::Live) {
+            self.frames.push((self.out.len(), None));
             maitred_handoff::encode_forget(&mut self.out, connection);
         }
         kept
@@ -280,7 +283,10 @@ impl Channel {
                     self.passing.drain(..carried);
                     counts(carried);
                 }
-                Err(Errno::AGAIN) => return Ok(Flushed::Blocked),
+                Err(Errno::AGAIN) => {
+                    self.drop_sent();
+                    return Ok(Flushed::Blocked);
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -294,9 +300,24 @@ impl Channel {
     pub fn take_unsent(&mut self) -> Vec<u32> {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
         let unsent = self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent);
-        let unsent: Vec<u32> = unsent.map(|((_, request), _)| *request).collect();
+        let unsent: Vec<u32> = unsent.filter_map(|((_, request), _)| *request).collect();
         self.drop_output();
         unsent.iter().filter_map(|request| self.in_flight.remove(request)).collect()
+    }
+
+    /// Forgets what was sent, once it is most of what is there: to a process that is always a little behind, the end of
+    /// the output never comes.
+    fn drop_sent(&mut self) {
+        if self.sent < SENT_KEPT_BYTES || self.sent < self.out.len() / 2 {
+            return;
+        }
+        // A frame that was sent in part keeps its place, which `take_unsent` compares with its end.
+        let whole = self.frames.iter().skip(1).take_while(|(start, _)| *start <= self.sent).count();
+        self.frames.drain(..whole);
+        self.out.drain(..self.sent);
+        let sent = std::mem::take(&mut self.sent);
+        self.frames.iter_mut().for_each(|(start, _)| *start = start.saturating_sub(sent));
+        self.passing.iter_mut().for_each(|passing| passing.offset -= sent);
     }
 
     fn drop_output(&mut self) {
@@ -457,6 +478,46 @@ mod tests {
         assert_eq!(channel.take_unsent(), [1, 2]);
         assert!(!channel.has_output());
         assert_eq!(channel.in_flight.values().collect::<Vec<_>>(), [&0]);
+    }
+
+    #[test]
+    fn a_request_that_was_sent_stays_in_flight_whatever_follows_it() {
+        let (mut channel, theirs) = channel();
+        let connections = connections(1);
+        channel.enter(0);
+        channel.out().resize(100, 0);
+        channel.flush(&connections, |_| ()).unwrap();
+        channel.enter(0);
+        channel.out().resize(100, 0);
+        channel.forget(0);
+        channel.sent = 100;
+        assert!(channel.take_unsent().is_empty(), "only FORGET is unsent");
+        assert_eq!(drain(&theirs).0, 100);
+    }
+
+    #[test]
+    fn a_process_that_is_always_behind_costs_no_memory() {
+        let (mut channel, theirs) = channel();
+        let connections = connections(1);
+        let mut sent = 0;
+        for _ in 0..100 {
+            let (request, _) = channel.enter(0);
+            channel.in_flight.remove(&request);
+            let before = channel.out().len();
+            channel.out().resize(before + (1 << 18), 7);
+            sent += 1 << 18;
+            while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked
+                && channel.out.len() - channel.sent > 1 << 18
+            {
+                sent -= drain(&theirs).0;
+            }
+            assert!(channel.has_output(), "it is behind");
+            assert!(channel.out.len() < 1 << 20, "{} bytes", channel.out.len());
+        }
+        while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked {
+            sent -= drain(&theirs).0;
+        }
+        assert_eq!(drain(&theirs).0, sent);
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Thread {
                 work.segments = segments;
                 work.resident_until = 0;
                 work.summary = Some(summary);
-                work.after = Some(after(persistence));
+                work.after = Some(if given.last { After::Linger } else { after(persistence) });
                 self.start_writing(index);
                 Step::Waits
             }
@@ -150,6 +150,7 @@ impl Thread {
         work.head.extend_from_slice(given.head);
         work.body.clear();
         work.body.extend_from_slice(given.body);
+        work.last = given.last;
     }
 
     /// An error of a site: with the site's own page for it, if there is one.

@@ -27,7 +27,7 @@ use crate::serve::{Persistence, Summary, fixed};
 use crate::status::scoreboard::{SlotRow, SlotState};
 
 /// Status in the access log for a response that was cut off, after nginx's custom.
-pub(super) const CUT_OFF: u16 = 499;
+const CUT_OFF: u16 = 499;
 /// What is said of a process that has closed its channel.
 const CLOSED: &str = "it closed its channel";
 /// How long a condemned process may take to be gone before its clients are cut off all the same.
@@ -188,8 +188,7 @@ impl Thread {
         if after != After::Keep {
             return;
         }
-        let Some(connection) = self.connections.get(index as usize) else { return };
-        let more = connection.readable || connection.work.as_ref().is_some_and(|work| !work.input.is_empty());
+        let more = self.has_input(index);
         self.settle(index, more);
     }
 
@@ -257,9 +256,13 @@ impl Thread {
                 "application process lost: {why}{how}"
             );
         }
-        for index in channel.in_flight.values() {
+        for (request, index) in &channel.in_flight {
             self.row.handoff_lost.add(1);
-            self.answer_lost(*index, false);
+            // One that was cut off meanwhile may have left its index to another connection.
+            let has = State::HandedOff { channel: key as u32, request: *request };
+            if self.connections.get(*index as usize).is_some_and(|connection| connection.state == has) {
+                self.answer_lost(*index, false);
+            }
         }
         self.publish_room(usize::from(id.pool));
     }
@@ -269,9 +272,7 @@ impl Thread {
         let work = self.work(index);
         if std::mem::replace(&mut work.overdue, true) {
             // It should have been gone by now. It still has the socket, so only shutting that down ends the matter.
-            work.summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
-            self.log_kept(index, 0);
-            return self.close(index);
+            return self.cut_off(index);
         }
         self.wheel.arm(index, self.clock.now + CONDEMNED_PATIENCE);
         self.condemn(key, "a request took longer than request_timeout");
@@ -291,9 +292,7 @@ impl Thread {
         let status = if work.overdue { 504 } else { 502 };
         if !untouched {
             work.head = head;
-            work.summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
-            self.log_kept(index, 0);
-            return self.close(index);
+            return self.cut_off(index);
         }
         self.enter(index, State::Idle);
         let mut room = maitred_http::request::field_room();
@@ -309,6 +308,13 @@ impl Thread {
             }
         }
         self.send_joined(index, Some(After::Linger));
+    }
+
+    /// Ends a connection whose request was read and will have no answer, or none to its end.
+    pub(super) fn cut_off(&mut self, index: u32) {
+        self.work(index).summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
+        self.log_kept(index, 0);
+        self.close(index);
     }
 
     fn row_of(&self, row: Option<usize>) -> Option<&'static SlotRow> {

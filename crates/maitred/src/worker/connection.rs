@@ -76,10 +76,12 @@ pub struct Connection {
     pub serial: u32,
     /// What it is doing.
     pub state: State,
-    /// Epoll said readable while nobody was reading.
+    /// There may be more to read: epoll said so while nobody was reading, or the last read filled its buffer.
     pub readable: bool,
-    /// Epoll said that the client has finished sending; what it sent before may still be there.
+    /// Epoll said that the client has finished sending. That makes no edge of its own after what came before it.
     pub hung_up: bool,
+    /// It has its place in the next turn already.
+    pub again: bool,
     /// The client has finished sending (end of file seen).
     pub ended: bool,
     /// An application process has, or had, a copy of the socket.
@@ -115,6 +117,8 @@ pub struct Work {
     pub complete: bool,
     /// Whether the body is read only to be dropped.
     pub discard: bool,
+    /// Nothing can be read after this request: its body was announced, and will not be asked for.
+    pub last: bool,
     /// Bytes to send, from `sent` on.
     pub output: Vec<u8>,
     /// How much of `output` has been sent.
@@ -199,6 +203,7 @@ impl Connection {
             state: State::Idle,
             readable: false,
             hung_up: false,
+            again: false,
             ended: false,
             shared: false,
             admin: false,

@@ -13,14 +13,13 @@ use maitred_http::uri;
 use rustix::event::epoll;
 
 use super::answer::{Given, Step};
-use super::channels::CUT_OFF;
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
 use super::trust;
 use crate::control::SlotId;
 use crate::handoff::Flushed;
-use crate::serve::{Exchange, Persistence, Summary};
+use crate::serve::{Exchange, Persistence};
 
 /// What an application process may be sent in one frame, beyond the body: head and meta lines.
 const HEAD_ALLOWANCE: u64 = 256 * 1024;
@@ -56,7 +55,7 @@ impl Thread {
         let roomy = others().filter(|thread| known.room[*thread].load(Relaxed) > 0);
         if let Some(thread) = roomy.max_by_key(|thread| known.room[*thread].load(Relaxed)) {
             // A guess at what is left there, until that thread says better.
-            known.room[thread].fetch_sub(1, Relaxed);
+            let _ = known.room[thread].fetch_update(Relaxed, Relaxed, |room| room.checked_sub(1));
             return Some(thread);
         }
         let here = known.live[self.number].load(Relaxed) > 0;
@@ -79,7 +78,9 @@ impl Thread {
             let _ = epoll::delete(&self.epoll, &connection.socket);
         }
         let work = connection.work.take().unwrap_or_default();
-        let Some(connection) = self.remove(index) else { return };
+        // Counted before it is gone from here, so that it is never nowhere.
+        self.shared.begin_transfer();
+        let Some(connection) = self.remove(index) else { return self.shared.end_transfer() };
         let migrant = Migrant {
             remote: connection.remote.address,
             listen: connection.listen,
@@ -90,7 +91,7 @@ impl Thread {
             origin: Origin::ForSlot,
             socket: connection.socket,
         };
-        self.shared.transfer(thread, migrant);
+        self.shared.send_on(thread, migrant);
     }
 
     /// Lets a request wait for a process, if there is room in the queue.
@@ -118,9 +119,7 @@ impl Thread {
     /// Ends a connection whose client has gone while its request waited.
     pub(super) fn give_up(&mut self, index: u32) {
         self.leave_queue(index);
-        self.work(index).summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
-        self.log_kept(index, 0);
-        self.close(index);
+        self.cut_off(index);
     }
 
     /// Takes a connection out of the queue that it waits in, if it does.

@@ -1,7 +1,7 @@
 //! What all threads of a worker process share. Made once at the start, and never changed but for its counters.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
 use maitred_sys::memfile::SharedMap;
@@ -101,10 +101,25 @@ impl Shared {
         self.draining.load(Relaxed)
     }
 
-    /// Sends a connection to another thread.
+    /// Sends a connection that belongs to no thread yet to one.
     pub fn transfer(&self, thread: usize, migrant: Migrant) {
-        self.in_transit.fetch_add(1, Relaxed);
+        self.begin_transfer();
+        self.send_on(thread, migrant);
+    }
+
+    /// Counts a connection as on its way, before the thread that has it lets go of it.
+    pub fn begin_transfer(&self) {
+        self.in_transit.fetch_add(1, AcqRel);
+    }
+
+    /// Sends a connection that was counted to a thread.
+    pub fn send_on(&self, thread: usize, migrant: Migrant) {
         self.inboxes[thread].send(Message::Adopt(Box::new(migrant)));
+    }
+
+    /// The connection has arrived, and the thread that took it in has counted it.
+    pub fn end_transfer(&self) {
+        self.in_transit.fetch_sub(1, AcqRel);
     }
 
     /// The name of a pool, for messages.
