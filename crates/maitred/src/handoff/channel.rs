@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use hashbrown::HashMap;
 use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES, MESSAGE_DESCRIPTORS_MAX};
@@ -143,6 +144,8 @@ pub struct Channel {
     passing: Vec<Passing>,
     /// Where each frame in `out` begins, and the number of its request, if it is one.
     frames: Vec<(usize, Option<u32>)>,
+    /// Since when it has been at the requests that it has: the first one's arrival, or the last one's end.
+    busy_since: Option<Instant>,
     /// Decaying estimate of what one request takes, in microseconds; 0 while unknown.
     service_us: u32,
 }
@@ -166,6 +169,7 @@ impl Channel {
             sent: 0,
             passing: Vec::new(),
             frames: Vec::new(),
+            busy_since: None,
             service_us: 0,
         }
     }
@@ -180,9 +184,11 @@ impl Channel {
         if self.is_live() { self.capacity.saturating_sub(self.in_flight.len() as u32) } else { 0 }
     }
 
-    /// Whether one more request may wait in it, and how long that is expected to take, in microseconds.
-    pub fn prefetch_wait(&self) -> Option<u32> {
-        if !self.is_live() || self.service_us == 0 {
+    /// Whether one more request may wait in it, and how long that is expected to take, in microseconds. A process that has
+    /// been at its present request for longer than it usually takes may be at it for ever.
+    pub fn prefetch_wait(&self, now: Instant) -> Option<u32> {
+        let busy_us = self.busy_since.map_or(0, |since| now.saturating_duration_since(since).as_micros());
+        if !self.is_live() || self.service_us == 0 || busy_us > u128::from(PREFETCH_US) {
             return None;
         }
         let waiting = (self.in_flight.len() as u32 + 1).saturating_sub(self.capacity);
@@ -191,7 +197,8 @@ impl Channel {
     }
 
     /// Learns from one finished request: an eighth of the news, as TCP does with round-trip times.
-    pub fn learn(&mut self, took_us: u32) {
+    pub fn learn(&mut self, took_us: u32, now: Instant) {
+        self.busy_since = (!self.in_flight.is_empty()).then_some(now);
         let took = took_us.clamp(1, u32::MAX / 8);
         self.service_us = match self.service_us {
             0 => took,
@@ -206,7 +213,8 @@ impl Channel {
 
     /// Numbers a new request of `connection`, and says whether the descriptor has to come with it. The frame must be
     /// written to [`Channel::out`] next.
-    pub fn enter(&mut self, connection: u32) -> (u32, bool) {
+    pub fn enter(&mut self, connection: u32, now: Instant) -> (u32, bool) {
+        self.busy_since.get_or_insert(now);
         let request = self.next_request;
         self.next_request = self.next_request.wrapping_add(1);
         let passes = !self.known.has(connection);
@@ -260,7 +268,8 @@ impl Channel {
     }
 
     /// Sends what waits: everything in one message, unless there are more descriptors than one can carry. A descriptor
-    /// never leaves later than the first byte of its frame. `counts` gets one message, and its descriptors, at a time.
+    /// never leaves later than the first byte of its frame. `counts` gets the descriptors of each message that is not about
+    /// something else than requests.
     ///
     /// # Errors
     /// What sendmsg(2) says, but for a full socket.
@@ -281,7 +290,9 @@ impl Channel {
                 Ok(sent) => {
                     self.sent += sent;
                     self.passing.drain(..carried);
-                    counts(carried);
+                    if !self.frames.is_empty() {
+                        counts(carried);
+                    }
                 }
                 Err(Errno::AGAIN) => {
                     self.drop_sent();
@@ -417,7 +428,7 @@ mod tests {
         let (mut channel, theirs) = channel();
         let connections = connections(20);
         for connection in 0..20 {
-            let (_, passes) = channel.enter(connection);
+            let (_, passes) = channel.enter(connection, Instant::now());
             assert!(passes);
             channel.out().extend_from_slice(&[0; 100]);
         }
@@ -430,10 +441,10 @@ mod tests {
     #[test]
     fn a_descriptor_is_passed_once() {
         let (mut channel, _theirs) = channel();
-        assert!(channel.enter(7).1);
-        assert!(!channel.enter(7).1);
+        assert!(channel.enter(7, Instant::now()).1);
+        assert!(!channel.enter(7, Instant::now()).1);
         channel.forget(7);
-        assert!(channel.enter(7).1);
+        assert!(channel.enter(7, Instant::now()).1);
     }
 
     #[test]
@@ -441,7 +452,7 @@ mod tests {
         let (mut channel, theirs) = channel();
         let connections = connections(300);
         for connection in 0..300 {
-            channel.enter(connection);
+            channel.enter(connection, Instant::now());
             channel.out().extend_from_slice(&[0; 10]);
         }
         let mut messages = Vec::new();
@@ -468,7 +479,7 @@ mod tests {
         let (mut channel, theirs) = channel();
         let connections = connections(3);
         for connection in 0..3 {
-            channel.enter(connection);
+            channel.enter(connection, Instant::now());
             channel.out().resize((connection as usize + 1) * (1 << 20), 0);
         }
         while channel.sent < (1 << 20) {
@@ -484,10 +495,10 @@ mod tests {
     fn a_request_that_was_sent_stays_in_flight_whatever_follows_it() {
         let (mut channel, theirs) = channel();
         let connections = connections(1);
-        channel.enter(0);
+        channel.enter(0, Instant::now());
         channel.out().resize(100, 0);
         channel.flush(&connections, |_| ()).unwrap();
-        channel.enter(0);
+        channel.enter(0, Instant::now());
         channel.out().resize(100, 0);
         channel.forget(0);
         channel.sent = 100;
@@ -501,7 +512,7 @@ mod tests {
         let connections = connections(1);
         let mut sent = 0;
         for _ in 0..100 {
-            let (request, _) = channel.enter(0);
+            let (request, _) = channel.enter(0, Instant::now());
             channel.in_flight.remove(&request);
             let before = channel.out().len();
             channel.out().resize(before + (1 << 18), 7);
@@ -524,7 +535,7 @@ mod tests {
     fn what_is_kept_is_bounded_and_spares_the_busy() {
         let (mut channel, _theirs) = channel();
         for connection in 0..2_000 {
-            let (request, _) = channel.enter(connection);
+            let (request, _) = channel.enter(connection, Instant::now());
             if connection != 0 {
                 channel.in_flight.remove(&request);
             }
@@ -537,19 +548,22 @@ mod tests {
     #[test]
     fn only_short_requests_wait_in_the_process() {
         let (mut channel, _theirs) = channel();
-        channel.enter(0);
-        assert_eq!(channel.prefetch_wait(), None, "nothing is known yet");
-        (0..50).for_each(|_| channel.learn(100));
-        assert_eq!(channel.prefetch_wait(), Some(100));
-        (0..50).for_each(|_| channel.learn(50_000));
-        assert_eq!(channel.prefetch_wait(), None);
+        let now = Instant::now();
+        channel.enter(0, now);
+        assert_eq!(channel.prefetch_wait(now), None, "nothing is known yet");
+        (0..50).for_each(|_| channel.learn(100, now));
+        assert_eq!(channel.prefetch_wait(now), Some(100));
+        let later = now + std::time::Duration::from_millis(2);
+        assert_eq!(channel.prefetch_wait(later), None, "the present request is not one of the short ones");
+        (0..50).for_each(|_| channel.learn(50_000, now));
+        assert_eq!(channel.prefetch_wait(now), None);
     }
 
     proptest! {
         #[test]
         fn the_estimate_stays_within_what_was_seen(seen in prop::collection::vec(1u32..1_000_000, 1..100)) {
             let (mut channel, _theirs) = channel();
-            seen.iter().for_each(|took| channel.learn(*took));
+            seen.iter().for_each(|took| channel.learn(*took, Instant::now()));
             let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
             // Rounding up each time may add one per step.
             prop_assert!(channel.service_us() + 2 >= least / 8 * 7 && channel.service_us() <= most + 8);

@@ -213,6 +213,9 @@ impl Thread {
     pub(super) fn count(&mut self, index: u32, status: u16) {
         let connection = &mut self.connections[index as usize];
         connection.requests = connection.requests.saturating_add(1);
+        if connection.admin {
+            return;
+        }
         let class = usize::from(status / 100).saturating_sub(1);
         if let Some(cell) = self.row.responses.get(class) {
             cell.add(1);

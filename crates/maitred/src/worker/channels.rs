@@ -154,7 +154,7 @@ impl Thread {
             channel.in_flight.insert(done.request, index);
             return Err(format!("it reported request {} for another connection", done.request));
         }
-        channel.learn(done.service_us);
+        channel.learn(done.service_us, self.clock.now);
         if let Some(row) = self.slot_row(key) {
             row.requests.add(1);
         }

@@ -37,7 +37,7 @@ impl Thread {
             // The process writes to the socket itself: what was answered before has to be out first.
             return Step::FlushFirst;
         }
-        if let Some(key) = self.pools.choose(pool) {
+        if let Some(key) = self.pools.choose(pool, self.clock.now) {
             return self.hand_off(index, key, exchange, given);
         }
         if let Some(thread) = self.better_home(pool) {
@@ -181,7 +181,7 @@ impl Thread {
         let request = exchange.request;
         let channel = &mut self.pools.channels[key];
         let settings = &self.shared.start.config.pools[usize::from(channel.id.pool)];
-        let (number, passes) = channel.enter(index);
+        let (number, passes) = channel.enter(index, self.clock.now);
         let flags = RequestFlags {
             keep: exchange.persistence != Persistence::Close,
             http10: request.version == Version::Http10,
@@ -231,7 +231,7 @@ impl Thread {
 
     /// Gives waiting requests to processes that have room.
     pub(super) fn serve_queue(&mut self, pool: usize) {
-        while self.pools.choose(pool).is_some() {
+        while self.pools.choose(pool, self.clock.now).is_some() {
             let Some(index) = self.pools.pools[pool].queue.front().copied() else { break };
             self.leave_queue(index);
             self.resume(index);
