@@ -11,7 +11,6 @@ const POOL: &str = "queue = { max = 1000, timeout = \"30s\" }\nrequest_timeout =
 
 #[test]
 fn whatever_an_application_says_its_client_gets_an_answer() {
-    let server = Server::start(&Setup { pool: POOL, ..SETUP });
     let cases = [
         ("/app/nothing", 502),
         ("/app/other-connection", 502),
@@ -26,17 +25,25 @@ fn whatever_an_application_says_its_client_gets_an_answer() {
         ("/app/never", 504),
         ("/app/twice", 200),
     ];
-    for (path, status) in cases {
-        let mut client = server.connect();
-        assert_eq!(client.ask(path).status, status, "{path}");
-        if status != 200 {
-            client.ends();
+    // A server for each, at the same time: processes that end badly are replaced ever more slowly.
+    std::thread::scope(|scope| {
+        for (path, status) in cases {
+            scope.spawn(move || answers(path, status));
         }
-        let mut other = server.connect();
-        assert_eq!(other.ask("/small").status, 200, "files, after {path}");
-        assert_eq!(other.ask("/app/ok").status, 200, "the next process, after {path}");
-        assert_eq!(other.ask("/app/ok").status, 200);
+    });
+}
+
+fn answers(path: &str, status: u16) {
+    let server = Server::start(&Setup { pool: POOL, ..SETUP });
+    let mut client = server.connect();
+    assert_eq!(client.ask(path).status, status, "{path}");
+    if status != 200 {
+        client.ends();
     }
+    let mut other = server.connect();
+    assert_eq!(other.ask("/small").status, 200, "files, after {path}");
+    assert_eq!(other.ask("/app/ok").status, 200, "the next process, after {path}");
+    assert_eq!(other.ask("/app/ok").status, 200);
     server.stop();
 }
 
@@ -98,20 +105,26 @@ fn frames_that_leave_in_pieces_arrive_whole() {
 
 #[test]
 fn a_stop_ends_it_all_within_the_grace_period() {
-    for path in ["/app/never", "/app/stop", "/app/close", "/app/hold"] {
-        let server = Server::start(&Setup { server: "grace = \"1s\"", ..SETUP });
-        let mut held = server.connect();
-        held.send(get(path));
-        let mut queued = server.connect();
-        queued.send(get("/app/ok"));
-        assert_eq!(server.connect().ask("/small").status, 200);
-        let worker = server.worker();
-        let (_, said) = server.stop();
-        assert!(!std::path::Path::new(&format!("/proc/{worker}/fd/0")).exists(), "{path}: {said}");
-        let mut rest = Vec::new();
-        held.stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let _ = std::io::Read::read_to_end(&mut held.stream, &mut rest);
-    }
+    std::thread::scope(|scope| {
+        for path in ["/app/never", "/app/stop", "/app/close", "/app/hold"] {
+            scope.spawn(move || stops(path));
+        }
+    });
+}
+
+fn stops(path: &str) {
+    let server = Server::start(&Setup { server: "grace = \"1s\"", ..SETUP });
+    let mut held = server.connect();
+    held.send(get(path));
+    let mut queued = server.connect();
+    queued.send(get("/app/ok"));
+    assert_eq!(server.connect().ask("/small").status, 200);
+    let worker = server.worker();
+    let (_, said) = server.stop();
+    assert!(!std::path::Path::new(&format!("/proc/{worker}/fd/0")).exists(), "{path}: {said}");
+    let mut rest = Vec::new();
+    held.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ = std::io::Read::read_to_end(&mut held.stream, &mut rest);
 }
 
 #[test]
