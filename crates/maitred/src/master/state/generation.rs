@@ -43,7 +43,7 @@ pub const APP_KILL_DELAY: Duration = Duration::from_secs(5);
 /// How long a worker process that is to stop at once may take to write its last log lines.
 const HALT_PATIENCE: Duration = Duration::from_millis(500);
 /// How long an application process may take to exit once it has closed its channel.
-const APP_EXIT_PATIENCE: Duration = Duration::from_secs(1);
+const APP_EXIT_PATIENCE: Duration = Duration::from_millis(250);
 /// The same when everything has to end at once.
 const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
 
