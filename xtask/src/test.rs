@@ -26,7 +26,8 @@ pub(crate) fn run() -> Result<()> {
     step("fuzz targets' source", &mut cargo(&["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]))?;
     step(
         "documentation",
-        cargo(&["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"),
+        cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--document-private-items"])
+            .env("RUSTDOCFLAGS", "-D warnings"),
     )?;
     step("tests", &mut cargo(&["test", "--workspace"]))?;
     let python = |arguments: &[&str]| {

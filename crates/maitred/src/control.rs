@@ -83,6 +83,8 @@ pub enum FromWorker {
     SlotReady(SlotId),
     /// The channel to the application process broke, or it broke the protocol; replace the process.
     SlotLost(SlotId, String),
+    /// The application process has closed its channel, so it is about to exit; one that is not has to be made to.
+    SlotClosed(SlotId),
     /// Somebody asked on the admin address; answered with [`ToWorker::CommandDone`] of the same number.
     Command(u64, Command),
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use hashbrown::HashMap;
 use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES, MESSAGE_DESCRIPTORS_MAX};
@@ -28,6 +29,8 @@ const PREFETCH_MAX: u32 = 64;
 const RECEIVED_MAX: usize = MESSAGE_DESCRIPTORS_MAX;
 /// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
 const RECEIVE_BYTES: usize = 16 * 1024;
+/// Sent bytes that stay in the buffer of a channel whose process is behind, to save moving the rest.
+const SENT_KEPT_BYTES: usize = 64 * 1024;
 
 /// Which connections' descriptors an application process keeps, in the order in which it got them.
 #[derive(Debug, Default)]
@@ -165,8 +168,10 @@ pub struct Channel {
     out: Vec<u8>,
     sent: usize,
     passing: Vec<Passing>,
-    /// Requests whose frames are in `out`: where each begins, and its number.
-    frames: Vec<(usize, u32)>,
+    /// Where each frame in `out` begins, and the number of its request, if it is one.
+    frames: Vec<(usize, Option<u32>)>,
+    /// Since when it has been at the requests that it has: the first one's arrival, or the last one's end.
+    busy_since: Option<Instant>,
     /// Decaying estimate of what one request takes, in microseconds; 0 while unknown.
     service_us: u32,
 }
@@ -192,6 +197,7 @@ impl Channel {
             sent: 0,
             passing: Vec::new(),
             frames: Vec::new(),
+            busy_since: None,
             service_us: 0,
         }
     }
@@ -206,9 +212,11 @@ impl Channel {
         if self.is_live() { self.capacity.saturating_sub(self.in_flight.len() as u32) } else { 0 }
     }
 
-    /// Whether one more request may wait in it, and how long that is expected to take, in microseconds.
-    pub fn prefetch_wait(&self) -> Option<u32> {
-        if !self.is_live() || self.service_us == 0 {
+    /// Whether one more request may wait in it, and how long that is expected to take, in microseconds. A process that has
+    /// been at its present request for longer than it usually takes may be at it for ever.
+    pub fn prefetch_wait(&self, now: Instant) -> Option<u32> {
+        let busy_us = self.busy_since.map_or(0, |since| now.saturating_duration_since(since).as_micros());
+        if !self.is_live() || self.service_us == 0 || busy_us > u128::from(PREFETCH_US) {
             return None;
         }
         let waiting = (self.in_flight.len() as u32 + 1).saturating_sub(self.capacity);
@@ -217,7 +225,8 @@ impl Channel {
     }
 
     /// Learns from one finished request: an eighth of the news, as TCP does with round-trip times.
-    pub fn learn(&mut self, took_us: u32) {
+    pub fn learn(&mut self, took_us: u32, now: Instant) {
+        self.busy_since = (!self.in_flight.is_empty()).then_some(now);
         let took = took_us.clamp(1, u32::MAX / 8);
         self.service_us = match self.service_us {
             0 => took,
@@ -232,7 +241,7 @@ impl Channel {
 
     /// Numbers a new request of the connection at `index`, to be answered on its own socket, and says whether the
     /// descriptor has to come with it. The frame must be written to [`Channel::out`] next.
-    pub fn enter_direct(&mut self, index: u32) -> (u32, bool) {
+    pub fn enter_direct(&mut self, index: u32, now: Instant) -> (u32, bool) {
         let passes = !self.known.has(index);
         if passes {
             let busy = |other: u32| self.in_flight.values().any(|busy| busy.number == other);
@@ -241,21 +250,28 @@ impl Channel {
             }
             self.known.insert(index);
         }
-        (self.enter(index, index, passes.then_some(Carried::Connection(index))), passes)
+        (self.enter(index, index, passes.then_some(Carried::Connection(index)), now), passes)
     }
 
     /// The same for a request that is answered on the relay of this number, whose far end comes along the first time.
-    pub fn enter_relay(&mut self, number: u32, index: u32, far_end: Option<OwnedFd>) -> (u32, bool) {
+    pub fn enter_relay(
+        &mut self,
+        number: u32,
+        index: u32,
+        far_end: Option<OwnedFd>,
+        now: Instant,
+    ) -> (u32, bool) {
         let passes = far_end.is_some();
-        (self.enter(number, index, far_end.map(Carried::Owned)), passes)
+        (self.enter(number, index, far_end.map(Carried::Owned), now), passes)
     }
 
-    fn enter(&mut self, number: u32, index: u32, carried: Option<Carried>) -> u32 {
+    fn enter(&mut self, number: u32, index: u32, carried: Option<Carried>, now: Instant) -> u32 {
+        self.busy_since.get_or_insert(now);
         let request = self.next_request;
         self.next_request = self.next_request.wrapping_add(1);
         let offset = self.out.len();
         self.passing.extend(carried.map(|carried| Passing { offset, carried }));
-        self.frames.push((offset, request));
+        self.frames.push((offset, Some(request)));
         self.in_flight.insert(request, InFlight { index: Some(index), number });
         request
     }
@@ -281,6 +297,7 @@ impl Channel {
     /// Tells the process that the client of a request has gone.
     pub fn cancel(&mut self, request: u32, number: u32) {
         if self.is_live() || self.phase == Phase::Starting {
+            self.frames.push((self.out.len(), None));
             maitred_handoff::encode_cancel(&mut self.out, number, request);
         }
     }
@@ -290,6 +307,7 @@ impl Channel {
     pub fn forget(&mut self, connection: u32) -> bool {
         let kept = self.known.remove(connection);
         if kept && matches!(self.phase, Phase::Starting | Phase::Live) {
+            self.frames.push((self.out.len(), None));
             maitred_handoff::encode_forget(&mut self.out, connection);
         }
         kept
@@ -298,6 +316,7 @@ impl Channel {
     /// Has the process drop the descriptor that it knows by a relay's number.
     pub fn forget_number(&mut self, number: u32) {
         if matches!(self.phase, Phase::Starting | Phase::Live) {
+            self.frames.push((self.out.len(), None));
             maitred_handoff::encode_forget(&mut self.out, number);
         }
     }
@@ -320,7 +339,8 @@ impl Channel {
     }
 
     /// Sends what waits: everything in one message, unless there are more descriptors than one can carry. A descriptor
-    /// never leaves later than the first byte of its frame. `counts` gets one message, and its descriptors, at a time.
+    /// never leaves later than the first byte of its frame. `counts` gets the descriptors of each message that is not about
+    /// something else than requests.
     ///
     /// # Errors
     /// What sendmsg(2) says, but for a full socket.
@@ -341,9 +361,14 @@ impl Channel {
                 Ok(sent) => {
                     self.sent += sent;
                     self.passing.drain(..carried);
-                    counts(carried);
+                    if !self.frames.is_empty() {
+                        counts(carried);
+                    }
                 }
-                Err(Errno::AGAIN) => return Ok(Flushed::Blocked),
+                Err(Errno::AGAIN) => {
+                    self.drop_sent();
+                    return Ok(Flushed::Blocked);
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -357,9 +382,24 @@ impl Channel {
     pub fn take_unsent(&mut self) -> Vec<InFlight> {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
         let unsent = self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent);
-        let unsent: Vec<u32> = unsent.map(|((_, request), _)| *request).collect();
+        let unsent: Vec<u32> = unsent.filter_map(|((_, request), _)| *request).collect();
         self.drop_output();
         unsent.iter().filter_map(|request| self.in_flight.remove(request)).collect()
+    }
+
+    /// Forgets what was sent, once it is most of what is there: to a process that is always a little behind, the end of
+    /// the output never comes.
+    fn drop_sent(&mut self) {
+        if self.sent < SENT_KEPT_BYTES || self.sent < self.out.len() / 2 {
+            return;
+        }
+        // A frame that was sent in part keeps its place, which `take_unsent` compares with its end.
+        let whole = self.frames.iter().skip(1).take_while(|(start, _)| *start <= self.sent).count();
+        self.frames.drain(..whole);
+        self.out.drain(..self.sent);
+        let sent = std::mem::take(&mut self.sent);
+        self.frames.iter_mut().for_each(|(start, _)| *start = start.saturating_sub(sent));
+        self.passing.iter_mut().for_each(|passing| passing.offset -= sent);
     }
 
     fn drop_output(&mut self) {
@@ -480,7 +520,7 @@ mod tests {
         let (mut channel, theirs) = channel();
         let connections = connections(20);
         for connection in 0..20 {
-            let (_, passes) = channel.enter_direct(connection);
+            let (_, passes) = channel.enter_direct(connection, Instant::now());
             assert!(passes);
             channel.out().extend_from_slice(&[0; 100]);
         }
@@ -493,10 +533,10 @@ mod tests {
     #[test]
     fn a_descriptor_is_passed_once() {
         let (mut channel, _theirs) = channel();
-        assert!(channel.enter_direct(7).1);
-        assert!(!channel.enter_direct(7).1);
+        assert!(channel.enter_direct(7, Instant::now()).1);
+        assert!(!channel.enter_direct(7, Instant::now()).1);
         channel.forget(7);
-        assert!(channel.enter_direct(7).1);
+        assert!(channel.enter_direct(7, Instant::now()).1);
     }
 
     #[test]
@@ -504,7 +544,7 @@ mod tests {
         let (mut channel, theirs) = channel();
         let connections = connections(300);
         for connection in 0..300 {
-            channel.enter_direct(connection);
+            channel.enter_direct(connection, Instant::now());
             channel.out().extend_from_slice(&[0; 10]);
         }
         let mut messages = Vec::new();
@@ -531,7 +571,7 @@ mod tests {
         let (mut channel, theirs) = channel();
         let connections = connections(3);
         for connection in 0..3 {
-            channel.enter_direct(connection);
+            channel.enter_direct(connection, Instant::now());
             channel.out().resize((connection as usize + 1) * (1 << 20), 0);
         }
         while channel.sent < (1 << 20) {
@@ -545,10 +585,50 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_was_sent_stays_in_flight_whatever_follows_it() {
+        let (mut channel, theirs) = channel();
+        let connections = connections(1);
+        channel.enter_direct(0, Instant::now());
+        channel.out().resize(100, 0);
+        channel.flush(&connections, |_| ()).unwrap();
+        channel.enter_direct(0, Instant::now());
+        channel.out().resize(100, 0);
+        channel.forget(0);
+        channel.sent = 100;
+        assert!(channel.take_unsent().is_empty(), "only FORGET is unsent");
+        assert_eq!(drain(&theirs).0, 100);
+    }
+
+    #[test]
+    fn a_process_that_is_always_behind_costs_no_memory() {
+        let (mut channel, theirs) = channel();
+        let connections = connections(1);
+        let mut sent = 0;
+        for _ in 0..100 {
+            let (request, _) = channel.enter_direct(0, Instant::now());
+            channel.in_flight.remove(&request);
+            let before = channel.out().len();
+            channel.out().resize(before + (1 << 18), 7);
+            sent += 1 << 18;
+            while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked
+                && channel.out.len() - channel.sent > 1 << 18
+            {
+                sent -= drain(&theirs).0;
+            }
+            assert!(channel.has_output(), "it is behind");
+            assert!(channel.out.len() < 1 << 20, "{} bytes", channel.out.len());
+        }
+        while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked {
+            sent -= drain(&theirs).0;
+        }
+        assert_eq!(drain(&theirs).0, sent);
+    }
+
+    #[test]
     fn what_is_kept_is_bounded_and_spares_the_busy() {
         let (mut channel, _theirs) = channel();
         for connection in 0..2_000 {
-            let (request, _) = channel.enter_direct(connection);
+            let (request, _) = channel.enter_direct(connection, Instant::now());
             if connection != 0 {
                 channel.in_flight.remove(&request);
             }
@@ -561,19 +641,22 @@ mod tests {
     #[test]
     fn only_short_requests_wait_in_the_process() {
         let (mut channel, _theirs) = channel();
-        channel.enter_direct(0);
-        assert_eq!(channel.prefetch_wait(), None, "nothing is known yet");
-        (0..50).for_each(|_| channel.learn(100));
-        assert_eq!(channel.prefetch_wait(), Some(100));
-        (0..50).for_each(|_| channel.learn(50_000));
-        assert_eq!(channel.prefetch_wait(), None);
+        let now = Instant::now();
+        channel.enter_direct(0, now);
+        assert_eq!(channel.prefetch_wait(now), None, "nothing is known yet");
+        (0..50).for_each(|_| channel.learn(100, now));
+        assert_eq!(channel.prefetch_wait(now), Some(100));
+        let later = now + std::time::Duration::from_millis(2);
+        assert_eq!(channel.prefetch_wait(later), None, "the present request is not one of the short ones");
+        (0..50).for_each(|_| channel.learn(50_000, now));
+        assert_eq!(channel.prefetch_wait(now), None);
     }
 
     proptest! {
         #[test]
         fn the_estimate_stays_within_what_was_seen(seen in prop::collection::vec(1u32..1_000_000, 1..100)) {
             let (mut channel, _theirs) = channel();
-            seen.iter().for_each(|took| channel.learn(*took));
+            seen.iter().for_each(|took| channel.learn(*took, Instant::now()));
             let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
             // Rounding up each time may add one per step.
             prop_assert!(channel.service_us() + 2 >= least / 8 * 7 && channel.service_us() <= most + 8);

@@ -1,6 +1,7 @@
 //! The pools as one event-loop thread sees them: its home slots, and who waits for one.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use slab::Slab;
 
@@ -38,14 +39,14 @@ impl Pools {
 
     /// The channel that takes the next request of a pool: the one with most room; when all are busy, the one in which
     /// the request is expected to wait least, if that is short enough to be worth a batch.
-    pub fn choose(&self, pool: usize) -> Option<usize> {
+    pub fn choose(&self, pool: usize, now: Instant) -> Option<usize> {
         let pool = self.pools.get(pool)?;
         let channels = || pool.channels.iter().filter_map(|key| Some((*key, self.channels.get(*key)?)));
         let roomy = channels().filter(|(_, channel)| channel.room() > 0);
         if let Some((key, _)) = roomy.max_by_key(|(_, channel)| channel.room()) {
             return Some(key);
         }
-        let waits = channels().filter_map(|(key, channel)| Some((channel.prefetch_wait()?, key)));
+        let waits = channels().filter_map(|(key, channel)| Some((channel.prefetch_wait(now)?, key)));
         waits.min().map(|(_, key)| key)
     }
 
@@ -81,20 +82,22 @@ mod tests {
 
     #[test]
     fn an_idle_process_comes_before_a_busy_one() {
+        let now = Instant::now();
         let mut pools = pools(&[1, 1]);
-        let first = pools.choose(0).unwrap();
-        pools.channels[first].enter_direct(0);
-        pools.channels[first].learn(10);
-        let second = pools.choose(0).unwrap();
+        let first = pools.choose(0, now).unwrap();
+        pools.channels[first].enter_direct(0, now);
+        pools.channels[first].learn(10, now);
+        let second = pools.choose(0, now).unwrap();
         assert_ne!(first, second);
-        pools.channels[second].enter_direct(1);
-        assert_eq!(pools.choose(0), Some(first), "both are busy, and the first is known to be quick");
+        pools.channels[second].enter_direct(1, now);
+        assert_eq!(pools.choose(0, now), Some(first), "both are busy, and the first is known to be quick");
     }
 
     #[test]
     fn a_process_that_has_not_said_hello_gets_nothing() {
-        assert_eq!(pools(&[0]).choose(0), None);
+        let now = Instant::now();
+        assert_eq!(pools(&[0]).choose(0, now), None);
         assert_eq!(pools(&[0, 3]).room(0), (3, 1));
-        assert_eq!(pools(&[]).choose(7), None);
+        assert_eq!(pools(&[]).choose(7, now), None);
     }
 }

@@ -24,7 +24,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt as option};
 use crate::config::Listen;
 
 /// How long the kernel may hold a new connection back for `defer_accept`.
-const DEFER_ACCEPT: Duration = Duration::from_secs(5);
+const DEFER_ACCEPT: Duration = Duration::from_secs(1);
 
 /// All listening sockets of one address.
 #[derive(Debug, Clone)]

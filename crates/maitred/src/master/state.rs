@@ -53,7 +53,7 @@ use tracing::Level;
 
 use self::backoff::{Backoff, WORKER};
 use self::events::{Action, Counts, Event, Notice, Plan, Refusal};
-use self::generation::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Generation, Out, WORKER_START_TIMEOUT};
+use self::generation::{APP_KILL_DELAY, Generation, Out, WORKER_START_TIMEOUT};
 use crate::control::{Command, FromWorker, SlotId, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master gives up.
@@ -338,6 +338,7 @@ impl Master {
             }
             FromWorker::SlotReady(id) => generation.app_ready(id),
             FromWorker::SlotLost(id, why) => generation.app_lost(id, &why, out!(self)),
+            FromWorker::SlotClosed(id) => generation.app_closed(now, id),
             FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
             FromWorker::Command(command, Command::Stop) => {
                 self.reply(&[(number, command)], true, "stopping");
@@ -456,7 +457,10 @@ impl Master {
         self.log(Level::INFO, "stopping at once");
         self.leave_up(now, exit_code, "the server is stopping");
         for generation in &mut self.generations {
-            generation.kill(now, APP_KILL_DELAY_AT_ONCE, out!(self));
+            let number = generation.number;
+            if generation.halt(now, out!(self)) {
+                self.actions.push(Action::Send(number, ToWorker::Drain(0)));
+            }
         }
         self.actions.push(Action::CloseSockets);
     }

@@ -11,11 +11,13 @@ use rustix::net::SocketFlags;
 
 use super::connection::Connection;
 use super::event_loop::{Thread, Token};
-use super::inbox::{Migrant, Origin};
+use super::inbox::{Message, Migrant, Origin};
 use super::proxied::NotAProxy;
 
 /// Connections taken from one listener in one turn, so that those that are there get their turn too.
 const ACCEPTS_PER_TURN_MAX: u32 = 16;
+/// Connections taken from a queue that is given up: twice what `net.core.somaxconn` usually allows in one.
+const QUEUE_TAKEN_MAX: u32 = 8192;
 /// How long to leave new connections in the queue when the system is out of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -63,31 +65,19 @@ impl Thread {
         epoll::EventFlags::IN | epoll::EventFlags::EXCLUSIVE
     }
 
-    /// Takes everything that waits in a queue which nobody will look at again.
-    pub(super) fn accept_all(&mut self, which: usize) {
-        let mut before = u64::MAX;
-        while before != self.row.accepted.get() && self.accepting {
-            before = self.row.accepted.get();
-            self.on_listener(which);
-        }
-    }
-
     pub(super) fn on_listener(&mut self, which: usize) {
         let Some(quota) = self.listeners.get(which).map(|listener| listener.quota) else { return };
+        if !self.accepting {
+            return;
+        }
         let mut taken = 0;
         while taken < quota {
             if self.connections.len() >= self.shared.connections_max {
                 self.stop_accepting("connections_per_thread_max", None);
                 break;
             }
-            let listener = &self.listeners[which];
-            let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-            match rustix::net::acceptfrom_with(&listener.socket, flags) {
-                Ok((socket, address)) => {
-                    taken += 1;
-                    let remote = address.and_then(|address| SocketAddr::try_from(address).ok());
-                    self.on_accepted(which, socket, remote);
-                }
+            match self.accept_one(which) {
+                Ok(()) => taken += 1,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
                     self.stop_accepting("the system's limit on open files or memory", Some(ACCEPT_PAUSE));
@@ -101,6 +91,14 @@ impl Thread {
             listener.quota =
                 if taken == quota { (quota * 2).min(ACCEPTS_PER_TURN_MAX) } else { taken.max(1) };
         }
+    }
+
+    fn accept_one(&mut self, which: usize) -> rustix::io::Result<()> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let (socket, address) = rustix::net::acceptfrom_with(&self.listeners[which].socket, flags)?;
+        let remote = address.and_then(|address| SocketAddr::try_from(address).ok());
+        self.on_accepted(which, socket, remote);
+        Ok(())
     }
 
     fn on_accepted(&mut self, which: usize, socket: OwnedFd, remote: Option<SocketAddr>) {
@@ -161,6 +159,9 @@ impl Thread {
         for listener in &self.listeners {
             let _ = epoll::delete(&self.epoll, &listener.socket);
         }
+        // A connection may have woken this thread and no other.
+        let peers = self.listeners.iter().flat_map(|listener| &listener.peers);
+        peers.for_each(|peer| self.shared.inboxes[usize::from(*peer)].send(Message::Listen));
         self.accepting = false;
         self.accept_again_at = pause.map(|pause| self.clock.now + pause);
         self.row.full.set(1);
@@ -177,15 +178,15 @@ impl Thread {
     /// Accepts again once an eighth of the room is free, and at least one place.
     pub(super) fn resume_accepting(&mut self) {
         let max = self.shared.connections_max;
-        let pauses = self.accept_again_at.is_some_and(|at| self.clock.now < at);
-        if self.accepting
-            || pauses
-            || self.listeners.is_empty()
-            || self.connections.len() > max - (max / 8).max(1)
-        {
+        if self.accept_again_at.is_some_and(|at| self.clock.now < at) {
             return;
         }
+        // A time that has passed would wake the thread again and again.
         self.accept_again_at = None;
+        let free = max.saturating_sub(self.connections.len());
+        if self.accepting || self.listeners.is_empty() || free < (max / 8).max(1) {
+            return;
+        }
         for (which, listener) in self.listeners.iter().enumerate() {
             let token = Token::Listener(which as u32).pack();
             let _ = epoll::add(&self.epoll, listener.socket.as_fd(), token, Self::listener_flags());
@@ -194,26 +195,41 @@ impl Thread {
         self.row.full.set(0);
     }
 
-    /// Stops accepting for good, and gives up this thread's hold on the sockets.
+    /// Stops accepting for good, and gives up this thread's hold on the sockets. What is in the queues by then has woken
+    /// this thread, and perhaps no other, so it is taken, however much there is.
     pub(super) fn close_listeners(&mut self) {
-        for listener in self.listeners.drain(..) {
+        for listener in &self.listeners {
             let _ = epoll::delete(&self.epoll, &listener.socket);
         }
+        for which in 0..self.listeners.len() {
+            let mut left = QUEUE_TAKEN_MAX;
+            while left > 0 && self.accept_one(which).is_ok() {
+                left -= 1;
+            }
+        }
+        self.listeners.clear();
         self.accepting = false;
+    }
+
+    /// Another thread has stopped accepting, and may have been told of connections that are still there.
+    pub(super) fn on_listen(&mut self) {
+        (0..self.listeners.len()).for_each(|which| self.on_listener(which));
     }
 
     /// Takes over a connection from another thread, or from the predecessor.
     pub(super) fn adopt(&mut self, migrant: Migrant) {
-        self.shared.in_transit.fetch_sub(1, Relaxed);
         let Migrant { socket, remote, listen, requests, input, head, body, spool, origin, awaits_proxy } =
             migrant;
         let mut connection = Connection::new(socket, 0, listen, remote, self.clock.now);
         connection.requests = requests;
         connection.awaits_proxy = awaits_proxy;
+        // An application process may still have it, and only a shutdown ends what more than one has.
+        connection.shared = origin != Origin::Accepted;
         if origin == Origin::Predecessor {
             self.row.adopted.add(1);
         }
         let index = self.insert(connection);
+        self.shared.end_transfer();
         if !self.register(index) {
             self.close(index);
             return;
@@ -226,6 +242,7 @@ impl Thread {
         }
         if head.is_empty() {
             // Registering an edge-triggered socket reports what is already there.
+            debug_assert!(!self.has_input(index), "bytes that nothing says are there");
             return;
         }
         let work = self.work(index);

@@ -72,7 +72,7 @@ impl Thread {
                 return self.served(index, request, given, persistence, served);
             }
             Choice::Pool { pool, route } => {
-                return self.to_pool(index, pool, &exchange, Given { route, ..given });
+                return self.send_to_pool(index, pool, &exchange, Given { route, ..given });
             }
             Choice::Redirect { to, status } => fixed::redirect(to, status, &exchange, named, &mut self.tx),
             Choice::Respond { status, body, content_type } => {
@@ -102,7 +102,7 @@ impl Thread {
     fn persistence(&self, index: u32, request: &Request<'_, '_>, last: bool) -> Persistence {
         let connection = &self.connections[index as usize];
         let limit = self.shared.start.config.limits.requests_per_connection_max;
-        let kept = request.keep_alive && !last && !connection.ended && connection.requests + 1 < limit;
+        let kept = request.keep_alive && !last && connection.requests + 1 < limit;
         // With a successor, a kept connection is given to it; without one it has to end.
         let ends = self.drain.as_ref().is_some_and(|drain| !drain.has_successor());
         match request.version {
@@ -131,7 +131,7 @@ impl Thread {
                 work.segments = segments;
                 work.resident_until = 0;
                 work.summary = Some(summary);
-                work.after = Some(after(persistence));
+                work.after = Some(if given.last { After::Linger } else { after(persistence) });
                 self.start_writing(index);
                 Step::Waits
             }
@@ -155,6 +155,7 @@ impl Thread {
         work.head.extend_from_slice(given.head);
         work.body.clear();
         work.body.extend_from_slice(given.body);
+        work.last = given.last;
     }
 
     /// An error of a site: with the site's own page for it, if there is one.
@@ -217,6 +218,9 @@ impl Thread {
     pub(super) fn count(&mut self, index: u32, status: u16) {
         let connection = &mut self.connections[index as usize];
         connection.requests = connection.requests.saturating_add(1);
+        if connection.admin {
+            return;
+        }
         let class = usize::from(status / 100).saturating_sub(1);
         if let Some(cell) = self.row.responses.get(class) {
             cell.add(1);

@@ -33,6 +33,8 @@ use crate::status::scoreboard::{SlotRow, SlotState};
 
 /// Pieces that one response may have behind what its process wrote: each takes some memory of its own.
 const TAIL_PIECES_MAX: usize = 1024;
+/// What is said of a process that has closed its channel.
+const CLOSED: &str = "it closed its channel";
 /// How long a condemned process may take to be gone before its clients are cut off all the same.
 const CONDEMNED_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -71,7 +73,7 @@ impl Thread {
             return;
         }
         match self.hear_out(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
-            Ok(Received::End) => self.condemn(key, "it closed its channel"),
+            Ok(Received::End) => self.condemn(key, CLOSED),
             Ok(_) => {}
             Err(why) => self.condemn(key, &why),
         }
@@ -178,7 +180,7 @@ impl Thread {
         let found = self.in_flight(key, done.connection, done.request)?;
         let channel = &mut self.pools.channels[key];
         channel.in_flight.remove(&done.request);
-        channel.learn(done.service_us);
+        channel.learn(done.service_us, self.clock.now);
         if let Some(row) = self.slot_row(key) {
             row.requests.add(1);
         }
@@ -313,8 +315,7 @@ impl Thread {
         if after != After::Keep {
             return;
         }
-        let Some(connection) = self.connections.get(index as usize) else { return };
-        let more = connection.readable || connection.work.as_ref().is_some_and(|work| !work.input.is_empty());
+        let more = self.has_input(index);
         self.settle(index, more);
     }
 
@@ -354,7 +355,9 @@ impl Thread {
         let _ = epoll::delete(&self.epoll, channel.socket());
         let (id, unsent) = (channel.id, channel.take_unsent());
         self.answer_unsent(unsent);
-        self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotLost(id, why.to_owned())));
+        let message =
+            if why == CLOSED { FromWorker::SlotClosed(id) } else { FromWorker::SlotLost(id, why.to_owned()) };
+        self.shared.outbox.send(Outgoing::Tell(message));
         self.show_slot(key);
         self.publish_room(usize::from(id.pool));
     }
@@ -388,10 +391,14 @@ impl Thread {
                 "application process lost: {why}{how}"
             );
         }
-        let direct = channel.in_flight.values().filter(|found| found.number & RELAY_BIT == 0);
-        for index in direct.filter_map(|found| found.index) {
+        for (request, found) in &channel.in_flight {
+            let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
-            self.answer_lost(index, false);
+            // One that was cut off meanwhile may have left its index to another connection.
+            let has = State::HandedOff { channel: key as u32, request: *request };
+            if self.connections.get(index as usize).is_some_and(|connection| connection.state == has) {
+                self.answer_lost(index, false);
+            }
         }
         self.lose_relays(key);
         self.publish_room(usize::from(id.pool));
@@ -402,9 +409,7 @@ impl Thread {
         let work = self.work(index);
         if std::mem::replace(&mut work.overdue, true) {
             // It should have been gone by now. It still has the socket, so only shutting that down ends the matter.
-            work.summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
-            self.log_kept(index, 0);
-            return self.close(index);
+            return self.cut_off(index);
         }
         self.wheel.arm(index, self.clock.now + CONDEMNED_PATIENCE);
         self.condemn(key, "a request took longer than request_timeout");
@@ -424,13 +429,18 @@ impl Thread {
         let status = if work.overdue { 504 } else { 502 };
         if !untouched {
             work.head = head;
-            work.summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
-            self.log_kept(index, 0);
-            return self.close(index);
+            return self.cut_off(index);
         }
         work.head = head;
         self.enter(index, State::Head);
         self.answer_kept_error(index, status, Persistence::Close);
+    }
+
+    /// Ends a connection whose request was read and will have no answer, or none to its end.
+    pub(super) fn cut_off(&mut self, index: u32) {
+        self.work(index).summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
+        self.log_kept(index, 0);
+        self.close(index);
     }
 
     fn row_of(&self, row: Option<usize>) -> Option<&'static SlotRow> {

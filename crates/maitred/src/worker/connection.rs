@@ -86,10 +86,12 @@ pub struct Connection {
     pub serial: u32,
     /// What it is doing.
     pub state: State,
-    /// Epoll said readable while nobody was reading.
+    /// There may be more to read: epoll said so while nobody was reading, or the last read filled its buffer.
     pub readable: bool,
-    /// Epoll said that the client has finished sending; what it sent before may still be there.
+    /// Epoll said that the client has finished sending. That makes no edge of its own after what came before it.
     pub hung_up: bool,
+    /// It has its place in the next turn already.
+    pub again: bool,
     /// The client has finished sending (end of file seen).
     pub ended: bool,
     /// An application process has, or had, a copy of the socket.
@@ -131,6 +133,8 @@ pub struct Work {
     pub expected: u64,
     /// A body that is too large to be sent in a frame.
     pub spool: Option<Spool>,
+    /// Nothing can be read after this request: its body was announced, and will not be asked for.
+    pub last: bool,
     /// Bytes to send, from `sent` on.
     pub output: Vec<u8>,
     /// How much of `output` has been sent.
@@ -255,6 +259,7 @@ impl Connection {
             state: State::Idle,
             readable: false,
             hung_up: false,
+            again: false,
             ended: false,
             shared: false,
             awaits_proxy: false,

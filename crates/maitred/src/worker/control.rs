@@ -155,6 +155,7 @@ impl Control<'_> {
     }
 
     fn drain(&self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
+        self.shared.close_watched();
         for inbox in &self.shared.inboxes {
             inbox.send(Message::Drain { grace, successor: successor.clone() });
         }

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
@@ -51,12 +51,6 @@ impl Drain {
 impl Thread {
     pub(super) fn begin_drain(&mut self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
         let now = self.clock.now;
-        if successor.is_none() {
-            // Nobody else will ever take what waits in the accept queues.
-            for which in 0..self.listeners.len() {
-                self.accept_all(which);
-            }
-        }
         self.close_listeners();
         self.shared.draining.store(true, Relaxed);
         self.drain = Some(Drain { until: now + grace, successor, next_look: now + LOOK_EVERY });
@@ -65,10 +59,13 @@ impl Thread {
 
     /// Whether this thread, and with it the process, has nothing left to do.
     pub(super) fn is_finished(&self) -> bool {
-        self.drain.is_some()
-            && self.connections.is_empty()
-            && self.shared.loads.iter().all(|load| load.load(Relaxed) == 0)
-            && self.shared.in_transit.load(Relaxed) == 0
+        let Some(drain) = &self.drain else { return false };
+        // Another thread may still send a connection here, for a process that this one is home to.
+        let others_may = || {
+            let elsewhere = || self.shared.loads.iter().any(|load| load.load(Acquire) > 0);
+            elsewhere() || self.shared.in_transit.load(Acquire) > 0 || elsewhere()
+        };
+        self.connections.is_empty() && (self.clock.now >= drain.until || !others_may())
     }
 
     /// Once per turn: what could not be given away before, and the end of the grace period.

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 
 use maitred_http::request::HeadLimits;
@@ -66,6 +66,7 @@ pub(super) struct Thread {
     pub(super) serial: u32,
     pub(super) teller: Teller,
     pub(super) drain: Option<Drain>,
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept: connections take and return them")]
     pub(super) spare: Vec<Box<Work>>,
 }
 
@@ -284,6 +285,7 @@ impl Thread {
         if !self.is_current(index, serial) {
             return;
         }
+        self.connections[index as usize].again = false;
         match self.connections[index as usize].state {
             State::Writing => self.on_writable(index),
             State::Idle | State::Head | State::Body => self.on_readable(index),
@@ -297,6 +299,15 @@ impl Thread {
         }
     }
 
+    /// Gives a connection a place in the next turn, once.
+    pub(super) fn look_again(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if !std::mem::replace(&mut connection.again, true) {
+            let serial = connection.serial;
+            self.again.push((index, serial));
+        }
+    }
+
     fn on_inbox(&mut self) {
         for message in self.shared.inboxes[self.number].take() {
             match message {
@@ -307,6 +318,7 @@ impl Thread {
                 Message::CommandDone { index, serial, well, text } => {
                     self.on_command_done(index, serial, well, &text);
                 }
+                Message::Listen => self.on_listen(),
                 Message::Drain { grace, successor } => self.begin_drain(grace, successor),
             }
         }
@@ -316,7 +328,10 @@ impl Thread {
         let mut fired = Vec::new();
         self.wheel.expire(self.clock.now, &mut fired);
         for index in fired {
-            if let Some(connection) = self.connections.get(index as usize) {
+            // What happened to an earlier one may have given this one another deadline, or ended it.
+            if let Some(connection) = self.connections.get(index as usize)
+                && !self.wheel.is_armed(index)
+            {
                 let token = Token::Connection { index, serial: connection.serial };
                 self.guarded(token, |thread| thread.on_deadline(index));
             }
@@ -392,7 +407,7 @@ impl Thread {
         let index = self.connections.insert(connection) as u32;
         self.row.connections.add(1);
         self.row.idle.add(1);
-        self.shared.loads[self.number].store(self.connections.len() as u32, Relaxed);
+        self.shared.loads[self.number].store(self.connections.len() as u32, Release);
         index
     }
 
@@ -413,7 +428,7 @@ impl Thread {
             self.recycle(work);
         }
         self.row.connections.sub(1);
-        self.shared.loads[self.number].store(self.connections.len() as u32, Relaxed);
+        self.shared.loads[self.number].store(self.connections.len() as u32, Release);
         Some(connection)
     }
 

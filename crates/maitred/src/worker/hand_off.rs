@@ -19,18 +19,17 @@ use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
 use super::origin::{self, Arrival, Client};
-use super::send::CUT_OFF;
 use crate::config::{Pool, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Flushed, RELAY_BIT};
-use crate::serve::{Exchange, Persistence, Summary};
+use crate::serve::{Exchange, Persistence};
 
 /// What an application process may be sent in one frame, beyond the body: head and meta lines.
 const HEAD_ALLOWANCE: u32 = 256 * 1024;
 
 impl Thread {
     /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.
-    pub(super) fn to_pool(
+    pub(super) fn send_to_pool(
         &mut self,
         index: u32,
         pool: usize,
@@ -41,7 +40,7 @@ impl Thread {
             // The process writes to the socket itself: what was answered before has to be out first.
             return Step::FlushFirst;
         }
-        if let Some(key) = self.pools.choose(pool) {
+        if let Some(key) = self.pools.choose(pool, self.clock.now) {
             return self.hand_off(index, key, exchange, given);
         }
         if let Some(thread) = self.better_home(pool) {
@@ -59,7 +58,7 @@ impl Thread {
         let roomy = others().filter(|thread| known.room[*thread].load(Relaxed) > 0);
         if let Some(thread) = roomy.max_by_key(|thread| known.room[*thread].load(Relaxed)) {
             // A guess at what is left there, until that thread says better.
-            known.room[thread].fetch_sub(1, Relaxed);
+            let _ = known.room[thread].fetch_update(Relaxed, Relaxed, |room| room.checked_sub(1));
             return Some(thread);
         }
         let here = known.live[self.number].load(Relaxed) > 0;
@@ -82,7 +81,9 @@ impl Thread {
             let _ = epoll::delete(&self.epoll, &connection.socket);
         }
         let work = connection.work.take().unwrap_or_default();
-        let Some(connection) = self.remove(index) else { return };
+        // Counted before it is gone from here, so that it is never nowhere.
+        self.shared.begin_transfer();
+        let Some(connection) = self.remove(index) else { return self.shared.end_transfer() };
         let migrant = Migrant {
             remote: connection.remote.address,
             listen: connection.listen,
@@ -95,7 +96,7 @@ impl Thread {
             awaits_proxy: false,
             socket: connection.socket,
         };
-        self.shared.transfer(thread, migrant);
+        self.shared.send_on(thread, migrant);
     }
 
     /// Lets a request wait for a process, if there is room in the queue.
@@ -123,9 +124,7 @@ impl Thread {
     /// Ends a connection whose client has gone while its request waited.
     pub(super) fn give_up(&mut self, index: u32) {
         self.leave_queue(index);
-        self.work(index).summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
-        self.log_kept(index, 0);
-        self.close(index);
+        self.cut_off(index);
     }
 
     /// Takes a connection out of the queue that it waits in, if it does.
@@ -216,13 +215,14 @@ impl Thread {
         let spool = work.spool.take();
         let channel = &mut self.pools.channels[key];
         let settings = &self.shared.start.config.pools[usize::from(channel.id.pool)];
+        let now = self.clock.now;
         let relays = sent.relay.is_some();
         let (connection_number, (number, passes)) = match sent.relay {
             Some((relay, far_end)) => {
                 let connection_number = RELAY_BIT | relay;
-                (connection_number, channel.enter_relay(connection_number, index, far_end))
+                (connection_number, channel.enter_relay(connection_number, index, far_end, now))
             }
-            None => (index, channel.enter_direct(index)),
+            None => (index, channel.enter_direct(index, now)),
         };
         let connection = &mut self.connections[index as usize];
         let early_bytes = connection.work.as_ref().is_some_and(|work| !work.input.is_empty());
@@ -309,7 +309,7 @@ impl Thread {
 
     /// Gives waiting requests to processes that have room.
     pub(super) fn serve_queue(&mut self, pool: usize) {
-        while self.pools.choose(pool).is_some() {
+        while self.pools.choose(pool, self.clock.now).is_some() {
             let Some(index) = self.pools.pools[pool].queue.front().copied() else { break };
             self.leave_queue(index);
             self.resume(index);

@@ -51,6 +51,8 @@ pub enum Message {
         /// A text for the person who asked.
         text: String,
     },
+    /// Look at the listeners, although nothing was reported.
+    Listen,
     /// Stop accepting; finish what is there.
     Drain {
         /// For how long.

@@ -45,6 +45,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use maitred_sys::{inherit, memfile};
@@ -204,7 +205,7 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
         outbox: Inbox::new()?,
         draining: AtomicBool::new(false),
         in_transit: AtomicU32::new(0),
-        watched,
+        watched: Mutex::new(watched),
         status: Status::new(Facts::new(&start)),
         start,
     };

@@ -33,26 +33,31 @@ pub(super) enum Stop {
     Gone,
 }
 
+/// A request that was kept in the connection's buffers, as [`Given`] has it.
+struct Kept {
+    head: Vec<u8>,
+    body: Vec<u8>,
+    warmed: bool,
+    last: bool,
+}
+
 impl Thread {
     /// Reads once, and acts on what is there.
     pub(super) fn on_readable(&mut self, index: u32) {
         let mut rx = std::mem::take(&mut self.rx);
         rx.clear();
         let connection = &mut self.connections[index as usize];
-        // The end of the stream is reported once, and perhaps together with the bytes before it.
-        connection.readable = connection.hung_up && !connection.ended;
+        connection.readable = false;
         if let Some(work) = &mut connection.work {
             rx.append(&mut work.input);
         }
         let room = rx.capacity() - rx.len();
         let mut more = false;
         match recv(&connection.socket, spare_capacity(&mut rx), RecvFlags::empty()) {
-            Ok((_, 0)) => {
-                connection.ended = room > 0;
-                connection.readable = false;
-            }
-            // A short read has emptied the socket: the next bytes make a new edge, and no second call is needed.
-            Ok((_, received)) => more = received == room,
+            Ok((_, 0)) => connection.ended = room > 0,
+            // A short read has emptied the socket: the next bytes make a new edge, and no second call is needed. Only
+            // the end of the stream, if it came together with them, does not.
+            Ok((_, received)) => more = received == room || connection.hung_up,
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(_) => {
                 self.rx = rx;
@@ -66,25 +71,31 @@ impl Thread {
     fn process(&mut self, index: u32, mut rx: Vec<u8>, more: bool) {
         let mut at = 0;
         let stop = self.take_requests(index, &rx, &mut at);
+        let rest = rx.get(at..).unwrap_or_default();
+        let after = match stop {
+            // Closing with something unread would make the kernel send a reset.
+            Stop::Settled(Some(After::Close)) if !rest.is_empty() => Some(After::Linger),
+            Stop::Settled(after) => after,
+            _ => None,
+        };
         if stop != Stop::Gone {
-            let rest = rx.get(at..).unwrap_or_default();
             if !rest.is_empty() {
                 self.work(index).input.extend_from_slice(rest);
             }
-            let after = match stop {
-                // Closing with something unread would make the kernel send a reset.
-                Stop::Settled(Some(After::Close)) if !rest.is_empty() => Some(After::Linger),
-                Stop::Settled(after) => after,
-                _ => None,
-            };
-            match stop {
-                Stop::Moves(thread) => self.migrate(index, thread),
-                _ => self.send_joined(index, after),
-            }
+            // Whoever goes on with this connection has to know, since no edge will say it again.
+            self.connections[index as usize].readable |= more;
         }
         rx.clear();
+        // Before anything is sent, because a connection that ends then may have something to drop.
         self.rx = rx;
-        self.settle(index, more || stop == Stop::Flush);
+        match stop {
+            Stop::Gone => {}
+            Stop::Moves(thread) => self.migrate(index, thread),
+            _ => {
+                self.send_joined(index, after);
+                self.settle(index, stop == Stop::Flush);
+            }
+        }
     }
 
     /// Parses and answers requests from `at` on, until something has to be waited for.
@@ -143,10 +154,7 @@ impl Thread {
             {
                 rest.get(..length as usize)?
             }
-            _ => {
-                *at += head.len();
-                return self.begin_body(index, request, head, rest.is_empty());
-            }
+            _ => return self.begin_body(index, request, head, rest, at),
         };
         let step = self.answer(index, request, Given { head, body, warmed: false, route: 0, last: false });
         if step != Step::FlushFirst {
@@ -192,7 +200,8 @@ impl Thread {
         index: u32,
         request: &Request<'_, '_>,
         head: &[u8],
-        awaited: bool,
+        rest: &[u8],
+        at: &mut usize,
     ) -> Option<Stop> {
         let limits = &self.shared.start.config.limits;
         let decoder = Decoder::new(request.framing, limits.body_bytes_max);
@@ -201,13 +210,21 @@ impl Thread {
             if discard {
                 // Whoever asks first is told at once, and sends nothing (9110-10.1.1).
                 let given = Given { head, body: &[], warmed: false, route: 0, last: true };
-                let step = self.answer(index, request, given);
+                let step = match self.answer(index, request, given) {
+                    // It may send the body all the same, and must not lose the response to a reset for that.
+                    Step::Last(_) => Step::Last(After::Linger),
+                    step => step,
+                };
+                if step != Step::FlushFirst {
+                    *at += head.len();
+                }
                 return self.follow(index, step);
             }
-            if awaited {
+            if rest.is_empty() {
                 self.tx.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
             }
         }
+        *at += head.len();
         let work = self.work(index);
         work.head.clear();
         work.head.extend_from_slice(head);
@@ -259,20 +276,17 @@ impl Thread {
         }
         let work = self.work(index);
         let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
-        let step = self.answer_kept(index, head, body, false);
+        let step = self.answer_kept(index, &Kept { head, body, warmed: false, last: false });
         self.follow(index, step)
     }
 
     /// Answers a request whose head and body were kept. They are kept again if it has to wait once more.
-    pub(super) fn answer_kept(&mut self, index: u32, head: Vec<u8>, body: Vec<u8>, warmed: bool) -> Step {
+    fn answer_kept(&mut self, index: u32, kept: &Kept) -> Step {
+        let Kept { ref head, ref body, warmed, last } = *kept;
         let mut room = request::field_room();
         // It was judged before, by the same rules.
-        let step = match request::parse(&head, &mut room, &self.head_limits) {
-            Ok(Some((request, _))) => self.answer(
-                index,
-                &request,
-                Given { head: &head, body: &body, warmed, route: 0, last: false },
-            ),
+        let step = match request::parse(head, &mut room, &self.head_limits) {
+            Ok(Some((request, _))) => self.answer(index, &request, Given { head, body, warmed, route: 0, last }),
             _ => Step::Gone,
         };
         match step {
@@ -288,8 +302,12 @@ impl Thread {
     pub(super) fn resume(&mut self, index: u32) {
         let work = self.work(index);
         let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
+        let last = std::mem::take(&mut work.last);
         self.enter(index, State::Head);
-        let step = self.answer_kept(index, head, body, true);
+        let step = match self.answer_kept(index, &Kept { head, body, warmed: true, last }) {
+            Step::Last(_) if last => Step::Last(After::Linger),
+            step => step,
+        };
         let after = match self.follow(index, step) {
             Some(Stop::Gone) => return,
             Some(Stop::Moves(thread)) => return self.migrate(index, thread),
@@ -297,7 +315,14 @@ impl Thread {
             _ => None,
         };
         self.send_joined(index, after);
-        self.settle(index, true);
+        let more = self.has_input(index);
+        self.settle(index, more);
+    }
+
+    /// Whether bytes were received that nobody has acted on.
+    pub(super) fn has_input(&self, index: u32) -> bool {
+        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
+        work.is_some_and(|work| !work.input.is_empty())
     }
 
     /// What is to be done with a connection whose bytes were looked at: read on, wait, or close.
@@ -316,21 +341,20 @@ impl Thread {
             self.wheel.arm(index, self.clock.now + patience);
         }
         if reading && connection.ended && !more {
-            // A request cut short by the end of the stream cannot be completed any more.
+            // All is answered, or a request was cut short by the end of the stream and cannot be completed any more.
             return self.close(index);
         }
-        if connection.state == State::Idle && connection.work.as_ref().is_some_and(|work| work.is_empty()) {
-            if let Some(work) = connection.work.take() {
-                self.recycle(work);
-            }
+        if connection.state == State::Idle
+            && let Some(work) = connection.work.take_if(|work| work.is_empty())
+        {
+            self.recycle(work);
         }
         if !self.register(index) {
             return self.close(index);
         }
         let connection = &self.connections[index as usize];
         if reading && (more || connection.readable) {
-            let serial = connection.serial;
-            self.again.push((index, serial));
+            self.look_again(index);
         }
     }
 

@@ -92,10 +92,7 @@ impl Thread {
     pub(super) fn on_writable(&mut self, index: u32) {
         match self.send_rest(index) {
             Sent::All => self.end_response(index),
-            Sent::Share => {
-                let serial = self.connections[index as usize].serial;
-                self.again.push((index, serial));
-            }
+            Sent::Share => self.look_again(index),
             Sent::Waits => {}
             Sent::Broken => self.abort(index),
         }
@@ -261,9 +258,7 @@ impl Thread {
         work.head.clear();
         work.body.clear();
         self.finish(index, after);
-        let more = self.connections.get(index as usize).is_some_and(|connection| {
-            connection.readable || connection.work.as_ref().is_some_and(|work| !work.input.is_empty())
-        });
+        let more = self.has_input(index);
         self.settle(index, more);
     }
 
@@ -314,8 +309,7 @@ impl Thread {
         self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.linger_timeout);
         if self.register(index) {
             // What is there is dropped in the next turn: now the buffer may be in use by whoever reads requests.
-            let serial = self.connections[index as usize].serial;
-            self.again.push((index, serial));
+            self.look_again(index);
         }
     }
 
@@ -327,10 +321,7 @@ impl Thread {
             match recv(self.socket(index), rustix::buffer::spare_capacity(&mut rx), RecvFlags::empty()) {
                 Ok((_, 0)) => gone = true,
                 Ok(_) if read < LINGER_READS_PER_TURN => continue,
-                Ok(_) => {
-                    let serial = self.connections[index as usize].serial;
-                    self.again.push((index, serial));
-                }
+                Ok(_) => self.look_again(index),
                 Err(Errno::AGAIN) => {}
                 Err(_) => gone = true,
             }

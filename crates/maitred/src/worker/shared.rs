@@ -1,7 +1,8 @@
 //! What all threads of a worker process share. Made once at the start, and never changed but for its counters.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
@@ -46,8 +47,9 @@ pub struct Shared {
     pub in_transit: AtomicU32,
     /// Where each listen entry is really bound, as text.
     pub locals: Vec<String>,
-    /// Duplicates of the listening sockets, to ask how long their queues are: listen entry, bucket, socket.
-    pub watched: Vec<(usize, u16, OwnedFd)>,
+    /// Duplicates of the listening sockets, to ask how long their queues are: listen entry, bucket, socket. Emptied when
+    /// the process begins to drain, because any descriptor left would keep the address open.
+    pub watched: Mutex<Vec<(usize, u16, OwnedFd)>>,
     /// What is shown.
     pub status: Status,
 }
@@ -99,10 +101,25 @@ impl Shared {
         self.draining.load(Relaxed)
     }
 
-    /// Sends a connection to another thread.
+    /// Sends a connection that belongs to no thread yet to one.
     pub fn transfer(&self, thread: usize, migrant: Migrant) {
-        self.in_transit.fetch_add(1, Relaxed);
+        self.begin_transfer();
+        self.send_on(thread, migrant);
+    }
+
+    /// Counts a connection as on its way, before the thread that has it lets go of it.
+    pub fn begin_transfer(&self) {
+        self.in_transit.fetch_add(1, AcqRel);
+    }
+
+    /// Sends a connection that was counted to a thread.
+    pub fn send_on(&self, thread: usize, migrant: Migrant) {
         self.inboxes[thread].send(Message::Adopt(Box::new(migrant)));
+    }
+
+    /// The connection has arrived, and the thread that took it in has counted it.
+    pub fn end_transfer(&self) {
+        self.in_transit.fetch_sub(1, AcqRel);
     }
 
     /// The name of a pool, for messages.
@@ -126,7 +143,12 @@ impl Shared {
             let queue = accept_queue(socket.as_fd()).ok()?;
             Some(Queue { listen: *listen, bucket: *bucket, length: queue.length, max: queue.max })
         };
-        self.watched.iter().filter_map(of).collect()
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(of).collect()
+    }
+
+    /// Gives up the last hold on the listening sockets.
+    pub fn close_watched(&self) {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The thread that owns the channel of a slot.

@@ -73,6 +73,11 @@ impl Wheel {
         }
     }
 
+    /// Whether `key` has a deadline.
+    pub fn is_armed(&self, key: u32) -> bool {
+        self.entries.get(key as usize).is_some_and(|entry| entry.armed)
+    }
+
     /// Takes out every key whose deadline has passed at `now`, and adds it to `fired`.
     pub fn expire(&mut self, now: Instant, fired: &mut Vec<u32>) {
         let until = now.saturating_duration_since(self.start).as_millis() as u64 / TICK.as_millis() as u64;

@@ -94,6 +94,7 @@ fn conflicting_framing_gets_400_and_a_close() {
     let mut client = server.connect();
     let response = client.ask("POST /app/echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
     assert_eq!((response.status, response.says_close()), (400, true));
+    assert_eq!(client.end(), End::Closed);
     server.stop();
 }
 
@@ -168,6 +169,23 @@ fn a_client_that_waits_gets_100() {
         "POST /app/echo HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello",
     );
     assert_eq!(response.text(), "hello");
+    server.stop();
+}
+
+#[test]
+fn a_100_keeps_its_place_among_pipelined_responses() {
+    let server = with_application();
+    let mut client = server.connect();
+    let waits =
+        "POST /app/echo HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
+    for before in ["GET /a.txt", "GET /app/hello?x"] {
+        client.send(format!("{before} HTTP/1.1\r\nHost: localhost\r\n\r\n{waits}"));
+        assert_eq!(client.response("GET").interim, [0; 0], "{before}");
+        assert_eq!(client.head().unwrap().status, 100, "{before}");
+        client.send("helloGET /b.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(client.response("POST").text(), "hello");
+        assert_eq!(client.response("GET").text(), "file b\n");
+    }
     server.stop();
 }
 

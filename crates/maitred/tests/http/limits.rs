@@ -69,7 +69,8 @@ fn more_than_ranges_max_are_answered_with_the_whole() {
 
 #[test]
 fn a_slow_head_gets_408_and_a_close() {
-    let server = limited("head_timeout = \"200ms\"");
+    // The kernel may hold back connections that say nothing; here it shall not.
+    let server = Setup::with_files().limit("head_timeout = \"200ms\"").listen("defer_accept = false").start();
     let mut client = server.connect();
     client.send("GET /a.txt HTTP/1.1\r\nHo");
     let response = client.response("GET");
@@ -103,6 +104,7 @@ fn a_head_that_trickles_gets_408() {
     });
     let status = client.response("GET").status;
     assert!(matches!(status, 408 | 431), "{status}");
+    drop(client);
     server.stop();
 }
 
@@ -155,8 +157,7 @@ fn what_comes_after_a_refusal_is_dropped_for_linger_timeout() {
     let mut client = server.connect();
     client.send("bad\r\n\r\n");
     assert_eq!(client.response("GET").status, 400);
-    assert_eq!(client.end(), End::Closed);
-    // The client has not closed, so the server waits for it, but not for ever.
+    // The client does not close, so the server waits for it, but not for ever.
     eventually("the connection is gone", || server.total("connections") == 1);
     assert_eq!(server.total("timeouts"), 1);
     server.stop();

@@ -14,6 +14,8 @@ mod persistence;
 mod pipelining;
 mod pools;
 mod pools_failing;
+mod replacing;
 mod routing;
+mod stopping;
 #[path = "../support/mod.rs"]
 mod support;

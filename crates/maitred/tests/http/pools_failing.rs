@@ -94,6 +94,7 @@ fn requests_that_wait_for_a_process_that_is_killed_get_the_next() {
     eventually("the requests are queued", || server.total("queued") == 5);
     kill_process(Pid::from_raw(waiting.pid).unwrap(), Signal::KILL).unwrap();
     assert_eq!(first.response("GET").status, 502);
+    assert_eq!(first.end(), End::Closed);
     for (number, client) in queued.iter_mut().enumerate() {
         assert_eq!(client.response("GET").text(), format!("hello {number}\n"));
     }

@@ -6,17 +6,18 @@
 
 mod access_log;
 mod client;
-mod server;
 mod site;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 
 use access_log::Entry;
-use client::{Answer, Connection};
-use server::Server;
-use site::{Body, Expected, Site};
+use client::{Answer, exchange};
+use site::{APPLICATION, Expected, Site};
+use support::{Client, End, Server, Setup};
 
 /// Clients at the same time; each takes whole sessions, in the order of the log.
 const CLIENTS: usize = 8;
@@ -33,10 +34,9 @@ fn ten_thousand_logged_requests_get_what_the_site_implies() {
     let text = String::from_utf8_lossy(&text);
     let entries: Vec<Entry> = text.lines().map(|line| access_log::parse(line).expect(line)).collect();
     let site = Site::from_log(&entries);
-    let directory = tempfile::tempdir().unwrap();
-    let server = Server::start(directory.path(), &site);
+    let server = start(&site);
     let outcome = replay(server.address, &entries, &site);
-    let (status, said) = server.stop();
+    let stopped = server.stop();
 
     println!(
         "{} requests, {} files, {} pages of the application, {} collisions, {} of unknown length; answers {:?}, {} MB",
@@ -53,11 +53,20 @@ fn ten_thousand_logged_requests_get_what_the_site_implies() {
         outcome.differences.is_empty(),
         "{} differences, the first:\n{shown}\n\nthe server said:\n{}",
         outcome.differences.len(),
-        said.join("\n")
+        stopped.said.join("\n")
     );
-    assert!(status.success(), "{status}; it said:\n{}", said.join("\n"));
-    let logged = std::fs::read_to_string(directory.path().join("access.log")).unwrap();
-    assert_eq!(statuses_of_log(&logged), outcome.statuses, "the access log has each request once");
+    assert_eq!(statuses_of_log(&stopped.access), outcome.statuses, "the access log has each request once");
+}
+
+/// Makes the site, and serves it with two threads; the pages of the application come from two processes.
+fn start(site: &Site) -> Server {
+    let mut setup = Setup::new().server("threads = 2").outside("pages.py", include_bytes!("pages.py"));
+    let directory = setup.directory.path();
+    site.make(&directory.join("root"), &directory.join("pages")).unwrap();
+    for prefix in APPLICATION {
+        setup = setup.route(&format!("{prefix}*"), "pool = \"pages\"");
+    }
+    setup.python("pages", "pages:application", "PAGES = \"pages\"", "workers = 2").start()
 }
 
 /// What came of a replay.
@@ -95,32 +104,28 @@ fn replay(address: SocketAddr, entries: &[Entry], site: &Site) -> Outcome {
 fn replay_share(address: SocketAddr, entries: &[&Entry], site: &Site) -> Outcome {
     let mut outcome = Outcome::default();
     // The session that was used last is at the back.
-    let mut sessions: VecDeque<(&str, Connection)> = VecDeque::new();
+    let mut sessions: VecDeque<(&str, Client)> = VecDeque::new();
     for entry in entries {
         let expected = site.expect(entry);
         let open = sessions.iter().position(|(client, _)| *client == entry.client);
-        let connection = match open.and_then(|at| sessions.remove(at)) {
-            Some((_, connection)) => Ok(connection),
-            None => Connection::open(address),
+        let mut connection = match open.and_then(|at| sessions.remove(at)) {
+            Some((_, connection)) => connection,
+            None => Client::connect(address),
         };
-        let result = connection.and_then(|mut connection| {
-            let answer = connection.exchange(entry, &expected)?;
-            Ok((answer, connection))
-        });
         let differs = |what: &str| format!("{} {}: {what}", entry.method, entry.target);
-        let (answer, connection) = match result {
-            Ok(result) => result,
+        let answer = match exchange(&mut connection, entry, &expected) {
+            Ok(answer) => answer,
             Err(error) => {
                 outcome.differences.push(differs(&error.to_string()));
                 continue;
             }
         };
-        *outcome.statuses.entry(answer.status).or_default() += 1;
-        outcome.body_bytes += answer.body_bytes;
+        *outcome.statuses.entry(answer.response.status).or_default() += 1;
+        outcome.body_bytes += answer.response.body.len() as u64;
         outcome.differences.extend(compare(entry, &expected, &answer).map(|what| differs(&what)));
         if !answer.keeps {
-            if !connection.ends_here().is_ok_and(|closed| closed) {
-                outcome.differences.push(differs("something came after the last response"));
+            if connection.end() != End::Closed {
+                outcome.differences.push(differs("the connection was reset"));
             }
             continue;
         }
@@ -138,32 +143,34 @@ fn replay_share(address: SocketAddr, entries: &[&Entry], site: &Site) -> Outcome
 
 /// In what an answer differs from what it must be.
 fn compare(entry: &Entry, expected: &Expected, answer: &Answer) -> Option<String> {
-    if answer.status != expected.status {
-        return Some(format!("{} instead of {}", answer.status, expected.status));
+    let status = answer.response.status;
+    if status != expected.status {
+        return Some(format!("{status} instead of {}", expected.status));
     }
-    if expected.length.is_some() && answer.length != expected.length {
-        return Some(format!("length {:?} instead of {:?}", answer.length, expected.length));
+    if expected.length.is_some() && answer.length() != expected.length {
+        return Some(format!("length {:?} instead of {:?}", answer.length(), expected.length));
     }
     if !answer.right_body {
         return Some("another body".to_owned());
     }
-    if expected.body == Body::Absent && answer.body_bytes > 0 {
-        return Some(format!("{} bytes where no body may be", answer.body_bytes));
+    if answer.response.field("transfer-encoding").is_some() {
+        return Some("a coding that nothing here asks for".to_owned());
     }
+    let location = answer.response.field("location");
     let path = |location: &str| location.split('?').next().is_some_and(|path| path.ends_with('/'));
-    if expected.status == 301 && !answer.location.as_deref().is_some_and(path) {
-        return Some(format!("Location {:?}", answer.location));
+    if expected.status == 301 && !location.is_some_and(path) {
+        return Some(format!("Location {location:?}"));
     }
     // Only a 400 ends a connection of HTTP/1.1 that did not ask for it.
-    if entry.version == "HTTP/1.1" && !answer.keeps && answer.status != 400 {
+    if entry.version == "HTTP/1.1" && !answer.keeps && status != 400 {
         return Some("the connection is not kept".to_owned());
     }
     None
 }
 
-fn statuses_of_log(log: &str) -> BTreeMap<u16, usize> {
+fn statuses_of_log(log: &[String]) -> BTreeMap<u16, usize> {
     let mut statuses = BTreeMap::new();
-    for line in log.lines() {
+    for line in log {
         let entry = access_log::parse(line).unwrap_or_else(|| panic!("{line:?} in the access log"));
         *statuses.entry(entry.status).or_default() += 1;
     }

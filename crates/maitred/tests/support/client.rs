@@ -219,13 +219,17 @@ impl Client {
         Ok(got)
     }
 
-    /// Waits until the server ends the connection. It may send nothing before that.
+    /// Waits until the server ends the connection, and ends it, too. The server may send nothing before that.
     #[track_caller]
     pub(crate) fn end(&mut self) -> End {
         let result = self.fill();
         assert!(self.buffer.is_empty(), "unasked: {:?}", String::from_utf8_lossy(&self.buffer));
         match result {
-            Ok(_) => End::Closed,
+            Ok(_) => {
+                // Fails if the server is gone for good already.
+                let _ = self.tcp().shutdown(Shutdown::Both);
+                End::Closed
+            }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => End::Reset,
             Err(error) => panic!("the connection stays open: {error}"),
         }

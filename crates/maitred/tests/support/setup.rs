@@ -97,20 +97,26 @@ impl Setup {
         self
     }
 
-    /// A pool `NAME` of the Python application in `support/application.py`, and a route `/NAME/*` to it. `gate` is where
-    /// its requests to `/wait` report; `lines` are further lines of the pool.
+    /// A pool of the Python application in `support/application.py`, and a route `/NAME/*` to it. `gate` is where its
+    /// requests to `/wait` report; `lines` are further lines of the pool.
     pub(crate) fn pool(self, name: &str, gate: Option<&super::Gate>, lines: &str) -> Setup {
+        let gate = gate.map(|gate| gate.address().to_string()).unwrap_or_default();
+        self.outside("application.py", include_bytes!("application.py"))
+            .route(&format!("/{name}/*"), &format!("pool = \"{name}\""))
+            .python(name, "application:application", &format!("GATE = \"{gate}\""), lines)
+    }
+
+    /// A pool of any Python application, `MODULE:CALLABLE` in the directory of the configuration. `env` is what its
+    /// processes find in their environment, as in TOML.
+    pub(crate) fn python(mut self, name: &str, application: &str, env: &str, lines: &str) -> Setup {
         let adapter =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python").canonicalize().unwrap();
-        let gate = gate.map(|gate| gate.address().to_string()).unwrap_or_default();
-        let table = format!(
-            "[pool.{name}]\ncommand = [\"python3\", \"-m\", \"maitred\", \"application:application\"]\n\
-             env = {{ PYTHONPATH = \"{}:.\", PYTHONDONTWRITEBYTECODE = \"1\", GATE = \"{gate}\" }}\n{lines}\n",
-            adapter.display()
-        );
-        let mut setup = self.outside("application.py", include_bytes!("application.py"));
-        setup.pools.push(table);
-        setup.route(&format!("/{name}/*"), &format!("pool = \"{name}\""))
+        let path = format!("{}:.", adapter.display());
+        self.pools.push(format!(
+            "[pool.{name}]\ncommand = [\"python3\", \"-m\", \"maitred\", \"{application}\"]\n\
+             env = {{ PYTHONPATH = \"{path}\", PYTHONDONTWRITEBYTECODE = \"1\", {env} }}\n{lines}\n"
+        ));
+        self
     }
 
     pub(crate) fn start(self) -> Server {

@@ -40,8 +40,12 @@ pub const WORKER_START_TIMEOUT: Duration = Duration::from_secs(30);
 pub const DRAIN_MARGIN: Duration = Duration::from_secs(2);
 /// Between `SIGTERM` and `SIGKILL` of an application process.
 pub const APP_KILL_DELAY: Duration = Duration::from_secs(5);
+/// How long a worker process that is to stop at once may take to write its last log lines.
+const HALT_PATIENCE: Duration = Duration::from_millis(500);
+/// How long an application process may take to exit once it has closed its channel.
+const APP_EXIT_PATIENCE: Duration = Duration::from_millis(250);
 /// The same when everything has to end at once.
-pub const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
+const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
 
 /// What a worker process is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,6 +227,26 @@ impl Generation {
         }
     }
 
+    /// Ends everything at once. Returns whether the worker process has to be told to drain within no time, so that it
+    /// writes what its access log still holds.
+    pub fn halt(&mut self, now: Instant, out: &mut Out<'_>) -> bool {
+        match self.worker {
+            WorkerPhase::Running | WorkerPhase::Draining { .. } => {
+                let earlier = match self.worker {
+                    WorkerPhase::Draining { kill_at } => kill_at,
+                    _ => now + HALT_PATIENCE,
+                };
+                self.worker = WorkerPhase::Draining { kill_at: earlier.min(now + HALT_PATIENCE) };
+                self.end_apps(now + APP_KILL_DELAY_AT_ONCE, out);
+                true
+            }
+            WorkerPhase::Starting { .. } | WorkerPhase::Killed | WorkerPhase::Gone => {
+                self.kill(now, APP_KILL_DELAY_AT_ONCE, out);
+                false
+            }
+        }
+    }
+
     /// Kills the worker process, and ends the application processes within `patience`.
     pub fn kill(&mut self, now: Instant, patience: Duration, out: &mut Out<'_>) {
         if self.listens() {
@@ -269,6 +293,15 @@ impl Generation {
         if matches!(app.phase, AppPhase::Starting { .. } | AppPhase::Ready) {
             out.log(Level::WARN, format!("{name} is replaced: {why}"));
             app.kill(out);
+            self.mark_tried(id);
+        }
+    }
+
+    /// The application process has closed its channel: it exits, or is made to.
+    pub fn app_closed(&mut self, now: Instant, id: SlotId) {
+        let Some(app) = self.apps.iter_mut().find(|app| app.id == id) else { return };
+        if matches!(app.phase, AppPhase::Starting { .. } | AppPhase::Ready) {
+            app.phase = AppPhase::Ending { kill_at: Some(now + APP_EXIT_PATIENCE) };
             self.mark_tried(id);
         }
     }

@@ -203,6 +203,8 @@ impl World {
     fn sent(&mut self, generation: u64, message: &ToWorker) {
         let worker = self.workers.get_mut(&generation).expect("a living worker process");
         match message {
+            // Whoever drains may still be told to be done with it.
+            ToWorker::Drain(0) => worker.drained = true,
             ToWorker::Drain(_) => assert!(!std::mem::replace(&mut worker.drained, true), "drained twice"),
             ToWorker::CommandDone(command, ..) => {
                 assert!(worker.commands_open.remove(command), "answered twice or never asked");
@@ -399,7 +401,9 @@ fn interrupt_and_a_second_terminate_end_it_at_once() {
     for signals in [vec![Signal::Interrupt], vec![Signal::Terminate, Signal::Terminate]] {
         let mut world = World::up();
         signals.into_iter().for_each(|signal| world.signal(signal));
-        assert!(world.workers.is_empty());
+        assert!(world.workers.values().all(|worker| worker.drained), "it may write its last log lines");
+        world.pass(Duration::from_millis(500));
+        assert!(world.workers.is_empty(), "but not for long");
         world.pass(Duration::from_secs(1));
         assert_eq!(world.exit, Some(0));
     }

@@ -1,0 +1,199 @@
+//! What application processes do to the server, and how they end.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::harness::{PATIENCE, SETUP, Server, Setup, descriptors, get, post, signal_pid, wait_until};
+
+/// Requests that wait for the next process wait as long as the test does.
+const POOL: &str = "queue = { max = 1000, timeout = \"30s\" }\nrequest_timeout = \"1s\"";
+
+#[test]
+fn whatever_an_application_says_its_client_gets_an_answer() {
+    let cases = [
+        ("/app/nothing", 502),
+        ("/app/other-connection", 502),
+        ("/app/other-request", 502),
+        ("/app/hello-again", 502),
+        ("/app/garbage", 502),
+        ("/app/huge", 502),
+        ("/app/endless", 502),
+        ("/app/close", 502),
+        ("/app/exit", 502),
+        ("/app/stop", 504),
+        ("/app/never", 504),
+        ("/app/twice", 200),
+    ];
+    // A server for each, at the same time: processes that end badly are replaced ever more slowly.
+    std::thread::scope(|scope| {
+        for (path, status) in cases {
+            scope.spawn(move || answers(path, status));
+        }
+    });
+}
+
+fn answers(path: &str, status: u16) {
+    let server = Server::start(&Setup { pool: POOL, ..SETUP });
+    let mut client = server.connect();
+    assert_eq!(client.ask(path).status, status, "{path}");
+    if status != 200 {
+        client.ends();
+    }
+    let mut other = server.connect();
+    assert_eq!(other.ask("/small").status, 200, "files, after {path}");
+    assert_eq!(other.ask("/app/ok").status, 200, "the next process, after {path}");
+    assert_eq!(other.ask("/app/ok").status, 200);
+    server.stop();
+}
+
+#[test]
+fn half_a_response_is_not_completed_by_another() {
+    let server = Server::start(&Setup { pool: POOL, ..SETUP });
+    let mut client = server.connect();
+    client.send(get("/app/half") + &get("/small"));
+    let mut received = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut client.stream, &mut received);
+    assert!(received.ends_with(b"half"), "{}", String::from_utf8_lossy(&received));
+    assert_eq!(server.connect().ask("/app/ok").status, 200);
+    server.stop();
+}
+
+#[test]
+fn an_application_that_does_not_read_costs_only_its_own_requests() {
+    let server = Server::start(&Setup {
+        pool: "queue = { max = 1000, timeout = \"30s\" }\nrequest_timeout = \"2s\"\nenv = { CAPACITY = \"100\" }",
+        ..SETUP
+    });
+    let mut clients: Vec<_> = (0..40).map(|_| server.connect()).collect();
+    assert_eq!(clients[0].ask("/app/ok").status, 200);
+    let application = server.applications()[0];
+    signal_pid(application, Signal::STOP);
+    // More than a channel takes, so that frames stay in the worker process. Some of their clients go.
+    clients.iter_mut().for_each(|client| client.send(post("/app/length", 100_000)));
+    clients.drain(..10).for_each(crate::harness::Client::reset);
+    assert_eq!(server.connect().ask("/large").status, 200);
+    for client in &mut clients {
+        let status = client.response().status;
+        assert!(matches!(status, 502 | 504), "{status}");
+        client.ends();
+    }
+    assert_eq!(server.connect().ask("/app/ok").status, 200);
+    server.stop();
+}
+
+#[test]
+fn frames_that_leave_in_pieces_arrive_whole() {
+    let server = Server::start(&Setup {
+        pool: "queue = { max = 1000, timeout = \"30s\" }\nenv = { CAPACITY = \"100\" }",
+        ..SETUP
+    });
+    let mut clients: Vec<_> = (0..30).map(|_| server.connect()).collect();
+    assert_eq!(clients[0].ask("/app/ok").status, 200);
+    let application = server.applications()[0];
+    for round in 0..4 {
+        signal_pid(application, Signal::STOP);
+        clients.iter_mut().for_each(|client| client.send(post("/app/length", 90_000 + round)));
+        assert_eq!(server.connect().ask("/small").status, 200);
+        signal_pid(application, Signal::CONT);
+        for client in &mut clients {
+            assert_eq!(client.response().body, format!("{}\n", 90_000 + round).as_bytes());
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn a_stop_ends_it_all_within_the_grace_period() {
+    std::thread::scope(|scope| {
+        for path in ["/app/never", "/app/stop", "/app/close", "/app/hold"] {
+            scope.spawn(move || stops(path));
+        }
+    });
+}
+
+fn stops(path: &str) {
+    let server = Server::start(&Setup { server: "grace = \"1s\"", ..SETUP });
+    let mut held = server.connect();
+    held.send(get(path));
+    let mut queued = server.connect();
+    queued.send(get("/app/ok"));
+    assert_eq!(server.connect().ask("/small").status, 200);
+    let worker = server.worker();
+    let (_, said) = server.stop();
+    assert!(!std::path::Path::new(&format!("/proc/{worker}/fd/0")).exists(), "{path}: {said}");
+    let mut rest = Vec::new();
+    held.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ = std::io::Read::read_to_end(&mut held.stream, &mut rest);
+}
+
+#[test]
+fn a_killed_worker_process_is_replaced() {
+    let server = Server::start(&Setup { pool: POOL, ..SETUP });
+    let mut held = server.connect();
+    held.send(get("/app/never"));
+    let mut idle = server.connect();
+    assert_eq!(idle.ask("/small").status, 200);
+    let worker = server.worker();
+    signal_pid(worker, Signal::KILL);
+    wait_until("a new worker process", || server.worker_is_not(worker));
+    assert_eq!(server.connect().ask("/app/ok").status, 200);
+    let mut rest = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut held.stream, &mut rest);
+    server.stop();
+}
+
+#[test]
+fn no_descriptor_is_left_behind() {
+    let server =
+        Server::start(&Setup { threads: 2, pool: "queue = { max = 1000, timeout = \"30s\" }", ..SETUP });
+    let round = |number: usize| {
+        let mut client = server.connect();
+        match number % 8 {
+            0 => client.send(get("/small")),
+            1 => drop(client.ask("/app/ok")),
+            2 => client.send(get("/large")),
+            3 => client.send("GET /sma"),
+            4 => client.send(get("/app/ok")),
+            5 => client.send(get("/small") + &post("/app/length", 10_000) + &get("/app/ok")),
+            6 => drop(client.ask("/none")),
+            _ => client.send("POST /app/length HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc"),
+        }
+        if number % 3 == 0 {
+            client.reset();
+        }
+    };
+    let processes = [server.pid(), server.worker(), server.applications()[0]];
+    // The first rounds open what stays open: files, spare buffers, helper threads.
+    (0..200).for_each(round);
+    let settled = || {
+        let mut last = server.connect();
+        assert_eq!(last.ask("/app/ok").status, 200);
+        drop(last);
+        processes.map(descriptors)
+    };
+    let mut before = settled();
+    wait_until("the first rounds end", || {
+        let now = settled();
+        std::mem::replace(&mut before, now) == now
+    });
+    (0..2000).for_each(round);
+    wait_until("all is closed", || {
+        let now = settled();
+        now.iter().zip(before).all(|(now, before)| *now <= before + 2)
+    });
+    server.stop();
+}
+
+#[test]
+fn an_application_that_says_nothing_stops_nobody() {
+    let server = Server::start(&Setup {
+        pool: "env = { MUTE = \"1\" }\nqueue = { max = 10, timeout = \"300ms\" }",
+        server: "grace = \"1s\"",
+        ..SETUP
+    });
+    assert_eq!(server.connect().ask("/small").status, 200);
+    assert_eq!(server.connect().ask("/app/ok").status, 503);
+    assert!(server.connect().is_silent_for(Duration::from_millis(10)));
+    server.stop();
+}
