@@ -31,6 +31,8 @@ use crate::handoff::{Channel, InFlight, Phase, RELAY_BIT, Received};
 use crate::serve::{Persistence, Segment, Summary};
 use crate::status::scoreboard::{SlotRow, SlotState};
 
+/// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
+const READS_PER_TURN_MAX: u32 = 16;
 /// Pieces that one response may have behind what its process wrote: each takes some memory of its own.
 const TAIL_PIECES_MAX: usize = 1024;
 /// What is said of a process that has closed its channel.
@@ -73,6 +75,8 @@ impl Thread {
             return;
         }
         match self.hear_out(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
+            // It has more to say than one turn takes: the others first.
+            Ok(Received::More) => self.loud.push((key, epoch)),
             Ok(Received::End) => self.condemn(key, CLOSED),
             Ok(_) => {}
             Err(why) => self.condemn(key, &why),
@@ -86,7 +90,7 @@ impl Thread {
     /// Reads everything that a process has said, and acts on it; `to_the_end` if its end is known to be there, which makes
     /// no edge of its own when bytes come before it.
     fn hear_out(&mut self, key: usize, to_the_end: bool) -> Result<Received, String> {
-        loop {
+        for _ in 0..READS_PER_TURN_MAX {
             let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Received::Drained) };
             let received = channel.receive().map_err(|error| format!("its channel failed: {error}"))?;
             self.take_frames(key)?;
@@ -96,6 +100,14 @@ impl Thread {
                 // A short read has emptied the socket.
                 Received::Some | Received::Drained | Received::End => return Ok(received),
             }
+        }
+        Ok(Received::More)
+    }
+
+    /// Goes on with processes that had more to say than one turn takes.
+    pub(super) fn hear_loud(&mut self) {
+        for (key, epoch) in std::mem::take(&mut self.loud) {
+            self.on_channel(key, epoch, epoll::EventFlags::IN | epoll::EventFlags::RDHUP);
         }
     }
 
@@ -185,7 +197,7 @@ impl Thread {
             row.requests.add(1);
         }
         if found.number & RELAY_BIT != 0 {
-            self.on_relay_done(found.number & !RELAY_BIT);
+            self.on_relay_done(found.number & !RELAY_BIT, done.outcome == Outcome::Broken);
             return Ok(());
         }
         let Some(index) = found.index else { return Ok(()) };

@@ -195,8 +195,12 @@ pub struct Relayed {
     pub request: (u32, u32),
     /// The application process has reported the request as done.
     pub done: bool,
+    /// It said that it broke the response off.
+    pub broken: bool,
     /// The whole response went through the filter.
     pub complete: bool,
+    /// The last read has left nothing in the relay.
+    pub drained: bool,
     /// The connection is kept afterwards, if the response allows it.
     pub keep: bool,
 }

@@ -57,6 +57,8 @@ pub(super) struct Thread {
     pub(super) sizes: Vec<Size>,
     /// Channels with frames to send at the end of the turn.
     pub(super) dirty: Vec<usize>,
+    /// Channels with more to read than one turn takes: key and epoch.
+    pub(super) loud: Vec<(usize, u32)>,
     /// Received bytes, of whichever connection is being looked at.
     pub(super) rx: Vec<u8>,
     /// Bytes to send, likewise.
@@ -145,6 +147,7 @@ impl Thread {
             pools: Pools::new(shared.start.config.pools.len()),
             sizes: vec![Size::default(); shared.router.routes()],
             dirty: Vec::new(),
+            loud: Vec::new(),
             rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
             tx: Vec::with_capacity(RECEIVE_BYTES),
             again: Vec::new(),
@@ -188,6 +191,7 @@ impl Thread {
         for (index, serial) in std::mem::take(&mut self.again) {
             self.guarded(Token::Connection { index, serial }, |thread| thread.on_again(index, serial));
         }
+        self.hear_loud();
         self.drain_step();
         self.flush_channels();
         let dropped = self.log.tick(self.clock.now);
@@ -314,6 +318,7 @@ impl Thread {
                 Message::Adopt(migrant) => self.adopt(*migrant),
                 Message::SlotStarted { id, pid, channel } => self.open_channel(id, pid, channel),
                 Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
+                Message::Offer { pool, thread } => self.on_offer(pool, thread),
                 Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, &result),
                 Message::CommandDone { index, serial, well, text } => {
                     self.on_command_done(index, serial, well, &text);
@@ -341,7 +346,7 @@ impl Thread {
 
     /// How long to wait: not at all while something is left to do, otherwise until the first thing that is due.
     fn timeout(&self) -> Option<Timespec> {
-        if !self.again.is_empty() {
+        if !self.again.is_empty() || !self.loud.is_empty() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let drain = self.drain.as_ref().map(Drain::next_look);

@@ -17,7 +17,7 @@ use rustix::event::epoll;
 use super::answer::{Given, Step};
 use super::connection::{After, State};
 use super::event_loop::Thread;
-use super::inbox::{Migrant, Origin};
+use super::inbox::{Message, Migrant, Origin};
 use super::origin::{self, Arrival, Client};
 use crate::config::{Pool, Transport};
 use crate::control::SlotId;
@@ -118,6 +118,7 @@ impl Thread {
         self.enter(index, State::Queued { pool: pool as u16 });
         self.wheel.arm(index, self.clock.now + settings.queue_timeout);
         self.pools.pools[pool].queue.push_back(index);
+        self.publish_room(pool);
         Step::Waits
     }
 
@@ -372,7 +373,32 @@ impl Thread {
         if let Some(known) = self.shared.pools.get(pool) {
             known.room[self.number].store(room.saturating_sub(waiting), Relaxed);
             known.live[self.number].store(live, Relaxed);
+            known.waiting[self.number].store(waiting, Relaxed);
+            if room > 0 && waiting == 0 && known.queued.load(Relaxed) > 0 {
+                self.offer(pool);
+            }
         }
+    }
+
+    /// Tells a thread where requests wait that there is room for one here.
+    fn offer(&self, pool: usize) {
+        let waiting = &self.shared.pools[pool].waiting;
+        let longest = (0..waiting.len())
+            .filter(|thread| *thread != self.number)
+            .max_by_key(|thread| waiting[*thread].load(Relaxed));
+        if let Some(thread) = longest.filter(|thread| waiting[*thread].load(Relaxed) > 0) {
+            self.shared.inboxes[thread].send(Message::Offer { pool, thread: self.number });
+        }
+    }
+
+    /// Another thread has room: the request that waits longest goes there.
+    pub(super) fn on_offer(&mut self, pool: usize, thread: usize) {
+        let Some(index) = self.pools.pools.get(pool).and_then(|pool| pool.queue.front().copied()) else {
+            return;
+        };
+        self.leave_queue(index);
+        self.migrate(index, thread);
+        self.publish_room(pool);
     }
 }
 

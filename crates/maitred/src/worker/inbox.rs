@@ -31,6 +31,13 @@ pub enum Message {
         /// What wait(2) said, in words.
         how: String,
     },
+    /// Another thread has room for a request that waits here.
+    Offer {
+        /// Index of the pool.
+        pool: usize,
+        /// The other thread.
+        thread: usize,
+    },
     /// The disk job of this connection is done.
     DiskDone {
         /// Index of the connection.

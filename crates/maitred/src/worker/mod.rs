@@ -186,6 +186,7 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
     let pools = start.config.pools.iter().map(|_| PoolShared {
         room: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
+        waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         queued: AtomicU32::new(0),
     });
     let share = Share::of(&start, threads as u64);
@@ -286,7 +287,10 @@ fn run_thread(
         Err(why) => return drop(ready.send(Err(why))),
     };
     let _ = ready.send(Ok(rustix::thread::gettid()));
-    thread.run();
+    // What a panic outside of any connection leaves behind is not known. Without this process, another one is started.
+    if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| thread.run())).is_err() {
+        std::process::abort();
+    }
 }
 
 fn prepare_thread(

@@ -286,7 +286,9 @@ impl Thread {
         let mut room = request::field_room();
         // It was judged before, by the same rules.
         let step = match request::parse(head, &mut room, &self.head_limits) {
-            Ok(Some((request, _))) => self.answer(index, &request, Given { head, body, warmed, route: 0, last }),
+            Ok(Some((request, _))) => {
+                self.answer(index, &request, Given { head, body, warmed, route: 0, last })
+            }
             _ => Step::Gone,
         };
         match step {

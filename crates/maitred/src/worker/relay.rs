@@ -59,7 +59,8 @@ impl Thread {
         keep: bool,
     ) {
         self.pools.relays[relay as usize].index = Some(index);
-        let relayed = Relayed { filter, request, done: false, complete: false, keep };
+        let relayed =
+            Relayed { filter, request, done: false, broken: false, complete: false, drained: false, keep };
         self.work(index).relayed = Some(Box::new(relayed));
         self.enter(index, State::Relayed { relay });
         self.row.relayed.add(1);
@@ -70,8 +71,10 @@ impl Thread {
         if relay.channel & 0x00ff_ffff != channel {
             return;
         }
-        if let Some(index) = relay.index {
-            self.pump_relay(index);
+        match relay.index {
+            Some(index) => self.pump_relay(index),
+            // Bytes, or an end, while nobody waits for a response: it cannot be trusted with the next one.
+            None => self.drop_relay(key),
         }
     }
 
@@ -85,8 +88,8 @@ impl Thread {
                 Sent::Share => return self.again_later(index),
                 Sent::Broken => return self.abort(index),
             }
-            let Some((relay, complete)) = self.relay_of(index) else { return };
-            if complete {
+            let Some(relay) = self.relay_of(index) else { return };
+            if self.is_whole(index) {
                 return self.settle_relay(index, relay);
             }
             if moved >= RELAYED_PER_TURN {
@@ -109,12 +112,19 @@ impl Thread {
         self.again.push((index, serial));
     }
 
-    /// Key of the relay that the connection waits for, and whether its response is complete.
-    fn relay_of(&self, index: u32) -> Option<(u32, bool)> {
-        let connection = self.connections.get(index as usize)?;
-        let State::Relayed { relay } = connection.state else { return None };
-        let relayed = connection.work.as_ref()?.relayed.as_ref()?;
-        Some((relay, relayed.complete))
+    /// Key of the relay that the connection waits for.
+    fn relay_of(&self, index: u32) -> Option<u32> {
+        match self.connections.get(index as usize)?.state {
+            State::Relayed { relay } => Some(relay),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing more belongs to the response, and nothing else is in the relay.
+    fn is_whole(&self, index: u32) -> bool {
+        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_ref());
+        let relayed = work.and_then(|work| work.relayed.as_ref());
+        relayed.is_some_and(|relayed| relayed.complete && relayed.drained)
     }
 
     /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
@@ -124,35 +134,32 @@ impl Thread {
         let room = rx.capacity();
         let received =
             recv(self.pools.relays[relay as usize].socket(), spare_capacity(&mut rx), RecvFlags::empty());
-        let read = match received {
+        let (bytes, drained) = match received {
             Ok((_, 0)) => {
                 // It closed its end, or died; what it says on the channel, or its exit, decides.
                 self.pools.relays[relay as usize].spoilt = true;
-                Read::Drained
+                (0, true)
             }
-            Ok((_, bytes)) => {
-                *moved += bytes;
-                match self.filter(index, &rx) {
-                    Err(why) => {
-                        self.fail_relay(index, &why);
-                        Read::Failed
-                    }
-                    Ok(()) if bytes < room => self.drained(index),
-                    Ok(()) => Read::More,
-                }
-            }
-            Err(Errno::INTR) => Read::More,
-            Err(_) => Read::Drained,
+            // A short read has emptied the relay; what comes later makes an edge.
+            Ok((_, bytes)) => (bytes, bytes < room),
+            Err(Errno::INTR) => (0, false),
+            Err(_) => (0, true),
         };
+        *moved += bytes;
+        if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+            relayed.drained = drained;
+        }
+        let filtered = if bytes > 0 { self.filter(index, &rx) } else { Ok(()) };
         rx.clear();
         self.rx = rx;
-        read
-    }
-
-    /// A short read has emptied the relay: with DONE already there, nothing will follow; otherwise an edge will tell.
-    fn drained(&self, index: u32) -> Read {
-        let complete = self.relay_of(index).is_some_and(|(_, complete)| complete);
-        if complete { Read::More } else { Read::Drained }
+        match filtered {
+            Err(why) => {
+                self.fail_relay(index, &why);
+                Read::Failed
+            }
+            Ok(()) if drained && !self.is_whole(index) => Read::Drained,
+            Ok(()) => Read::More,
+        }
     }
 
     /// Puts bytes of the application through the filter, and sends the result.
@@ -168,11 +175,6 @@ impl Thread {
         let result = match relayed.filter.feed(input, &date, &mut tx) {
             Ok(progress) => {
                 relayed.complete = progress.complete;
-                // More than the response was announced to have: the next one could not be told from it.
-                if progress.consumed < input.len() {
-                    relayed.keep = false;
-                    self.spoil_relay(index);
-                }
                 Ok(())
             }
             Err(bad) => Err(bad.to_string()),
@@ -211,6 +213,10 @@ impl Thread {
         if !relayed.done {
             return false;
         }
+        if relayed.broken {
+            self.fail_relay(index, "it broke the response off");
+            return false;
+        }
         match work.tail.pop_front() {
             Some(Segment::Bytes(bytes)) => match self.filter(index, &bytes) {
                 Ok(()) => true,
@@ -232,7 +238,7 @@ impl Thread {
         let bytes = end.saturating_sub(*offset);
         if relayed.filter.passthrough().is_some_and(|through| bytes <= through) {
             relayed.filter.skip(bytes);
-            relayed.complete = relayed.filter.passthrough() == Some(0);
+            relayed.complete = relayed.filter.complete();
             work.resident_until = 0;
             work.segments.push_back(file);
             return true;
@@ -267,6 +273,7 @@ impl Thread {
     fn settle_relay(&mut self, index: u32, relay: u32) {
         let work = self.work(index);
         let Some(relayed) = work.relayed.take_if(|relayed| relayed.done) else { return };
+        let excess = relayed.filter.excess() || relayed.broken;
         let after = if relayed.keep && relayed.filter.keeps() { After::Keep } else { After::Close };
         let status = relayed.filter.status().unwrap_or(502);
         work.summary = Some(Summary { status, body_bytes: relayed.filter.body_bytes() });
@@ -277,6 +284,10 @@ impl Thread {
         let body_bytes = relayed.filter.body_bytes();
         self.row.bytes_handed_off.add(body_bytes);
         self.learn_size(index, body_bytes);
+        if excess {
+            // More than the response was announced to have: the next one could not be told from it.
+            self.spoil_relay(index);
+        }
         self.free_relay(relay);
         self.enter(index, State::Head);
         self.end_response(index);
@@ -308,6 +319,7 @@ impl Thread {
         let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
         let channel = relay.channel as usize;
         if let Some(found) = self.pools.channels.get_mut(channel) {
+            found.idle_relays.retain(|idle| *idle != key);
             found.forget_number(RELAY_BIT | key);
             self.touch(channel);
         }
@@ -363,11 +375,12 @@ impl Thread {
     }
 
     /// DONE for a request that was answered through a relay.
-    pub(super) fn on_relay_done(&mut self, relay: u32) {
+    pub(super) fn on_relay_done(&mut self, relay: u32, broken: bool) {
         match self.pools.relays.get(relay as usize).map(|relay| relay.index) {
             Some(Some(index)) => {
                 if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
                     relayed.done = true;
+                    relayed.broken = broken;
                 }
                 self.pump_relay(index);
             }
@@ -391,6 +404,8 @@ impl Thread {
             if let Some(index) = index {
                 self.row.handoff_lost.add(1);
                 if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+                    // Without DONE nobody knows whether the response was meant to end here.
+                    relayed.broken = !relayed.done;
                     relayed.done = true;
                     relayed.keep = false;
                 }

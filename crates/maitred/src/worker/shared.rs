@@ -62,6 +62,8 @@ pub struct PoolShared {
     pub room: Vec<AtomicU32>,
     /// Per thread: application processes that have said HELLO.
     pub live: Vec<AtomicU32>,
+    /// Per thread: requests that wait there.
+    pub waiting: Vec<AtomicU32>,
     /// Requests that wait, over all threads; bounded by the pool's `queue_max`.
     pub queued: AtomicU32,
 }
