@@ -6,7 +6,8 @@
 //! with [`encode_hello`], [`encode_done`], [`encode_tail`], [`encode_tail_file`], [`encode_detach`] and [`encode_pong`].
 //!
 //! Descriptors travel beside the bytes. Both sides keep those received in a queue; a frame that decodes takes its
-//! descriptors ([`FromApp::descriptors`], [`FromServer::descriptors`]) from the front of it. The rule that a sender keeps (a descriptor leaves no later than the
+//! descriptors ([`FromApp::descriptors`], [`FromServer::descriptors`]) from the front of it. The rule that a sender
+//! keeps (a descriptor leaves no later than the
 //! last byte of its frame) makes that sound: a complete frame's descriptors are always in the queue.
 
 mod builder;

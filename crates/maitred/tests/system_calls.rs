@@ -130,7 +130,7 @@ fn a_handed_off_request_takes_one_message_each_way_and_no_change_of_the_epoll_se
         "[server]\nthreads = 1\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
          [[listen]]\naddress = \"127.0.0.1:0\"\n[[site]]\nroot = \".\"\n\
          [[site.route]]\npath = \"/app/*\"\npool = \"web\"\n\
-         [pool.web]\ncommand = [\"python3\", \"-m\", \"maitred\", \"hot:application\"]\nworkers = 1\n\
+         [pool.web]\ncommand = [\"python3\", \"-m\", \"maitred\", \"hot:application\"]\nworkers = 1\ntransport = \"direct\"\n\
          env = {{ PYTHONPATH = \"{}\" }}\n",
         adapter.display()
     );

@@ -14,7 +14,11 @@ const LINE_COLUMNS_MAX: usize = 130;
 
 /// What must not be called, where it is allowed all the same, and what to use instead.
 const BANNED: &[(&str, &[&str], &str)] = &[
-    ("thread::sleep", &["xtask/src/bench/"], "wait for an event with a deadline"),
+    (
+        "thread::sleep",
+        &["xtask/src/bench/", "maitred-handoff/examples/"],
+        "wait for an event with a deadline",
+    ),
     ("process::exit", &[], "return an exit code to main"),
     (
         "SystemTime::now",

@@ -209,7 +209,10 @@ impl Thread {
         let blocking = rustix::io::ioctl_fionbio(self.socket(index), true).is_err();
         self.row.bytes_handed_off.add(done.body_bytes);
         if done.outcome == Outcome::Broken && done.status == 0 {
-            self.answer_lost(index, true);
+            match self.work(index).cancelled {
+                true => self.cut_off(index),
+                false => self.answer_lost(index, true),
+            }
             return Ok(());
         }
         self.count(index, done.status);
@@ -293,16 +296,25 @@ impl Thread {
         Ok(())
     }
 
-    /// The client has gone while a process answers it on its socket: the process is told, and still has to say DONE.
+    /// The client has closed its side while a process is at its request. That is how most clients go away, but it may
+    /// still wait for the answer: so the process is told, once, and whatever it answers is sent.
     pub(super) fn cancel(&mut self, index: u32) {
-        let State::HandedOff { channel, request } = self.connections[index as usize].state else { return };
+        let connection = &self.connections[index as usize];
+        let relayed = connection.work.as_ref().and_then(|work| work.relayed.as_ref());
+        let (key, request, number) = match (connection.state, relayed) {
+            (State::HandedOff { channel, request }, _) => (channel, request, index),
+            (State::Relayed { relay }, Some(relayed)) if !relayed.done => {
+                (relayed.request.0, relayed.request.1, RELAY_BIT | relay)
+            }
+            _ => return,
+        };
         if std::mem::replace(&mut self.work(index).cancelled, true) {
             return;
         }
         self.row.cancelled.add(1);
-        if let Some(found) = self.pools.channels.get_mut(channel as usize) {
-            found.cancel(request, index);
-            self.touch(channel as usize);
+        if let Some(found) = self.pools.channels.get_mut(key as usize) {
+            found.cancel(request, number);
+            self.touch(key as usize);
         }
     }
 
@@ -310,11 +322,16 @@ impl Thread {
     pub(super) fn disown(&mut self, key: usize, request: u32) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let Some(found) = channel.in_flight.get_mut(&request) else { return };
-        found.index = None;
-        let number = found.number;
-        channel.cancel(request, number);
-        self.row.cancelled.add(1);
-        self.touch(key);
+        if let Some(index) = found.index.take() {
+            let number = found.number;
+            if !self.work(index).cancelled {
+                self.row.cancelled.add(1);
+                if let Some(channel) = self.pools.channels.get_mut(key) {
+                    channel.cancel(request, number);
+                }
+                self.touch(key);
+            }
+        }
     }
 
     /// The connection is Maitred's again, and its response is out.

@@ -268,14 +268,18 @@ impl Thread {
             State::Relayed { .. } => {
                 connection.readable |= arrived;
                 if flags.intersects(F::HUP | F::ERR) {
-                    self.abort(index);
-                } else if flags.contains(F::OUT) {
+                    return self.abort(index);
+                }
+                if flags.contains(F::RDHUP) {
+                    self.cancel(index);
+                }
+                if flags.contains(F::OUT) {
                     self.pump_relay(index);
                 }
             }
             State::HandedOff { .. } => {
                 connection.readable |= arrived;
-                if flags.intersects(F::HUP | F::ERR) {
+                if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
                     self.cancel(index);
                 }
             }

@@ -216,9 +216,11 @@ pool = "fake"
 [pool.fake]
 command = ["python3", "-S", "-E", "fake.py"]
 workers = 1
+transport = "direct"
 {pool}
 
 [limits]
+body_inline_bytes_max = "1MiB"
 {limits}
 
 [log]

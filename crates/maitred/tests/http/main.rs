@@ -19,3 +19,4 @@ mod routing;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
+mod transports;

@@ -6,7 +6,7 @@ use crate::support::{End, Gate, Server, Setup};
 const PATIENT: &str = "queue = { timeout = \"60s\" }";
 
 fn with_pool(threads: u32, workers: u32) -> Server {
-    let lines = format!("workers = {workers}\n{PATIENT}");
+    let lines = format!("workers = {workers}\ntransport = \"direct\"\n{PATIENT}");
     let server =
         Setup::with_files().server(&format!("threads = {threads}")).pool("app", None, &lines).start();
     server.wait_for_processes();

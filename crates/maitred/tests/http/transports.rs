@@ -1,0 +1,168 @@
+//! What a client gets does not depend on how the application's response comes to it.
+
+use crate::support::{Response, Server, Setup, eventually};
+
+const TRANSPORTS: [&str; 3] = ["direct", "relay", "auto"];
+
+fn with(transport: &str, more: &str) -> Server {
+    let lines = format!("transport = \"{transport}\"\nqueue = {{ timeout = \"30s\" }}\n{more}");
+    let setup = Setup::with_files().pool("app", None, &lines).limit("body_bytes_max = \"8MiB\"");
+    let server = setup.start();
+    server.wait_for_processes();
+    server
+}
+
+/// The response without what may differ: the date, and how the body is framed.
+fn essence(response: Response) -> (u16, Vec<u8>, bool) {
+    let close = response.says_close();
+    (response.status, response.body, close)
+}
+
+/// A mixture of requests on one connection after the other; what came of each.
+fn tour(server: &Server) -> Vec<(u16, Vec<u8>, bool)> {
+    let mut seen = Vec::new();
+    let mut client = server.connect();
+    for round in 0..3 {
+        for page in ["hello?q", "stream", "large?3000", "large?700000", "nothing", "fail", "no-such-page"] {
+            seen.push(essence(client.get(&format!("/app/{page}"))));
+            seen.push(essence(client.method("HEAD", &format!("/app/{page}"), "")));
+        }
+        seen.push(essence(client.post("/app/echo", &vec![b'a'; 1_000 * (round + 1)])));
+        seen.push(essence(client.post("/app/length", &vec![b'b'; 300_000])));
+        seen.push(essence(client.post("/app/length", &vec![b'c'; 3_000_000])));
+    }
+    for page in ["hello?q", "stream", "large?700000", "nothing"] {
+        let mut client = server.connect();
+        seen.push(essence(client.ask(format!("GET /app/{page} HTTP/1.0\r\nHost: localhost\r\n\r\n"))));
+    }
+    let mut client = server.connect();
+    client.send(
+        "GET /app/hello?1 HTTP/1.1\r\nHost: h\r\n\r\nGET /a.txt HTTP/1.1\r\nHost: h\r\n\r\n".repeat(10),
+    );
+    (0..20).for_each(|_| seen.push(essence(client.response("GET"))));
+    seen
+}
+
+#[test]
+fn responses_are_the_same_by_every_transport() {
+    let mut tours = Vec::new();
+    for transport in TRANSPORTS {
+        let server = with(transport, "workers = 1");
+        let seen = tour(&server);
+        let relayed = server.total("relayed");
+        match transport {
+            "direct" => assert_eq!(relayed, 0),
+            "relay" => assert_eq!(relayed, server.total("handoffs")),
+            _ => assert!(relayed > 0, "small responses are relayed once they are known to be small"),
+        }
+        let stopped = server.stop();
+        assert_eq!(stopped.access.len(), seen.len(), "{transport}");
+        tours.push(seen);
+    }
+    for (transport, tour) in TRANSPORTS.iter().zip(&tours) {
+        for (number, (expected, found)) in tours[0].iter().zip(tour).enumerate() {
+            assert!(
+                expected == found,
+                "{transport}: response {number} differs: {} {}",
+                found.0,
+                found.1.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn an_isolated_pool_never_gets_a_clients_socket() {
+    let server = with("auto", "workers = 1\nisolate = true");
+    let mut client = server.connect();
+    assert_eq!(client.get("/app/large?700000").body.len(), 700_000);
+    assert_eq!(client.get("/app/large?700000").body.len(), 700_000);
+    assert_eq!(server.total("relayed"), 2);
+    server.stop();
+}
+
+#[test]
+fn a_process_that_dies_costs_only_its_own_request() {
+    for transport in TRANSPORTS {
+        let server = with(transport, "workers = 2");
+        assert_eq!(server.connect().get("/app/die").status, 502, "{transport}");
+        let mut client = server.connect();
+        client.send("GET /app/die-late HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(client.try_response("GET").is_err(), "{transport}: a cut response is not whole");
+        assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n");
+        let stopped = server.stop();
+        assert_eq!(stopped.access.len(), 3, "{transport}");
+    }
+}
+
+#[test]
+fn clients_that_do_not_read_hold_no_process() {
+    for transport in ["direct", "relay"] {
+        let server = with(transport, "workers = 2");
+        let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
+        for client in &mut slow {
+            client.send("GET /app/large?10000000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        }
+        let mut client = server.connect();
+        for number in 0..20 {
+            assert_eq!(client.get(&format!("/app/hello?{number}")).text(), format!("hello {number}\n"));
+        }
+        for client in &mut slow {
+            assert_eq!(client.response("GET").body.len(), 10_000_000, "{transport}");
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn an_application_may_answer_with_a_file() {
+    let server_of = |transport: &str| {
+        let lines = format!("transport = \"{transport}\"");
+        let setup = Setup::with_files().file("big.bin", &vec![b'f'; 2_000_000]);
+        let module = b"import os\n\
+            def application(environ, start_response):\n\
+            \x20   if environ['PATH_INFO'].endswith('header'):\n\
+            \x20       start_response('200 OK', [('Content-Type', 'x/y'), ('X-Sendfile', os.environ['BIG'])])\n\
+            \x20       return []\n\
+            \x20   start_response('200 OK', [('Content-Type', 'x/y')])\n\
+            \x20   return environ['wsgi.file_wrapper'](open(os.environ['BIG'], 'rb'))\n";
+        let big = setup.directory.path().join("root/big.bin");
+        let env = format!("BIG = \"{}\"", big.display());
+        setup.outside("files.py", module).route("/f/*", "pool = \"f\"").python(
+            "f",
+            "files:application",
+            &env,
+            &lines,
+        )
+    };
+    for transport in TRANSPORTS {
+        let server = server_of(transport).start();
+        server.wait_for_processes();
+        let mut client = server.connect();
+        for page in ["wrapper", "header", "wrapper"] {
+            let response = client.get(&format!("/f/{page}"));
+            assert_eq!((response.status, response.body.len()), (200, 2_000_000), "{transport} {page}");
+            assert!(response.body.iter().all(|byte| *byte == b'f'));
+            assert_eq!(response.field("x-sendfile"), None);
+        }
+        server.stop();
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_is_told_to_the_application() {
+    for transport in ["direct", "relay"] {
+        let gate = crate::support::Gate::new();
+        let lines = format!("transport = \"{transport}\"\nworkers = 1");
+        let server = Setup::with_files().pool("app", Some(&gate), &lines).start();
+        server.wait_for_processes();
+        let mut client = server.connect();
+        client.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let waiting = gate.arrival();
+        drop(client);
+        eventually("the application was told", || server.total("cancelled") == 1);
+        waiting.release();
+        assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n");
+        server.stop();
+    }
+}
