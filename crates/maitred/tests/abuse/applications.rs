@@ -159,7 +159,7 @@ fn no_descriptor_is_left_behind() {
             6 => drop(client.ask("/none")),
             _ => client.send("POST /app/length HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc"),
         }
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             client.reset();
         }
     };
