@@ -58,9 +58,10 @@ def descriptors_may_come_before_their_frames(worker):
     frames = [request_frame(n, n, f"/bytes/{n}", descriptors=1) for n in range(3)]
     worker.send(frames[0][:1], [client.far.fileno() for client in clients])
     worker.send(frames[0][1:] + frame(PING, request=9))
-    equal(worker.done().connection, 0, "connection")
-    equal(worker.read_frame()[0], PONG, "kind")
+    # A worker that does several things at a time may answer PING first.
+    equal(sorted(worker.read_frame()[0] for _ in range(2)), [DONE, PONG], "kinds")
     worker.send(frames[1] + frames[2])
+    worker.done(), worker.done()
     for n in (0, 1, 2):
         equal(clients[n].answer().body, b"x" * n, f"body on connection {n}")
 

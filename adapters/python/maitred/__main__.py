@@ -3,6 +3,7 @@
 import argparse
 import gc
 import importlib
+import inspect
 import os
 import resource
 import signal
@@ -11,11 +12,12 @@ import sys
 import traceback
 
 from . import __version__
-from .channel import Channel
 from .frames import CAPACITY_MAX, ProtocolError
-from .wsgi import serve
+from .lifespan import StartupFailed
 
 CHANNEL_VARIABLE = "MAITRED_CHANNEL"
+# Requests at a time, unless the command line says otherwise.
+_CAPACITIES = {"wsgi": 1, "asgi": 100}
 
 
 class StartError(Exception):
@@ -32,20 +34,25 @@ def _capacity(text):
 def _arguments(arguments):
     parser = argparse.ArgumentParser(
         prog="python3 -m maitred",
-        description="Runs a WSGI application as a worker process of Maitred. Maitred starts it, with the command of "
+        description="Runs a WSGI or ASGI application as a worker process of Maitred. Maitred starts it, with the command of "
         "a [pool.NAME] in its configuration.",
         epilog="SIGTERM: finish what was received, then exit. SIGINT is ignored: Ctrl-C is for Maitred to act on.",
     )
     parser.add_argument(
-        "application", metavar="module:callable", help="the WSGI application; without ':callable' it is 'application'"
+        "application", metavar="module:callable", help="the application; without ':callable' it is 'application'"
     )
     parser.add_argument(
         "--capacity",
         type=_capacity,
-        default=1,
         metavar="N",
-        help="how many requests to ask for at a time; they are answered one after another, so that more than 1 only pays "
-        "for requests that are all short (default: 1)",
+        help="how many requests to ask for at a time (default: 1 for WSGI, 100 for ASGI). With WSGI they are answered one "
+        "after another, so that more than 1 only pays for requests that are all short",
+    )
+    parser.add_argument(
+        "--interface",
+        choices=("auto", "wsgi", "asgi"),
+        default="auto",
+        help="what the application speaks; auto: ASGI if it is a coroutine function, or its __call__ is (default: auto)",
     )
     parser.add_argument("--version", action="version", version=f"maitred (Python adapter) {__version__}")
     return parser.parse_args(arguments)
@@ -95,8 +102,14 @@ def open_channel():
     return sock
 
 
+def interface_of(application):
+    """"asgi" for a coroutine function and for an object whose __call__ is one, else "wsgi"."""
+    call = getattr(application, "__call__", None)
+    return "asgi" if any(map(inspect.iscoroutinefunction, (application, call))) else "wsgi"
+
+
 def run(arguments):
-    """Serves until the channel ends. Raises StartError and ProtocolError."""
+    """Serves until the channel ends. Raises StartError, StartupFailed and ProtocolError."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock = open_channel()
     # One descriptor is kept per client connection.
@@ -106,15 +119,37 @@ def run(arguments):
     if directory not in sys.path[:1]:
         sys.path.insert(0, directory)
     application = load(arguments.application)
-    channel = Channel(sock, arguments.capacity, f"python {sys.version_info[0]}.{sys.version_info[1]} wsgi")
-    signal.signal(signal.SIGTERM, lambda number, frame: channel.stop_receiving())
-    # What was imported stays; the collector need not look at it again.
+    interface = interface_of(application) if arguments.interface == "auto" else arguments.interface
+    capacity = arguments.capacity or _CAPACITIES[interface]
+    name = f"python {sys.version_info[0]}.{sys.version_info[1]} {interface}"
+    serve = _serve_asgi if interface == "asgi" else _serve_wsgi
+    serve(sock, application, capacity, name)
+
+
+def _freeze():
+    """What was imported stays; the collector need not look at it again."""
     gc.collect()
     gc.freeze()
+
+
+def _serve_wsgi(sock, application, capacity, name):
+    from .channel import Channel
+    from .wsgi import serve
+
+    channel = Channel(sock, capacity, name)
+    signal.signal(signal.SIGTERM, lambda number, frame: channel.stop_receiving())
+    _freeze()
     try:
         serve(channel, application)
     finally:
         channel.close()
+
+
+def _serve_asgi(sock, application, capacity, name):
+    from .asgi import serve
+
+    _freeze()
+    serve(sock, application, capacity, name)
 
 
 def main(arguments=None):
@@ -124,6 +159,9 @@ def main(arguments=None):
         run(options)
     except StartError as error:
         sys.stderr.write(f"maitred: {error}\n")
+        return 1
+    except StartupFailed as error:
+        sys.stderr.write(f"maitred: startup of the application failed: {error}\n")
         return 1
     except ProtocolError as error:
         sys.stderr.write(f"maitred: protocol error: {error}\n")

@@ -110,7 +110,7 @@ def _below(path, mount):
     return path, ""
 
 
-def _address(text):
+def address_of(text):
     """IP and port of `IP:port` or `[IP]:port`."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), port
@@ -122,8 +122,8 @@ def _base(meta):
     for line in meta.decode("utf-8", "replace").split("\n"):
         key, _, value = line.partition("=")
         values[key] = value
-    remote, remote_port = _address(values.get("remote", ""))
-    local, local_port = _address(values.get("local", ""))
+    remote, remote_port = address_of(values.get("remote", ""))
+    local, local_port = address_of(values.get("local", ""))
     return {
         "SCRIPT_NAME": values.get("mount", ""),
         "REMOTE_ADDR": remote,

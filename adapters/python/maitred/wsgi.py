@@ -1,10 +1,8 @@
 """The worker of WSGI applications: takes requests from the channel, calls the application, reports."""
 
-import sys
-import traceback
-
+from . import log
 from .environ import EnvironBuilder
-from .frames import HTTP10
+from .frames import HTTP10, MAY_DETACH
 from .response import Response
 from .sendfile import FileWrapper
 from .tail import ClientGone
@@ -17,6 +15,9 @@ def serve(channel, application):
     channel.hello()
     for connection, request, flags, descriptor, meta, head, body, body_file in channel.requests():
         response = Response(channel, connection, request, descriptor, flags)
+        if flags & MAY_DETACH:
+            # Bytes of a protocol that WSGI does not speak. They stay Maitred's.
+            body = b""
         try:
             environ = build(meta, head, body, body_file, flags & HTTP10)
             _run(application, environ, response)
@@ -30,7 +31,7 @@ def serve(channel, application):
             response.outcome = 0
         except OSError:
             response.outcome = 0
-            log_failure(head)
+            log.failure(head)
         done(connection, request, response.outcome, response.status, response.body_bytes)
 
 
@@ -61,13 +62,13 @@ def _run(application, environ, response):
 
 
 def _fail(response, head):
-    log_failure(head)
+    log.failure(head)
     try:
         response.fail()
     except ClientGone:
         pass
     except OSError:
-        log_failure(head)
+        log.failure(head)
 
 
 def _length(result):
@@ -75,10 +76,3 @@ def _length(result):
         return len(result)
     except TypeError:
         return None
-
-
-def log_failure(head):
-    """The exception that is being handled, in one write, so that the lines of several workers do not mix."""
-    line = ascii(head[: head.find(b"\r\n")].decode("latin-1"))
-    sys.stderr.write(f"maitred: the application failed at {line}\n{traceback.format_exc()}")
-    sys.stderr.flush()

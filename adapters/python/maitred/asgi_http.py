@@ -1,0 +1,257 @@
+"""One HTTP request of an ASGI application: scope, receive and send (asgi.readthedocs.io, HTTP, version 2.4)."""
+
+import asyncio
+import os
+from http import HTTPStatus
+from urllib.parse import unquote_to_bytes
+
+from . import log
+from .environ import address_of
+from .frames import HTTP10
+from .head import prepared
+from .response import Response
+from .sendfile import open_regular
+from .tail import ClientGone
+
+# Pieces in which a body that comes in a file is given to the application.
+_BODY_PIECE_BYTES = 256 * 1024
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+class Disconnected(OSError):
+    """Raised by `send` when nobody listens any more."""
+
+
+def scope_of(meta, head, flags):
+    """What scopes of HTTP and WebSocket have in common, from the bytes of a REQUEST."""
+    values = {}
+    for line in meta.decode("utf-8", "replace").split("\n"):
+        key, _, value = line.partition("=")
+        values[key] = value
+    first, *fields = head[:-4].split(b"\r\n")
+    method, target, _ = first.split(b" ")
+    raw_path, _, query = target.partition(b"?")
+    mount = values.get("mount", "")
+    path = unquote_to_bytes(raw_path).decode("utf-8", "replace")
+    below = path.startswith(mount) and path[len(mount) : len(mount) + 1] in ("", "/")
+    return {
+        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        "http_version": "1.0" if flags & HTTP10 else "1.1",
+        "method": method.decode("latin-1"),
+        "scheme": values.get("scheme", "http"),
+        "path": path,
+        "raw_path": raw_path,
+        "query_string": query,
+        "root_path": mount if below else "",
+        "headers": [tuple(field.split(b": ", 1)) for field in fields],
+        "client": _address(values.get("remote")),
+        "server": _address(values.get("local")),
+    }
+
+
+def _address(text):
+    if not text:
+        return None
+    host, port = address_of(text)
+    return host, int(port) if port.isdigit() else None
+
+
+class Writer(Response):
+    """A response whose pieces are collected, and awaited, while more are to come; the last one is left to Maitred if the
+    socket is full."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._collected = None
+        self._waiter = None
+
+    def _send(self, data):
+        if self._collected is None:
+            super()._send(data)
+        else:
+            self._collected.append(data)
+
+    def _send_vector(self, pieces):
+        if self._collected is None:
+            super()._send_vector(pieces)
+        else:
+            self._collected += pieces
+
+    async def stream(self, data):
+        """A piece that more will follow, written when this returns. Raises ClientGone."""
+        if self._collected is not None:
+            raise RuntimeError("send was called while another call of it was waiting")
+        begin = not self.started and not data
+        if not self.started and self._stated().sendfile is not None:
+            self._begin()
+            return
+        self._collected = []
+        try:
+            if begin:
+                # The application wants its head to be seen now.
+                self._send(self._begin())
+            self.write(data)
+            await self.write_out(b"".join(self._collected))
+        finally:
+            self._collected = None
+
+    async def write_out(self, data):
+        """Bytes as they are. Raises ClientGone."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:
+                await self._writable()
+            except OSError as error:
+                raise ClientGone from error
+
+    def give_up(self):
+        """Ends a wait: the client has gone."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(ClientGone())
+
+    async def _writable(self):
+        loop = asyncio.get_running_loop()
+        waiter = self._waiter = loop.create_future()
+        loop.add_writer(self._descriptor, lambda: waiter.done() or waiter.set_result(None))
+        try:
+            await waiter
+        finally:
+            loop.remove_writer(self._descriptor)
+            self._waiter = None
+
+
+def head_of(message):
+    """The Head of `http.response.start`. Raises ValueError, TypeError or KeyError."""
+    status = message["status"]
+    headers = [(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in message.get("headers", ())]
+    return f"{status:d} {_PHRASES.get(status, '')}", headers
+
+
+class Http:
+    """One request that runs."""
+
+    def __init__(self, application, scope, head, body, body_file, writer):
+        self._application = application
+        self._scope = scope
+        self._head = head
+        self._body = body
+        self._body_file = body_file
+        self._body_at = 0
+        self._body_given = False
+        self._gone = asyncio.Event()
+        self._complete = False
+        self.writer = writer
+
+    async def run(self):
+        """Runs the application until it returns. Raises nothing."""
+        try:
+            await self._application(self._scope, self._receive, self._send)
+            if not self._complete and not self._gone.is_set():
+                raise RuntimeError("the application returned before its response was complete")
+        except asyncio.CancelledError:
+            pass  # The whole worker ends.
+        except (Exception, SystemExit) as error:
+            if not _is_about_the_client(error):
+                log.failure(self._head)
+                self._fail()
+        self._complete = True
+        self._gone.set()
+        try:
+            self.writer.finish()
+        except ClientGone:
+            self.writer.outcome = 0
+        except OSError:
+            self.writer.outcome = 0
+            log.failure(self._head)
+        if self._body_file is not None:
+            os.close(self._body_file)
+
+    def cancel(self):
+        """The client has gone."""
+        self._gone.set()
+        self.writer.give_up()
+
+    def _fail(self):
+        try:
+            if not self._gone.is_set():
+                self.writer.fail()
+        except ClientGone:
+            pass
+        except OSError:
+            log.failure(self._head)
+
+    async def _receive(self):
+        if not self._body_given and not self._complete and not self._gone.is_set():
+            return self._next_piece()
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    def _next_piece(self):
+        if self._body_file is None:
+            body, self._body = self._body, b""
+        else:
+            body = os.pread(self._body_file, _BODY_PIECE_BYTES, self._body_at)
+            self._body_at += len(body)
+        # A file ends with an empty piece.
+        more = self._body_file is not None and bool(body)
+        self._body_given = not more
+        return {"type": "http.request", "body": body, "more_body": more}
+
+    async def _send(self, message):
+        if self._gone.is_set():
+            raise Disconnected("the client has gone")
+        kind = message["type"]
+        try:
+            if self._complete:
+                raise RuntimeError(f"{kind} after the response was complete")
+            if kind == "http.response.start":
+                self.writer.start_response(*head_of(message))
+            elif kind == "http.response.body":
+                await self._send_body(message.get("body", b""), message.get("more_body", False))
+            elif kind == "http.response.pathsend":
+                self._send_path(message["path"])
+            else:
+                raise RuntimeError(f"{kind} is no message of this kind of request")
+        except ClientGone as error:
+            self._gone.set()
+            raise Disconnected("the client has gone") from error
+
+    async def _send_body(self, body, more):
+        body = bytes(body)
+        if more:
+            await self.writer.stream(body)
+            return
+        # Whatever happens now, nothing may be added.
+        self._complete = True
+        if self.writer.started:
+            self.writer.write(body)
+            self.writer.end()
+        else:
+            self.writer.whole(body)
+        self._gone.set()
+
+    def _send_path(self, path):
+        self._complete = True
+        descriptor, file_bytes = open_regular(path)
+        try:
+            self.writer.file(descriptor, 0, file_bytes)
+        finally:
+            os.close(descriptor)
+        self._gone.set()
+
+
+def _is_about_the_client(error):
+    """Whether an exception is, or comes from, the client's going away."""
+    seen = 0
+    while error is not None and seen < 20:
+        if isinstance(error, (Disconnected, ClientGone)):
+            return True
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return False
+
+
+def plain(status, text):
+    """Status and headers for start_response, and body, of a response that is not the application's."""
+    return f"{status} {_PHRASES[status]}", [("Content-Type", "text/plain")], text

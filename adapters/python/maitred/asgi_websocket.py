@@ -1,0 +1,239 @@
+"""One WebSocket of an ASGI application (asgi.readthedocs.io, WebSocket, version 2.4), on a connection that is taken over."""
+
+import asyncio
+import socket
+from email.utils import formatdate
+
+from . import frames, log, websocket
+from .asgi_http import Disconnected, plain
+from .head import field_line
+from .tail import ClientGone
+
+MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+# Messages that wait for the application before the client has to.
+_MESSAGES_MAX = 16
+_READ_BYTES = 64 * 1024
+# After so long without a byte the client is asked whether it is there; after as long again it is not.
+_PING_S = 20.0
+# How long the client has to answer CLOSE.
+_CLOSE_S = 5.0
+
+
+def wanted(flags, scope):
+    """Whether a request that may detach asks for a WebSocket (RFC 6455, 4.2.1): its key, else None."""
+    if not flags & frames.MAY_DETACH or scope["method"] != "GET":
+        return None
+    fields = {name: value for name, value in scope["headers"]}
+    if fields.get(b"upgrade", b"").strip().lower() != b"websocket":
+        return None
+    if fields.get(b"sec-websocket-version", b"").strip() != b"13":
+        return None
+    return fields.get(b"sec-websocket-key")
+
+
+def scope_for(scope):
+    """The scope of HTTP turned into that of a WebSocket."""
+    offered = b",".join(value for name, value in scope["headers"] if name == b"sec-websocket-protocol")
+    scope = {key: value for key, value in scope.items() if key != "method"}
+    scope["type"] = "websocket"
+    scope["scheme"] = "wss" if scope["scheme"] == "https" else "ws"
+    scope["subprotocols"] = [name.strip().decode("latin-1") for name in offered.split(b",") if name.strip()]
+    return scope
+
+
+class WebSocket:
+    """One that runs. `detach()` has to say DETACH, and to give the descriptor away."""
+
+    def __init__(self, application, scope, key, head, early, writer, detach):
+        self._application = application
+        self._scope = scope
+        self._key = key
+        self._head = head
+        self._early = early
+        self._detach = detach
+        self._messages = asyncio.Queue(_MESSAGES_MAX)
+        self._connect_given = False
+        self._gone = asyncio.Event()
+        self._gone_with = (1006, "")
+        self._streams = None
+        self._pump = None
+        self._close_sent = False
+        self.detached = False
+        self.refused = False
+        self.writer = writer
+
+    async def run(self):
+        """Runs the application until it returns. Raises nothing."""
+        code, reason = 1000, ""
+        try:
+            await self._application(self._scope, self._receive, self._send)
+        except asyncio.CancelledError:
+            code = 1001
+        except (Exception, SystemExit) as error:
+            if not isinstance(error, Disconnected):
+                log.failure(self._head)
+                code, reason = 1011, "internal error"
+        try:
+            if self.detached:
+                await self._close(code, reason)
+            elif not self.refused and not self._gone.is_set():
+                if code == 1011:
+                    self.writer.fail()
+                else:
+                    self._refuse()
+                self.writer.finish()
+        except (ClientGone, OSError):
+            pass
+        self._drop()
+
+    def cancel(self):
+        """The client has gone, before the connection was taken over."""
+        if not self.detached:
+            self._gone.set()
+            self.writer.give_up()
+
+    def leave(self):
+        """The worker ends."""
+        if self.detached:
+            self._begin_close(1001, "")
+            self._gone_with = (1001, "")
+        self._gone.set()
+
+    async def _receive(self):
+        if not self._connect_given:
+            self._connect_given = True
+            return {"type": "websocket.connect"}
+        if self._messages.empty() and not self._gone.is_set():
+            message = asyncio.ensure_future(self._messages.get())
+            gone = asyncio.ensure_future(self._gone.wait())
+            try:
+                await asyncio.wait((message, gone), return_when=asyncio.FIRST_COMPLETED)
+                if message.done():
+                    return message.result()
+            finally:
+                message.cancel()
+                gone.cancel()
+        if not self._messages.empty():
+            return self._messages.get_nowait()
+        code, reason = self._gone_with
+        return {"type": "websocket.disconnect", "code": code, "reason": reason}
+
+    async def _send(self, message):
+        kind = message["type"]
+        if self._gone.is_set() or self._close_sent:
+            raise Disconnected("the client has gone")
+        try:
+            if kind == "websocket.accept" and not self.detached and not self.refused:
+                await self._accept(message)
+            elif kind == "websocket.close" and not self.detached and not self.refused:
+                self._refuse()
+            elif kind == "websocket.send" and self.detached:
+                await self._send_message(message)
+            elif kind == "websocket.close" and self.detached:
+                await self._close(message.get("code", 1000), message.get("reason") or "")
+            else:
+                raise RuntimeError(f"{kind} is no message of this kind of request, or comes too late or too early")
+        except (ClientGone, ConnectionError) as error:
+            self._gone.set()
+            raise Disconnected("the client has gone") from error
+
+    async def _accept(self, message):
+        lines = [
+            "HTTP/1.1 101 Switching Protocols",
+            f"Date: {formatdate(usegmt=True)}",
+            "Server: maitred",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+            f"Sec-WebSocket-Accept: {websocket.accept_key(self._key).decode()}",
+        ]
+        subprotocol = message.get("subprotocol")
+        if subprotocol is not None:
+            lines.append(field_line("Sec-WebSocket-Protocol", subprotocol))
+        for name, value in message.get("headers") or ():
+            lines.append(field_line(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")))
+        await self.writer.write_out("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        self.detached = True
+        connection = socket.socket(fileno=self._detach())
+        self._streams = await asyncio.open_connection(sock=connection)
+        self._pump = asyncio.ensure_future(self._read())
+
+    def _refuse(self):
+        status, headers, body = plain(403, b"403 Forbidden\n")
+        self.refused = True
+        self.writer.start_response(status, headers)
+        self.writer.whole(body)
+
+    async def _send_message(self, message):
+        text, data = message.get("text"), message.get("bytes")
+        if text is not None:
+            frame = websocket.encode(websocket.TEXT, text.encode())
+        else:
+            frame = websocket.encode(websocket.BINARY, bytes(data))
+        self._streams[1].write(frame)
+        await self._streams[1].drain()
+
+    async def _read(self):
+        """Reads until the end of the connection, or of the protocol."""
+        parser = websocket.Parser(MESSAGE_BYTES_MAX)
+        try:
+            data = self._early
+            while True:
+                for opcode, payload in parser.feed(data):
+                    if not await self._take(opcode, payload):
+                        return
+                data = await self._more()
+                if not data:
+                    return
+        except websocket.Violation as violation:
+            self._gone_with = (violation.code, str(violation))
+            self._begin_close(violation.code, str(violation))
+        except OSError:
+            pass
+        finally:
+            self._gone.set()
+
+    async def _more(self):
+        """What comes next; nothing at the end."""
+        for asked in (False, True):
+            try:
+                return await asyncio.wait_for(self._streams[0].read(_READ_BYTES), _PING_S)
+            except asyncio.TimeoutError:
+                if not asked and not self._close_sent:
+                    self._streams[1].write(websocket.encode(websocket.PING, b""))
+        return b""
+
+    async def _take(self, opcode, payload):
+        """One message; False for the last."""
+        if opcode == websocket.PING and not self._close_sent:
+            self._streams[1].write(websocket.encode(websocket.PONG, payload))
+            await self._streams[1].drain()
+        elif opcode == websocket.CLOSE:
+            self._gone_with = payload
+            code, reason = payload
+            self._begin_close(code, reason)
+            return False
+        elif opcode == websocket.TEXT and not self._close_sent:
+            await self._messages.put({"type": "websocket.receive", "text": payload})
+        elif opcode == websocket.BINARY and not self._close_sent:
+            await self._messages.put({"type": "websocket.receive", "bytes": payload})
+        return True
+
+    def _begin_close(self, code, reason):
+        if not self._close_sent:
+            self._close_sent = True
+            frame = websocket.encode(websocket.CLOSE, b"") if code == 1005 else websocket.encode_close(code, reason)
+            self._streams[1].write(frame)
+
+    async def _close(self, code, reason):
+        """Says CLOSE, and waits for the client's."""
+        self._begin_close(code, reason)
+        while not self._messages.empty():
+            self._messages.get_nowait()
+        await asyncio.wait((self._pump,), timeout=_CLOSE_S)
+        self._gone.set()
+
+    def _drop(self):
+        if self._pump is not None:
+            self._pump.cancel()
+        if self._streams is not None:
+            self._streams[1].close()
