@@ -52,8 +52,10 @@ class _Worker:
         try:
             await self._channel.ended
             await self._finish()
-            await self._channel.close()
         finally:
+            await self._channel.close()
+            for descriptor in self._descriptors.values():
+                os.close(descriptor)
             # Also after a violation: what the application opened is its to close.
             await lifespan.shutdown()
 
@@ -69,8 +71,6 @@ class _Worker:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
 
     def _on_entry(self, entry):
         kind, connection, request = entry[:3]

@@ -1,6 +1,7 @@
 """One WebSocket of an ASGI application (asgi.readthedocs.io, WebSocket, version 2.4), on a connection that is taken over."""
 
 import asyncio
+import contextlib
 import socket
 from email.utils import formatdate
 
@@ -53,11 +54,15 @@ class WebSocket:
         self._detach = detach
         self._messages = asyncio.Queue(_MESSAGES_MAX)
         self._connect_given = False
+        # No more messages come; and nothing can be sent any more.
+        self._ended = asyncio.Event()
         self._gone = asyncio.Event()
         self._gone_with = (1006, "")
         self._streams = None
         self._pump = None
         self._close_sent = False
+        self._peer_close = None
+        self._leaving = False
         self.detached = False
         self.refused = False
         self.writer = writer
@@ -89,32 +94,38 @@ class WebSocket:
     def cancel(self):
         """The client has gone, before the connection was taken over."""
         if not self.detached:
-            self._gone.set()
+            self._part()
             self.writer.give_up()
 
     def leave(self):
-        """The worker ends."""
-        if self.detached:
-            self._begin_close(1001, "")
-            self._gone_with = (1001, "")
+        """The worker ends, after the connection was taken over."""
+        self._leaving = True
+        self._gone_with = (1001, "")
+        if self._streams is not None:
+            self._begin_close(*self._gone_with)
+        self._part()
+
+    def _part(self):
+        self._ended.set()
         self._gone.set()
 
     async def _receive(self):
         if not self._connect_given:
             self._connect_given = True
             return {"type": "websocket.connect"}
-        if self._messages.empty() and not self._gone.is_set():
+        if self._messages.empty() and not self._ended.is_set():
             message = asyncio.ensure_future(self._messages.get())
-            gone = asyncio.ensure_future(self._gone.wait())
+            ended = asyncio.ensure_future(self._ended.wait())
             try:
-                await asyncio.wait((message, gone), return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait((message, ended), return_when=asyncio.FIRST_COMPLETED)
                 if message.done():
                     return message.result()
             finally:
                 message.cancel()
-                gone.cancel()
+                ended.cancel()
         if not self._messages.empty():
             return self._messages.get_nowait()
+        self._gone.set()
         code, reason = self._gone_with
         return {"type": "websocket.disconnect", "code": code, "reason": reason}
 
@@ -134,7 +145,7 @@ class WebSocket:
             else:
                 raise RuntimeError(f"{kind} is no message of this kind of request, or comes too late or too early")
         except (ClientGone, ConnectionError) as error:
-            self._gone.set()
+            self._part()
             raise Disconnected("the client has gone") from error
 
     async def _accept(self, message):
@@ -156,6 +167,8 @@ class WebSocket:
         connection = socket.socket(fileno=self._detach())
         self._streams = await asyncio.open_connection(sock=connection)
         self._pump = asyncio.ensure_future(self._read())
+        if self._leaving:
+            self._begin_close(*self._gone_with)
 
     def _refuse(self):
         status, headers, body = plain(403, b"403 Forbidden\n")
@@ -179,8 +192,10 @@ class WebSocket:
             data = self._early
             while True:
                 for opcode, payload in parser.feed(data):
-                    if not await self._take(opcode, payload):
+                    if opcode == websocket.CLOSE:
+                        await self._answer_close(*payload)
                         return
+                    await self._take(opcode, payload)
                 data = await self._more()
                 if not data:
                     return
@@ -190,7 +205,7 @@ class WebSocket:
         except OSError:
             pass
         finally:
-            self._gone.set()
+            self._part()
 
     async def _more(self):
         """What comes next; nothing at the end."""
@@ -202,21 +217,23 @@ class WebSocket:
                     self._streams[1].write(websocket.encode(websocket.PING, b""))
         return b""
 
+    async def _answer_close(self, code, reason):
+        """What the application says until it hears of it, and in short time, is still sent (RFC 6455, 5.5.1)."""
+        self._gone_with = self._peer_close = (code, reason)
+        self._ended.set()
+        if not self._close_sent:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), _CLOSE_S)
+        self._begin_close(code, reason)
+
     async def _take(self, opcode, payload):
-        """One message; False for the last."""
         if opcode == websocket.PING and not self._close_sent:
             self._streams[1].write(websocket.encode(websocket.PONG, payload))
             await self._streams[1].drain()
-        elif opcode == websocket.CLOSE:
-            self._gone_with = payload
-            code, reason = payload
-            self._begin_close(code, reason)
-            return False
         elif opcode == websocket.TEXT and not self._close_sent:
             await self._messages.put({"type": "websocket.receive", "text": payload})
         elif opcode == websocket.BINARY and not self._close_sent:
             await self._messages.put({"type": "websocket.receive", "bytes": payload})
-        return True
 
     def _begin_close(self, code, reason):
         if not self._close_sent:
@@ -225,12 +242,14 @@ class WebSocket:
             self._streams[1].write(frame)
 
     async def _close(self, code, reason):
-        """Says CLOSE, and waits for the client's."""
+        """Says CLOSE, or answers it, and waits for the client's."""
+        if self._peer_close is not None:
+            code, reason = self._peer_close
         self._begin_close(code, reason)
         while not self._messages.empty():
             self._messages.get_nowait()
+        self._part()
         await asyncio.wait((self._pump,), timeout=_CLOSE_S)
-        self._gone.set()
 
     def _drop(self):
         if self._pump is not None:

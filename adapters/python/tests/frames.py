@@ -50,7 +50,10 @@ class Reported:
         self.dones, self.tail, self.tails = [], b"", []
         self._descriptors, data = [], b""
         while True:
-            piece, descriptors, _, _ = socket.recv_fds(sock, 65536, 253)
+            try:
+                piece, descriptors, _, _ = socket.recv_fds(sock, 65536, 253)
+            except ConnectionResetError:  # The worker left bytes unread: it was told nonsense.
+                break
             self._descriptors += descriptors
             if not piece:
                 break

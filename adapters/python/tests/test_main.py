@@ -53,6 +53,7 @@ class Usage(unittest.TestCase):
         ).stdout
         self.assertIn("module:callable", text)
         self.assertIn("--capacity", text)
+        self.assertIn("--interface", text)
 
     def test_wrong_usage_is_2(self):
         for arguments in ([], ["a:b", "c"], ["a:b", "--capacity", "0"], ["a:b", "--capacity", "x"]):
@@ -97,6 +98,32 @@ class Loading(unittest.TestCase):
     def test_what_is_not_callable_is_refused(self):
         status, text = run_with_channel("app", files={"app.py": "application = 5\n"})
         self.assertEqual((status, "not callable" in text), (1, True))
+
+    def test_a_startup_that_fails_is_an_exit(self):
+        source = (
+            "async def application(scope, receive, send):\n"
+            "    await receive()\n"
+            "    await send({'type': 'lifespan.startup.failed', 'message': 'no database'})\n"
+        )
+        status, text = run_with_channel("app", files={"app.py": source})
+        self.assertEqual((status, text), (1, "maitred: startup of the application failed: no database\n"))
+
+    def test_the_interface_is_what_the_application_is(self):
+        for source, interface, flags in (
+            ("async def application(scope, receive, send): pass\n", "asgi", ()),
+            ("class A:\n    async def __call__(self, scope, receive, send): pass\napplication = A()\n", "asgi", ()),
+            ("import functools\nasync def a(x, y, z): pass\napplication = functools.partial(a)\n", "asgi", ()),
+            ("def application(environ, start_response): pass\n", "wsgi", ()),
+            ("class A:\n    def __call__(self, e, s): pass\napplication = A()\n", "wsgi", ()),
+            ("def application(scope, receive, send):\n    async def run(): pass\n    return run()\n", "asgi", ("--interface", "asgi")),
+        ):
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                ours.shutdown(socket.SHUT_WR)
+                self.assertEqual(run("app", *flags, files={"app.py": source}, channel=theirs), (0, ""))
+                hello = ours.recv(4096)
+            self.assertTrue(hello.endswith(interface.encode()), hello)
+            self.assertEqual(int.from_bytes(hello[20:24], "little"), {"wsgi": 1, "asgi": 100}[interface])
 
     def test_a_server_that_is_gone_is_an_orderly_end(self):
         source = "class A:\n    def call(self, environ, start_response): pass\nthing = A()\n"

@@ -1,0 +1,414 @@
+"""ASGI applications in one process: what comes over the channel is there before the worker starts."""
+
+import asyncio
+import contextlib
+import io
+import os
+import socket
+import struct
+import tempfile
+import threading
+import unittest
+
+from maitred import asgi, asgi_websocket
+from maitred.frames import CLEAN, CLOSE, HTTP10, KEEP, MAY_DETACH, ProtocolError
+from maitred.lifespan import StartupFailed
+from maitred.websocket import BINARY, TEXT
+from tests.frames import WELCOME_FRAME, Reported, cancel_frame, forget_frame, request_frame
+from tests.test_websocket import masked
+
+UPGRADE = (
+    b"upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n"
+    b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+
+
+class Exchange:
+    """Runs an application on frames until the end of the channel; keeps what came out."""
+
+    def __init__(self, application, *frames, descriptors=(), early=b"", reads=True, until=None):
+        ours, theirs = socket.socketpair()
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        near.sendall(early)
+        frames = frames or (request_frame(5, 0, descriptors=1),)
+        socket.send_fds(ours, [WELCOME_FRAME + b"".join(frames)], [far.fileno(), *descriptors])
+        if until is None:
+            ours.shutdown(socket.SHUT_WR)
+        else:
+            threading.Thread(target=lambda: (until.wait(10), ours.shutdown(socket.SHUT_WR))).start()
+        far.close()
+        self.raw, self.log = b"", io.StringIO()
+        reader = threading.Thread(target=self._read, args=(near,))
+        listener = threading.Thread(target=self._listen, args=(ours,))
+        listener.start()
+        if reads:
+            reader.start()
+        try:
+            with contextlib.redirect_stderr(self.log):
+                asgi.serve(theirs, application, 100, "test")
+        finally:
+            theirs.close()
+            listener.join()
+            if not reads:
+                reader.start()
+            reader.join()
+            near.close()
+            ours.close()
+        self.raw += self.reported.tail
+        self.dones = self.reported.dones
+        self.done = self.dones[0] if self.dones else None
+        self.head, _, self.body = self.raw.partition(b"\r\n\r\n")
+        self.lines = self.head.decode("latin-1").split("\r\n")
+
+    def _listen(self, ours):
+        self.reported = Reported(ours)
+
+    def _read(self, near):
+        with contextlib.suppress(ConnectionResetError):
+            while data := near.recv(65536):
+                self.raw += data
+
+
+def sending(*messages):
+    """An application that sends these messages; `b"..."` stands for a piece that more will follow."""
+
+    async def application(scope, receive, send):
+        assert scope["type"] == "http"
+        for message in messages:
+            if isinstance(message, bytes):
+                message = {"type": "http.response.body", "body": message, "more_body": True}
+            await send(message)
+
+    return application
+
+
+START = {"type": "http.response.start", "status": 200, "headers": [(b"x-a", b"1")]}
+END = {"type": "http.response.body"}
+
+
+class Responses(unittest.TestCase):
+    def test_a_whole_body_has_its_length(self):
+        found = Exchange(sending(START, {**END, "body": b"abc"}))
+        self.assertIn("Content-Length: 3", found.lines)
+        self.assertIn("x-a: 1", found.lines)
+        self.assertEqual((found.body, found.done.flags, found.done.body_bytes), (b"abc", CLEAN, 3))
+
+    def test_pieces_are_chunks(self):
+        found = Exchange(sending(START, b"abc", b"de", END))
+        self.assertEqual((found.body, found.done.flags), (b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", CLEAN))
+
+    def test_pieces_for_http10_end_with_the_connection(self):
+        found = Exchange(sending(START, b"abc", END), request_frame(5, 0, flags=KEEP | HTTP10, descriptors=1))
+        self.assertEqual((found.body, found.done.flags), (b"abc", CLOSE))
+
+    def test_the_last_piece_is_left_to_maitred(self):
+        data = os.urandom(3_000_000)
+        found = Exchange(sending(START, {**END, "body": data}), reads=False)
+        self.assertTrue(found.body == data)
+        self.assertEqual((set(found.reported.tails), found.done.flags), ({"file"}, CLEAN))
+
+    def test_a_stream_waits_for_its_client(self):
+        pieces = [os.urandom(100_000) for _ in range(30)]
+        found = Exchange(sending(START, *pieces, END))
+        self.assertTrue(found.body == b"".join(b"186a0\r\n" + piece + b"\r\n" for piece in pieces) + b"0\r\n\r\n")
+        self.assertEqual(found.reported.tails, [])
+
+    def test_an_empty_piece_sends_the_head(self):
+        found = Exchange(sending(START, b""))
+        self.assertEqual((found.lines[0], found.body, found.done.flags), ("HTTP/1.1 200 OK", b"", 0))
+        self.assertIn("before its response was complete", found.log.getvalue())
+
+    def test_files(self):
+        with tempfile.NamedTemporaryFile() as file:
+            data = os.urandom(300_000)
+            file.write(data)
+            file.flush()
+            named = {**START, "headers": [(b"x-sendfile", file.name.encode()), (b"content-length", b"0")]}
+            for messages in (
+                (START, {"type": "http.response.pathsend", "path": file.name}),
+                (named, END),
+                (named, b"", b"ignored", END),
+            ):
+                found = Exchange(sending(*messages))
+                self.assertTrue(found.body == data)
+                self.assertIn("Content-Length: 300000", found.lines)
+                self.assertEqual((found.reported.tails, found.done.flags), (["file"], CLEAN))
+
+    def test_failures_are_a_500_once(self):
+        bad = {**START, "headers": [(b"x", b"a\nb")]}
+        for messages in ((END,), (START,), (START, START, END), (bad, END), ({"type": "other"},), ()):
+            found = Exchange(sending(*messages))
+            self.assertEqual((found.done.status, found.raw.count(b"HTTP/1.1 ")), (500, 1), messages)
+            self.assertIn("the application failed", found.log.getvalue())
+
+    def test_a_late_failure_breaks_the_response(self):
+        found = Exchange(sending(START, b"abc", {"type": "other"}))
+        self.assertEqual((found.done.status, found.done.flags), (200, 0))
+
+    def test_what_comes_after_the_end_changes_nothing(self):
+        found = Exchange(sending(START, {**END, "body": b"abc"}, {**END, "body": b"more"}))
+        self.assertEqual((found.body, found.done.flags), (b"abc", CLEAN))
+
+    def test_exit_does_not_take_others_along(self):
+        async def application(scope, receive, send):
+            if scope["query_string"] == b"exit":
+                raise SystemExit(3)
+            await asyncio.sleep(0.01)
+            await sending(START, {**END, "body": b"alive"})(scope, receive, send)
+
+        found = Exchange(application, request_frame(5, 0, descriptors=1), request_frame(5, 1, "/?exit"), request_frame(5, 2))
+        self.assertEqual([done.status for done in found.dones], [200, 500, 200])
+
+
+class Requests(unittest.TestCase):
+    def scope(self, frame):
+        seen = []
+
+        async def application(scope, receive, send):
+            if scope["type"] == "http":
+                seen.append(scope)
+                await sending(START, END)(scope, receive, send)
+
+        Exchange(application, frame)
+        return seen[0]
+
+    def test_the_scope_of_http(self):
+        scope = self.scope(request_frame(5, 0, "/a%2Fb%C3%A9?x=%20", descriptors=1))
+        expected = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "https",
+            "path": "/a/bé",
+            "raw_path": b"/a%2Fb%C3%A9",
+            "query_string": b"x=%20",
+            "root_path": "",
+            "headers": [(b"host", b"example.com")],
+            "client": ("2001:db8::1", 999),
+            "server": ("192.0.2.1", 80),
+            "state": {},
+        }
+        self.assertEqual({key: scope[key] for key in expected}, expected)
+
+    def test_the_mount_is_the_root_path(self):
+        scope = self.scope(request_frame(5, 0, "/app/x", descriptors=1, meta=b"mount=/app\n"))
+        self.assertEqual((scope["root_path"], scope["path"]), ("/app", "/app/x"))
+        self.assertEqual((scope["client"], scope["server"]), (None, None))
+
+    def test_a_spooled_body_comes_in_pieces(self):
+        data, pieces = os.urandom(1_000_000), []
+
+        async def application(scope, receive, send):
+            more = scope["type"] == "http"
+            while more:
+                message = await receive()
+                pieces.append(message["body"])
+                more = message["more_body"]
+            await sending(START, END)(scope, receive, send)
+
+        with tempfile.TemporaryFile() as spool:
+            spool.write(data)
+            spool.flush()
+            frame = request_frame(5, 0, descriptors=1, spooled=len(data))
+            Exchange(application, frame, descriptors=[spool.fileno()])
+        self.assertTrue(b"".join(pieces) == data)
+        self.assertLess(max(map(len, pieces)), 300_000)
+
+    def test_cancel_is_a_disconnect(self):
+        seen = []
+
+        async def application(scope, receive, send):
+            if scope["type"] != "http":
+                return
+            await receive()
+            seen.append(await receive())
+            try:
+                await send(START)
+            except OSError as error:
+                seen.append(type(error).__name__)
+
+        found = Exchange(application, request_frame(5, 0, descriptors=1), cancel_frame(5, 0), cancel_frame(5, 0))
+        self.assertEqual(seen, [{"type": "http.disconnect"}, "Disconnected"])
+        self.assertEqual((found.done.status, found.done.flags, found.log.getvalue()), (0, 0, ""))
+
+    def test_a_request_behind_another_of_its_connection_can_be_cancelled(self):
+        asked = []
+
+        async def application(scope, receive, send):
+            if scope["type"] == "http":
+                asked.append(scope["path"])
+                await sending(START, END)(scope, receive, send)
+
+        frames = [request_frame(5, n, f"/{n}", descriptors=int(n == 0)) for n in range(3)]
+        found = Exchange(application, *frames, cancel_frame(5, 1), forget_frame(5))
+        self.assertEqual(asked, ["/0", "/2"])
+        self.assertEqual([done.status for done in found.dones], [200, 0, 200])
+
+    def test_no_descriptor_is_left(self):
+        before = len(os.listdir("/proc/self/fd"))
+        Exchange(sending(START, b"x", END), *[request_frame(5, n, descriptors=int(n == 0)) for n in range(50)])
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
+
+class Lifespans(unittest.TestCase):
+    def test_the_state_is_every_requests(self):
+        events = []
+
+        async def application(scope, receive, send):
+            if scope["type"] == "http":
+                events.append(scope["state"]["pool"])
+                scope["state"]["pool"] = "changed"
+                await sending(START, END)(scope, receive, send)
+                return
+            for _ in range(2):
+                message = await receive()
+                events.append(message["type"])
+                scope["state"]["pool"] = "open"
+                await send({"type": message["type"] + ".complete"})
+
+        Exchange(application, request_frame(5, 0, descriptors=1), request_frame(5, 1))
+        self.assertEqual(events, ["lifespan.startup", "open", "open", "lifespan.shutdown"])
+
+    def test_a_startup_that_fails_is_said(self):
+        async def application(scope, receive, send):
+            await receive()
+            await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+        with self.assertRaisesRegex(StartupFailed, "no database"):
+            Exchange(application)
+
+    def test_shutdown_follows_a_violation(self):
+        events = []
+
+        async def application(scope, receive, send):
+            for _ in range(2):
+                message = await receive()
+                events.append(message["type"])
+                await send({"type": message["type"] + ".complete"})
+
+        with self.assertRaises(ProtocolError):
+            Exchange(application, request_frame(5, 0))
+        self.assertEqual(events, ["lifespan.startup", "lifespan.shutdown"])
+
+
+def upgrade(early=b"", flags=KEEP | MAY_DETACH, fields=UPGRADE, target="/"):
+    """A REQUEST for a WebSocket."""
+    frame = request_frame(5, 0, target, flags=flags, body=early, descriptors=1)
+    frame = frame.replace(b"content-length: %d\r\n" % len(early), b"") if early else frame
+    frame = frame.replace(b"host: example.com\r\n", b"host: example.com\r\n" + fields)
+    lost = len(b"content-length: %d\r\n" % len(early)) if early else 0
+    payload, meta, head = struct.unpack_from("<I", frame)[0], *struct.unpack_from("<II", frame, 16)
+    more = len(fields) - lost
+    return struct.pack("<I", payload + more) + frame[4:20] + struct.pack("<I", head + more) + frame[24:]
+
+
+class Echo:
+    """A WebSocket that says everything again; `ended` is set when it has ended."""
+
+    def __init__(self):
+        self.ended, self.last = threading.Event(), None
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept", "headers": [(b"x-own", b"yes")]})
+            while (message := await receive())["type"] == "websocket.receive":
+                await send({**message, "type": "websocket.send"})
+            self.last = message
+            self.ended.set()
+
+
+CLOSE_1000 = masked(8, struct.pack(">H", 1000))
+
+
+class WebSockets(unittest.TestCase):
+    def test_messages_go_both_ways(self):
+        early = masked(BINARY, b"\0\1") + masked(9, b"ping") + CLOSE_1000
+        echo = Echo()
+        found = Exchange(echo, upgrade(masked(TEXT, b"early")), early=early, until=echo.ended)
+        self.assertEqual(echo.last, {"type": "websocket.disconnect", "code": 1000, "reason": ""})
+        self.assertEqual(found.lines[0], "HTTP/1.1 101 Switching Protocols")
+        self.assertIn("x-own: yes", found.lines)
+        frames = found.body
+        for frame in (b"\x81\x05early", b"\x82\x02\0\1", b"\x8a\x04ping", b"\x88\x02\x03\xe8"):
+            self.assertIn(frame, frames)
+            frames = frames.replace(frame, b"", 1)
+        self.assertEqual(frames, b"")
+        self.assertEqual([done.flags for done in found.dones], [], "DETACH instead of DONE")
+
+    def test_a_worker_that_ends_says_1001(self):
+        echo = Echo()
+        found = Exchange(echo, upgrade(), early=masked(8, struct.pack(">H", 1001)))
+        self.assertTrue(found.body.endswith(b"\x88\x02\x03\xe9"))
+        self.assertEqual(echo.last["code"], 1001)
+
+    def test_a_refusal_is_a_403(self):
+        async def application(scope, receive, send):
+            if scope["type"] == "websocket":
+                await receive()
+                await send({"type": "websocket.close"})
+
+        found = Exchange(application, upgrade())
+        self.assertEqual((found.done.status, found.done.flags), (403, CLEAN))
+
+    def test_an_application_that_fails_is_a_500_or_1011(self):
+        async def application(scope, receive, send):
+            if scope["type"] == "websocket":
+                await receive()
+                if scope["query_string"]:
+                    await send({"type": "websocket.accept"})
+                raise ValueError("not today")
+
+        found = Exchange(application, upgrade())
+        self.assertEqual(found.done.status, 500)
+        self.assertIn("not today", found.log.getvalue())
+        found = Exchange(application, upgrade(target="/?accept"), early=masked(8, struct.pack(">H", 1011)))
+        self.assertIn("not today", found.log.getvalue())
+        self.assertEqual((found.lines[0][9:12], found.dones), ("101", []))
+
+    def test_without_the_flag_or_the_fields_it_is_http(self):
+        def without(name):
+            return b"".join(line for line in UPGRADE.splitlines(True) if not line.startswith(name))
+
+        for frame in (upgrade(flags=KEEP), upgrade(fields=without(b"upgrade")), upgrade(fields=without(b"sec-websocket-key"))):
+            found = Exchange(sending(START, {**END, "body": b"http"}), frame)
+            self.assertEqual((found.body, found.done.status), (b"http", 200))
+
+    def test_a_violation_closes(self):
+        echo = Echo()
+        found = Exchange(echo, upgrade(), early=b"\x81\x01x", until=echo.ended)
+        self.assertEqual(echo.last["code"], 1002)
+        self.assertEqual(found.body[:4], b"\x88" + found.body[1:2] + b"\x03\xea")
+
+    def test_a_client_that_says_nothing_is_asked_and_dropped(self):
+        limit, asgi_websocket._PING_S = asgi_websocket._PING_S, 0.02
+        self.addCleanup(setattr, asgi_websocket, "_PING_S", limit)
+        seen = []
+
+        async def application(scope, receive, send):
+            if scope["type"] == "websocket":
+                await receive()
+                await send({"type": "websocket.accept"})
+                seen.append(await receive())
+                stopped.set()
+
+        stopped = threading.Event()
+        ours, theirs = socket.socketpair()
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        socket.send_fds(ours, [WELCOME_FRAME + upgrade()], [far.fileno()])
+        far.close()
+        ender = threading.Thread(target=lambda: (stopped.wait(10), ours.shutdown(socket.SHUT_WR)))
+        ender.start()
+        asgi.serve(theirs, application, 1, "test")
+        ender.join()
+        self.assertEqual(seen, [{"type": "websocket.disconnect", "code": 1006, "reason": ""}])
+        self.assertIn(b"\x89\x00", near.recv(65536))
+        for sock in (ours, near):
+            sock.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
