@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::time::Duration;
 
-/// Clock ticks between a send and what `TCP_INFO` says of it: the kernel counts in milliseconds, and rounds.
-const MARGIN: Duration = Duration::from_millis(2);
+/// How much longer ago than in truth the last send may seem: the kernel notes it in jiffies, the longest of which are
+/// 10 ms (`CONFIG_HZ=100`), and both ends of the difference are rounded.
+const MARGIN: Duration = Duration::from_millis(20);
 
 /// Whether it is certain that nobody has written to this TCP socket for `period`: nothing was sent since, and
 /// nothing waits to be sent. In doubt the answer is no.

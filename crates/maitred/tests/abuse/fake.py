@@ -80,7 +80,7 @@ def act(path, connection, request, body):
     elif path == "/app/huge":
         channel.sendall(HEADER.pack(1 << 30, 68, 0, 0, 0, 0))
     elif path == "/app/endless":
-        channel.sendall(HEADER.pack(4097, 0xF0, 128, 0, 0, 0) + bytes(4097))
+        channel.sendall(HEADER.pack(65537, 0xF0, 128, 0, 0, 0) + bytes(65537))
     elif path == "/app/close":
         channel.close()
         signal.pause()
