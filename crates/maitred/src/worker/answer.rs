@@ -104,7 +104,7 @@ impl Thread {
         let limit = self.shared.start.config.limits.requests_per_connection_max;
         let kept = request.keep_alive && !last && connection.requests + 1 < limit;
         // With a successor, a kept connection is given to it; without one it has to end.
-        let ends = self.drain.as_ref().is_some_and(|drain| !drain.has_successor());
+        let ends = self.drain.as_ref().is_some_and(|drain| connection.admin || !drain.has_successor());
         match request.version {
             _ if !kept || ends => Persistence::Close,
             Version::Http11 => Persistence::Implied,

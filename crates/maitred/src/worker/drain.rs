@@ -107,11 +107,12 @@ impl Thread {
         {
             return self.give(index, &successor);
         }
-        if connection.requests > 0 || connection.admin {
-            return self.close(index);
+        if rustix::io::ioctl_fionread(&connection.socket).is_ok_and(|bytes| bytes > 0) {
+            // Its next request is here already, and is answered with the news that it was the last.
+            return self.look_again(index);
         }
         let until = connection.began + FIRST_REQUEST_PATIENCE;
-        if self.clock.now >= until {
+        if connection.requests > 0 || self.clock.now >= until {
             self.close(index);
         }
     }
