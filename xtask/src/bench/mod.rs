@@ -9,6 +9,7 @@ mod idle;
 mod instructions;
 mod lifecycle;
 mod load;
+mod plot;
 mod process;
 mod report;
 mod server;

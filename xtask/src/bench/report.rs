@@ -56,6 +56,17 @@ impl Outcome {
         Outcome { name, what, budget, unit, rows, raw }
     }
 
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// CPU time of one server in units of another's; `None` where something else was measured.
+    pub(super) fn beside(&self, server: &str, base: &str) -> Option<f64> {
+        let row =
+            self.rows.iter().find(|row| row.server == server).filter(|_| self.unit.starts_with("CPU"))?;
+        self.ratio(row, base)
+    }
+
     fn cost_of(&self, server: &str) -> Option<f64> {
         self.rows.iter().find(|row| row.server == server).map(|row| row.cost)
     }
@@ -151,6 +162,9 @@ pub(super) fn write(directory: &Path, method: &str, environment: &Value, outcome
     }
     fs::write(directory.join("summary.md"), summary)?;
     fs::write(directory.join("raw.json"), serde_json::to_string_pretty(&raw)? + "\n")?;
+    if let Some(svg) = super::plot::svg(outcomes) {
+        fs::write(directory.join("ratios.svg"), svg)?;
+    }
     Ok(())
 }
 
