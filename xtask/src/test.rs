@@ -38,7 +38,18 @@ pub(crate) fn run() -> Result<()> {
     step("Python adapter", &mut python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]))?;
     let reference =
         ["../conformance/run.py", "--", "python3", "-m", "maitred", "tests.reference:application"];
-    step("Python adapter, conformance", &mut python(&reference))?;
+    step("Python adapter, conformance of WSGI", &mut python(&reference))?;
+    let reference =
+        ["../conformance/run.py", "--", "python3", "-m", "maitred", "tests.asgi_reference:application"];
+    step("Python adapter, conformance of ASGI", &mut python(&reference))?;
+    step(
+        "Rust example worker",
+        &mut cargo(&["build", "--package", "maitred-handoff", "--example", "worker"]),
+    )?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let worker = Path::new(&target).join("debug/examples/worker").canonicalize()?;
+    let worker = worker.to_string_lossy();
+    step("Rust example worker, conformance", &mut python(&["../conformance/run.py", "--", &worker]))?;
     println!("\nall steps passed");
     Ok(())
 }

@@ -128,7 +128,7 @@ pub enum Flushed {
 /// What a read brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Received {
-    /// As many bytes as were asked for; there may be more.
+    /// As many bytes as were asked for, or descriptors with them; there may be more.
     More,
     /// Fewer bytes than were asked for.
     Some,
@@ -455,10 +455,13 @@ impl Channel {
             RecvAncillaryMessage::ScmRights(rights) => Some(rights),
             _ => None,
         });
+        let before = self.received.len();
         self.received.extend(rights.flatten());
+        // The kernel ends a read behind a message with descriptors, whatever else is there.
+        let cut = self.received.len() > before;
         match result {
             Ok(_) if bytes == 0 => Ok(Received::End),
-            Ok(_) if bytes < RECEIVE_BYTES => Ok(Received::Some),
+            Ok(_) if bytes < RECEIVE_BYTES && !cut => Ok(Received::Some),
             Ok(_) => Ok(Received::More),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Drained),
             Err(error) => Err(error.into()),
@@ -650,6 +653,20 @@ mod tests {
         assert_eq!(channel.prefetch_wait(later), None, "the present request is not one of the short ones");
         (0..50).for_each(|_| channel.learn(50_000, now));
         assert_eq!(channel.prefetch_wait(now), None);
+    }
+
+    #[test]
+    fn descriptors_do_not_hide_what_comes_behind_them() {
+        let (mut channel, theirs) = channel();
+        let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut room);
+        let descriptors = [file.as_fd()];
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+        sendmsg(&theirs, &[IoSlice::new(b"tail")], &mut control, SendFlags::NOSIGNAL).unwrap();
+        send(&theirs, b"done", SendFlags::NOSIGNAL).unwrap();
+        while matches!(channel.receive().unwrap(), Received::More) {}
+        assert_eq!((channel.input.as_slice(), channel.received.len()), (&b"taildone"[..], 1));
     }
 
     proptest! {

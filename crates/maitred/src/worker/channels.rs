@@ -18,7 +18,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use maitred_handoff::{Done, FromApp, Outcome, TAIL_TOTAL_BYTES_MAX, VERSION, Welcome};
+use maitred_handoff::{Done, FromApp, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
 use rustix::event::epoll;
 
 use super::connection::{After, State};
@@ -33,8 +33,6 @@ use crate::status::scoreboard::{SlotRow, SlotState};
 
 /// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
 const READS_PER_TURN_MAX: u32 = 16;
-/// Pieces that one response may have behind what its process wrote: each takes some memory of its own.
-const TAIL_PIECES_MAX: usize = 1024;
 /// What is said of a process that has closed its channel.
 const CLOSED: &str = "it closed its channel";
 /// How long a condemned process may take to be gone before its clients are cut off all the same.
@@ -248,8 +246,8 @@ impl Thread {
                 return Err(format!("it returned more than {TAIL_TOTAL_BYTES_MAX} bytes for one response"));
             }
         }
-        if work.tail.len() >= TAIL_PIECES_MAX {
-            return Err(format!("it returned more than {TAIL_PIECES_MAX} pieces for one response"));
+        if work.tail.len() >= TAILS_MAX {
+            return Err(format!("it returned more than {TAILS_MAX} pieces for one response"));
         }
         work.tail.push_back(piece);
         Ok(())

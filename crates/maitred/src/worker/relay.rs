@@ -19,6 +19,8 @@ use crate::serve::{Persistence, Segment, Summary};
 
 /// Bytes that one connection may relay in one turn, so that the others get theirs.
 const RELAYED_PER_TURN: usize = 512 * 1024;
+/// Bytes that are read at a time from a file that has to be judged.
+const TAIL_PIECE_BYTES: u64 = 64 * 1024;
 
 /// What a look into a relay brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,21 +232,37 @@ impl Thread {
         }
     }
 
-    /// A file in the tail goes to the client as it is, if the response's length was announced.
+    /// A file in the tail goes to the client as it is, if the response's length was announced. Otherwise it holds framing
+    /// of the application's own (chunks, or the rest of a head), and is read piece by piece.
     fn tail_file(&mut self, index: u32, file: Segment) -> bool {
         let work = self.work(index);
         let Some(relayed) = work.relayed.as_deref_mut() else { return false };
-        let Segment::File { offset, end, .. } = &file else { return false };
-        let bytes = end.saturating_sub(*offset);
+        let Segment::File { file: source, offset, end } = file else { return false };
+        let bytes = end.saturating_sub(offset);
         if relayed.filter.passthrough().is_some_and(|through| bytes <= through) {
             relayed.filter.skip(bytes);
             relayed.complete = relayed.filter.complete();
             work.resident_until = 0;
-            work.segments.push_back(file);
+            work.segments.push_back(Segment::File { file: source, offset, end });
             return true;
         }
-        self.fail_relay(index, "it returned a file for a response whose length it had not announced");
-        false
+        let mut piece = vec![0; bytes.min(TAIL_PIECE_BYTES) as usize];
+        let read = rustix::io::pread(&source, &mut piece, offset).unwrap_or(0);
+        if read == 0 {
+            self.fail_relay(index, "it returned a file that is shorter than it said");
+            return false;
+        }
+        let offset = offset + read as u64;
+        if offset < end {
+            self.work(index).tail.push_front(Segment::File { file: source, offset, end });
+        }
+        match self.filter(index, piece.get(..read).unwrap_or_default()) {
+            Ok(()) => true,
+            Err(why) => {
+                self.fail_relay(index, &why);
+                false
+            }
+        }
     }
 
     fn end_filter(&mut self, index: u32) -> bool {
