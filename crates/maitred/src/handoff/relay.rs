@@ -18,6 +18,10 @@ pub struct Relay {
     pub channel: u32,
     /// Index of the connection whose response comes through it; `None` while it is free, or when the client has gone.
     pub index: Option<u32>,
+    /// Responses that came through it, the present one included; wraps around.
+    pub uses: u32,
+    /// It is in the epoll set: its response is slow enough, or long enough, to be sent on before it is whole.
+    pub watched: bool,
     /// Something may be in it that belongs to no response any more: it is not used again.
     pub spoilt: bool,
     socket: OwnedFd,
@@ -31,7 +35,7 @@ impl Relay {
     pub fn new(channel: u32) -> io::Result<(Relay, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        Ok((Relay { channel, index: None, spoilt: false, socket }, far_end))
+        Ok((Relay { channel, index: None, uses: 0, watched: false, spoilt: false, socket }, far_end))
     }
 
     /// Our end.

@@ -1,5 +1,6 @@
 //! The loop of one thread: wait, look at each event, then do once per turn what is cheaper done once.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Release;
@@ -57,6 +58,8 @@ pub(super) struct Thread {
     pub(super) sizes: Vec<Size>,
     /// Channels with frames to send at the end of the turn.
     pub(super) dirty: Vec<usize>,
+    /// Relays that are not watched yet: key, which of their uses is meant, and when they shall be.
+    pub(super) unwatched: VecDeque<(u32, u32, Instant)>,
     /// Channels with more to read than one turn takes: key and epoch.
     pub(super) loud: Vec<(usize, u32)>,
     /// Received bytes, of whichever connection is being looked at.
@@ -148,6 +151,7 @@ impl Thread {
             sizes: vec![Size::default(); shared.router.routes()],
             dirty: Vec::new(),
             loud: Vec::new(),
+            unwatched: VecDeque::new(),
             rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
             tx: Vec::with_capacity(RECEIVE_BYTES),
             again: Vec::new(),
@@ -192,6 +196,7 @@ impl Thread {
             self.guarded(Token::Connection { index, serial }, |thread| thread.on_again(index, serial));
         }
         self.hear_loud();
+        self.watch_relays();
         self.drain_step();
         self.flush_channels();
         let dropped = self.log.tick(self.clock.now);
@@ -354,7 +359,8 @@ impl Thread {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let drain = self.drain.as_ref().map(Drain::next_look);
-        let due = [self.wheel.next_wake(), self.log.flush_due(), self.accept_again_at, drain];
+        let due =
+            [self.wheel.next_wake(), self.log.flush_due(), self.accept_again_at, drain, self.next_watch()];
         let first = due.into_iter().flatten().min()?;
         let wait = first.saturating_duration_since(Instant::now());
         // Up to the next millisecond: epoll_wait(2) would round down and wake before anything is due.

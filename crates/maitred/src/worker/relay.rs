@@ -4,6 +4,7 @@
 //! the application sees a full socket, as it would on the client's own.
 
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use maitred_http::response::Filter;
 use rustix::buffer::spare_capacity;
@@ -19,6 +20,8 @@ use crate::serve::{Persistence, Segment, Summary};
 
 /// Bytes that one connection may relay in one turn, so that the others get theirs.
 const RELAYED_PER_TURN: usize = 512 * 1024;
+/// How long a response may take before it is sent on piece by piece.
+const UNWATCHED_FOR: Duration = Duration::from_millis(1);
 /// Bytes that are read at a time from a file that has to be judged.
 const TAIL_PIECE_BYTES: u64 = 64 * 1024;
 
@@ -41,13 +44,6 @@ impl Thread {
         }
         let (relay, far_end) = Relay::new(channel as u32)?;
         let key = self.pools.relays.insert(relay);
-        let token = Token::Relay { key: key as u32, channel: channel as u32 };
-        use epoll::EventFlags as F;
-        let relay = &self.pools.relays[key];
-        if let Err(error) = epoll::add(&self.epoll, relay.socket(), token.pack(), F::IN | F::RDHUP | F::ET) {
-            self.pools.relays.remove(key);
-            return Err(error.into());
-        }
         Ok((key as u32, Some(far_end)))
     }
 
@@ -60,12 +56,51 @@ impl Thread {
         filter: Filter,
         keep: bool,
     ) {
-        self.pools.relays[relay as usize].index = Some(index);
+        let found = &mut self.pools.relays[relay as usize];
+        found.index = Some(index);
+        found.uses = found.uses.wrapping_add(1);
+        let uses = found.uses;
         let relayed =
             Relayed { filter, request, done: false, broken: false, complete: false, drained: false, keep };
         self.work(index).relayed = Some(Box::new(relayed));
         self.enter(index, State::Relayed { relay });
         self.row.relayed.add(1);
+        self.unwatched.push_back((relay, uses, self.clock.now + UNWATCHED_FOR));
+    }
+
+    /// When the next relay wants to be watched.
+    pub(super) fn next_watch(&self) -> Option<Instant> {
+        self.unwatched.front().map(|(_, _, due)| *due)
+    }
+
+    /// Watches relays whose responses take longer than a moment. A short response is read when DONE says that it is
+    /// there: watching for it would wake this thread for each one, and end the batch.
+    pub(super) fn watch_relays(&mut self) {
+        while let Some((key, uses, due)) = self.unwatched.front().copied() {
+            let relay = self.pools.relays.get(key as usize).filter(|relay| relay.uses == uses);
+            let busy = relay.and_then(|relay| relay.index);
+            if busy.is_some() && self.clock.now < due {
+                return;
+            }
+            self.unwatched.pop_front();
+            if let Some(index) = busy
+                && !self.watch(key)
+            {
+                self.fail_relay(index, "its relay cannot be watched");
+            }
+        }
+    }
+
+    fn watch(&mut self, key: u32) -> bool {
+        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return true };
+        if relay.watched {
+            return true;
+        }
+        let token = Token::Relay { key, channel: relay.channel };
+        use epoll::EventFlags as F;
+        relay.watched =
+            epoll::add(&self.epoll, relay.socket(), token.pack(), F::IN | F::RDHUP | F::ET).is_ok();
+        relay.watched
     }
 
     pub(super) fn on_relay(&mut self, key: u32, channel: u32) {
@@ -73,10 +108,8 @@ impl Thread {
         if relay.channel & 0x00ff_ffff != channel {
             return;
         }
-        match relay.index {
-            Some(index) => self.pump_relay(index),
-            // Bytes, or an end, while nobody waits for a response: it cannot be trusted with the next one.
-            None => self.drop_relay(key),
+        if let Some(index) = relay.index {
+            self.pump_relay(index);
         }
     }
 
@@ -323,6 +356,9 @@ impl Thread {
     fn free_relay(&mut self, key: u32) {
         let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
         relay.index = None;
+        if std::mem::take(&mut relay.watched) {
+            let _ = epoll::delete(&self.epoll, relay.socket());
+        }
         let (channel, spoilt) = (relay.channel as usize, relay.spoilt);
         if spoilt {
             return self.drop_relay(key);
