@@ -41,8 +41,6 @@ struct Route {
     pattern: PathPattern,
     methods: Vec<String>,
     to: To,
-    /// Its number, over all sites.
-    number: u32,
 }
 
 #[derive(Debug)]
@@ -74,13 +72,8 @@ pub enum Choice<'r> {
         /// Its media type.
         content_type: &'r str,
     },
-    /// An application.
-    Pool {
-        /// Index of the pool.
-        pool: usize,
-        /// Number of the route, over all sites.
-        route: u32,
-    },
+    /// The application pool of this index.
+    Pool(usize),
     /// No route: 404.
     Nothing,
     /// The route exists, but not for this method: 405 with these in `Allow`.
@@ -103,8 +96,6 @@ impl Router {
             }
             router.sites.push(Site::new(site, &mut sets));
         }
-        let routes = router.sites.iter_mut().flat_map(|site| &mut site.routes);
-        (0..).zip(routes).for_each(|(number, route)| route.number = number);
         router.suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         (router, sets)
     }
@@ -145,15 +136,10 @@ impl Router {
                 To::Respond { status, body, content_type } => {
                     Choice::Respond { status: *status, body, content_type }
                 }
-                To::Pool(pool) => Choice::Pool { pool: *pool, route: route.number },
+                To::Pool(pool) => Choice::Pool(*pool),
             };
         }
         refusal
-    }
-
-    /// How many routes there are, over all sites.
-    pub fn routes(&self) -> usize {
-        self.sites.iter().map(|site| site.routes.len()).sum()
     }
 
     /// The set of the site's own files, which has its error pages.
@@ -193,7 +179,6 @@ impl Site {
             .map(|route| Route {
                 pattern: route.pattern.clone(),
                 methods: route.methods.clone(),
-                number: 0,
                 to: match &route.target {
                     Target::Files(files) => To::Files(number(files)),
                     Target::Redirect { to, status } => To::Redirect { to: to.clone(), status: *status },

@@ -165,7 +165,9 @@ fn keep_configurations(bench: &Bench, out: &Path) -> Result<()> {
         for name in ["maitred.toml", "nginx.conf"] {
             let configuration = bench.work.join(kind.name()).join(name);
             if configuration.exists() {
-                fs::copy(configuration, out.join(format!("{}-{name}", kind.name())))?;
+                // What is kept names no place of this machine.
+                let text = fs::read_to_string(configuration)?.replace(&*bench.work.to_string_lossy(), "WORK");
+                fs::write(out.join(format!("{}-{name}", kind.name())), text)?;
             }
         }
     }

@@ -406,8 +406,8 @@ pub const POOL: Table = Table {
             Kind::Choice(&["auto", "direct", "relay"]),
             Default::Text("auto"),
             "What a process writes its response to. `\"direct\"` is the client's own socket, wherever that is possible; \
-             `\"relay\"` is a socket that Maitred reads, checks and sends on. `\"auto\"` lets Maitred choose what is \
-             cheaper, by the size of the route's responses.",
+             `\"relay\"` is a socket that Maitred reads, checks and sends on. `\"auto\"` is what was \
+             measured to be cheaper: direct, wherever that is possible.",
         ),
         Key::new(
             "isolate",

@@ -6,9 +6,7 @@
 mod channel;
 mod pool;
 mod relay;
-mod size;
 
 pub use channel::{Channel, Flushed, InFlight, Known, Phase, Received};
 pub use pool::{LocalPool, Pools};
 pub use relay::{RELAY_BIT, Relay};
-pub use size::{CROSSOVER_BYTES, Size};

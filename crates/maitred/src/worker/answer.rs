@@ -38,8 +38,6 @@ pub(super) struct Given<'a> {
     pub body: &'a [u8],
     /// It was answered with [`Served::Blocked`] before, and the disk has been asked.
     pub warmed: bool,
-    /// Number of the route that was chosen.
-    pub route: u32,
     /// The connection cannot be kept, whatever the request says.
     pub last: bool,
 }
@@ -71,9 +69,7 @@ impl Thread {
                 let served = self.files.serve(set, &exchange, &mut self.tx);
                 return self.served(index, request, given, persistence, served);
             }
-            Choice::Pool { pool, route } => {
-                return self.send_to_pool(index, pool, &exchange, Given { route, ..given });
-            }
+            Choice::Pool(pool) => return self.send_to_pool(index, pool, &exchange, given),
             Choice::Redirect { to, status } => fixed::redirect(to, status, &exchange, named, &mut self.tx),
             Choice::Respond { status, body, content_type } => {
                 fixed::respond(status, body, content_type, &exchange, named, &mut self.tx)
@@ -95,7 +91,7 @@ impl Thread {
         let Ok(path) = uri::normalise(request.path) else { return false };
         let router = &self.shared.router;
         let site = router.site(request.authority);
-        matches!(router.choose(site, request.method, request.method_text, &path), Choice::Pool { .. })
+        matches!(router.choose(site, request.method, request.method_text, &path), Choice::Pool(_))
     }
 
     /// Whether, and how, the connection is kept after this request (9112-9.3).

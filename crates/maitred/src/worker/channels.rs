@@ -214,7 +214,6 @@ impl Thread {
             return Ok(());
         }
         self.count(index, done.status);
-        self.learn_size(index, done.body_bytes);
         let work = self.work(index);
         work.summary = Some(Summary { status: done.status, body_bytes: done.body_bytes });
         let keep = done.outcome == Outcome::Clean && work.after == Some(After::Keep) && !blocking;

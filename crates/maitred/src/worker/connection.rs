@@ -171,8 +171,6 @@ pub struct Work {
     pub request_id: Option<u128>,
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
-    /// Number of the route, for what is learnt about its responses.
-    pub route: u32,
 }
 
 /// A body in a file without a name.

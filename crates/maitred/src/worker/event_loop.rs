@@ -19,7 +19,7 @@ use super::inbox::Message;
 use super::origin::Teller;
 use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
-use crate::handoff::{Pools, Size};
+use crate::handoff::Pools;
 use crate::log::error::Limiter;
 use crate::log::writer::ThreadLog;
 use crate::serve::Clock;
@@ -54,8 +54,6 @@ pub(super) struct Thread {
     /// When to try again after the system ran out of something.
     pub(super) accept_again_at: Option<Instant>,
     pub(super) pools: Pools,
-    /// What is known of the size of each route's responses.
-    pub(super) sizes: Vec<Size>,
     /// Channels with frames to send at the end of the turn.
     pub(super) dirty: Vec<usize>,
     /// Relays that are not watched yet: key, which of their uses is meant, and when they shall be.
@@ -148,7 +146,6 @@ impl Thread {
             accepting: false,
             accept_again_at: None,
             pools: Pools::new(shared.start.config.pools.len()),
-            sizes: vec![Size::default(); shared.router.routes()],
             dirty: Vec::new(),
             loud: Vec::new(),
             unwatched: VecDeque::new(),

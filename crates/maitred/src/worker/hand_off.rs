@@ -150,11 +150,7 @@ impl Thread {
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let began = self.connections[index as usize].began;
         let queue_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
-        let relay = if self.relays(index, settings, exchange, given.route) {
-            self.take_relay(key).ok()
-        } else {
-            None
-        };
+        let relay = if self.relays(index, settings) { self.take_relay(key).ok() } else { None };
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
         let sent = Sent { relay, queue_us, keep: exchange.persistence != Persistence::Close };
         let Some(request) = self.write_frame(index, key, exchange, given, sent) else {
@@ -196,7 +192,6 @@ impl Thread {
         }
         work.body.clear();
         work.pool = Some(pool);
-        work.route = given.route;
         work.queue_us = queue_us;
         work.handed_off_at = Some(now);
     }
@@ -295,17 +290,12 @@ impl Thread {
         fits.then_some(number)
     }
 
-    /// Whether a request is answered through a relay rather than on the client's own socket.
-    fn relays(&mut self, index: u32, pool: &Pool, exchange: &Exchange<'_>, route: u32) -> bool {
+    /// Whether a request is answered through a relay rather than on the client's own socket. The socket is the cheaper of
+    /// the two at every size that was measured (`bench/runs/2026-11-20-handoff`), so a relay is for where the socket must
+    /// not, or cannot, be given away.
+    fn relays(&self, index: u32, pool: &Pool) -> bool {
         let tcp = self.connections[index as usize].remote.address.is_some();
-        match pool.transport {
-            _ if pool.isolate || !tcp => true,
-            Transport::Relay => true,
-            Transport::Direct => false,
-            // An upgrade needs the client's own socket.
-            Transport::Auto if exchange.request.upgrade => false,
-            Transport::Auto => self.sizes.get(route as usize).is_some_and(|size| size.is_small()),
-        }
+        pool.isolate || !tcp || pool.transport == Transport::Relay
     }
 
     /// Gives waiting requests to processes that have room.

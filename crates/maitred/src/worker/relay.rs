@@ -334,7 +334,6 @@ impl Thread {
         self.count(index, status);
         let body_bytes = relayed.filter.body_bytes();
         self.row.bytes_handed_off.add(body_bytes);
-        self.learn_size(index, body_bytes);
         if excess {
             // More than the response was announced to have: the next one could not be told from it.
             self.spoil_relay(index);
@@ -342,14 +341,6 @@ impl Thread {
         self.free_relay(relay);
         self.enter(index, State::Head);
         self.end_response(index);
-    }
-
-    /// Learns from a response of the connection's route.
-    pub(super) fn learn_size(&mut self, index: u32, body_bytes: u64) {
-        let route = self.work(index).route;
-        if let Some(size) = self.sizes.get_mut(route as usize) {
-            size.learn(body_bytes);
-        }
     }
 
     /// A relay has done its duty: it serves the next request, unless something may be left in it.
