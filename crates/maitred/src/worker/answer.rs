@@ -223,7 +223,8 @@ impl Thread {
         }
     }
 
-    fn answer_bad_path(&mut self, index: u32, request: &Request<'_, '_>, reject: Reject) -> Step {
+    /// Counts a request that breaks the rules, and says in the error log which one.
+    pub(super) fn note_refusal(&mut self, index: u32, reject: Reject) {
         self.row.malformed.add(1);
         let remote = self.connections[index as usize].remote;
         self.limiter.log(self.clock.now, || {
@@ -234,6 +235,10 @@ impl Thread {
                 reject.reason
             );
         });
+    }
+
+    fn answer_bad_path(&mut self, index: u32, request: &Request<'_, '_>, reject: Reject) -> Step {
+        self.note_refusal(index, reject);
         match self.plain_error(index, request, reject.status, b"", Persistence::Close) {
             Step::Last(_) => Step::Last(After::Linger),
             step => step,

@@ -360,16 +360,7 @@ impl Thread {
 
     /// Refuses a request that breaks the rules: one short answer, one line in the log, and no more reading.
     fn refuse(&mut self, index: u32, received: &[u8], reject: Reject) -> Stop {
-        self.row.malformed.add(1);
-        let remote = self.connections[index as usize].remote;
-        self.limiter.log(self.clock.now, || {
-            tracing::info!(
-                peer = remote.text(),
-                status = reject.status,
-                "request refused: {}",
-                reject.reason
-            );
-        });
+        self.note_refusal(index, reject);
         self.answer_refused(index, received, reject);
         Stop::Settled(Some(After::Linger))
     }
