@@ -221,6 +221,21 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        relayed_isolated,
+        "maitred_thread_relayed_isolated_total",
+        "Of the requests answered through a relay, those whose pool is isolated."
+    ),
+    cell!(
+        Counter,
+        One,
+        relayed_not_tcp,
+        "maitred_thread_relayed_not_tcp_total",
+        "Of the requests answered through a relay, those whose client's socket cannot be given away. What is left was \
+         configured: `transport = \"relay\"`."
+    ),
+    cell!(
+        Counter,
+        One,
         detached,
         "maitred_thread_detached_total",
         "Connections that an application process keeps for another protocol, such as WebSocket."
@@ -259,6 +274,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         handoff_lost,
         "maitred_thread_handoffs_lost_total",
         "Requests that lost their application process."
+    ),
+    cell!(
+        Counter,
+        One,
+        given_again,
+        "maitred_thread_handoffs_again_total",
+        "Of these, given to another application process."
     ),
     cell!(Counter, One, malformed, "maitred_thread_malformed_total", "Requests refused as malformed."),
     cell!(Counter, One, timeouts, "maitred_thread_timeouts_total", "Connections that ran into a time limit."),

@@ -122,6 +122,10 @@ maitred_sys::shared! {
         pub queue_us: Cell,
         /// Of these, answered through a relay; the others on the client's own socket.
         pub relayed: Cell,
+        /// Of those, because the pool is isolated.
+        pub relayed_isolated: Cell,
+        /// Of those, because the client's socket is not one that can be given away.
+        pub relayed_not_tcp: Cell,
         /// Connections that an application process keeps for another protocol.
         pub detached: Cell,
         /// Requests whose client went away before the answer.
@@ -134,6 +138,8 @@ maitred_sys::shared! {
         pub queue_refused: Cell,
         /// Requests that lost their application process.
         pub handoff_lost: Cell,
+        /// Of these, given to another one.
+        pub given_again: Cell,
         /// Requests refused as malformed (4xx by the HTTP/1 rules).
         pub malformed: Cell,
         /// Connections that ran into a time limit.

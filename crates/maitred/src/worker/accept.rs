@@ -218,8 +218,19 @@ impl Thread {
 
     /// Takes over a connection from another thread, or from the predecessor.
     pub(super) fn adopt(&mut self, migrant: Migrant) {
-        let Migrant { socket, remote, listen, requests, input, head, body, spool, origin, awaits_proxy } =
-            migrant;
+        let Migrant {
+            socket,
+            remote,
+            listen,
+            requests,
+            input,
+            head,
+            body,
+            spool,
+            again,
+            origin,
+            awaits_proxy,
+        } = migrant;
         let mut connection = Connection::new(socket, 0, listen, remote, self.clock.now);
         connection.requests = requests;
         connection.awaits_proxy = awaits_proxy;
@@ -249,6 +260,7 @@ impl Thread {
         work.head = head;
         work.body = body;
         work.spool = spool;
+        work.again = again;
         self.resume(index);
     }
 }

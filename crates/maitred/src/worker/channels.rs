@@ -6,9 +6,12 @@
 //! | DONE | the connection comes home |
 //! | TAIL | a piece of a response is kept, and sent after what the process wrote itself |
 //! | DETACH | the connection is the process's for good |
-//! | it shuts down its receiving side | `Leaving`: no more requests, those that it cannot have seen are answered 502 |
+//! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have seen are lost |
 //! | end of file, broken protocol, a request past `request_timeout` | `Condemned`: the master is told to end it |
-//! | the master says that it has exited | what it still said is read; its requests are answered, or cut off |
+//! | the master says that it has exited | what it still said is read; its other requests are lost |
+//!
+//! A lost request whose client has received nothing is given to the pool again, once, if it is safe and has no body
+//! (`Thread::give_again`); otherwise it is answered 502. If the client has received something, it is cut off.
 //!
 //! Only a process that has exited can be known not to write to a client any more. That is why requests of a condemned
 //! one are not answered before.
@@ -16,12 +19,12 @@
 use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use maitred_handoff::{Done, FromApp, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
 use rustix::event::epoll;
 
-use super::connection::{After, State};
+use super::connection::{After, Again, State};
 use super::event_loop::{Thread, Token};
 use super::hand_off::payload_bytes_max;
 use super::send::CUT_OFF;
@@ -351,9 +354,12 @@ impl Thread {
             self.row.handoff_lost.add(1);
             match index {
                 Some(index) if number & RELAY_BIT != 0 => {
+                    if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+                        relayed.lost = true;
+                    }
                     self.fail_relay(index, "it left before it saw the request")
                 }
-                Some(index) => self.answer_lost(index, true),
+                Some(index) => self.lose(index, true),
                 None => {}
             }
         }
@@ -423,7 +429,7 @@ impl Thread {
             // One that was cut off meanwhile may have left its index to another connection.
             let has = State::HandedOff { channel: key as u32, request: *request };
             if self.connections.get(index as usize).is_some_and(|connection| connection.state == has) {
-                self.answer_lost(index, false);
+                self.lose(index, false);
             }
         }
         self.lose_relays(key);
@@ -441,15 +447,44 @@ impl Thread {
         self.condemn(key, "a request took longer than request_timeout");
     }
 
+    /// A request was lost with its process. If nobody can have noticed, another process gets it.
+    fn lose(&mut self, index: u32, unseen: bool) {
+        if (unseen || self.is_untouched(index)) && self.give_again(index) {
+            return;
+        }
+        self.answer_lost(index, unseen);
+    }
+
+    /// Gives a request that was lost with its process to the pool again: once, and only if that can do no harm. The client
+    /// has received nothing, and no process has its socket to write to.
+    pub(super) fn give_again(&mut self, index: u32) -> bool {
+        let _ = rustix::io::ioctl_fionbio(self.socket(index), true);
+        let work = self.work(index);
+        if work.again != Again::Once || work.overdue || work.cancelled {
+            return false;
+        }
+        work.again = Again::Done;
+        (work.after, work.handed_off_at, work.tail_bytes) = (None, None, 0);
+        work.tail.clear();
+        self.row.given_again.add(1);
+        self.resume(index);
+        true
+    }
+
+    /// Whether the client has received nothing since the request was handed off.
+    fn is_untouched(&self, index: u32) -> bool {
+        let Some(connection) = self.connections.get(index as usize) else { return false };
+        let since = connection.work.as_ref().and_then(|work| work.handed_off_at);
+        since
+            .is_some_and(|since| maitred_sys::delivery::quiet_for(connection.socket.as_fd(), since.elapsed()))
+    }
+
     /// Answers a request whose process is lost: with an error if the client has received nothing, otherwise only closing
     /// tells it the truth.
     fn answer_lost(&mut self, index: u32, nothing_written: bool) {
         let Some(connection) = self.connections.get(index as usize) else { return };
         let _ = rustix::io::ioctl_fionbio(&connection.socket, true);
-        let since = connection.work.as_ref().and_then(|work| work.handed_off_at);
-        let quiet =
-            |since: Instant| maitred_sys::delivery::quiet_for(connection.socket.as_fd(), since.elapsed());
-        let untouched = nothing_written || since.is_some_and(quiet);
+        let untouched = nothing_written || self.is_untouched(index);
         let work = self.work(index);
         let head = std::mem::take(&mut work.head);
         let status = if work.overdue { 504 } else { 502 };

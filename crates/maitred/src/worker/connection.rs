@@ -171,6 +171,20 @@ pub struct Work {
     pub request_id: Option<u128>,
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
+    /// Whether another process may be asked, should this one die before the client has received anything.
+    pub again: Again,
+}
+
+/// Whether a request that was lost with its process may be given to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Again {
+    /// No: asking twice may do something twice, or its body is gone.
+    #[default]
+    Never,
+    /// Yes: it has a safe method (9110-9.2.1) and no body, and its head is kept.
+    Once,
+    /// It was: what kills two processes gets no third one.
+    Done,
 }
 
 /// A body in a file without a name.
@@ -195,6 +209,8 @@ pub struct Relayed {
     pub done: bool,
     /// It said that it broke the response off.
     pub broken: bool,
+    /// It has exited without saying anything.
+    pub lost: bool,
     /// The whole response went through the filter.
     pub complete: bool,
     /// The last read has left nothing in the relay.

@@ -19,7 +19,7 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-use super::connection::State;
+use super::connection::{Again, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
 
@@ -262,6 +262,7 @@ pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
         head: Vec::new(),
         body: Vec::new(),
         spool: None,
+        again: Again::Never,
         origin: Origin::Predecessor,
         socket,
     }))

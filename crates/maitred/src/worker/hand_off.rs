@@ -15,7 +15,7 @@ use maitred_http::uri;
 use rustix::event::epoll;
 
 use super::answer::{Given, Step};
-use super::connection::{After, State};
+use super::connection::{After, Again, State};
 use super::event_loop::Thread;
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{self, Arrival, Client};
@@ -92,6 +92,7 @@ impl Thread {
             head: work.head,
             body: work.body,
             spool: work.spool,
+            again: work.again,
             origin: Origin::ForSlot,
             awaits_proxy: false,
             socket: connection.socket,
@@ -156,7 +157,7 @@ impl Thread {
         let Some(request) = self.write_frame(index, key, exchange, given, sent) else {
             return self.plain_error(index, exchange.request, 413, b"", Persistence::Close);
         };
-        self.note_handed_off(index, pool, queue_us, given);
+        self.note_handed_off(index, pool, queue_us, exchange.request, given);
         let keep = exchange.persistence != Persistence::Close;
         match relay_key {
             Some(relay) => {
@@ -183,11 +184,22 @@ impl Thread {
     }
 
     /// Keeps what the log, an error and the choice of transport will want to know.
-    fn note_handed_off(&mut self, index: u32, pool: u16, queue_us: u64, given: Given<'_>) {
+    fn note_handed_off(
+        &mut self,
+        index: u32,
+        pool: u16,
+        queue_us: u64,
+        request: &Request<'_, '_>,
+        given: Given<'_>,
+    ) {
         let (logs, now) = (self.log.is_on(), self.clock.now);
+        let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         let work = self.work(index);
         work.head.clear();
-        if logs {
+        if safe && work.again == Again::Never {
+            work.again = Again::Once;
+        }
+        if logs || work.again == Again::Once {
             work.head.extend_from_slice(given.head);
         }
         work.body.clear();
@@ -294,8 +306,10 @@ impl Thread {
     /// the two at every size that was measured (`bench/runs/2026-11-20-handoff`), so a relay is for where the socket must
     /// not, or cannot, be given away.
     fn relays(&self, index: u32, pool: &Pool) -> bool {
-        let tcp = self.connections[index as usize].remote.address.is_some();
-        pool.isolate || !tcp || pool.transport == Transport::Relay
+        let not_tcp = self.connections[index as usize].remote.address.is_none();
+        self.row.relayed_isolated.add(u64::from(pool.isolate));
+        self.row.relayed_not_tcp.add(u64::from(not_tcp && !pool.isolate));
+        pool.isolate || not_tcp || pool.transport == Transport::Relay
     }
 
     /// Gives waiting requests to processes that have room.
@@ -338,7 +352,8 @@ impl Thread {
 
     /// Sends what the turn has written to the channels: one message for each.
     pub(super) fn flush_channels(&mut self) {
-        for key in std::mem::take(&mut self.dirty) {
+        // Requests of a process that turns out to be gone may go to another one. That ends: each does so once.
+        while let Some(key) = self.dirty.pop() {
             let Some(channel) = self.pools.channels.get_mut(key) else { continue };
             channel.dirty = false;
             let row = self.row;

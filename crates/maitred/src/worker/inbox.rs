@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::connection::Spool;
+use super::connection::{Again, Spool};
 use crate::control::SlotId;
 
 /// What one thread is told by another.
@@ -88,6 +88,8 @@ pub struct Migrant {
     pub body: Vec<u8>,
     /// The body, if it is too large for memory.
     pub spool: Option<Spool>,
+    /// Whether another process may be asked, should one die.
+    pub again: Again,
     /// How it came here, for the counters.
     pub origin: Origin,
     /// A PROXY header has to come before anything else.
@@ -107,6 +109,7 @@ impl Migrant {
             head,
             body,
             spool: None,
+            again: Again::Never,
             origin: Origin::Accepted,
             awaits_proxy,
         }

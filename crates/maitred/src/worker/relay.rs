@@ -60,8 +60,16 @@ impl Thread {
         found.index = Some(index);
         found.uses = found.uses.wrapping_add(1);
         let uses = found.uses;
-        let relayed =
-            Relayed { filter, request, done: false, broken: false, complete: false, drained: false, keep };
+        let relayed = Relayed {
+            filter,
+            request,
+            done: false,
+            broken: false,
+            lost: false,
+            complete: false,
+            drained: false,
+            keep,
+        };
         self.work(index).relayed = Some(Box::new(relayed));
         self.enter(index, State::Relayed { relay });
         self.row.relayed.add(1);
@@ -373,7 +381,7 @@ impl Thread {
     /// The application's response cannot be sent on: an error if nothing was sent yet, otherwise the connection is cut.
     pub(super) fn fail_relay(&mut self, index: u32, why: &str) {
         let Some(relayed) = self.work(index).relayed.as_deref() else { return };
-        let (written, channel) = (relayed.filter.head_written(), relayed.request.0);
+        let (written, channel, lost) = (relayed.filter.head_written(), relayed.request.0, relayed.lost);
         let id = self.pools.channels.get(channel as usize).map(|channel| channel.id);
         if let Some(id) = id {
             let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
@@ -384,6 +392,9 @@ impl Thread {
             return self.abort(index);
         }
         self.leave_relay(index);
+        if lost && self.give_again(index) {
+            return;
+        }
         self.answer_kept_error(index, 502, Persistence::Close);
     }
 
@@ -450,7 +461,7 @@ impl Thread {
                 self.row.handoff_lost.add(1);
                 if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
                     // Without DONE nobody knows whether the response was meant to end here.
-                    relayed.broken = !relayed.done;
+                    (relayed.broken, relayed.lost) = (!relayed.done, !relayed.done);
                     relayed.done = true;
                     relayed.keep = false;
                 }

@@ -1,6 +1,8 @@
 //! What a client gets does not depend on how the application's response comes to it.
 
-use crate::support::{Response, Server, Setup, eventually};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Gate, Response, Server, Setup, eventually};
 
 const TRANSPORTS: [&str; 3] = ["direct", "relay", "auto"];
 
@@ -76,8 +78,37 @@ fn an_isolated_pool_never_gets_a_clients_socket() {
     let mut client = server.connect();
     assert_eq!(client.get("/app/large?700000").body.len(), 700_000);
     assert_eq!(client.get("/app/large?700000").body.len(), 700_000);
-    assert_eq!(server.total("relayed"), 2);
+    assert_eq!((server.total("relayed"), server.total("relayed_isolated")), (2, 2));
     server.stop();
+}
+
+/// A safe request without a body, of which the client has seen nothing, goes to another process, once. Any other is
+/// answered 502: whether it was carried out, nobody knows.
+#[test]
+fn a_request_that_was_lost_with_its_process_is_given_again_if_it_is_safe() {
+    for transport in ["direct", "relay"] {
+        let gate = Gate::new();
+        let lines = format!("workers = 2\ntransport = \"{transport}\"\nqueue = {{ timeout = \"30s\" }}");
+        let server = Setup::with_files().pool("app", Some(&gate), &lines).start();
+        server.wait_for_processes();
+        let lose = |head: &str| {
+            let mut client = server.connect();
+            client.send(format!("{head}GET /app/hello?next HTTP/1.1\r\nHost: h\r\n\r\n"));
+            let waiting = gate.arrival();
+            kill_process(Pid::from_raw(waiting.pid).unwrap(), Signal::KILL).unwrap();
+            client
+        };
+        let mut client = lose("GET /app/wait HTTP/1.1\r\nHost: h\r\n\r\n");
+        gate.arrival().release();
+        assert_eq!(client.response("GET").text(), "waited\n", "{transport}");
+        assert_eq!(client.response("GET").text(), "hello next\n", "{transport}: the connection goes on");
+        let mut client = lose("POST /app/wait HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
+        let response = client.response("POST");
+        assert_eq!((response.status, response.says_close()), (502, true), "{transport}");
+        assert_eq!((server.total("handoff_lost"), server.total("given_again")), (2, 1), "{transport}");
+        let stopped = server.stop();
+        assert_eq!(stopped.access.len(), 3, "{transport}: each request is logged once");
+    }
 }
 
 #[test]
