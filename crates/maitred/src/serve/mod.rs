@@ -117,6 +117,13 @@ pub struct Clock {
     pub http_date: [u8; 29],
 }
 
+impl Clock {
+    /// Wall-clock time in microseconds since the Unix epoch.
+    pub fn unix_us(&self) -> u64 {
+        self.unix_secs.saturating_mul(1_000_000).saturating_add(self.unix_micros.into())
+    }
+}
+
 /// One request as a handler sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange<'a> {

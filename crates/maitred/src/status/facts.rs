@@ -1,5 +1,6 @@
 //! What is known without the scoreboard. Every size and index that rendering uses comes from here.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::config::Transport;
@@ -106,6 +107,8 @@ pub struct Live {
     pub queues: Vec<Queue>,
     /// What happens in a second.
     pub rates: PerSecond,
+    /// How the last process of a slot ended, by the slot's index in the scoreboard.
+    pub ends: BTreeMap<usize, String>,
 }
 
 /// The accept queue of one bucket ([`maitred_sys::tcp::accept_queue`]).

@@ -1,6 +1,6 @@
 //! Every number that is shown, declared once: JSON, metrics and `docs/metrics.md` are made from these tables.
 
-use super::scoreboard::{MasterRow, SlotRow, SlotState, ThreadRow};
+use super::scoreboard::{MasterRow, SlotRow, SlotState, StartRow, ThreadRow};
 
 /// One number of a row.
 #[derive(Debug, Clone, Copy)]
@@ -136,9 +136,30 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Gauge,
         One,
+        reading,
+        "maitred_thread_connections_reading",
+        "Connections with a request that has not arrived as a whole."
+    ),
+    cell!(
+        Gauge,
+        One,
         writing,
         "maitred_thread_connections_writing",
         "Connections with a response on its way out."
+    ),
+    cell!(
+        Gauge,
+        One,
+        waiting,
+        "maitred_thread_connections_waiting",
+        "Connections whose request waits for a disk helper, or for the master."
+    ),
+    cell!(
+        Gauge,
+        One,
+        lingering,
+        "maitred_thread_connections_lingering",
+        "Connections that had their last response; what still comes is dropped."
     ),
     cell!(
         Gauge,
@@ -326,8 +347,35 @@ pub const SLOT: &[Field<SlotRow>] = &[
     cell!(Gauge, One, in_flight, "maitred_slot_requests", "Requests that the process has at the moment."),
     cell!(Gauge, One, capacity, "maitred_slot_capacity", "Requests that it takes at a time."),
     cell!(Counter, One, requests, "maitred_slot_requests_total", "Requests that it has answered."),
+    cell!(
+        Counter,
+        Micros,
+        busy_us,
+        "maitred_slot_busy_seconds_total",
+        "Time in which it had at least one request, up to its last change of state."
+    ),
     cell!(Gauge, Micros, service_us, "maitred_slot_service_seconds", "Estimated service time of a request."),
+    cell!(
+        Gauge,
+        Micros,
+        since_us,
+        "maitred_slot_state_since_seconds",
+        "Unix time of its last change of state."
+    ),
     cell!(Gauge, One, started_at, "maitred_slot_start_time_seconds", "Unix time of its start."),
+    cell!(Counter, One, starts, "maitred_slot_starts_total", "Processes that the slot has had."),
+];
+
+/// What the master knows of a slot. Labels `pool` and `slot`.
+pub const START: &[Field<StartRow>] = &[
+    cell!(
+        Gauge,
+        One,
+        delayed_until,
+        "maitred_slot_delayed_until_seconds",
+        "Unix time before which no process is started in the slot, because the last ones died; 0 when nothing is delayed."
+    ),
+    cell!(Gauge, One, deaths, "maitred_slot_early_deaths", "Processes in a row that died early."),
 ];
 
 /// All states of a slot with their names, in the order of its life.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::facts::{Facts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
 use super::rates::PerSecond;
-use super::scoreboard::{Scoreboard, SlotRow};
+use super::scoreboard::{Scoreboard, SlotRow, StartRow};
 
 /// The whole document.
 pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
@@ -23,7 +23,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "listens": listens(facts, live),
         "totals": totals(board, facts),
         "threads": threads(board, facts),
-        "pools": facts.pools.iter().map(|pool| self::pool(board, pool)).collect::<Vec<_>>(),
+        "pools": facts.pools.iter().map(|pool| self::pool(board, pool, live)).collect::<Vec<_>>(),
     })
 }
 
@@ -100,7 +100,7 @@ fn totals(board: &Scoreboard, facts: &Facts) -> Map<String, Value> {
     object
 }
 
-fn pool(board: &Scoreboard, pool: &PoolFacts) -> Value {
+fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live) -> Value {
     let rows = || slots(board, pool);
     let letters: String = rows().map(|row| fields::state(row).0).collect();
     let slots: Vec<Value> = rows()
@@ -111,6 +111,11 @@ fn pool(board: &Scoreboard, pool: &PoolFacts) -> Value {
             object.insert("state".to_owned(), fields::state(cells).1.into());
             object.insert("pid".to_owned(), cells.pid.get().into());
             object.extend(row(cells, fields::SLOT));
+            if let Some(start) = starts(board, pool).nth(slot) {
+                object.extend(row(start, fields::START));
+            }
+            let index = pool.first_slot.saturating_add(slot);
+            object.insert("last_end".to_owned(), live.ends.get(&index).cloned().into());
             Value::Object(object)
         })
         .collect();
@@ -123,4 +128,12 @@ pub(super) fn slots<'a>(
     pool: &PoolFacts,
 ) -> impl Iterator<Item = &'a SlotRow> + use<'a> {
     board.slots.iter().skip(pool.first_slot).take(pool.slots)
+}
+
+/// What the master knows of the same slots.
+pub(super) fn starts<'a>(
+    board: &'a Scoreboard,
+    pool: &PoolFacts,
+) -> impl Iterator<Item = &'a StartRow> + use<'a> {
+    board.starts.iter().skip(pool.first_slot).take(pool.slots)
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::facts::{Facts, Live};
 use super::fields::{self, Field, Kind, Unit};
-use super::json::slots;
+use super::json::{slots, starts};
 use super::scoreboard::Scoreboard;
 
 /// `Content-Type` of what [`render`] gives.
@@ -119,14 +119,19 @@ impl Page {
         let mut names = Vec::new();
         for pool in &facts.pools {
             names.extend(
-                slots(board, pool).enumerate().map(|(slot, row)| (&pool.name, slot.to_string(), row)),
+                slots(board, pool)
+                    .zip(starts(board, pool))
+                    .enumerate()
+                    .map(|(slot, rows)| (&pool.name, slot.to_string(), rows)),
             );
         }
         let labels: Vec<_> =
             names.iter().map(|(pool, slot, _)| [("pool", pool.as_str()), ("slot", slot)]).collect();
-        let rows: Vec<_> =
-            labels.iter().zip(&names).map(|(labels, (_, _, row))| (labels.as_slice(), *row)).collect();
-        self.rows(fields::SLOT, &rows);
+        let rows = || labels.iter().zip(&names).map(|(labels, (_, _, rows))| (labels.as_slice(), *rows));
+        let of_thread: Vec<_> = rows().map(|(labels, (slot, _))| (labels, slot)).collect();
+        self.rows(fields::SLOT, &of_thread);
+        let of_master: Vec<_> = rows().map(|(labels, (_, start))| (labels, start)).collect();
+        self.rows(fields::START, &of_master);
     }
 }
 

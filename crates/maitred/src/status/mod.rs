@@ -20,6 +20,7 @@ pub mod scoreboard;
 mod tests;
 pub mod text;
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -32,12 +33,14 @@ use scoreboard::Scoreboard;
 pub struct Status {
     facts: Facts,
     rates: Mutex<Rates>,
+    /// How the last process of a slot ended, by the slot's index in the scoreboard. Texts cannot be in there.
+    ends: Mutex<BTreeMap<usize, String>>,
 }
 
 impl Status {
     /// At the start of a worker process.
     pub fn new(facts: Facts) -> Status {
-        Status { facts, rates: Mutex::new(Rates::new()) }
+        Status { facts, rates: Mutex::new(Rates::new()), ends: Mutex::default() }
     }
 
     /// What does not change.
@@ -52,6 +55,11 @@ impl Status {
         rates.tick(now, board, self.facts.threads.len());
     }
 
+    /// The process in the slot with this index in the scoreboard has ended, or could not be started: why, in words.
+    pub fn note_end(&self, slot: usize, why: &str) {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, why.to_owned());
+    }
+
     /// `/status.json`. `queues` are those that could be read just now.
     pub fn json(&self, board: &Scoreboard, unix_secs: u64, queues: Vec<Queue>) -> String {
         json::render(board, &self.facts, &self.live(unix_secs, queues)).to_string()
@@ -64,6 +72,7 @@ impl Status {
 
     fn live(&self, unix_secs: u64, queues: Vec<Queue>) -> Live {
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner).per_second();
-        Live { unix_secs, queues, rates }
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Live { unix_secs, queues, rates, ends }
     }
 }

@@ -52,6 +52,8 @@ maitred_sys::shared! {
         pub threads: [ThreadRow; THREADS_MAX],
         /// Slots of all pools, one pool after the other in the order of the configuration; each written by its home thread.
         pub slots: [SlotRow; SLOTS_MAX],
+        /// Of the same slots, what the master knows; written by the master.
+        pub starts: [StartRow; SLOTS_MAX],
     }
 
     /// What the master knows.
@@ -91,8 +93,14 @@ maitred_sys::shared! {
         pub idle: Cell,
         /// Of these, owned by an application process.
         pub handed_off: Cell,
+        /// Of these, with a request that has not arrived as a whole.
+        pub reading: Cell,
         /// Of these, with a response on its way out.
         pub writing: Cell,
+        /// Of these, waiting for a disk helper or for the master.
+        pub waiting: Cell,
+        /// Of these, answered for the last time; what still comes is dropped.
+        pub lingering: Cell,
         /// Requests that wait for an application process.
         pub queued: Cell,
         /// Bytes in the file cache.
@@ -170,8 +178,10 @@ maitred_sys::shared! {
     #[derive(Debug, Default)]
     #[repr(C, align(64))]
     pub struct SlotRow {
-        /// A [`SlotState`] as its letter.
+        /// A [`SlotState`] as its letter ([`SlotRow::enter`]).
         pub state: Cell,
+        /// Unix time in microseconds at which it came to this state.
+        pub since_us: Cell,
         /// Process id, to show.
         pub pid: Cell,
         /// Requests that it has at the moment.
@@ -180,10 +190,63 @@ maitred_sys::shared! {
         pub capacity: Cell,
         /// Requests that it has answered.
         pub requests: Cell,
+        /// Microseconds with at least one request, up to the last change of state.
+        pub busy_us: Cell,
         /// Estimated service time of a request, in microseconds.
         pub service_us: Cell,
         /// Unix time of its start, in seconds.
         pub started_at: Cell,
+        /// Processes that this slot has had.
+        pub starts: Cell,
+    }
+
+    /// What the master knows of an application slot.
+    #[derive(Debug, Default)]
+    #[repr(C)]
+    pub struct StartRow {
+        /// Unix time in seconds before which no process is started here, because the last ones died; 0 when nothing is delayed.
+        pub delayed_until: Cell,
+        /// Processes in a row that died early.
+        pub deaths: Cell,
+    }
+}
+
+impl SlotRow {
+    /// A new process is here. For the row's home thread, as all of these.
+    pub fn begin(&self, pid: u32, unix_us: u64) {
+        self.enter(SlotState::Starting, unix_us);
+        self.pid.set(u64::from(pid));
+        self.started_at.set(unix_us / 1_000_000);
+        self.requests.set(0);
+        self.busy_us.set(0);
+        self.starts.add(1);
+    }
+
+    /// The process is doing something else now; does nothing when it is the same as before.
+    pub fn enter(&self, state: SlotState, unix_us: u64) {
+        let before = self.state.get();
+        if before == state as u64 {
+            return;
+        }
+        if before == SlotState::Busy as u64 {
+            // A clock that was set back counts nothing.
+            self.busy_us.add(unix_us.saturating_sub(self.since_us.get()));
+        }
+        self.state.set(state as u64);
+        self.since_us.set(unix_us);
+    }
+}
+
+impl StartRow {
+    /// The next start is put off, after so many early deaths in a row. For the master, as all of these.
+    pub fn delay(&self, until_unix_secs: u64, deaths: u32) {
+        self.delayed_until.set(until_unix_secs);
+        self.deaths.set(u64::from(deaths));
+    }
+
+    /// A process is being started, or none is wanted here.
+    pub fn clear(&self) {
+        self.delayed_until.set(0);
     }
 }
 
@@ -194,6 +257,7 @@ impl Scoreboard {
             master: MasterRow::default(),
             threads: std::array::from_fn(|_| ThreadRow::default()),
             slots: std::array::from_fn(|_| SlotRow::default()),
+            starts: std::array::from_fn(|_| StartRow::default()),
         })
     }
 }
@@ -210,6 +274,6 @@ pub enum SlotState {
     Idle = b'_',
     /// `W`: has at least one request.
     Busy = b'W',
-    /// `G`: finishing.
-    Draining = b'G',
+    /// `D`: finishing, and takes no new requests.
+    Draining = b'D',
 }

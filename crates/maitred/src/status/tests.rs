@@ -36,6 +36,7 @@ fn live() -> Live {
         unix_secs: 1_000_090,
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         rates: PerSecond { requests: 12.345, connections: 1.0, bytes: 1_500_000.0 },
+        ends: BTreeMap::from([(2, "exited with status 1".to_owned())]),
     }
 }
 
@@ -82,6 +83,8 @@ fn json_shows_rows_totals_and_letters() {
     assert_eq!(status["totals"].get("cpu"), None);
     assert_eq!(status["pools"][0]["letters"], "_W.");
     assert_eq!(status["pools"][0]["slots"][1]["pid"], 201);
+    assert_eq!(status["pools"][0]["slots"][2]["last_end"], "exited with status 1");
+    assert_eq!(status["pools"][0]["slots"][1]["last_end"], serde_json::Value::Null);
     assert_eq!(status["pools"][1]["letters"], "?");
     assert_eq!(status["pools"][1]["slots"][0]["state"], "unknown");
 }
@@ -189,7 +192,7 @@ pool web (direct): 3 slots, 2 requests in progress
 pool a\"b\\c (auto): 1 slot, 0 requests in progress
   ?
 
-_ waiting for a request  W working  S starting  G finishing  . nobody there
+_ waiting for a request  W working  S starting  D draining  . nobody there
 ";
     assert_eq!(text, expected);
 }
@@ -235,6 +238,26 @@ fn every_cell_is_shown() {
     assert!(threads.remove("cpu_plus_1") && threads.insert("cpu".to_owned()));
     assert_eq!(threads, keys(fields::THREAD, &[]));
     assert_eq!(cells(&board.slots[0]), keys(fields::SLOT, &["state", "pid"]));
+    assert_eq!(cells(&board.starts[0]), keys(fields::START, &[]));
+}
+
+#[test]
+fn a_slot_counts_how_long_it_was_busy() {
+    let board = Scoreboard::private();
+    let row = &board.slots[0];
+    row.begin(7, 1_000_000_500_000);
+    assert_eq!(fields::state(row), ('S', "starting"));
+    assert_eq!((row.pid.get(), row.started_at.get(), row.starts.get()), (7, 1_000_000, 1));
+    row.enter(SlotState::Busy, 1_000_001_000_000);
+    row.enter(SlotState::Busy, 1_000_002_000_000);
+    assert_eq!((row.busy_us.get(), row.since_us.get()), (0, 1_000_001_000_000));
+    row.enter(SlotState::Idle, 1_000_004_000_000);
+    assert_eq!((row.busy_us.get(), row.since_us.get()), (3_000_000, 1_000_004_000_000));
+    row.enter(SlotState::Busy, 1_000_005_000_000);
+    row.enter(SlotState::Dead, 1_000_000_000_000);
+    assert_eq!(row.busy_us.get(), 3_000_000, "a clock that was set back counts nothing");
+    row.begin(8, 1_000_006_000_000);
+    assert_eq!((row.busy_us.get(), row.starts.get()), (0, 2));
 }
 
 #[test]
@@ -257,6 +280,10 @@ fn rates_are_those_of_the_last_ten_seconds() {
 /// Rows of the tables in docs/metrics.md.
 fn rows<Row>(out: &mut String, fields: &[Field<Row>]) {
     out.push_str("| metric | kind | JSON | what it is |\n|---|---|---|---|\n");
+    rows_only(out, fields);
+}
+
+fn rows_only<Row>(out: &mut String, fields: &[Field<Row>]) {
     let mut family = "";
     for field in fields.iter().filter(|field| std::mem::replace(&mut family, field.metric) != field.metric) {
         let unit = match field.unit {
@@ -304,6 +331,7 @@ fn the_document_has_every_metric() {
     rows(&mut tables, fields::THREAD);
     tables.push_str("\n## Pools\n\nLabels `pool` and `slot`; in JSON within `pools[].slots[]`.\n\n");
     rows(&mut tables, fields::SLOT);
+    rows_only(&mut tables, fields::START);
     let (metric, help) = metrics::SLOTS;
     writeln!(tables, "| `{metric}`, labels `pool` and `state` | gauge | `letters` | {help} |\n")
         .expect("a String");

@@ -195,7 +195,7 @@ fn pools(status: &Value, out: &mut String) -> std::fmt::Result {
         }
     }
     if !pools.is_empty() {
-        writeln!(out, "\n_ waiting for a request  W working  S starting  G finishing  . nobody there")?;
+        writeln!(out, "\n_ waiting for a request  W working  S starting  D draining  . nobody there")?;
     }
     Ok(())
 }

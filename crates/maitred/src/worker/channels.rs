@@ -56,9 +56,7 @@ impl Thread {
             return self.condemn(key, &format!("its channel cannot be watched: {error}"));
         }
         if let Some(row) = self.slot_row(key) {
-            row.pid.set(u64::from(pid));
-            row.started_at.set(self.clock.unix_secs);
-            row.requests.set(0);
+            row.begin(pid, self.clock.unix_us());
         }
         self.show_slot(key);
     }
@@ -397,18 +395,22 @@ impl Thread {
     /// The master says that a process has exited. Its channel may hold answers that it sent before.
     pub(super) fn on_slot_exited(&mut self, id: SlotId, how: &str) {
         let found = self.pools.channels.iter().find(|(_, channel)| channel.id == id).map(|(key, _)| key);
-        let Some(key) = found else { return };
+        let Some(key) = found else { return self.note_end(id, how) };
         let heard = match &self.pools.channels[key].phase {
             Phase::Condemned(why) => Err(why.clone()),
             _ => self.hear_out(key, true),
         };
+        self.note_end(
+            id,
+            &heard.as_ref().err().map_or_else(|| how.to_owned(), |why| format!("{why}; {how}")),
+        );
         let Some(channel) = self.pools.channels.try_remove(key) else { return };
         let _ = epoll::delete(&self.epoll, channel.socket());
         if let Some(pool) = self.pools.pools.get_mut(usize::from(id.pool)) {
             pool.channels.retain(|other| *other != key);
         }
         if let Some(row) = self.row_of(channel.row) {
-            row.state.set(u64::from(SlotState::Dead as u8));
+            row.enter(SlotState::Dead, self.clock.unix_us());
             row.in_flight.set(0);
         }
         let expected = self.drain.is_some() || channel.phase == Phase::Leaving;
@@ -504,6 +506,13 @@ impl Thread {
         self.close(index);
     }
 
+    /// Keeps for the status page how a process ended.
+    fn note_end(&self, id: SlotId, how: &str) {
+        if let Some(row) = self.shared.slot_row(id) {
+            self.shared.status.note_end(row, how);
+        }
+    }
+
     fn row_of(&self, row: Option<usize>) -> Option<&'static SlotRow> {
         self.shared.board.slots.get(row?)
     }
@@ -521,7 +530,7 @@ impl Thread {
             Phase::Live => SlotState::Busy,
             Phase::Leaving | Phase::Condemned(_) => SlotState::Draining,
         };
-        row.state.set(u64::from(state as u8));
+        row.enter(state, self.clock.unix_us());
         row.in_flight.set(channel.in_flight.len() as u64);
         row.capacity.set(u64::from(channel.capacity));
         row.service_us.set(u64::from(channel.service_us()));

@@ -392,22 +392,20 @@ impl Thread {
     pub(super) fn enter(&mut self, index: u32, state: State) {
         let row = self.row;
         let gauge = |state: State| match state {
-            State::Idle => Some(&row.idle),
-            State::HandedOff { .. } | State::Relayed { .. } => Some(&row.handed_off),
-            State::Writing => Some(&row.writing),
-            State::Queued { .. } => Some(&row.queued),
-            _ => None,
+            State::Idle => &row.idle,
+            State::HandedOff { .. } | State::Relayed { .. } => &row.handed_off,
+            State::Writing => &row.writing,
+            State::Queued { .. } => &row.queued,
+            State::Head | State::Body | State::Spooling => &row.reading,
+            State::Disk | State::Command => &row.waiting,
+            State::Linger => &row.lingering,
         };
         let connection = &mut self.connections[index as usize];
         if connection.state == state {
             return;
         }
-        if let Some(before) = gauge(connection.state) {
-            before.sub(1);
-        }
-        if let Some(after) = gauge(state) {
-            after.add(1);
-        }
+        gauge(connection.state).sub(1);
+        gauge(state).add(1);
         connection.state = state;
     }
 
@@ -434,6 +432,7 @@ impl Thread {
         self.leave_queue(index);
         self.leave_relay(index);
         self.enter(index, State::Linger);
+        self.row.lingering.sub(1);
         self.wheel.disarm(index);
         let mut connection = self.connections.remove(index as usize);
         if let Some(work) = connection.work.take() {
