@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Sends the same requests to an application that listens by itself, and to the same one behind Maitred; compares the answers.
+
+    python3 adapters/differential/run.py --adapter NAME [--only TEXT]
+
+NAME.toml in this directory says how both are started, and which differences are right (see README.md). Exit status: 0 if all
+cases passed or if the application is not installed, 1 if not, 2 for wrong usage.
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+import cases_websocket  # noqa: F401  Registers its cases.
+from cases import CASES
+from compare import Allowance, WrongAllowance, differences, unexplained
+from servers import Plan, StartFailed, binary
+
+_HERE = Path(__file__).resolve().parent
+_KEYS = {"requires", "features", "directory", "environment", "transports", "alone", "behind", "allow"}
+_LOG_LINES = 30
+
+
+def _arguments():
+    parser = argparse.ArgumentParser(description="The same requests to an application alone and behind Maitred.")
+    parser.add_argument("--adapter", required=True, metavar="NAME", help="NAME.toml beside this program, or a path")
+    parser.add_argument("--only", metavar="TEXT", default="", help="only cases whose name contains TEXT")
+    parser.add_argument("--maitred", metavar="PATH", help="the server (default: $MAITRED, or cargo's debug build)")
+    parser.add_argument("--python", metavar="PATH", default=sys.executable, help="what {python} stands for in the file")
+    parser.add_argument("--observe", action="store_true", help="show what the application alone answers, and compare nothing")
+    return parser.parse_args()
+
+
+def _read(name):
+    """An adapter's file. Raises OSError, WrongAllowance and tomllib.TOMLDecodeError."""
+    file = Path(name) if name.endswith(".toml") else _HERE / f"{name}.toml"
+    table = tomllib.loads(file.read_text())
+    unknown = set(table) - _KEYS
+    if unknown:
+        raise WrongAllowance(f"{file.name} has no key {', '.join(sorted(unknown))}")
+    common = tomllib.loads((_HERE / "common.toml").read_text())
+    return file, table, [Allowance(entry) for entry in common["allow"]], [Allowance(entry) for entry in table.get("allow", ())]
+
+
+def _missing(table, python):
+    """Which of the Python modules that the application needs are not there."""
+    names = table.get("requires", [])
+    return [name for name in names if subprocess.run([python, "-c", f"import {name}"], capture_output=True).returncode]
+
+
+def _observations(server, chosen):
+    """What each case found: a list, or the exception."""
+    found = {}
+    for name, (function, _) in chosen.items():
+        try:
+            found[name] = function(server.address)
+        except Exception as error:  # Whatever goes wrong in one case, the others still run.
+            found[name] = error
+    return found
+
+
+class _Report:
+    """Counts, and says what differs."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def case(self, transport, name, alone, behind, allowances):
+        """One case on one transport."""
+        wrong = [
+            f"{where}: {type(found).__name__}: {found}"
+            for where, found in (("alone", alone), ("behind", behind))
+            if isinstance(found, Exception)
+        ]
+        if not wrong:
+            left = unexplained(name, differences(alone, behind), allowances)
+            wrong = [f"{field}: alone {one[:300]!r}, behind {other[:300]!r}" for field, one, other in left]
+        if not wrong:
+            self.passed += 1
+            return
+        self.failed += 1
+        print(f"FAILED {name} ({transport})", *wrong, sep="\n    ", flush=True)
+
+    def idle(self, allowances):
+        """An allowance that explains nothing hides what it may explain one day."""
+        for allowance in allowances:
+            if not allowance.used:
+                self.failed += 1
+                print(f"FAILED nothing differs any more: [[allow]] {allowance}", flush=True)
+
+
+def _log(server):
+    print(f"-- {server.name} wrote, at last:", *server.output().splitlines()[-_LOG_LINES:], sep="\n   ", flush=True)
+
+
+def _possible(transport, chosen):
+    """The cases of a transport: a connection that is taken over cannot be a relay (adapters/PROTOCOL.md, DETACH)."""
+    return {name: entry for name, entry in chosen.items() if entry[1] != "websocket" or transport != "relay"}
+
+
+def _run(options, file, table, common, own):
+    plan = Plan(file, table, options.python, binary(options.maitred))
+    features = table.get("features", [])
+    named = {name: entry for name, entry in CASES.items() if options.only in name}
+    chosen = {name: entry for name, entry in named.items() if entry[1] is None or entry[1] in features}
+    report = _Report()
+    with tempfile.TemporaryDirectory() as directory, plan.alone(directory) as server:
+        alone = _observations(server, chosen)
+        if options.observe:
+            for name, found in alone.items():
+                print(name, *(found if isinstance(found, list) else [repr(found)]), sep="\n    ")
+            return 0
+        if any(isinstance(found, Exception) for found in alone.values()):
+            _log(server)
+    for transport in table.get("transports", ["direct", "relay"]):
+        before = report.failed
+        with tempfile.TemporaryDirectory() as directory, plan.behind(directory, transport) as server:
+            for name, behind in _observations(server, _possible(transport, chosen)).items():
+                report.case(transport, name, alone[name], behind, [*common, *own])
+            if report.failed > before:
+                _log(server)
+    if not options.only:
+        report.idle(own)
+    skipped = len(named) - len(chosen)
+    has = ", ".join(features) or "none"
+    print(f"{file.stem}: {report.passed} passed, {report.failed} failed, {skipped} skipped (features: {has})")
+    return 0 if report.failed == 0 and report.passed else 1
+
+
+def main():
+    options = _arguments()
+    try:
+        file, table, common, own = _read(options.adapter)
+    except (OSError, WrongAllowance, tomllib.TOMLDecodeError) as error:
+        print(f"{options.adapter}: {error}", file=sys.stderr)
+        return 2
+    missing = _missing(table, options.python)
+    if missing:
+        print(f"{file.stem}: skipped, {options.python} has no {', '.join(missing)}")
+        return 0
+    try:
+        return _run(options, file, table, common, own)
+    except StartFailed as error:
+        print(f"{file.stem}: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
