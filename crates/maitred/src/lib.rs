@@ -9,6 +9,7 @@
 //! | [`affinity`] | CPUs: what may be used, who is pinned where, and when to let go |
 //! | [`control`] | what master and worker process say to each other |
 //! | [`master`] | the supervisor: sockets, processes, reload; a pure state machine in a thin shell |
+//! | [`pool`] | how many application processes a pool has: a pure function |
 //! | [`worker`] | the event loops and the connections |
 //! | [`route`] | the one function that chooses what answers a request |
 //! | [`serve`] | files and fixed replies |
@@ -23,6 +24,7 @@ pub mod control;
 pub mod handoff;
 pub mod log;
 pub mod master;
+pub mod pool;
 pub mod route;
 pub mod serve;
 pub mod status;
