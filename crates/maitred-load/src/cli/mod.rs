@@ -1,0 +1,113 @@
+//! The command line.
+//!
+//! Exit codes: 0 when something was measured, 1 when nothing was, 2 for wrong arguments or inputs, 3 when `--verify` found
+//! differences.
+
+mod replay;
+mod values;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::measure::Nanos;
+use crate::report::{Report, table};
+
+/// Replays access logs against a web server and measures what it does.
+#[derive(Debug, Parser)]
+#[command(name = "maitred-load", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Replay(replay::Replay),
+}
+
+/// What every run has.
+#[derive(Debug, Args)]
+struct Common {
+    /// The server, such as `http://127.0.0.1:8080`: a loopback or private address
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// Allow a public address or a name: only for a host that is yours
+    #[arg(long)]
+    i_own_this_host: bool,
+    /// End after this time, such as 30s, 5m or 1h [default: 60s]
+    #[arg(short, long, value_name = "TIME", value_parser = values::duration)]
+    duration: Option<Duration>,
+    /// Start-up: reach the full load within this time
+    #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "0s")]
+    ramp: Duration,
+    /// Threads that send; one is enough to keep a server's core busy
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), default_value_t = 1)]
+    threads: u16,
+    /// Give up a connection or response after this time
+    #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "30s")]
+    timeout: Duration,
+    /// Print all results as JSON instead of the summary
+    #[arg(long)]
+    json: bool,
+    /// Write a report with plots: one HTML page
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// No progress bar
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Length of a run that has no other end.
+const DURATION_DEFAULT: Duration = Duration::from_secs(60);
+/// The longest run: a day and a night for each of a month's days is more than any log is replayed for.
+const DURATION_MAX: Duration = Duration::from_secs(31 * 24 * 3600);
+
+/// Why there is no result.
+#[derive(Debug)]
+enum Failed {
+    /// Wrong arguments or inputs.
+    Usage(String),
+    /// The server or the system.
+    Measuring(String),
+}
+
+/// Reads the arguments of this process and does what they say.
+pub fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Replay(replay) => replay.run(),
+    };
+    let (code, message) = match result {
+        Ok(code) => return ExitCode::from(code),
+        Err(Failed::Usage(message)) => (2, message),
+        Err(Failed::Measuring(message)) => (1, message),
+    };
+    // Nobody is left to tell if this fails.
+    let _ = writeln!(std::io::stderr(), "maitred-load: {message}");
+    ExitCode::from(code)
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+/// Shows a report as was asked for, and returns the exit code.
+fn show(report: &Report, common: &Common) -> Result<u8, Failed> {
+    let text = if common.json {
+        let text = serde_json::to_string_pretty(report);
+        text.map_err(|error| Failed::Measuring(format!("writing JSON: {error}")))? + "\n"
+    } else {
+        table(report)
+    };
+    if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
+        return Err(Failed::Measuring(format!("writing the results: {error}")));
+    }
+    let code = report.exit_code();
+    if code == 1 {
+        return Err(Failed::Measuring("nothing was measured: no request got a response".to_owned()));
+    }
+    Ok(code)
+}

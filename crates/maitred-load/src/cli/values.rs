@@ -1,0 +1,71 @@
+//! Values of arguments.
+
+use std::time::Duration;
+
+/// `500ms`, `30s`, `5m`, `1h`; a bare number is seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|char: char| !char.is_ascii_digit() && char != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| "wanted a number and a unit, such as 30s".to_owned())?;
+    let seconds = match unit {
+        "ms" => number / 1000.0,
+        "s" | "" => number,
+        "m" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(format!("unknown unit {unit:?}: ms, s, m and h are known")),
+    };
+    Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|duration| *duration <= super::DURATION_MAX)
+        .ok_or_else(|| "that is longer than a month".to_owned())
+}
+
+/// `10x`, `0.5x` or `10`; `max` is as fast as connections allow.
+pub(super) fn speed(text: &str) -> Result<Speed, String> {
+    if text == "max" {
+        return Ok(Speed::Max);
+    }
+    let number: f64 = text.strip_suffix('x').unwrap_or(text).parse().unwrap_or(0.0);
+    if (1e-6..=1e9).contains(&number) {
+        Ok(Speed::Times(number))
+    } else {
+        Err("wanted max, or how many times as fast as the log, such as 10x".to_owned())
+    }
+}
+
+/// How fast a log is replayed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Speed {
+    /// As fast as the connections allow.
+    Max,
+    /// So many times as fast as it was written.
+    Times(f64),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("7"), Ok(Duration::from_secs(7)));
+        assert_eq!(
+            (duration("2m"), duration("1h")),
+            (Ok(Duration::from_secs(120)), Ok(Duration::from_secs(3600)))
+        );
+        for wrong in ["", "s", "5x", "-1s", "1e9s", "99999h", "1.2.3s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn speeds_are_factors() {
+        assert_eq!(speed("max"), Ok(Speed::Max));
+        assert_eq!((speed("10x"), speed("0.5")), (Ok(Speed::Times(10.0)), Ok(Speed::Times(0.5))));
+        for wrong in ["", "x", "0x", "-1x", "infx", "NaN", "fast"] {
+            assert!(speed(wrong).is_err(), "{wrong}");
+        }
+    }
+}

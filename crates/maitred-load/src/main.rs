@@ -1,0 +1,7 @@
+//! The program `maitred-load`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    maitred_load::cli::main()
+}

@@ -1,0 +1,223 @@
+//! What a run gave, for people and programs.
+
+mod text;
+
+pub use text::{bytes_text, count_text, duration_text, table};
+
+use serde::Serialize;
+
+use crate::measure::{Difference, Failure, Measurements, Nanos};
+use crate::replay::Summary;
+
+/// Quantiles that are shown.
+const QUANTILES: [f64; 7] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
+
+/// All that is reported; what `--json` prints. Times are in seconds unless the name says otherwise.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// `maitred-load` and its version.
+    pub program: String,
+    /// `replay` or `specweb`.
+    pub workload: &'static str,
+    /// What was asked for: names and values.
+    pub settings: Vec<(String, String)>,
+    /// Length of the run.
+    pub elapsed: f64,
+    /// CPU time of this program.
+    pub cpu: f64,
+    /// Whether a signal ended it.
+    pub was_interrupted: bool,
+    /// Complete responses.
+    pub responses: u64,
+    /// Requests without one.
+    pub failures: u64,
+    /// Complete responses per second.
+    pub responses_per_second: f64,
+    /// Bytes of bodies.
+    pub body_bytes: u64,
+    /// Bytes received, heads included.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+    /// Requests sent again after a kept connection had been closed.
+    pub sent_again: u64,
+    /// Requests that were due and not sent by the end.
+    pub unsent: u64,
+    /// Requests without a complete response at the end.
+    pub unfinished: u64,
+    /// What latency is counted from.
+    pub latency_from: &'static str,
+    /// Latency in microseconds.
+    pub latency_us: Latency,
+    /// From sending to the end of the response, in microseconds.
+    pub service_us: Latency,
+    /// Status codes and how often they came.
+    pub statuses: Vec<(u16, u64)>,
+    /// Why requests failed, and how often.
+    pub failed: Vec<(&'static str, u64)>,
+    /// The log, if there was one.
+    pub log: Option<Summary>,
+    /// The comparison with the log, if it was asked for.
+    pub verified: Option<Verified>,
+    /// Points over time.
+    pub series: Series,
+    /// Why the run ended where that may surprise, and other things to know.
+    pub notes: Vec<String>,
+}
+
+/// A distribution, in microseconds.
+#[derive(Debug, Serialize)]
+pub struct Latency {
+    /// The smallest.
+    pub min: f64,
+    /// The arithmetic mean.
+    pub mean: f64,
+    /// The largest.
+    pub max: f64,
+    /// Quantile (0 to 1) and value.
+    pub quantiles: Vec<(f64, f64)>,
+}
+
+/// What `--verify` found.
+#[derive(Debug, Serialize)]
+pub struct Verified {
+    /// Responses compared.
+    pub compared: u64,
+    /// Those with another status.
+    pub status_differs: u64,
+    /// Those with the same status and another length.
+    pub length_differs: u64,
+    /// The first that differ.
+    pub examples: Vec<Difference>,
+}
+
+/// What happened when.
+#[derive(Debug, Serialize)]
+pub struct Series {
+    /// Width of a point, in seconds.
+    pub width: f64,
+    /// Complete responses.
+    pub responses: Vec<u64>,
+    /// Failed requests.
+    pub failures: Vec<u64>,
+    /// Bytes of bodies.
+    pub body_bytes: Vec<u64>,
+    /// Mean latency in microseconds; 0 without responses.
+    pub latency_mean_us: Vec<f64>,
+    /// Longest latency in microseconds.
+    pub latency_max_us: Vec<f64>,
+}
+
+/// What the measurements do not know of themselves.
+#[derive(Debug)]
+pub struct Context {
+    /// `replay` or `specweb`.
+    pub workload: &'static str,
+    /// What was asked for.
+    pub settings: Vec<(String, String)>,
+    /// Whether requests had intended times.
+    pub is_open: bool,
+    /// Whether responses were compared with the log.
+    pub is_verified: bool,
+    /// The log, if there was one.
+    pub log: Option<Summary>,
+    /// Things to know.
+    pub notes: Vec<String>,
+}
+
+fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e9
+}
+
+fn micros(nanos: Nanos) -> f64 {
+    nanos as f64 / 1e3
+}
+
+impl Report {
+    /// What is known after a run.
+    pub fn new(
+        context: Context,
+        seen: &Measurements,
+        elapsed: Nanos,
+        cpu: Nanos,
+        was_interrupted: bool,
+    ) -> Self {
+        Report {
+            program: format!("maitred-load {}", env!("CARGO_PKG_VERSION")),
+            workload: context.workload,
+            settings: context.settings,
+            elapsed: seconds(elapsed),
+            cpu: seconds(cpu),
+            was_interrupted,
+            responses: seen.responses,
+            failures: seen.failures(),
+            responses_per_second: seen.responses as f64 / seconds(elapsed).max(1e-9),
+            body_bytes: seen.body_bytes,
+            received_bytes: seen.received_bytes,
+            sent_bytes: seen.sent_bytes,
+            connections: seen.connections,
+            sent_again: seen.sent_again,
+            unsent: seen.unsent,
+            unfinished: seen.unfinished,
+            latency_from: if context.is_open { "intended time" } else { "choice of a connection" },
+            latency_us: Latency::of(&seen.latency),
+            service_us: Latency::of(&seen.service),
+            statuses: seen.statuses().collect(),
+            failed: Failure::ALL
+                .iter()
+                .map(|failure| (failure.name(), seen.failed(*failure)))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
+            log: context.log,
+            verified: context.is_verified.then(|| Verified {
+                compared: seen.compared,
+                status_differs: seen.status_differs,
+                length_differs: seen.length_differs,
+                examples: seen.differences.clone(),
+            }),
+            series: Series::of(&seen.series),
+            notes: context.notes,
+        }
+    }
+
+    /// The exit code of the program: 1 if nothing was measured, 3 if `--verify` found differences.
+    pub fn exit_code(&self) -> u8 {
+        match &self.verified {
+            _ if self.responses == 0 => 1,
+            Some(verified) if verified.status_differs + verified.length_differs > 0 => 3,
+            _ => 0,
+        }
+    }
+}
+
+impl Latency {
+    fn of(histogram: &hdrhistogram::Histogram<u64>) -> Self {
+        let is_empty = histogram.is_empty();
+        let at = |quantile: &f64| (*quantile, micros(histogram.value_at_quantile(*quantile)));
+        Latency {
+            min: if is_empty { 0.0 } else { micros(histogram.min()) },
+            mean: histogram.mean() / 1e3,
+            max: micros(histogram.max()),
+            quantiles: if is_empty { Vec::new() } else { QUANTILES.iter().map(at).collect() },
+        }
+    }
+}
+
+impl Series {
+    fn of(series: &crate::measure::Series) -> Self {
+        let points = series.points();
+        let mean = |point: &crate::measure::Point| {
+            if point.responses == 0 { 0.0 } else { micros(point.latency_sum) / point.responses as f64 }
+        };
+        Series {
+            width: seconds(series.width()),
+            responses: points.iter().map(|point| point.responses).collect(),
+            failures: points.iter().map(|point| point.failures).collect(),
+            body_bytes: points.iter().map(|point| point.body_bytes).collect(),
+            latency_mean_us: points.iter().map(mean).collect(),
+            latency_max_us: points.iter().map(|point| micros(point.latency_max)).collect(),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Servers and logs that are not as they should be: clear messages, correct counts, exit codes.
+
+mod support;
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use support::*;
+
+/// Count of a kind of failure.
+fn failed(report: &serde_json::Value, kind: &str) -> u64 {
+    let mut rows = report["failed"].as_array().into_iter().flatten();
+    rows.find(|row| row[0] == kind).and_then(|row| row[1].as_u64()).unwrap_or(0)
+}
+
+#[test]
+fn an_unreachable_server_is_told_at_once() {
+    // A port that was free a moment ago.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 10);
+    let (code, message) = failing(&["replay", &log, "--to", &format!("http://{address}")]);
+    assert_eq!(code, 1);
+    assert!(message.contains("no connection to") && message.contains("Is the server running?"), "{message}");
+}
+
+#[test]
+fn a_server_that_goes_away_is_counted() {
+    // It answers once, and then neither accepts nor refuses for long: its listener is gone.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let _probe = listener.accept();
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(&response(200, "ok"));
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 5);
+    let (code, report) =
+        json(&["replay", &log, "--to", &format!("http://{address}"), "-c", "1", "--timeout", "2s"]);
+    assert_eq!(code, 0, "one response was measured");
+    assert_eq!(report["responses"], 1);
+    assert_eq!(report["failures"], 4, "{report}");
+    assert!(failed(&report, "connect") >= 3, "{report}");
+}
+
+#[test]
+fn resets_are_counted() {
+    let server = Server::start(|_, number, _| match number {
+        0 => Act::Send(response(200, "ok")),
+        _ => Act::SendAndReset(b"HTTP/1.1 200 OK\r\n".to_vec()),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 10);
+    let (code, report) = json(&["replay", &log, "--to", &server.url(), "-c", "1"]);
+    assert_eq!(code, 0);
+    assert_eq!(report["responses"], 5);
+    assert_eq!(failed(&report, "reset") + failed(&report, "cut"), 5, "{report}");
+}
+
+#[test]
+fn a_kept_connection_that_was_closed_is_no_failure() {
+    // Each connection answers once and is then closed without a word, as a server's keep-alive limit does.
+    let server = Server::start(|_, number, _| match number {
+        0 => Act::Send(response(200, "ok")),
+        _ => Act::SendAndClose(Vec::new()),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 10);
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "-c", "1"]);
+    assert_eq!((&report["responses"], &report["failures"]), (&10.into(), &0.into()));
+    assert_eq!((&report["sent_again"], &report["connections"]), (&9.into(), &10.into()));
+}
+
+#[test]
+fn methods_that_are_not_idempotent_are_not_sent_again() {
+    let server = Server::start(|_, number, _| match number {
+        0 => Act::Send(response(200, "ok")),
+        _ => Act::SendAndClose(Vec::new()),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let text: String = (0..4).map(|_| line("::1", 0, "POST / HTTP/1.1", 200, "2")).collect();
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "-c", "1", "--all-methods"]);
+    assert_eq!((&report["responses"], &report["sent_again"]), (&2.into(), &0.into()));
+    assert_eq!(failed(&report, "closed"), 2);
+}
+
+#[test]
+fn a_server_that_stops_in_the_middle_is_counted() {
+    let server = Server::start(|connection, _, _| match connection {
+        0 => Act::SendAndClose(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf".to_vec()),
+        1 => Act::SendAndClose(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhal".to_vec()),
+        2 => Act::SendAndClose(b"HTTP/1.1 200 OK\r\nContent-".to_vec()),
+        3 => Act::SendAndClose(b"".to_vec()),
+        4 => Act::SendAndClose(b"SSH-2.0-OpenSSH\r\n".to_vec()),
+        _ => Act::Send(response(200, "ok")),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 10);
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "-c", "1"]);
+    assert_eq!((&report["responses"], &report["failures"]), (&5.into(), &5.into()));
+    let counts = ["cut", "closed", "malformed"].map(|kind| failed(&report, kind));
+    assert_eq!(counts, [3, 1, 1], "{report}");
+}
+
+#[test]
+fn a_server_that_says_nothing_times_out() {
+    let server = Server::start(|connection, _, _| match connection {
+        0 => Act::Hang,
+        _ => Act::Send(response(200, "ok")),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 3);
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "-c", "1", "--timeout", "200ms"]);
+    assert_eq!((&report["responses"], failed(&report, "timeout")), (&2.into(), 1));
+}
+
+#[test]
+fn nothing_measured_is_an_error() {
+    let server = Server::start(|_, _, _| Act::SendAndClose(Vec::new()));
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 3);
+    let output = program(&["replay", &log, "--to", &server.url()]);
+    assert_eq!(output.status.code(), Some(1));
+    let (stdout, stderr) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    assert!(stderr.contains("nothing was measured"), "{stderr}");
+    assert!(stdout.contains("3: 3 closed without a response"), "{stdout}");
+}
+
+#[test]
+fn responses_may_come_in_any_form_and_pieces() {
+    let server = Server::start(|_, number, _| match number {
+        0 => {
+            let text = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+            Act::Pieces(text.iter().map(|byte| vec![*byte]).collect(), Duration::from_millis(1))
+        }
+        1 => {
+            let text = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nA: b\r\n\r\n";
+            Act::Pieces(text.chunks(7).map(<[u8]>::to_vec).collect(), Duration::from_millis(1))
+        }
+        2 => Act::Send(b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()),
+        3 => Act::Send(
+            [b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n".to_vec(), vec![b'x'; 3_000_000]].concat(),
+        ),
+        _ => Act::SendAndClose(b"HTTP/1.0 200 OK\r\n\r\nuntil the end".to_vec()),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 5);
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "-c", "1"]);
+    assert_eq!((&report["responses"], &report["failures"]), (&5.into(), &0.into()), "{report}");
+    assert_eq!(report["body_bytes"], 5 + 7 + 3_000_000 + 13);
+    assert_eq!(report["connections"], 1);
+}
+
+#[test]
+fn logs_that_are_none_are_told() {
+    let server = Server::answering("ok");
+    let directory = tempfile::tempdir().unwrap();
+    let told = |name: &str, bytes: &[u8]| {
+        let log = write(directory.path(), name, bytes);
+        let (code, message) = failing(&["replay", &log, "--to", &server.url()]);
+        assert_eq!(code, 2, "{message}");
+        message
+    };
+    assert!(told("empty", b"").contains("is empty"));
+    let binary: Vec<u8> =
+        (0..200_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    assert!(told("binary", &binary).contains("none is a line of an access log"));
+    let posts = line("::1", 0, "POST / HTTP/1.1", 200, "2");
+    assert!(told("posts", posts.as_bytes()).contains("1 have other methods"));
+    let (code, message) = failing(&["replay", "/nonexistent.log", "--to", &server.url()]);
+    assert!(code == 2 && message.contains("No such file"), "{message}");
+    let (code, message) = failing(&["replay", directory.path().to_str().unwrap(), "--to", &server.url()]);
+    assert!(code == 2 && message.contains("is a directory"), "{message}");
+}
+
+#[test]
+fn malformed_lines_are_shown_and_not_fatal() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let good = line("::1", 0, "GET / HTTP/1.1", 200, "2");
+    let text = format!("{good}what is this\n{good}{{\"time\":3}}\n{good}");
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    let (code, report) = json(&["replay", &log, "--to", &server.url()]);
+    assert_eq!((code, &report["responses"], &report["log"]["malformed"]), (0, &3.into(), &2.into()));
+    assert_eq!(report["log"]["examples"][0]["line"], 2);
+    let output = program(&["replay", &log, "--to", &server.url()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("line 2: no time such as") && text.contains("what is this"), "{text}");
+}
+
+#[test]
+fn a_long_log_takes_no_memory() {
+    // Ten million requests through a pipe that never ends by itself; the run ends by count. The limit on the address space
+    // is far below what keeping the log would take.
+    let server = Server::answering("ok");
+    let line =
+        line("::1", 0, "GET /a/rather/long/path/so/that/memory/would/show HTTP/1.1", 200, "2").repeat(64);
+    let script = format!(
+        "ulimit -v 400000; yes '{}' | \"$0\" replay - --to {} -d 1s --json",
+        line.trim_end().replace('\'', ""),
+        server.url()
+    );
+    let output = std::process::Command::new("sh")
+        .args(["-c", &script, env!("CARGO_BIN_EXE_maitred-load")])
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    assert!(report["responses"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_public_address_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 3);
+    let (code, message) = failing(&["replay", &log, "--to", "http://192.0.2.1:80"]);
+    assert!(code == 2 && message.contains("--i-own-this-host"), "{message}");
+    let (code, message) = failing(&["replay", &log, "--to", "http://example.com"]);
+    assert!(code == 2 && message.contains("is a name"), "{message}");
+}

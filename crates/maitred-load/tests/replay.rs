@@ -1,0 +1,253 @@
+//! `maitred-load replay` against a server that follows a script.
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use support::*;
+
+#[test]
+fn every_request_of_the_log_is_sent_once_in_order() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let log = log_of(directory.path(), 1000);
+    let (code, report) = json(&["replay", &log, "--to", &server.url(), "-c", "4"]);
+    assert_eq!(code, 0);
+    assert_eq!((&report["responses"], &report["failures"]), (&1000.into(), &0.into()));
+    assert_eq!(report["statuses"], serde_json::json!([[200, 1000]]));
+    assert_eq!(report["body_bytes"], 2000);
+    assert_eq!(report["connections"], 1, "one client has one connection");
+    let targets: Vec<_> = server.seen().iter().map(|seen| seen.target().to_owned()).collect();
+    assert_eq!(targets, (0..1000).map(|number| format!("/{number}")).collect::<Vec<_>>());
+}
+
+#[test]
+fn sessions_are_kept_together_by_address() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let text: String = (0..600)
+        .map(|number| {
+            let client = number % 7;
+            line(&format!("192.0.2.{client}"), 0, &format!("GET /{client}/{number} HTTP/1.1"), 200, "2")
+        })
+        .collect();
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "-c", "3"]);
+    assert_eq!(report["responses"], 600);
+    let mut clients: BTreeMap<usize, BTreeSet<String>> = BTreeMap::new();
+    let mut orders: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for seen in server.seen() {
+        let mut parts = seen.target().split('/').skip(1);
+        let (client, number) = (parts.next().unwrap().to_owned(), parts.next().unwrap().parse().unwrap());
+        clients.entry(seen.connection).or_default().insert(client.clone());
+        orders.entry(client).or_default().push(number);
+    }
+    assert!(
+        clients.values().all(|clients| clients.len() == 1),
+        "a connection belongs to one client: {clients:?}"
+    );
+    assert!(orders.values().all(|order| order.is_sorted()), "a client's requests keep their order");
+    assert_eq!(orders.len(), 7);
+
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "-c", "3", "--sessions", "none"]);
+    assert_eq!((&report["responses"], &report["connections"]), (&600.into(), &3.into()));
+}
+
+#[test]
+fn keep_alive_can_be_turned_off() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let log = log_of(directory.path(), 20);
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "--no-keep-alive"]);
+    assert_eq!((&report["responses"], &report["connections"]), (&20.into(), &20.into()));
+    assert!(server.seen().iter().all(|seen| seen.head.contains("Connection: close\r\n")));
+}
+
+#[test]
+fn requests_can_be_limited_and_the_log_repeated() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let log = log_of(directory.path(), 10);
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "-n", "7"]);
+    assert_eq!(report["responses"], 7);
+    let (_, report) =
+        json(&["replay", &log, "--to", &server.url(), "-n", "25", "--loop", "--sessions", "none"]);
+    assert_eq!((&report["responses"], &report["log"]["passes"]), (&25.into(), &3.into()));
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "-d", "300ms", "--loop"]);
+    let elapsed = report["elapsed"].as_f64().unwrap();
+    assert!((0.3..5.0).contains(&elapsed), "{elapsed}");
+}
+
+#[test]
+fn several_threads_share_the_log() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let text: String = (0..5000)
+        .map(|number| {
+            line(&format!("10.0.0.{}", number % 50), 0, &format!("GET /{number} HTTP/1.1"), 200, "2")
+        })
+        .collect();
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    for sessions in ["address", "none"] {
+        let before = server.seen().len();
+        let arguments = ["replay", &log, "--to", &server.url(), "-t", "3", "-c", "6", "--sessions", sessions];
+        let (_, report) = json(&arguments);
+        assert_eq!(report["responses"], 5000);
+        let targets: BTreeSet<_> =
+            server.seen()[before..].iter().map(|seen| seen.target().to_owned()).collect();
+        assert_eq!(targets.len(), 5000);
+    }
+}
+
+#[test]
+fn the_logs_own_timing_is_kept() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    // Two requests at once, and two a hundred seconds later.
+    let text: String = [0, 0, 100, 100]
+        .iter()
+        .enumerate()
+        .map(|(number, second)| line("::1", *second, &format!("GET /{number} HTTP/1.1"), 200, "2"))
+        .collect();
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "--speed", "200x"]);
+    assert_eq!(report["responses"], 4);
+    let elapsed = report["elapsed"].as_f64().unwrap();
+    assert!((0.5..5.0).contains(&elapsed), "100 s at 200x take half a second: {elapsed}");
+    let counts: Vec<u64> = report["series"]["responses"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|count| count.as_u64().unwrap())
+        .collect();
+    assert_eq!(counts[0], 2, "the first two come at the start: {counts:?}");
+}
+
+#[test]
+fn latency_is_counted_from_the_intended_time() {
+    // Every response takes 50 ms, on one connection; twenty requests are due at once.
+    let server = Server::start(|_, _, _| Act::Late(Duration::from_millis(50), response(200, "ok")));
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 20);
+    let (_, report) =
+        json(&["replay", &log, "--to", &server.url(), "--speed", "100000x", "--per-client", "1"]);
+    assert_eq!(report["responses"], 20);
+    let (latency, service) = (&report["latency_us"]["max"], &report["service_us"]["quantiles"][0][1]);
+    assert!(latency.as_f64().unwrap() > 900_000.0, "the last one waited for 19 others: {latency}");
+    assert!(service.as_f64().unwrap() < 500_000.0, "each by itself took 50 ms: {service}");
+}
+
+#[test]
+fn what_was_due_and_not_sent_is_counted() {
+    let server = Server::start(|_, _, _| Act::Late(Duration::from_millis(200), response(200, "ok")));
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 2000);
+    let arguments = [
+        "replay",
+        &log,
+        "--to",
+        &server.url(),
+        "--speed",
+        "1000x",
+        "-c",
+        "1",
+        "-d",
+        "500ms",
+        "--timeout",
+        "2s",
+    ];
+    let (_, report) = json(&arguments);
+    let count = |name: &str| report[name].as_u64().unwrap();
+    assert!(count("responses") >= 1);
+    assert_eq!(
+        count("responses") + count("unsent") + count("unfinished") + count("failures"),
+        2000,
+        "{report}"
+    );
+}
+
+#[test]
+fn a_rate_curve_sets_the_arrivals() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let log = log_of(directory.path(), 5000);
+    let curve = write(directory.path(), "curve", b"# rise\n0 0\n0.5 400\n");
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "--rate", &curve]);
+    assert_eq!(report["responses"], 100, "half of 0.5 s times 400 per second");
+    let elapsed = report["elapsed"].as_f64().unwrap();
+    assert!((0.45..5.0).contains(&elapsed), "{elapsed}");
+    let bad = write(directory.path(), "bad", b"0 0\nx\n");
+    let (code, message) = failing(&["replay", &log, "--to", &server.url(), "--rate", &bad]);
+    assert!(code == 2 && message.contains("line 2: wanted"), "{message}");
+}
+
+#[test]
+fn a_ramp_opens_connections_one_after_another() {
+    let server = Server::start(|_, _, _| Act::Late(Duration::from_millis(20), response(200, "ok")));
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 10);
+    let common =
+        ["replay", &log, "--to", &server.url(), "-c", "10", "--sessions", "none", "--loop", "-d", "1s"];
+    let (_, at_once) = json(&common);
+    let (_, ramped) = json(&[&common[..], &["--ramp", "1s"]].concat());
+    let (at_once, ramped) = (at_once["responses"].as_u64().unwrap(), ramped["responses"].as_u64().unwrap());
+    assert!(ramped < at_once * 4 / 5, "about half of {at_once}: {ramped}");
+}
+
+#[test]
+fn other_methods_are_sent_only_if_asked_for() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let text =
+        ["GET /a HTTP/1.1", "POST /b HTTP/1.1", "DELETE /c HTTP/1.1", "HEAD /d HTTP/1.1", "-", "GET /a\\tb"]
+            .map(|request| line("::1", 0, request, 200, "2"))
+            .concat();
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    // A response to HEAD has no body, which the script does not know; so HEAD is last on its connection.
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "--no-keep-alive"]);
+    assert_eq!((&report["responses"], &report["log"]["other_methods"]), (&2.into(), &2.into()));
+    assert_eq!((&report["log"]["unsendable"], &report["log"]["without_request"]), (&1.into(), &1.into()));
+    let (_, report) = json(&["replay", &log, "--to", &server.url(), "--no-keep-alive", "--all-methods"]);
+    assert_eq!(report["responses"], 4);
+    let post = server.seen().into_iter().find(|seen| seen.head.starts_with("POST")).unwrap();
+    assert!(post.head.contains("Content-Length: 0\r\n"));
+}
+
+#[test]
+fn responses_are_compared_with_the_log() {
+    let server = Server::start(|_, _, head| match head.split(' ').nth(1) {
+        Some("/gone") => Act::Send(response(404, "gone")),
+        _ => Act::Send(response(200, "ok")),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let text = [
+        ("/same", 200, "2"),
+        ("/longer", 200, "3"),
+        ("/gone", 200, "2"),
+        ("/gone", 404, "77"),
+        ("/any", 200, "-"),
+    ]
+    .map(|(target, status, bytes)| line("::1", 0, &format!("GET {target} HTTP/1.1"), status, bytes))
+    .concat();
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    let (code, report) = json(&["replay", &log, "--to", &server.url(), "--verify"]);
+    assert_eq!(code, 3);
+    let verified = &report["verified"];
+    assert_eq!(verified["compared"], 5);
+    assert_eq!((&verified["status_differs"], &verified["length_differs"]), (&1.into(), &1.into()));
+    assert_eq!(verified["examples"][0]["request"], "GET /longer");
+    assert_eq!(verified["examples"][1]["status"], 404);
+    let same = write(directory.path(), "same.log", line("::1", 0, "GET /same HTTP/1.1", 200, "2").as_bytes());
+    assert_eq!(json(&["replay", &same, "--to", &server.url(), "--verify"]).0, 0);
+}
+
+#[test]
+fn the_summary_is_readable() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let log = log_of(directory.path(), 10);
+    let output = program(&["replay", &log, "--to", &server.url()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for wanted in [
+        "responses       10 in",
+        "status          200: 10",
+        "failed          0",
+        "latency         p50",
+        "10 lines",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert!(output.stderr.is_empty(), "no progress bar where there is no terminal");
+}
