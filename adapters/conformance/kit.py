@@ -227,6 +227,21 @@ def _read_all(descriptor, offset, length):
     return b"".join(pieces)
 
 
+def _names_of_files(pid):
+    folder, names = f"/proc/{pid}/fd", []
+    for number in os.listdir(folder):
+        try:
+            names.append(os.readlink(f"{folder}/{number}"))
+        except FileNotFoundError:
+            continue
+    return names
+
+
+def _children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+        return [int(child) for child in children.read().split()]
+
+
 def _lower_limit():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT_LIMIT_OF_FILES, hard))
@@ -236,8 +251,8 @@ class Worker:
     """An adapter that was started, and the server's end of its channel."""
 
     def __init__(self, command):
-        self.sock, theirs = socket.socketpair()
-        self.sock.settimeout(DEADLINE_S)
+        sock, theirs = socket.socketpair()
+        self._begin(sock)
         environment = {**os.environ, "MAITRED_CHANNEL": str(theirs.fileno())}
         self.process = subprocess.Popen(
             command,
@@ -249,6 +264,11 @@ class Worker:
             start_new_session=True,
         )
         theirs.close()
+
+    def _begin(self, sock):
+        self.sock = sock
+        self.sock.settimeout(DEADLINE_S)
+        self.process = None
         self._data = b""
         self._arrived = []
         self._tails = {}
@@ -270,6 +290,9 @@ class Worker:
             client.close()
         for descriptor in self._arrived + self.taken:
             os.close(descriptor)
+        self._end()
+
+    def _end(self):
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
@@ -304,13 +327,7 @@ class Worker:
 
     def names_of_files(self):
         """What the adapter's descriptors are."""
-        folder, names = f"/proc/{self.process.pid}/fd", []
-        for number in os.listdir(folder):
-            try:
-                names.append(os.readlink(f"{folder}/{number}"))
-            except FileNotFoundError:
-                continue
-        return sorted(names)
+        return sorted(_names_of_files(self.process.pid))
 
     def open_files(self):
         """How many descriptors the adapter has open."""
@@ -443,4 +460,44 @@ class Worker:
             self.process.wait(1)
         except subprocess.TimeoutExpired:
             return False
+        return True
+
+
+class Connected(Worker):
+    """An adapter inside a server that runs already, and that listens for channels: the end of a channel stands for the exit
+    of the process, a line about it in the server's log for standard error."""
+
+    def __init__(self, path, log):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.connect(path)
+        self._begin(sock)
+        self._log = log
+        self._log_from = os.stat(log).st_size
+
+    def _end(self):
+        """The server goes on."""
+
+    def names_of_files(self):
+        """The same for all processes of the server."""
+        credentials = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        main, _, _ = struct.unpack("3i", credentials)
+        return sorted(name for pid in [main, *_children(main)] for name in _names_of_files(pid))
+
+    def signal(self, number):
+        """Signals are for processes that Maitred has started."""
+        raise Skipped("the process is not Maitred's")
+
+    def exit_status(self):
+        """0 if the channel ends without a word, otherwise 1."""
+        while self.sock.fileno() >= 0 and self.sock.recv(65536):
+            pass
+        return 1 if self.errors() else 0
+
+    def errors(self):
+        """What the server has written to its log about the channel."""
+        with open(self._log, encoding="utf-8", errors="replace") as log:
+            log.seek(self._log_from)
+            return "".join(line for line in log if "channel" in line)
+
+    def _exited(self):
         return True

@@ -2,8 +2,10 @@
 """Runs every case of the conformance kit against an adapter.
 
     python3 adapters/conformance/run.py [--only TEXT] -- COMMAND...
+    python3 adapters/conformance/run.py [--only TEXT] --connect PATH --log FILE
 
-COMMAND starts the adapter with the reference application (see README.md). Exit status: 0 if all cases passed,
+COMMAND starts the adapter with the reference application (see README.md); PATH is the Unix socket of a server that runs with it
+already, FILE its error log. Exit status: 0 if all cases passed,
 1 if not, 2 for wrong usage.
 """
 
@@ -15,14 +17,18 @@ import time
 import cases_channel
 import cases_handoff
 import cases_http
-from kit import Skipped, Worker
+from kit import Connected, Skipped, Worker
 
 
 def main():
     parser = argparse.ArgumentParser(description="Conformance kit of the handoff protocol, version 1.")
     parser.add_argument("--only", metavar="TEXT", default="", help="only cases whose name contains TEXT")
-    parser.add_argument("command", nargs="+", metavar="COMMAND", help="starts an adapter's reference application")
+    parser.add_argument("--connect", metavar="PATH", help="the Unix socket on which a server awaits channels")
+    parser.add_argument("--log", metavar="FILE", help="that server's error log")
+    parser.add_argument("command", nargs="*", metavar="COMMAND", help="starts an adapter's reference application")
     options = parser.parse_args()
+    if bool(options.command) == bool(options.connect) or bool(options.connect) != bool(options.log):
+        parser.error("either COMMAND, or --connect and --log")
     # A case with some hundred connections holds two descriptors of each.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -32,7 +38,7 @@ def main():
             continue
         began = time.monotonic()
         try:
-            with Worker(options.command) as worker:
+            with Connected(options.connect, options.log) if options.connect else Worker(options.command) as worker:
                 case(worker)
         except Skipped as why:
             skipped += 1

@@ -6,8 +6,17 @@ use std::process::{Command, Stdio};
 
 use crate::Result;
 
-/// Programs that tests run, and the Debian package that has each.
-const PROGRAMS: &[(&str, &str)] = &[("strace", "strace"), ("git", "git"), ("python3", "python3")];
+/// Programs and files that tests need, and the Debian package that has each.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("strace", "strace"),
+    ("git", "git"),
+    ("python3", "python3"),
+    ("make", "make"),
+    // Without the package `apache2`, which would start a server of its own.
+    ("apache2", "apache2-bin"),
+    ("apxs", "apache2-dev"),
+    ("/usr/lib/apache2/modules/libphp8.2.so", "libapache2-mod-php"),
+];
 
 /// Runs everything; the first step that fails ends it.
 pub(crate) fn run() -> Result<()> {
@@ -50,6 +59,12 @@ pub(crate) fn run() -> Result<()> {
     let worker = Path::new(&target).join("debug/examples/worker").canonicalize()?;
     let worker = worker.to_string_lossy();
     step("Rust example worker, conformance", &mut python(&["../conformance/run.py", "--", &worker]))?;
+    let apache = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(arguments).current_dir("adapters/apache/tests");
+        command
+    };
+    step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]))?;
     println!("\nall steps passed");
     Ok(())
 }

@@ -1,0 +1,121 @@
+/* The head of a response: Apache's own, but for the fields about the connection, which are Maitred's to decide
+ * (../PROTOCOL.md, section 5, "Framing"). */
+#include <string.h>
+
+#include "apr_strings.h"
+
+#include "maitred.h"
+
+/* Apache puts the first of these into every head (see filters.c, `before_reading`), programs of their own the others. */
+static const char *const DROPPED[] = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", NULL};
+
+static int named(const char *line, apr_size_t name_bytes, const char *name)
+{
+    return strlen(name) == name_bytes && strncasecmp(line, name, name_bytes) == 0;
+}
+
+static int dropped(const char *line, apr_size_t name_bytes)
+{
+    for (const char *const *name = DROPPED; *name != NULL; name++) {
+        if (named(line, name_bytes, *name)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int bodiless(const maitred_conn_t *mc)
+{
+    return (mc->request->flags & FLAG_HEAD) || mc->status == HTTP_NO_CONTENT || mc->status == HTTP_NOT_MODIFIED;
+}
+
+/* Copies the fields that stay to `to`, which has room for all; NULL if the response cannot be framed. */
+static char *copy_fields(maitred_conn_t *mc, char *to, const char *at, const char *end)
+{
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (apr_size_t)(end - at));
+        const char *next = line_end ? line_end + 1 : end;
+        const char *colon = memchr(at, ':', (apr_size_t)(next - at));
+        apr_size_t name_bytes = colon ? (apr_size_t)(colon - at) : 0;
+        int stays = colon != NULL && !dropped(at, name_bytes);
+
+        if (stays && named(at, name_bytes, "transfer-encoding")) {
+            return NULL; /* a program that writes its own head (nph-) also frames its own body */
+        }
+        if (stays && named(at, name_bytes, "content-length")) {
+            char *digits_end;
+            mc->left = (apr_off_t)apr_strtoi64(colon + 1, &digits_end, 10);
+            if (mc->left < 0) {
+                return NULL;
+            }
+            mc->framing = FRAMING_LENGTH;
+            stays = mc->status != HTTP_NO_CONTENT;
+        }
+        if (stays) {
+            memcpy(to, at, (apr_size_t)(next - at));
+            to += next - at;
+        }
+        at = next;
+    }
+    return to;
+}
+
+/* The field that says what becomes of the connection, and how the body ends. */
+static char *add_framing(maitred_conn_t *mc, char *to)
+{
+    unsigned flags = mc->request->flags;
+    int keep = (flags & FLAG_KEEP) != 0;
+    const char *connection = "";
+
+    if (bodiless(mc)) {
+        mc->framing = FRAMING_NONE;
+    }
+    else if (mc->framing != FRAMING_LENGTH) {
+        mc->framing = flags & FLAG_HTTP10 ? FRAMING_CLOSE : FRAMING_CHUNKED;
+    }
+    if (!keep || mc->framing == FRAMING_CLOSE) {
+        connection = "Connection: close\r\n";
+    }
+    else if (flags & FLAG_HTTP10) {
+        connection = "Connection: keep-alive\r\n";
+    }
+    to = apr_cpystrn(to, connection, 64);
+    if (mc->framing == FRAMING_CHUNKED) {
+        to = apr_cpystrn(to, "Transfer-Encoding: chunked\r\n", 64);
+    }
+    return apr_cpystrn(to, "\r\n", 64);
+}
+
+int head_finish(maitred_conn_t *mc, apr_size_t head_bytes)
+{
+    const char *head = mc->head, *fields = memchr(head, '\n', head_bytes);
+    const char *end = head + head_bytes - 2; /* without the empty line */
+    char *copy, *to;
+
+    if (head_bytes < 16 || strncmp(head, "HTTP/1.", 7) != 0 || head[8] != ' ' || fields == NULL) {
+        return 0;
+    }
+    mc->status = (int)apr_strtoi64(head + 9, NULL, 10);
+    if (mc->status < 100 || mc->status > 999) {
+        return 0;
+    }
+    if (mc->status < 200) {
+        /* An interim response, which would be for Maitred to send: dropped, and the next head is awaited. */
+        mc->status = 0;
+        return 1;
+    }
+    mc->framing = FRAMING_NONE;
+    copy = apr_palloc(mc->c->pool, head_bytes + 256);
+    memcpy(copy, head, (apr_size_t)(fields + 1 - head));
+    copy[7] = '1';
+    to = copy_fields(mc, copy + (fields + 1 - head), fields + 1, end);
+    if (to == NULL) {
+        mc->status = 0;
+        return 0;
+    }
+    to = add_framing(mc, to);
+    sink_write(&mc->sink, copy, (apr_size_t)(to - copy));
+    mc->complete = bodiless(mc);
+    mc->in_body = 1;
+    return 1;
+}

@@ -1,0 +1,196 @@
+/* The reference application of the conformance kit (../../conformance/README.md) as a handler of Apache's. What only reads
+ * the request, /echo and /sum, is reference.py, a CGI program. */
+#include <string.h>
+
+#include "apr_strings.h"
+#include "httpd.h"
+#include "http_config.h"
+#include "http_core.h"
+#include "http_log.h"
+#include "http_protocol.h"
+#include "http_request.h"
+#include "util_script.h"
+
+module AP_MODULE_DECLARE_DATA reference_module;
+
+static int write_times(request_rec *r, char byte, apr_size_t count)
+{
+    char *piece = apr_palloc(r->pool, count);
+    memset(piece, byte, count);
+    return ap_rwrite(piece, (int)count, r) == (int)count ? OK : HTTP_INTERNAL_SERVER_ERROR;
+}
+
+static int answer_bytes(request_rec *r, long count, long unused)
+{
+    (void)unused;
+    ap_set_content_length(r, count);
+    return write_times(r, 'x', (apr_size_t)count);
+}
+
+static int answer_chunks(request_rec *r, long count, long size)
+{
+    while (count-- > 0 && !r->connection->aborted) {
+        write_times(r, 'y', (apr_size_t)size);
+        ap_rflush(r);
+    }
+    return OK;
+}
+
+static int answer_status(request_rec *r, long status, long unused)
+{
+    (void)unused;
+    r->status = (int)status;
+    return OK;
+}
+
+static int answer_error(request_rec *r, long unused, long unused_too)
+{
+    (void)unused, (void)unused_too;
+    ap_log_rerror(APLOG_MARK, APLOG_ERR, 0, r, "asked for by /error");
+    return HTTP_INTERNAL_SERVER_ERROR;
+}
+
+static int answer_error_late(request_rec *r, long unused, long unused_too)
+{
+    ap_rputs("first", r);
+    ap_rflush(r);
+    return answer_error(r, unused, unused_too);
+}
+
+static int answer_short(request_rec *r, long unused, long unused_too)
+{
+    (void)unused, (void)unused_too;
+    ap_set_content_length(r, 10);
+    ap_rputs("12345", r);
+    ap_rflush(r);
+    return OK;
+}
+
+static int answer_long(request_rec *r, long unused, long unused_too)
+{
+    (void)unused, (void)unused_too;
+    ap_set_content_length(r, 5);
+    ap_rputs("1234567890", r);
+    ap_rflush(r);
+    return OK;
+}
+
+static int answer_slow(request_rec *r, long milliseconds, long unused)
+{
+    (void)unused;
+    apr_sleep(milliseconds * 1000);
+    ap_rputs("slow", r);
+    return OK;
+}
+
+static int answer_inject(request_rec *r, long unused, long unused_too)
+{
+    (void)unused, (void)unused_too;
+    apr_table_setn(r->headers_out, "X-Value", "a\r\nInjected: yes");
+    ap_rputs("inject", r);
+    return OK;
+}
+
+static int answer_hop(request_rec *r, long unused, long unused_too)
+{
+    (void)unused, (void)unused_too;
+    apr_table_setn(r->headers_out, "Connection", "upgrade");
+    apr_table_setn(r->headers_out, "Transfer-Encoding", "chunked");
+    ap_rputs("hop", r);
+    return OK;
+}
+
+static apr_file_t *pattern_file(request_rec *r, long count, char **name)
+{
+    apr_file_t *file;
+    char byte;
+    *name = apr_psprintf(r->pool, "%s/maitred-reference-XXXXXX", ap_server_root_relative(r->pool, "."));
+    if (apr_file_mktemp(&file, *name, APR_FOPEN_CREATE | APR_FOPEN_READ | APR_FOPEN_WRITE | APR_FOPEN_BUFFERED, r->pool)) {
+        return NULL;
+    }
+    for (long n = 0; n < count; n++) {
+        byte = (char)(n % 251);
+        apr_file_putc(byte, file);
+    }
+    apr_file_flush(file);
+    return file;
+}
+
+static apr_status_t remove_file(void *name)
+{
+    return apr_file_remove(name, NULL);
+}
+
+static int answer_file(request_rec *r, long count, long unused)
+{
+    char *name;
+    apr_file_t *file = pattern_file(r, count, &name);
+    apr_bucket_brigade *bb = apr_brigade_create(r->pool, r->connection->bucket_alloc);
+    (void)unused;
+    if (file == NULL) {
+        return HTTP_INTERNAL_SERVER_ERROR;
+    }
+    apr_file_remove(name, r->pool);
+    ap_set_content_length(r, count);
+    apr_brigade_insert_file(bb, file, 0, count, r->pool);
+    APR_BRIGADE_INSERT_TAIL(bb, apr_bucket_eos_create(bb->bucket_alloc));
+    return ap_pass_brigade(r->output_filters, bb) == APR_SUCCESS ? OK : AP_FILTER_ERROR;
+}
+
+static int answer_sendfile(request_rec *r, long count, long unused)
+{
+    char *name;
+    (void)unused;
+    if (pattern_file(r, count, &name) == NULL) {
+        return HTTP_INTERNAL_SERVER_ERROR;
+    }
+    apr_pool_cleanup_register(r->pool, name, remove_file, apr_pool_cleanup_null);
+    apr_table_setn(r->headers_out, "X-Sendfile", name);
+    ap_rputs("this is not the body", r);
+    return OK;
+}
+
+static int answer_refused(request_rec *r, long unused, long unused_too)
+{
+    (void)r, (void)unused, (void)unused_too;
+    return HTTP_FORBIDDEN;
+}
+
+static const struct {
+    const char *name;
+    int (*answer)(request_rec *r, long first, long second);
+} ANSWERS[] = {
+    {"/bytes", answer_bytes}, {"/chunks", answer_chunks}, {"/status", answer_status},   {"/error", answer_error},
+    {"/short", answer_short}, {"/long", answer_long},     {"/error-late", answer_error_late}, {"/slow", answer_slow},
+    {"/inject", answer_inject}, {"/hop", answer_hop},     {"/file", answer_file},       {"/sendfile", answer_sendfile},
+    {"/ws-refused", answer_refused},
+};
+
+static int answer(request_rec *r)
+{
+    const char *numbers = strchr(r->uri + 1, '/');
+    apr_size_t name_bytes = numbers ? (apr_size_t)(numbers - r->uri) : strlen(r->uri);
+    long first = numbers ? (long)apr_atoi64(numbers + 1) : 0, second = 0;
+
+    if (r->handler == NULL || strcmp(r->handler, "reference") != 0) {
+        return DECLINED;
+    }
+    if (numbers != NULL && (numbers = strchr(numbers + 1, '/')) != NULL) {
+        second = (long)apr_atoi64(numbers + 1);
+    }
+    ap_set_content_type(r, "text/plain");
+    for (unsigned n = 0; n < sizeof(ANSWERS) / sizeof(ANSWERS[0]); n++) {
+        if (strlen(ANSWERS[n].name) == name_bytes && memcmp(ANSWERS[n].name, r->uri, name_bytes) == 0) {
+            return ANSWERS[n].answer(r, first, second);
+        }
+    }
+    return HTTP_NOT_FOUND;
+}
+
+static void register_hooks(apr_pool_t *pool)
+{
+    (void)pool;
+    ap_hook_handler(answer, NULL, NULL, APR_HOOK_MIDDLE);
+}
+
+AP_DECLARE_MODULE(reference) = {STANDARD20_MODULE_STUFF, NULL, NULL, NULL, NULL, NULL, register_hooks, 0};
