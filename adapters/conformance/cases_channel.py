@@ -56,8 +56,8 @@ def descriptors_may_come_before_their_frames(worker):
     worker.welcome()
     clients = [worker.client() for _ in range(3)]
     frames = [request_frame(n, n, f"/bytes/{n}", descriptors=1) for n in range(3)]
-    worker.send(frames[0][:1], [client.far.fileno() for client in clients])
-    worker.send(frames[0][1:] + frame(PING, request=9))
+    worker.send(frames[0][:3], [client.far.fileno() for client in clients])
+    worker.send(frames[0][3:] + frame(PING, request=9))
     # A worker that does several things at a time may answer PING first.
     equal(sorted(worker.read_frame()[0] for _ in range(2)), [DONE, PONG], "kinds")
     worker.send(frames[1] + frames[2])
@@ -319,7 +319,7 @@ REFUSED = {
     "parts_that_do_not_add_up_are_refused": frame(REQUEST, struct.pack("<III", 1, 2, 3), KEEP, 0, 1001, 1),
     "an_unknown_connection_is_refused": request_frame(424242, 1),
     "a_descriptor_that_did_not_come_is_refused": request_frame(1001, 1, descriptors=1),
-    "unknown_flags_are_refused": request_frame(1001, 1, flags=KEEP | 32),
+    "unknown_flags_are_refused": request_frame(1001, 1, flags=KEEP | 64),
     "a_second_welcome_is_refused": frame(6, struct.pack("<HHI", 1, 0, PAYLOAD_BYTES_MAX)),
 }
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import select
 import socket
 import struct
 import tempfile
@@ -23,25 +24,31 @@ def _slow_client(worker):
     return client
 
 
+def _large(worker):
+    """More than the sockets hold; but no more than TAILs of bytes take, from a worker that passes no files."""
+    return 1_000_000 if worker.sockets_only else LARGE
+
+
 def _pattern(count):
     return bytes(range(251)) * (count // 251) + bytes(range(count % 251))
 
 
 def a_client_that_does_not_read_holds_no_worker(worker):
     worker.welcome()
+    large = _large(worker)
     client = _slow_client(worker)
-    worker.send(request_frame(7, 1, f"/bytes/{LARGE}", descriptors=1), [client.far.fileno()])
+    worker.send(request_frame(7, 1, f"/bytes/{large}", descriptors=1), [client.far.fileno()])
     done = worker.done()
-    equal((done.flags, done.status, done.body_bytes), (CLEAN, 200, LARGE), "DONE")
+    equal((done.flags, done.status, done.body_bytes), (CLEAN, 200, large), "DONE")
     expect(done.tail, "no TAIL for a response that the socket cannot hold")
     equal(worker.ask("/bytes/3")[0].body, b"xxx", "body of another client")
     client.deliver(done.tail)
     body = client.answer().body
-    equal((len(body), set(body)), (LARGE, {ord("x")}), "body")
+    equal((len(body), set(body)), (large, {ord("x")}), "body")
 
 
 def a_tail_continues_where_the_worker_stopped(worker):
-    worker.welcome()
+    worker.need_files()
     client = _slow_client(worker)
     for size in (3_000_000, 400_000, 5_000_000):
         answer, done, _ = worker.ask(f"/file/{size}", client)
@@ -78,7 +85,7 @@ def pieces_that_the_socket_does_not_take_are_tails_in_order(worker):
 
 
 def a_large_file_is_passed_and_not_copied(worker):
-    worker.welcome()
+    worker.need_files()
     answer, done, _ = worker.ask("/file/5000000")
     expect(answer.body == _pattern(5_000_000), "body")
     equal(answer.how, "length", "framing")
@@ -93,14 +100,14 @@ def a_small_file_arrives(worker):
 
 
 def head_of_a_file_has_no_tail(worker):
-    worker.welcome()
+    worker.need_files()
     answer, done, _ = worker.ask("/file/5000000", method="HEAD")
     equal((done.flags, done.tails, done.body_bytes), (CLEAN, [], 0), "DONE")
     expect(answer.one("content-length") in (None, "5000000"), "Content-Length differs from that of GET")
 
 
 def a_tail_after_http10_ends_with_the_connection(worker):
-    worker.welcome()
+    worker.need_files()
     client = _slow_client(worker)
     answer, done, _ = worker.ask("/file/3000000", client, flags=0)
     equal((answer.one("connection"), done.flags), ("close", CLEAN), "Connection and DONE")
@@ -108,7 +115,7 @@ def a_tail_after_http10_ends_with_the_connection(worker):
 
 
 def files_are_named_by_x_sendfile(worker):
-    worker.welcome()
+    worker.need_files()
     answer, done, _ = worker.ask("/sendfile/3000000")
     expect(answer.body == _pattern(3_000_000), "body")
     equal(answer.all("x-sendfile"), [], "X-Sendfile in the response")
@@ -118,6 +125,7 @@ def files_are_named_by_x_sendfile(worker):
 def relays_are_sockets_as_any_other(worker):
     """The response descriptor is one end of a socketpair, and the number has its highest bit set."""
     worker.welcome()
+    large = _large(worker)
     near, far = socket.socketpair()
     far.setblocking(False)
     near.settimeout(5)
@@ -126,9 +134,9 @@ def relays_are_sockets_as_any_other(worker):
     done = worker.done()
     equal((done.connection, done.flags), (connection, CLEAN), "DONE")
     expect(near.recv(65536).endswith(b"x" * 1000), "body")
-    worker.send(request_frame(connection, 2, f"/bytes/{LARGE}"))
+    worker.send(request_frame(connection, 2, f"/bytes/{large}"))
     done = worker.done()
-    equal((done.request, done.flags, done.body_bytes), (2, CLEAN, LARGE), "DONE")
+    equal((done.request, done.flags, done.body_bytes), (2, CLEAN, large), "DONE")
     expect(done.tail, "no TAIL for a response that the socket cannot hold")
     worker.send(frame(FORGET, connection=connection) + frame(PING, request=3))
     equal(worker.read_frame()[0], PONG, "kind")
@@ -137,7 +145,7 @@ def relays_are_sockets_as_any_other(worker):
     while piece := near.recv(65536):
         data += piece
     near.close()
-    equal(len(data.partition(b"\r\n\r\n")[2]) + len(done.tail), LARGE, "bytes of the body")
+    equal(len(data.partition(b"\r\n\r\n")[2]) + len(done.tail), large, "bytes of the body")
 
 
 def _sum(worker, data, **options):
@@ -147,7 +155,7 @@ def _sum(worker, data, **options):
 
 
 def a_body_in_a_file_is_read(worker):
-    worker.welcome()
+    worker.need_files()
     data = os.urandom(5_000_000)
     with tempfile.TemporaryFile() as spool:
         spool.write(data)
@@ -159,7 +167,7 @@ def a_body_in_a_file_is_read(worker):
 
 
 def a_body_in_a_file_may_be_small_or_empty(worker):
-    worker.welcome()
+    worker.need_files()
     for data in (b"", b"x", b"y" * 65536):
         with tempfile.TemporaryFile() as spool:
             spool.write(data)
@@ -168,7 +176,7 @@ def a_body_in_a_file_may_be_small_or_empty(worker):
 
 
 def a_body_in_a_file_comes_alone_for_a_known_connection(worker):
-    worker.welcome()
+    worker.need_files()
     client, data = worker.client(), b"file" * 10_000
     worker.send(request_frame(7, 1, "/bytes/1", descriptors=1), [client.far.fileno()])
     worker.done(), client.answer()
@@ -182,13 +190,67 @@ def a_body_in_a_file_comes_alone_for_a_known_connection(worker):
 
 
 def descriptors_of_bodies_are_taken_whether_they_are_read_or_not(worker):
-    worker.welcome()
+    worker.need_files()
     with tempfile.TemporaryFile() as spool:
         spool.write(b"body")
         spool.flush()
         for _ in range(5):
             worker.ask("/bytes/1", method="POST", body_file=4, descriptors=[spool.fileno()])
     equal(worker.ask("/bytes/3")[0].body, b"xxx", "body on the right descriptor")
+
+
+def _need_streams(worker):
+    worker.welcome()
+    if not worker.sockets_only:
+        raise Skipped("it takes bodies in files")
+
+
+def _relay(worker, size, target, number=1):
+    """A request whose body follows on the response descriptor; our end of that."""
+    near, far = socket.socketpair()
+    far.setblocking(False)
+    near.settimeout(5)
+    data = request_frame(0x8000_0000 + number, number, target, method="POST", body_stream=size, descriptors=1)
+    worker.send(data, [far.fileno()])
+    far.close()
+    return near
+
+
+def a_body_on_the_response_descriptor_is_read(worker):
+    _need_streams(worker)
+    for number, size in enumerate((0, 1, 65536, 5_000_000)):
+        data = os.urandom(size)
+        with _relay(worker, size, "/sum", number) as near:
+            near.sendall(data)
+            equal(worker.done().flags, CLEAN, "flags of DONE")
+            found = near.recv(65536).partition(b"\r\n\r\n")[2].decode()
+            equal(found, f"{size} {hashlib.sha256(data).hexdigest()}", "bytes and sum of the body")
+            worker.send(frame(FORGET, connection=0x8000_0000 + number))
+            equal(near.recv(1), b"", "what comes after FORGET")
+
+
+def a_body_that_nobody_reads_is_left_on_the_descriptor(worker):
+    _need_streams(worker)
+    with _relay(worker, 50_000_000, "/slow/100") as near:
+        sent, deadline = 0, time.monotonic() + 5
+        near.setblocking(False)
+        while not select.select([worker.sock], [], [], 0)[0] and time.monotonic() < deadline:
+            try:
+                sent += near.send(b"z" * 65536)
+            except BlockingIOError:
+                select.select([worker.sock], [], [], 0.01)
+        expect(sent < 20_000_000, f"{sent} bytes were taken that the application has not asked for")
+        equal(worker.done().flags, CLEAN, "flags of DONE")
+        worker.send(frame(FORGET, connection=0x8000_0001))
+    equal(worker.ask("/bytes/3")[0].body, b"xxx", "body of the next response")
+
+
+def a_body_that_breaks_off_is_not_taken_for_whole(worker):
+    _need_streams(worker)
+    with _relay(worker, 1000, "/sum") as near:
+        near.sendall(b"z" * 999)
+        near.shutdown(socket.SHUT_WR)
+        expect(worker.done().status != 200, "a body that is not whole was taken for whole")
 
 
 def cancel_of_what_is_not_under_way_is_ignored(worker):
@@ -288,14 +350,16 @@ def ten_thousand_requests_leak_no_descriptor(worker):
     spool.flush()
 
     def round_of(number):
-        """100 requests on 10 connections, of which half carry a body in a file."""
+        """100 requests on 10 connections, of which half carry a body, in a file if the worker takes those."""
         data, descriptors, clients = b"", [], [worker.client() for _ in range(10)]
         for n in range(100):
             connection = n % 10
             target, first = ("/bytes/100", "/file/100000")[n % 20 == 19], int(n < 10)
             descriptors += [clients[connection].far.fileno()] * first
-            options = {"method": "POST", "body_file": 400} if n % 2 else {}
-            descriptors += [spool.fileno()] * (n % 2)
+            options, in_file = {"method": "POST", "body": b"body" * 100} if n % 2 else {}, n % 2 and not worker.sockets_only
+            if in_file:
+                options = {"method": "POST", "body_file": 400}
+                descriptors.append(spool.fileno())
             data += request_frame(connection, number * 100 + n, target, descriptors=first, **options)
             if len(descriptors) > 50:
                 worker.send(data, descriptors)
@@ -319,15 +383,16 @@ def ten_thousand_requests_leak_no_descriptor(worker):
 
 def a_drain_finishes_tails_too(worker):
     worker.welcome()
+    large = _large(worker)
     client = _slow_client(worker)
-    data = request_frame(7, 1, f"/bytes/{LARGE}", descriptors=1) + frame(SHUTDOWN)
+    data = request_frame(7, 1, f"/bytes/{large}", descriptors=1) + frame(SHUTDOWN)
     worker.send(data, [client.far.fileno()])
     done = worker.done()
-    equal((done.flags, done.body_bytes), (CLEAN, LARGE), "DONE")
+    equal((done.flags, done.body_bytes), (CLEAN, large), "DONE")
     expect(worker.at_end(), "more frames, or the channel stays open")
     equal(worker.exit_status(), 0, "exit status")
     client.deliver(done.tail)
-    equal(len(client.answer().body), LARGE, "bytes of the body")
+    equal(len(client.answer().body), large, "bytes of the body")
 
 
 UPGRADE = [

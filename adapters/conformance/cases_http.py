@@ -194,7 +194,8 @@ def fields_of_the_connection_are_not_the_applications(worker):
     worker.welcome()
     answer, done, client = worker.ask("/hop")
     expect(answer.one("connection") != "upgrade", "Connection of the application was sent")
-    expect(answer.how == "length", "Transfer-Encoding of the application was sent")
+    # In some interfaces this is how chunks are asked for; then they have to be some.
+    expect(answer.how in ("length", "chunked"), "Transfer-Encoding of the application was sent")
     equal(worker.ask("/bytes/3", client)[0].body, b"xxx", "body of the next response")
 
 

@@ -14,7 +14,8 @@ import subprocess
 
 REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME = 1, 2, 3, 4, 5, 6
 HELLO, DONE, TAIL, PONG, DETACH = 65, 66, 67, 68, 69
-KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH = 1, 2, 4, 8, 16
+KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH, BODY_STREAM = 1, 2, 4, 8, 16, 32
+SOCKETS_ONLY = 1
 CLEAN, CLOSE = 1, 2
 FILE = 1
 OPTIONAL = 128
@@ -56,7 +57,7 @@ def frame(kind, payload=b"", flags=0, descriptors=0, connection=0, request=0):
 
 def request_frame(connection, request, target="/echo", **options):
     """Bytes of a REQUEST. Options: method, fields (list of pairs), body, flags, descriptors, mount, meta, body_file (the size
-    of a body that comes as a descriptor), early (bytes behind a request that may detach)."""
+    of a body that comes as a descriptor), body_stream (the size of one that follows on the response descriptor), early (bytes behind a request that may detach)."""
     method, body = options.get("method", "GET"), options.get("body", b"")
     lines = [f"{method} {target} HTTP/1.1", "host: example.com"]
     lines += [f"{name}: {value}" for name, value in options.get("fields", ())]
@@ -64,6 +65,9 @@ def request_frame(connection, request, target="/echo", **options):
     if "body_file" in options:
         flags, descriptors = flags | BODY_FD, descriptors + 1
         lines.append(f"content-length: {options['body_file']}")
+    elif "body_stream" in options:
+        flags |= BODY_STREAM
+        lines.append(f"content-length: {options['body_stream']}")
     elif body or method in ("POST", "PUT"):
         lines.append(f"content-length: {len(body)}")
     body = options.get("early", body)
@@ -276,6 +280,7 @@ class Worker:
         self._reading = []
         self._request = 0
         self.capacity = 1
+        self.sockets_only = False
         # Whether a 404 is what a case wants; otherwise it says that the reference application lacks something.
         self.wants_404 = False
         # Descriptors of the last frame that was read; whoever wants to keep one takes it out.
@@ -302,7 +307,8 @@ class Worker:
         """Reads HELLO, answers WELCOME; returns (lowest version, highest version, capacity, name)."""
         kind, flags, connection, request, payload = self.read_frame()
         equal(kind, HELLO, "kind of the first frame")
-        equal((flags, connection, request), (0, 0, 0), "flags and numbers of HELLO")
+        equal((flags & ~SOCKETS_ONLY, connection, request), (0, 0, 0), "flags and numbers of HELLO")
+        self.sockets_only = bool(flags & SOCKETS_ONLY)
         expect(8 <= len(payload) <= 72, f"HELLO has a payload of {len(payload)} bytes")
         self.send(frame(WELCOME, struct.pack("<HHI", 1, 0, PAYLOAD_BYTES_MAX)))
         lowest, highest, self.capacity = struct.unpack_from("<HHI", payload)
@@ -313,6 +319,12 @@ class Worker:
         self.welcome()
         if self.capacity == 1:
             raise Skipped("one request at a time")
+
+    def need_files(self):
+        """`welcome`, for cases that pass a file to the worker, or want one of it."""
+        self.welcome()
+        if self.sockets_only:
+            raise Skipped("it takes and gives sockets only")
 
     def client(self):
         """A new client connection."""
@@ -334,9 +346,13 @@ class Worker:
         return len(self.names_of_files())
 
     def send(self, data, descriptors=()):
-        """Sends bytes, the descriptors with the first of them."""
+        """Sends bytes, the descriptors with the first of them; one by one, in messages of one byte, to a worker that wants
+        no more than one in a message."""
         if not data:
             return
+        while self.sockets_only and len(descriptors) > 1:
+            self.send(data[:1], descriptors[:1])
+            data, descriptors = data[1:], descriptors[1:]
         if descriptors:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
             data = data[self.sock.sendmsg([data], rights) :]

@@ -1,0 +1,232 @@
+'use strict';
+
+const fs = require('node:fs');
+const net = require('node:net');
+const { performance } = require('node:perf_hooks');
+
+const frames = require('./frames');
+const { Link } = require('./link');
+const { Writer } = require('./writer');
+
+const { KIND } = frames;
+const RECEIVE_BYTES = 256 * 1024;
+/** How long a DONE may wait for company, in milliseconds. */
+const DONE_WAIT_MS = 1;
+/** How long detached connections have to end in the way of their protocol, in milliseconds. */
+const DETACHED_END_MS = 3000;
+/** UV_NAMED_PIPE that takes descriptors: `constants.IPC` of Node's own pipe handles. */
+const IPC = 2;
+
+/**
+ * The handle of the channel. node:net has no public way to receive a descriptor, but the handle behind each of its sockets
+ * has: opened as an IPC pipe, it leaves what came with the bytes of a read in `pendingHandle`. Node's own child processes
+ * get theirs in this way. The class is taken from a socket that goes nowhere.
+ */
+function openHandle(fd) {
+  const nowhere = net.connect({ path: '/nowhere' });
+  nowhere.on('error', () => {});
+  const handle = nowhere._handle && new nowhere._handle.constructor(IPC);
+  nowhere.destroy();
+  if (!handle || typeof handle.open !== 'function') {
+    throw new Error(`maitred: Node ${process.version} gives no access to the handles of its sockets`);
+  }
+  const status = handle.open(fd);
+  if (status) throw new Error(`maitred: the channel, descriptor ${fd}, cannot be opened (${status})`);
+  return handle;
+}
+
+/** Maitred's other end: what comes from there, and what is reported. */
+class Channel {
+  /** `server` is the http.Server that gets the requests; `ended` is called when everything is answered. */
+  constructor(fd, server, { capacity, name, ended }) {
+    this.fd = fd;
+    this.server = server;
+    this.ended = ended;
+    this.links = new Map();
+    this.detached = new Set();
+    this.underWay = 0;
+    this.received = [];
+    this.welcomed = false;
+    this.ending = false;
+    this.heard = false;
+    this.out = [];
+    this.outSince = 0;
+    this.flushing = false;
+    this.finishing = false;
+    this.onDetachedGone = null;
+    this.decoder = new frames.Decoder((frame) => this.onFrame(frame));
+    this.handle = openHandle(fd);
+    this.socket = new net.Socket({
+      handle: this.handle,
+      allowHalfOpen: true,
+      onread: {
+        buffer: Buffer.allocUnsafeSlow(RECEIVE_BYTES),
+        callback: (bytes, buffer) => this.onBytes(bytes, buffer),
+      },
+    });
+    this.socket.on('end', () => this.end());
+    this.socket.on('error', () => this.end());
+    this.say(frames.hello(capacity, name));
+    this.flush();
+  }
+
+  onBytes(bytes, buffer) {
+    this.heard = true;
+    const handle = this.handle.pendingHandle;
+    if (handle) {
+      this.handle.pendingHandle = undefined;
+      this.received.push(handle);
+    }
+    if (this.ending) return true;
+    try {
+      this.decoder.add(Buffer.from(buffer.subarray(0, bytes)));
+    } catch (error) {
+      if (!(error instanceof frames.Violation)) throw error;
+      fs.writeSync(2, `maitred: Maitred broke the protocol: ${error.message}\n`);
+      process.exit(1);
+    }
+    return true;
+  }
+
+  onFrame(frame) {
+    if (frame.descriptors > this.received.length) frames.refuse('a frame whose descriptor did not come');
+    const handles = frame.descriptors ? this.received.splice(0, frame.descriptors) : [];
+    if (!this.welcomed) {
+      if (frame.kind !== KIND.WELCOME) frames.refuse('something else than WELCOME first');
+      this.decoder.payloadMax = frames.welcome(frame).payloadMax;
+      this.welcomed = true;
+      return;
+    }
+    if (this.ending) return;
+    switch (frame.kind) {
+      case KIND.REQUEST: return void this.onRequest(frame, handles);
+      case KIND.FORGET: return void this.forget(frame.connection);
+      case KIND.CANCEL: return void this.links.get(frame.connection)?.cancel(frame.request);
+      case KIND.PING: return void this.say(frames.pong(frame.request));
+      case KIND.SHUTDOWN: return void this.end();
+      case KIND.WELCOME: return void frames.refuse('a second WELCOME');
+      default: handles.forEach((handle) => handle.close());
+    }
+  }
+
+  onRequest(frame, handles) {
+    if (handles.length > 1) frames.refuse('a REQUEST with two descriptors');
+    if (handles.length) {
+      this.forget(frame.connection);
+      this.links.set(frame.connection, new Link(this, frame.connection, new Writer(handles[0])));
+    }
+    const link = this.links.get(frame.connection);
+    if (!link) frames.refuse(`a REQUEST of connection ${frame.connection}, which is not known`);
+    this.underWay += 1;
+    link.take(frame);
+    this.flushIfDue();
+  }
+
+  forget(connection) {
+    const link = this.links.get(connection);
+    this.links.delete(connection);
+    link?.retire();
+  }
+
+  done(...report) {
+    this.underWay -= 1;
+    this.say(frames.done(...report));
+    if (this.ending) this.finishIfIdle();
+  }
+
+  tail(connection, request, data) {
+    this.say(frames.tails(connection, request, data));
+  }
+
+  detach(link, request) {
+    this.underWay -= 1;
+    this.detached.add(link);
+    if (this.links.get(link.number) === link) this.links.delete(link.number);
+    this.say(frames.detach(link.number, request));
+    // Maitred may pass the number to another connection as soon as it reads this.
+    this.flush();
+    if (this.ending) this.finishIfIdle();
+  }
+
+  /** Has bytes leave with all others of this turn of the event loop. */
+  say(bytes) {
+    if (this.out.length === 0) this.outSince = performance.now();
+    this.out.push(bytes);
+    if (!this.flushing) {
+      this.flushing = true;
+      setImmediate(() => this.flush());
+    }
+  }
+
+  flushIfDue() {
+    if (this.out.length && performance.now() - this.outSince >= DONE_WAIT_MS) this.flush();
+  }
+
+  flush() {
+    this.flushing = false;
+    if (this.out.length === 0 || this.socket.destroyed) return;
+    const bytes = this.out.length === 1 ? this.out[0] : Buffer.concat(this.out);
+    this.out = [];
+    let written = 0;
+    if (this.socket.writableLength === 0) {
+      try {
+        written = fs.writeSync(this.fd, bytes);
+      } catch (error) {
+        if (error.code !== 'EAGAIN') return void this.end();
+      }
+    }
+    if (written < bytes.length) this.socket.write(bytes.subarray(written));
+  }
+
+  /** Takes no more, once nothing more is there: what Maitred had sent by then is answered. */
+  leave() {
+    const quiet = () => {
+      if (this.ending) return;
+      if (!this.heard) return void this.end();
+      this.heard = false;
+      // The first turn may end before the channel was looked at; the second has looked.
+      setImmediate(() => setImmediate(quiet));
+    };
+    this.heard = true;
+    quiet();
+  }
+
+  /** Nothing more comes: what was received is answered, then the process ends. */
+  end() {
+    if (this.ending) return;
+    this.ending = true;
+    setImmediate(() => this.finishIfIdle());
+  }
+
+  finishIfIdle() {
+    if (this.underWay > 0 || this.finishing) return;
+    this.finishing = true;
+    const last = () => {
+      this.flush();
+      if (this.socket.destroyed) return void this.ended();
+      this.socket.end(() => this.ended());
+    };
+    setImmediate(last);
+  }
+
+  /** Resolves when no detached connection is left, or when they have had their time. */
+  endDetached() {
+    return new Promise((resolve) => {
+      if (this.detached.size === 0) return void resolve();
+      const timer = setTimeout(resolve, DETACHED_END_MS);
+      this.onDetachedGone = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      return undefined;
+    });
+  }
+
+  /** The owner of a detached connection has closed it. */
+  release(link) {
+    this.detached.delete(link);
+    if (this.detached.size === 0 && this.onDetachedGone) this.onDetachedGone();
+  }
+}
+
+module.exports = { Channel };

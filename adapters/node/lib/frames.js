@@ -1,0 +1,185 @@
+'use strict';
+// Frames of the handoff protocol, version 1 (../../PROTOCOL.md): bytes in, frames out, and the reverse. No I/O.
+
+const HEADER_BYTES = 16;
+/** Bytes of a payload from Maitred until WELCOME says otherwise. */
+const PAYLOAD_BYTES_MAX = 2 * 1024 * 1024;
+/** Bytes of the response in one TAIL. */
+const TAIL_BYTES_MAX = 64 * 1024;
+/** Bytes of the response in all TAILs of one request. */
+const TAIL_TOTAL_BYTES_MAX = 1024 * 1024;
+const NAME_BYTES_MAX = 64;
+const META_BYTES_MAX = 4096;
+const FRAME_DESCRIPTORS_MAX = 2;
+const SERVICE_US_MAX = 0xffff_ffff;
+const VERSION = 1;
+
+const KIND = Object.freeze({
+  REQUEST: 1, FORGET: 2, CANCEL: 3, PING: 4, SHUTDOWN: 5, WELCOME: 6,
+  HELLO: 65, DONE: 66, TAIL: 67, PONG: 68, DETACH: 69,
+});
+/** Flags of REQUEST. */
+const FLAG = Object.freeze({ KEEP: 1, HTTP10: 2, HEAD: 4, BODY_FD: 8, MAY_DETACH: 16, BODY_STREAM: 32 });
+const REQUEST_FLAGS = FLAG.KEEP | FLAG.HTTP10 | FLAG.HEAD | FLAG.MAY_DETACH | FLAG.BODY_STREAM;
+/** Flag of any kind but REQUEST: who does not know the kind skips the frame. */
+const OPTIONAL = 128;
+/** Flag of HELLO: one descriptor per message, and only stream sockets. */
+const SOCKETS_ONLY = 1;
+/** How a response ended: flags of DONE. */
+const OUTCOME = Object.freeze({ BROKEN: 0, CLEAN: 1, CLOSE: 2 });
+/** Kinds that consist of a header alone. */
+const BARE = new Set([KIND.FORGET, KIND.CANCEL, KIND.PING, KIND.SHUTDOWN]);
+
+/** Maitred has said something that the protocol does not allow: nobody knows where the next frame begins. */
+class Violation extends Error {}
+
+function refuse(why) {
+  throw new Violation(why);
+}
+
+/**
+ * Cuts what was received into frames. `add` takes bytes that it may keep, and calls `take(frame)` for each whole frame:
+ * { kind, descriptors, connection, request, flags, payload }, with `meta`, `head` and `body` for REQUEST.
+ */
+class Decoder {
+  constructor(take) {
+    this.take = take;
+    this.payloadMax = PAYLOAD_BYTES_MAX;
+    this.pieces = [];
+    this.bytes = 0;
+    this.needed = HEADER_BYTES;
+  }
+
+  add(chunk) {
+    if (this.bytes === 0 && chunk.length >= this.needed) {
+      return this.cut(chunk);
+    }
+    this.pieces.push(chunk);
+    this.bytes += chunk.length;
+    if (this.bytes < this.needed) return undefined;
+    const whole = Buffer.concat(this.pieces, this.bytes);
+    this.pieces = [];
+    this.bytes = 0;
+    return this.cut(whole);
+  }
+
+  cut(data) {
+    let at = 0;
+    this.needed = HEADER_BYTES;
+    while (data.length - at >= HEADER_BYTES) {
+      const end = at + HEADER_BYTES + data.readUInt32LE(at);
+      const frame = this.header(data, at);
+      if (data.length < end) {
+        this.needed = end - at;
+        break;
+      }
+      frame.payload = data.subarray(at + HEADER_BYTES, end);
+      if (frame.kind === KIND.REQUEST) parts(frame);
+      at = end;
+      this.take(frame);
+    }
+    if (at < data.length) {
+      this.pieces.push(data.subarray(at));
+      this.bytes = data.length - at;
+    }
+  }
+
+  header(data, at) {
+    const bytes = data.readUInt32LE(at);
+    const kind = data[at + 4];
+    const flags = data[at + 5];
+    const descriptors = data.readUInt16LE(at + 6);
+    if (bytes > this.payloadMax) refuse(`a payload of ${bytes} bytes`);
+    if (descriptors > FRAME_DESCRIPTORS_MAX) refuse(`a frame with ${descriptors} descriptors`);
+    const known = kind >= KIND.REQUEST && kind <= KIND.WELCOME;
+    if (!known && !(flags & OPTIONAL)) refuse(`a frame of unknown kind ${kind}`);
+    if (kind === KIND.REQUEST && flags & ~REQUEST_FLAGS) refuse(`a REQUEST with flags ${flags}`);
+    if (BARE.has(kind) && (bytes || descriptors)) refuse(`a frame of kind ${kind} with a payload or descriptors`);
+    if (known && kind !== KIND.REQUEST && flags & ~OPTIONAL) refuse(`a frame of kind ${kind} with flags ${flags}`);
+    return {
+      kind, flags, descriptors, known, payload: null,
+      connection: data.readUInt32LE(at + 8), request: data.readUInt32LE(at + 12),
+    };
+  }
+}
+
+/** Divides the payload of a REQUEST. */
+function parts(frame) {
+  const { payload } = frame;
+  if (payload.length < 12) refuse('a REQUEST without its lengths');
+  const head = 12 + payload.readUInt32LE(0);
+  const body = head + payload.readUInt32LE(4);
+  if (body + payload.readUInt32LE(8) !== payload.length || head - 12 > META_BYTES_MAX) {
+    refuse('a REQUEST whose parts do not add up');
+  }
+  frame.meta = payload.subarray(12, head);
+  frame.head = payload.subarray(head, body);
+  frame.body = payload.subarray(body);
+}
+
+/** Version and payload limit of a WELCOME. */
+function welcome(frame) {
+  if (frame.payload.length !== 8 || frame.descriptors) refuse('a WELCOME of another size');
+  const version = frame.payload.readUInt16LE(0);
+  if (version !== VERSION) refuse(`version ${version} of the protocol, which was not offered`);
+  return { version, payloadMax: frame.payload.readUInt32LE(4) };
+}
+
+function header(kind, flags, connection, request, payloadBytes) {
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + payloadBytes);
+  bytes.writeUInt32LE(payloadBytes, 0);
+  bytes[4] = kind;
+  bytes[5] = flags;
+  bytes.writeUInt16LE(0, 6);
+  bytes.writeUInt32LE(connection, 8);
+  bytes.writeUInt32LE(request, 12);
+  return bytes;
+}
+
+function hello(capacity, name) {
+  const text = Buffer.from(name).subarray(0, NAME_BYTES_MAX);
+  const bytes = header(KIND.HELLO, SOCKETS_ONLY, 0, 0, 8 + text.length);
+  bytes.writeUInt16LE(VERSION, 16);
+  bytes.writeUInt16LE(VERSION, 18);
+  bytes.writeUInt32LE(capacity, 20);
+  text.copy(bytes, 24);
+  return bytes;
+}
+
+/** `outcome` is one of OUTCOME, `serviceUs` microseconds, `bodyBytes` without head and framing. */
+function done(connection, request, outcome, status, serviceUs, bodyBytes) {
+  const bytes = header(KIND.DONE, outcome, connection, request, 16);
+  bytes.writeUInt16LE(status, 16);
+  bytes.writeUInt16LE(0, 18);
+  bytes.writeUInt32LE(Math.min(serviceUs, SERVICE_US_MAX) >>> 0, 20);
+  bytes.writeUInt32LE(bodyBytes % 2 ** 32, 24);
+  bytes.writeUInt32LE(Math.floor(bodyBytes / 2 ** 32), 28);
+  return bytes;
+}
+
+/** Bytes of the response that Maitred delivers; cut into as many frames as it takes. */
+function tails(connection, request, data) {
+  const frames = [];
+  for (let at = 0; at < data.length; at += TAIL_BYTES_MAX) {
+    const piece = data.subarray(at, at + TAIL_BYTES_MAX);
+    const head = header(KIND.TAIL, 0, connection, request, 0);
+    head.writeUInt32LE(piece.length, 0);
+    frames.push(head, piece);
+  }
+  return Buffer.concat(frames);
+}
+
+function pong(request) {
+  return header(KIND.PONG, 0, 0, request, 0);
+}
+
+function detach(connection, request) {
+  const bytes = header(KIND.DETACH, 0, connection, request, 4);
+  bytes.writeUInt16LE(101, 16);
+  bytes.writeUInt16LE(0, 18);
+  return bytes;
+}
+
+module.exports = {
+  Decoder, FLAG, KIND, OUTCOME, TAIL_TOTAL_BYTES_MAX, Violation, detach, done, hello, pong, refuse, tails, welcome,
+};

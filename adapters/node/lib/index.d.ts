@@ -1,0 +1,41 @@
+import type { RequestListener, Server } from 'node:http';
+
+/** What `listen` takes beside a request listener and a server: applications of Fastify and of Koa. */
+export type Application =
+  | RequestListener
+  | Server
+  | { ready(): PromiseLike<unknown>; server: Server; close(): unknown }
+  | { callback(): RequestListener };
+
+export interface Options {
+  /** Requests that this process works on at the same time, 1 to 65536. Default: 1000. */
+  capacity?: number;
+  /** What Maitred's status and log call this adapter; at most 64 bytes. Default: `node` and its version. */
+  name?: string;
+  /**
+   * Called when every request is answered and the process is about to end: the place to close databases and WebSockets.
+   * Default: `close()` of a Fastify application; WebSockets are ended without a word of their protocol.
+   */
+  onShutdown?: () => unknown;
+  /** Without Maitred: where to listen. Default: the environment's `PORT`, or 8080. */
+  port?: number | string;
+  /** Without Maitred: the address to listen on. Default: all. */
+  host?: string;
+}
+
+/** What `request.socket` offers beyond a `net.Socket`. */
+export interface ClientSocket {
+  /** The leading part of the path at which the application is mounted; `''` at the root. */
+  readonly mount: string;
+  /** Whether the client speaks TLS. */
+  readonly encrypted: boolean;
+}
+
+/** Whether Maitred has started this process. */
+export function isBehindMaitred(): boolean;
+
+/**
+ * Serves an application: behind Maitred if that has started this process, otherwise on a port of its own. Resolves with its
+ * server once it takes requests.
+ */
+export function listen(application: Application, options?: Options): Promise<Server>;

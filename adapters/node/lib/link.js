@@ -1,0 +1,347 @@
+'use strict';
+
+const { performance } = require('node:perf_hooks');
+
+const { ClientSocket } = require('./client_socket');
+const { FLAG, OUTCOME, TAIL_TOTAL_BYTES_MAX, refuse } = require('./frames');
+const { Response } = require('./response');
+
+const UPGRADE_LINES = /\r\n(?:upgrade|connection):[^\r\n]*/g;
+/** HTTP/2 begins on connections of its own with Maitred, so this offer, which some clients always make, is not passed on. */
+const H2C = /\r\nupgrade: *h2c\r\n/i;
+const CONTENT_LENGTH = /\r\ncontent-length: (\d+)\r\n/;
+const FAILURE = 'Internal Server Error\n';
+const NO_ADDRESS = { address: undefined, port: undefined, family: undefined };
+
+/** `IP:port` or `[IPv6]:port`. */
+function address(text) {
+  const colon = text ? text.lastIndexOf(':') : -1;
+  if (colon < 0) return NO_ADDRESS;
+  const host = text.slice(0, colon);
+  const v6 = host.startsWith('[');
+  return {
+    address: v6 ? host.slice(1, -1) : host, port: Number(text.slice(colon + 1)), family: v6 ? 'IPv6' : 'IPv4',
+  };
+}
+
+function parseMeta(text) {
+  const values = new Map();
+  for (const line of text.split('\n')) {
+    const equals = line.indexOf('=');
+    if (equals > 0) values.set(line.slice(0, equals), line.slice(equals + 1));
+  }
+  return {
+    remote: address(values.get('remote')),
+    local: address(values.get('local')),
+    scheme: values.get('scheme') || 'http',
+    mount: values.get('mount') || '',
+  };
+}
+
+/** One request, from its REQUEST to its DONE. */
+class Exchange {
+  constructor(frame) {
+    this.number = frame.request;
+    this.flags = frame.flags;
+    this.response = new Response(frame.flags);
+    this.began = performance.now();
+    this.written = false;
+    this.waiting = false;
+    this.done = false;
+  }
+}
+
+/**
+ * One connection as this process knows it: the response descriptor under its number, the requests that it brings one after
+ * another, and the socket that node:http sees.
+ */
+class Link {
+  constructor(channel, number, writer) {
+    this.channel = channel;
+    this.number = number;
+    this.writer = writer;
+    this.queue = [];
+    this.current = null;
+    this.client = null;
+    this.metaText = null;
+    this.meta = parseMeta('');
+    this.retired = false;
+    this.detached = false;
+    this.bodyRest = 0;
+    this.streams = false;
+  }
+
+  get busy() {
+    return this.current !== null;
+  }
+
+  /** A request; it waits for those before it. */
+  take(frame) {
+    if (this.current) this.queue.push(frame);
+    else this.begin(frame);
+  }
+
+  begin(frame) {
+    this.readMeta(frame.meta);
+    const exchange = new Exchange(frame);
+    this.current = exchange;
+    if (!this.client) {
+      this.client = new ClientSocket(this);
+      this.channel.server.emit('connection', this.client);
+    }
+    this.client.touch();
+    this.feed(frame);
+  }
+
+  readMeta(meta) {
+    const text = meta.latin1Slice();
+    const queue = text.lastIndexOf('\nqueue_us=');
+    const lasting = queue < 0 ? text : text.slice(0, queue);
+    if (lasting !== this.metaText) {
+      this.metaText = lasting;
+      this.meta = parseMeta(meta.toString());
+    }
+  }
+
+  /** Gives node:http the request, so that it does with the connection what Maitred has decided. */
+  feed(frame) {
+    const { flags, body } = frame;
+    let { head } = frame;
+    if (flags & FLAG.MAY_DETACH) return this.feedUpgrade(frame);
+    if (flags & FLAG.BODY_STREAM) this.expectBody(head);
+    const fields = (flags & FLAG.KEEP ? '' : 'connection: close\r\n') ||
+      (flags & FLAG.HTTP10 ? 'connection: keep-alive\r\n' : '');
+    // The version is that of the client: what may be sent depends on it.
+    if (flags & FLAG.HTTP10) head[head.indexOf(13) - 1] = 48;
+    if (fields === '') {
+      // Head and body stand behind one another in the frame.
+      this.push(body.length ? frame.payload.subarray(12 + frame.meta.length) : head);
+      return undefined;
+    }
+    head = Buffer.concat([head.subarray(0, head.length - 2), Buffer.from(`${fields}\r\n`), body]);
+    this.push(head);
+    return undefined;
+  }
+
+  feedUpgrade({ flags, head, body }) {
+    const text = head.latin1Slice();
+    if (this.channel.server.listenerCount('upgrade') > 0 && !H2C.test(text)) {
+      // What came behind the head belongs to the new protocol.
+      this.push(Buffer.concat([head, body]));
+      return;
+    }
+    const close = flags & FLAG.KEEP ? '' : 'connection: close\r\n';
+    this.push(Buffer.from(`${text.replace(UPGRADE_LINES, '').slice(0, -2)}${close}\r\n`, 'latin1'));
+  }
+
+  push(data) {
+    this.client.bytesRead += data.length;
+    return this.client.push(data);
+  }
+
+  /** The body follows on the response descriptor, and is read as node:http asks for it. */
+  expectBody(head) {
+    const length = CONTENT_LENGTH.exec(head.latin1Slice());
+    if (!length) refuse('a body without a length');
+    this.bodyRest = Number(length[1]);
+    if (this.streams || this.bodyRest === 0) return;
+    this.streams = true;
+    const { socket } = this.writer;
+    socket.on('data', (data) => {
+      this.bodyRest -= data.length;
+      if (!this.client || !this.push(data)) socket.pause();
+    });
+    socket.on('end', () => { if (this.client && this.bodyRest > 0) this.client.destroy(); });
+  }
+
+  /** node:http, or the owner of a detached connection, wants to read. */
+  resume() {
+    if (this.detached || (this.streams && this.bodyRest > 0)) this.writer.socket.resume();
+  }
+
+  /** What node:http has written; `callback` is called when there is room for more. */
+  send(chunks, callback) {
+    const exchange = this.current;
+    if (this.detached) return this.writeDetached(chunks, callback);
+    if (!exchange) return void callback();
+    const pieces = [];
+    let bytes = 0;
+    try {
+      for (const { chunk, encoding } of chunks) {
+        const data = exchange.response.feed(chunk, encoding);
+        if (data.length) pieces.push(data);
+        bytes += data.length;
+      }
+    } catch (error) {
+      return this.refuse(exchange, error, callback);
+    }
+    if (bytes === 0) return void this.afterWrite(exchange, callback);
+    return this.write(exchange, bytes < 16384 && pieces.length > 1 ? [Buffer.concat(pieces, bytes)] : pieces, bytes, callback);
+  }
+
+  write(exchange, pieces, bytes, callback) {
+    let rest;
+    try {
+      rest = this.writer.attempt(pieces, bytes);
+    } catch (error) {
+      return this.lose(exchange, error, callback);
+    }
+    if (rest === null || rest.length < bytes) exchange.written = true;
+    if (rest === null) return this.afterWrite(exchange, callback);
+    if (!exchange.response.complete) return this.wait(exchange, rest, () => this.afterWrite(exchange, callback), callback);
+    const inTail = Math.min(rest.length, TAIL_TOTAL_BYTES_MAX);
+    const tail = rest.subarray(rest.length - inTail);
+    const leave = () => {
+      exchange.written = true;
+      this.channel.tail(this.number, exchange.number, tail);
+      this.afterWrite(exchange, callback);
+    };
+    if (inTail === rest.length) return leave();
+    // More than Maitred keeps: the client has to take that first.
+    return this.wait(exchange, rest.subarray(0, rest.length - inTail), leave, callback);
+  }
+
+  wait(exchange, data, then, callback) {
+    exchange.waiting = true;
+    exchange.written = true;
+    this.writer.wait(data, (error) => {
+      exchange.waiting = false;
+      if (error) return this.lose(exchange, error, callback);
+      return exchange.done ? callback() : then();
+    });
+  }
+
+  afterWrite(exchange, callback) {
+    if (exchange.response.upgraded && !this.detached && !exchange.done) this.detach(exchange);
+    else if (exchange.response.complete) this.finish(exchange, OUTCOME.CLEAN);
+    callback();
+  }
+
+  /** The client, or Maitred, has closed the connection. */
+  lose(exchange, error, callback) {
+    this.finish(exchange, OUTCOME.BROKEN);
+    callback(error);
+  }
+
+  /** The application's response cannot be sent as it is. */
+  refuse(exchange, error, callback) {
+    console.error(`maitred: bad response of the application: ${error.message}`);
+    if (!exchange.written) {
+      exchange.response = new Response(exchange.flags);
+      const head = `HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\nContent-Length: ${FAILURE.length}`;
+      const data = exchange.response.feed(`${head}\r\n\r\n${FAILURE}`, 'latin1');
+      return this.write(exchange, [data], data.length, () => callback(error));
+    }
+    return this.lose(exchange, error, callback);
+  }
+
+  /** The application says that the response is all there. */
+  finished(exchange) {
+    if (exchange.done || this.current !== exchange) return;
+    const ends = exchange.response.endsWithConnection;
+    if (!ends) console.error('maitred: the response is shorter than was stated');
+    this.finish(exchange, ends ? OUTCOME.CLOSE : OUTCOME.BROKEN);
+    if (!ends && this.client) this.client.destroy();
+  }
+
+  /** Reports the request that is under way, and goes on with the next. */
+  finish(exchange, outcome) {
+    if (exchange.done) return;
+    exchange.done = true;
+    const { response } = exchange;
+    const status = exchange.written ? response.status : 0;
+    const serviceUs = Math.round((performance.now() - exchange.began) * 1000);
+    this.channel.done(this.number, exchange.number, status ? outcome : OUTCOME.BROKEN, status, serviceUs, response.bodyBytes);
+    this.current = null;
+    if (this.queue.length) setImmediate(() => this.next());
+    else if (this.retired) this.close();
+  }
+
+  next() {
+    if (this.current) return;
+    const frame = this.queue.shift();
+    if (frame) this.begin(frame);
+    else if (this.retired) this.close();
+  }
+
+  /** The client has gone: node:http is told as if its connection had closed. */
+  cancel(request) {
+    if (this.current && this.current.number === request) {
+      if (this.client) this.client.destroy();
+      return;
+    }
+    const at = this.queue.findIndex((frame) => frame.request === request);
+    if (at < 0) return;
+    this.queue.splice(at, 1);
+    this.channel.done(this.number, request, OUTCOME.BROKEN, 0, 0, 0);
+  }
+
+  /** No more requests come; what is under way is finished first. */
+  retire() {
+    this.retired = true;
+    if (!this.current && this.queue.length === 0) this.close();
+  }
+
+  close() {
+    if (this.client) this.client.destroy();
+    this.writer.close();
+  }
+
+  /** node:http, or the application, has given its socket up. */
+  onDestroyed(client) {
+    if (this.client !== client) return;
+    this.client = null;
+    if (this.detached) {
+      this.channel.release(this);
+      this.writer.close();
+      return;
+    }
+    const exchange = this.current;
+    if (!exchange) return;
+    // What libuv holds cannot be taken back; a response that is cut off costs the connection anyway.
+    if (exchange.waiting) this.writer.close();
+    this.finish(exchange, OUTCOME.BROKEN);
+  }
+
+  /** The application ends its side: of a connection only if it is its own. */
+  onEnd(callback) {
+    if (!this.detached) {
+      const exchange = this.current;
+      if (exchange && !exchange.waiting && exchange.response.endsWithConnection) this.finish(exchange, OUTCOME.CLOSE);
+      return void callback();
+    }
+    if (this.writer.closed) return void callback();
+    this.writer.socket.end(callback);
+    return undefined;
+  }
+
+  /** The upgrade is answered: the connection is the application's own from now on. */
+  detach(exchange) {
+    exchange.done = true;
+    this.current = null;
+    this.detached = true;
+    this.channel.detach(this, exchange.number);
+    const { socket } = this.writer;
+    socket.on('data', (data) => { if (this.client && !this.push(data)) socket.pause(); });
+    socket.on('end', () => { if (this.client) this.client.push(null); });
+    socket.on('close', () => { if (this.client) this.client.destroy(); });
+    socket.resume();
+  }
+
+  writeDetached(chunks, callback) {
+    const pieces = chunks.map(({ chunk, encoding }) => (typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk));
+    const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
+    if (bytes === 0) return void callback();
+    let rest;
+    try {
+      rest = this.writer.attempt(pieces, bytes);
+    } catch (error) {
+      return void callback(error);
+    }
+    if (rest === null) callback();
+    else this.writer.wait(rest, callback);
+    return undefined;
+  }
+}
+
+module.exports = { Link };

@@ -1,0 +1,58 @@
+'use strict';
+// Writing to a response descriptor that is shared with Maitred.
+
+const fs = require('node:fs');
+const net = require('node:net');
+
+/**
+ * A descriptor that came over the channel, as the handle of node:net that it arrived as. What the kernel takes at once is
+ * written without the stream machinery, which costs less and, unlike a stream, says how much was taken: the rest can be
+ * Maitred's. Only for waiting, and for reading where that is allowed, a net.Socket is made of it.
+ */
+class Writer {
+  constructor(handle) {
+    this.handle = handle;
+    this.fd = handle.fd;
+    this.made = null;
+    this.closed = false;
+  }
+
+  /** The same as a net.Socket, which does not read before it is told to. */
+  get socket() {
+    if (!this.made) {
+      this.made = new net.Socket({ handle: this.handle, manualStart: true, allowHalfOpen: true });
+      this.made.on('error', () => {});
+      this.made.once('close', () => { this.closed = true; });
+    }
+    return this.made;
+  }
+
+  /** Writes what the socket takes now. Returns what it did not take, null if that is nothing; throws what write(2) says. */
+  attempt(pieces, bytes) {
+    if (this.closed) throw Object.assign(new Error('the connection is closed'), { code: 'EPIPE' });
+    let written = 0;
+    try {
+      written = pieces.length === 1 ? fs.writeSync(this.fd, pieces[0]) : fs.writevSync(this.fd, pieces);
+    } catch (error) {
+      if (error.code !== 'EAGAIN') throw error;
+    }
+    return written === bytes ? null : Buffer.concat(pieces, bytes).subarray(written);
+  }
+
+  /** Writes everything, as the socket takes it. */
+  wait(data, callback) {
+    if (this.closed) return void process.nextTick(callback, new Error('the connection is closed'));
+    this.socket.write(data, callback);
+    return undefined;
+  }
+
+  /** Closes this process's copy, without shutting the connection down; what waits to be written is dropped. */
+  close() {
+    if (this.closed) return;
+    this.closed = true;
+    if (this.made) this.made.destroy();
+    else this.handle.close();
+  }
+}
+
+module.exports = { Writer };

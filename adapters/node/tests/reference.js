@@ -1,0 +1,148 @@
+'use strict';
+// The reference application of the conformance kit (adapters/conformance/README.md).
+
+const crypto = require('node:crypto');
+const http = require('node:http');
+const { Readable } = require('node:stream');
+const { finished } = require('node:stream');
+const { pipeline } = require('node:stream/promises');
+const timers = require('node:timers/promises');
+
+const maitred = require('../lib');
+
+function answer(response, body, status = 200, type = 'text/plain') {
+  response.writeHead(status, { 'Content-Type': type, 'Content-Length': Buffer.byteLength(body) });
+  response.end(body);
+}
+
+async function bodyOf(request) {
+  const pieces = [];
+  for await (const piece of request) pieces.push(piece);
+  return Buffer.concat(pieces);
+}
+
+function latin1OfPath(path) {
+  return path.replace(/%([0-9a-f]{2})/gi, (_, digits) => String.fromCharCode(parseInt(digits, 16)));
+}
+
+const HANDLERS = {
+  async echo(request, response) {
+    const { socket } = request;
+    const [path, ...query] = request.url.split('?');
+    const seen = {
+      method: request.method,
+      mount: socket.mount ?? '',
+      path: latin1OfPath(path).slice((socket.mount ?? '').length),
+      query: query.join('?'),
+      version: `HTTP/${request.httpVersion}`,
+      scheme: socket.encrypted ? 'https' : 'http',
+      remote: `${socket.remoteAddress} ${socket.remotePort}`,
+      local: `${socket.localAddress} ${socket.localPort}`,
+      headers: request.headers,
+      body: (await bodyOf(request)).toString('base64'),
+    };
+    answer(response, JSON.stringify(seen), 200, 'application/json');
+  },
+  bytes(request, response, count) {
+    answer(response, 'x'.repeat(count));
+  },
+  async chunks(request, response, count, size) {
+    response.writeHead(200, { 'Content-Type': 'text/plain' });
+    const piece = Buffer.alloc(size, 'y');
+    function* pieces() {
+      for (let n = 0; n < count; n += 1) yield piece;
+    }
+    await pipeline(Readable.from(pieces()), response).catch(() => {});
+  },
+  status(request, response, status) {
+    response.statusCode = status;
+    response.end();
+  },
+  error() {
+    throw new Error('asked for');
+  },
+  async 'error-late'(request, response) {
+    response.write('first');
+    await timers.setTimeout(1);
+    throw new Error('asked for, late');
+  },
+  short(request, response) {
+    response.writeHead(200, { 'Content-Length': 10 });
+    response.end('12345');
+  },
+  long(request, response) {
+    response.writeHead(200, { 'Content-Length': 5 });
+    response.end('1234567890');
+  },
+  async slow(request, response, milliseconds) {
+    // A timer may be early by a fraction of a millisecond.
+    await timers.setTimeout(milliseconds + 1);
+    answer(response, 'slow');
+  },
+  inject(request, response) {
+    response.setHeader('X-Value', 'a\r\nInjected: yes');
+    answer(response, 'not reached');
+  },
+  hop(request, response) {
+    response.setHeader('Connection', 'upgrade');
+    response.setHeader('Transfer-Encoding', 'chunked');
+    response.end('hop');
+  },
+  async sum(request, response) {
+    const hash = crypto.createHash('sha256');
+    let bytes = 0;
+    for await (const piece of request) {
+      bytes += piece.length;
+      hash.update(piece);
+    }
+    answer(response, `${bytes} ${hash.digest('hex')}`);
+  },
+  wait(request, response) {
+    return new Promise((resolve) => { finished(response, () => resolve()); });
+  },
+};
+
+function handle(request, response) {
+  const mount = request.socket.mount ?? '';
+  const [, name, ...rest] = request.url.slice(mount.length).split('?')[0].split('/');
+  if (!Object.hasOwn(HANDLERS, name)) return answer(response, 'not found', 404);
+  return HANDLERS[name](request, response, ...rest.filter((part) => /^\d+$/.test(part)).map(Number));
+}
+
+/** The server's 'upgrade' events, if the package `ws` is installed. */
+function addWebSockets(server) {
+  let WebSocketServer;
+  try {
+    ({ WebSocketServer } = require('ws'));
+  } catch {
+    return null;
+  }
+  const sockets = new WebSocketServer({ noServer: true, handleProtocols: (offered) => offered.has('echo') && 'echo' });
+  sockets.on('connection', (peer) => {
+    peer.on('error', () => {});
+    peer.on('message', (data, binary) => peer.send(data, { binary }));
+  });
+  server.on('upgrade', (request, socket, head) => {
+    if (request.url === '/ws') return void sockets.handleUpgrade(request, socket, head, (peer) => sockets.emit('connection', peer));
+    const status = request.url === '/ws-refused' ? '403 Forbidden' : '404 Not Found';
+    socket.end(`HTTP/1.1 ${status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno`);
+    return undefined;
+  });
+  return sockets;
+}
+
+async function guarded(request, response) {
+  try {
+    await handle(request, response);
+  } catch (error) {
+    console.error(error);
+    if (response.headersSent) return void response.destroy();
+    answer(response, 'Internal Server Error\n', 500);
+  }
+  return undefined;
+}
+
+// Half of the kit's cases run with a listener alone, so that both ways are tried.
+const server = process.argv.includes('--listener') ? handle : http.createServer(guarded);
+const sockets = server instanceof http.Server ? addWebSockets(server) : null;
+maitred.listen(server, { onShutdown: () => sockets?.clients.forEach((peer) => peer.close(1001)) });
