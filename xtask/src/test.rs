@@ -65,11 +65,13 @@ pub(crate) fn run() -> Result<()> {
         command
     };
     step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]))?;
+    crate::test_node::run()?;
     println!("\nall steps passed");
     Ok(())
 }
 
-fn step(name: &str, command: &mut Command) -> Result<()> {
+/// Runs one step; its failure is the end of all.
+pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
     println!("\n== {name}");
     let status = command.stdin(Stdio::null()).status().map_err(|error| format!("{name}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{name}: {status}").into()) }

@@ -48,7 +48,7 @@ async function serverOf(app) {
   }
   if (typeof app === 'function') return http.createServer(guarded(app));
   if (typeof app?.callback === 'function') return http.createServer(guarded(app.callback()));
-  throw new TypeError('maitred.listen: expected a request listener, an http.Server, or an application of Express, Fastify or Koa');
+  throw new TypeError('maitred.listen: not a request listener, an http.Server, or an application of Fastify or Koa');
 }
 
 /** Has every request of the server tell its link when the response is finished. */

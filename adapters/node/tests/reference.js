@@ -123,7 +123,9 @@ function addWebSockets(server) {
     peer.on('message', (data, binary) => peer.send(data, { binary }));
   });
   server.on('upgrade', (request, socket, head) => {
-    if (request.url === '/ws') return void sockets.handleUpgrade(request, socket, head, (peer) => sockets.emit('connection', peer));
+    if (request.url === '/ws') {
+      return void sockets.handleUpgrade(request, socket, head, (peer) => sockets.emit('connection', peer));
+    }
     const status = request.url === '/ws-refused' ? '403 Forbidden' : '404 Not Found';
     socket.end(`HTTP/1.1 ${status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno`);
     return undefined;

@@ -51,7 +51,13 @@ fn main() -> io::Result<()> {
     let mut worker = Worker::new(channel)?;
     encode_hello(
         &mut worker.reports,
-        &Hello { version_min: VERSION, version_max: VERSION, capacity: 1, name: "rust example" },
+        &Hello {
+            version_min: VERSION,
+            version_max: VERSION,
+            capacity: 1,
+            name: "rust example",
+            sockets_only: false,
+        },
     );
     worker.run()
 }

@@ -32,8 +32,8 @@ pub struct Request<'a> {
     pub meta: &'a str,
     /// Canonical head, with the empty line at its end.
     pub head: &'a [u8],
-    /// The whole body; empty if it is in a file, whose size is then `content-length`. With `flags.may_detach` early
-    /// bytes of the new protocol.
+    /// The whole body; empty if it is in a file or follows on the response descriptor, with `content-length` bytes. With
+    /// `flags.may_detach` early bytes of the new protocol.
     pub body: &'a [u8],
 }
 
@@ -164,7 +164,7 @@ fn decode_request<'a>(header: &Header, payload: &'a [u8]) -> Result<Request<'a>,
         return Err(broken(Rule::Descriptors { kind: header.kind, descriptors: header.descriptors }));
     }
     let (meta, head, body) = parts(payload).ok_or_else(|| broken(Rule::PartLengths))?;
-    if flags.body_fd && !body.is_empty() {
+    if (flags.body_fd || flags.body_stream) && !body.is_empty() {
         return Err(broken(Rule::TwoBodies));
     }
     let meta = std::str::from_utf8(meta).map_err(|_| broken(Rule::Meta))?;

@@ -45,6 +45,9 @@ pub struct RequestFlags {
     /// The client asks for an upgrade, and the application may take the connection over. Body bytes are early bytes of
     /// the new protocol.
     pub may_detach: bool,
+    /// The body follows on the response descriptor, to be read from there. Only for an application that takes sockets
+    /// only, and never with one of the two above.
+    pub body_stream: bool,
 }
 
 impl RequestFlags {
@@ -53,7 +56,9 @@ impl RequestFlags {
     const HEAD: u8 = 1 << 2;
     const BODY_FD: u8 = 1 << 3;
     const MAY_DETACH: u8 = 1 << 4;
-    const ALL: u8 = Self::KEEP | Self::HTTP10 | Self::HEAD | Self::BODY_FD | Self::MAY_DETACH;
+    const BODY_STREAM: u8 = 1 << 5;
+    const ALL: u8 =
+        Self::KEEP | Self::HTTP10 | Self::HEAD | Self::BODY_FD | Self::MAY_DETACH | Self::BODY_STREAM;
 
     /// As bits of [`Header::flags`].
     pub fn bits(self) -> u8 {
@@ -63,13 +68,14 @@ impl RequestFlags {
             | bit(self.head, Self::HEAD)
             | bit(self.body_fd, Self::BODY_FD)
             | bit(self.may_detach, Self::MAY_DETACH)
+            | bit(self.body_stream, Self::BODY_STREAM)
     }
 
-    /// From bits; `None` if there are others than those named here, or BODY_FD and MAY_DETACH together: a request with
-    /// an upgrade has no body of its own.
+    /// From bits; `None` if there are others than those named here, or two of BODY_FD, BODY_STREAM and MAY_DETACH: a body
+    /// comes in one way, and a request with an upgrade has none of its own.
     pub fn from_bits(bits: u8) -> Option<Self> {
-        const EXCLUSIVE: u8 = RequestFlags::BODY_FD | RequestFlags::MAY_DETACH;
-        if bits & !Self::ALL != 0 || bits & EXCLUSIVE == EXCLUSIVE {
+        const EXCLUSIVE: u8 = RequestFlags::BODY_FD | RequestFlags::MAY_DETACH | RequestFlags::BODY_STREAM;
+        if bits & !Self::ALL != 0 || (bits & EXCLUSIVE).count_ones() > 1 {
             return None;
         }
         Some(Self {
@@ -78,6 +84,7 @@ impl RequestFlags {
             head: bits & Self::HEAD != 0,
             body_fd: bits & Self::BODY_FD != 0,
             may_detach: bits & Self::MAY_DETACH != 0,
+            body_stream: bits & Self::BODY_STREAM != 0,
         })
     }
 }
@@ -229,10 +236,10 @@ mod tests {
     }
 
     #[test]
-    fn request_flags_have_five_bits_of_which_two_exclude_each_other() {
+    fn request_flags_have_six_bits_of_which_three_exclude_each_other() {
         for bits in 0..=u8::MAX {
             let flags = RequestFlags::from_bits(bits);
-            assert_eq!(flags.is_some(), bits < 24, "{bits:#x}");
+            assert_eq!(flags.is_some(), matches!(bits >> 3, 0 | 1 | 2 | 4), "{bits:#x}");
             if let Some(flags) = flags {
                 assert_eq!(flags.bits(), bits);
             }

@@ -58,7 +58,9 @@ fn meta_is_found_by_key() {
 fn bad_requests_are_named() {
     let parts = HEADER_BYTES + PART_LENGTHS_BYTES;
     for (at, value, rule) in [
-        (5, 32, Rule::Flags { kind: 1, flags: 32 }),
+        (5, 64, Rule::Flags { kind: 1, flags: 64 }),
+        (5, 40, Rule::Flags { kind: 1, flags: 40 }),
+        (5, 32, Rule::TwoBodies),
         (5, 24, Rule::Flags { kind: 1, flags: 24 }),
         (5, 8, Rule::TwoBodies),
         (6, 3, Rule::Descriptors { kind: 1, descriptors: 3 }),
@@ -144,6 +146,22 @@ fn a_body_in_a_file_comes_last_and_states_its_length() {
     let none = Rule::Descriptors { kind: 1, descriptors: 0 };
     assert_eq!(rule_of(&plain(flags, 0, Some(5), b"")), none);
     assert_eq!(rule_of(&plain(flags, 1, Some(5), b"12345")), Rule::TwoBodies);
+}
+
+#[test]
+fn a_body_on_the_response_descriptor_comes_without_a_descriptor_of_its_own() {
+    let flags = RequestFlags { body_stream: true, ..RequestFlags::default() };
+    for descriptors in [0, 1] {
+        let bytes = plain(flags, descriptors, Some(5_000_000_000), b"");
+        let Ok(Some((FromServer::Request(request), _))) = FromServer::decode(&bytes, PAYLOAD_BYTES_MAX)
+        else {
+            panic!("does not decode")
+        };
+        assert_eq!((request.flags, request.passes_connection()), (flags, descriptors == 1));
+    }
+    assert_eq!(rule_of(&plain(flags, 1, Some(5), b"12345")), Rule::TwoBodies);
+    let two = RequestFlags { body_fd: true, ..flags };
+    assert_eq!(rule_of(&plain(two, 1, Some(5), b"")), Rule::Flags { kind: 1, flags: two.bits() });
 }
 
 #[test]

@@ -151,6 +151,8 @@ pub struct Channel {
     pub phase: Phase,
     /// How many requests it takes at a time.
     pub capacity: u32,
+    /// It takes one descriptor per message, and no files.
+    pub sockets_only: bool,
     /// Requests that it has, by their numbers.
     pub in_flight: HashMap<u32, InFlight>,
     /// Descriptors that it has sent, and whose frames have not been looked at yet.
@@ -185,6 +187,7 @@ impl Channel {
             row,
             phase: Phase::Starting,
             capacity: 0,
+            sockets_only: false,
             in_flight: HashMap::new(),
             received: VecDeque::new(),
             idle_relays: Vec::new(),
@@ -350,7 +353,7 @@ impl Channel {
         mut counts: impl FnMut(usize),
     ) -> io::Result<Flushed> {
         while self.sent < self.out.len() {
-            let carried = self.passing.len().min(MESSAGE_DESCRIPTORS_MAX);
+            let carried = self.passing.len().min(self.message_descriptors_max());
             let end = self.passing.get(carried).map_or(self.out.len(), |next| next.offset);
             let bytes = self.out.get(self.sent..end).unwrap_or_default();
             let result = match carried {
@@ -375,6 +378,10 @@ impl Channel {
         }
         self.drop_output();
         Ok(Flushed::All)
+    }
+
+    fn message_descriptors_max(&self) -> usize {
+        if self.sockets_only { 1 } else { MESSAGE_DESCRIPTORS_MAX }
     }
 
     /// Gives up what was not sent. Gives back the requests that the process cannot have seen as a whole; they are not
@@ -554,6 +561,21 @@ mod tests {
         assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
         assert_eq!(messages, [253, 47]);
         assert_eq!(drain(&theirs), (3000, vec![253, 47]));
+    }
+
+    #[test]
+    fn a_process_that_takes_sockets_only_gets_them_one_by_one() {
+        let (mut channel, theirs) = channel();
+        channel.sockets_only = true;
+        let connections = connections(3);
+        for connection in [0, 1, 0, 2] {
+            channel.enter_direct(connection, Instant::now());
+            channel.out().extend_from_slice(&[0; 10]);
+        }
+        let mut messages = Vec::new();
+        assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
+        assert_eq!(messages, [1, 1, 1]);
+        assert_eq!(drain(&theirs), (40, vec![1, 1, 1]));
     }
 
     #[test]

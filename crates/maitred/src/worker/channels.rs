@@ -21,7 +21,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use maitred_handoff::{Done, FromApp, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
+use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
 use rustix::event::epoll;
 
 use super::connection::{After, Again, State};
@@ -125,7 +125,7 @@ impl Thread {
                             "it speaks versions {spoken:?} of the protocol; {VERSION} is needed"
                         ));
                     }
-                    self.on_hello(key, hello.capacity, hello.name)?;
+                    self.on_hello(key, &hello)?;
                 }
                 FromApp::Done(done) => self.on_done(key, &done)?,
                 FromApp::Tail { connection, request, bytes } => {
@@ -153,21 +153,22 @@ impl Thread {
         Ok(())
     }
 
-    fn on_hello(&mut self, key: usize, capacity: u32, name: &str) -> Result<(), String> {
+    fn on_hello(&mut self, key: usize, hello: &Hello<'_>) -> Result<(), String> {
         let payload_bytes_max = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let channel = &mut self.pools.channels[key];
         if channel.phase != Phase::Starting {
             return Err("it said HELLO twice".into());
         }
         channel.phase = Phase::Live;
-        channel.capacity = capacity;
+        channel.capacity = hello.capacity;
+        channel.sockets_only = hello.sockets_only;
         maitred_handoff::encode_welcome(channel.out(), &Welcome { version: VERSION, payload_bytes_max });
         let id = channel.id;
         tracing::debug!(
             pool = self.shared.pool_name(id.pool),
             slot = id.slot,
-            capacity,
-            adapter = name,
+            capacity = hello.capacity,
+            adapter = hello.name,
             "ready"
         );
         self.touch(key);

@@ -217,6 +217,17 @@ pub struct Relayed {
     pub drained: bool,
     /// The connection is kept afterwards, if the response allows it.
     pub keep: bool,
+    /// What the application process has still to get of the request's body.
+    pub feed: Option<Feed>,
+}
+
+/// A spooled body on its way to an application process, against the direction of the response.
+#[derive(Debug)]
+pub struct Feed {
+    /// The body.
+    pub spool: Spool,
+    /// Bytes of it that are in the relay.
+    pub sent: u64,
 }
 
 impl Work {

@@ -300,7 +300,10 @@ impl Thread {
             State::Writing => self.on_writable(index),
             State::Idle | State::Head | State::Body => self.on_readable(index),
             State::Linger => self.on_lingering(index),
-            State::Relayed { .. } => self.pump_relay(index),
+            State::Relayed { relay } => {
+                self.feed_relay(index, relay);
+                self.pump_relay(index);
+            }
             State::Spooling
             | State::Disk
             | State::Queued { .. }

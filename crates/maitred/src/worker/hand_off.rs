@@ -151,7 +151,11 @@ impl Thread {
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let began = self.connections[index as usize].began;
         let queue_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
-        let relay = if self.relays(index, settings) { self.take_relay(key).ok() } else { None };
+        let feeds = self.feeds(index, key);
+        let relay = if feeds || self.relays(index, settings) { self.take_relay(key).ok() } else { None };
+        if feeds && relay.is_none() {
+            return self.plain_error(index, exchange.request, 503, b"Retry-After: 1\r\n", Persistence::Close);
+        }
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
         let sent = Sent { relay, queue_us, keep: exchange.persistence != Persistence::Close };
         let Some(request) = self.write_frame(index, key, exchange, given, sent) else {
@@ -168,6 +172,7 @@ impl Thread {
                     server_header: self.shared.start.config.server.server_header,
                 });
                 self.start_relay(index, relay, (key as u32, request), filter, keep);
+                self.start_feed(index, relay);
             }
             None => {
                 self.work(index).after = Some(if keep { After::Keep } else { After::Close });
@@ -242,10 +247,11 @@ impl Thread {
             keep: sent.keep,
             http10: request.version == Version::Http10,
             head: request.method == Method::Head,
-            body_fd: spool.is_some(),
+            body_fd: spool.is_some() && !channel.sockets_only,
             may_detach,
+            body_stream: spool.is_some() && channel.sockets_only,
         };
-        let descriptors = u16::from(passes) + u16::from(spool.is_some());
+        let descriptors = u16::from(passes) + u16::from(flags.body_fd);
         let mut meta =
             maitred_handoff::begin_request(channel.out(), connection_number, number, flags, descriptors);
         let peer = &connection.remote;
@@ -295,7 +301,8 @@ impl Thread {
         }
         let fits = body.finish(payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max));
         match (fits, spool) {
-            (true, Some(spool)) => channel.carry_body(spool.file.into()),
+            (true, Some(spool)) if flags.body_fd => channel.carry_body(spool.file.into()),
+            (true, Some(spool)) => self.work(index).spool = Some(spool),
             (true, None) => {}
             (false, _) => channel.withdraw(number),
         }

@@ -14,6 +14,7 @@
 //! | [`hand_off`] | requests to application processes |
 //! | [`relay`] | responses that come through a relay |
 //! | [`spool`] | request bodies that are too large for a frame |
+//! | [`feed`] | the same, for processes that take no files |
 //! | [`origin`] | who the client is, and what applications are told of it |
 //! | [`channels`] | what application processes say, and how they end |
 //! | [`admin`] | the admin address |
@@ -29,6 +30,7 @@ pub mod connection;
 mod control;
 pub mod drain;
 mod event_loop;
+mod feed;
 mod hand_off;
 pub mod inbox;
 mod origin;

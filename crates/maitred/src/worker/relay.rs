@@ -69,6 +69,7 @@ impl Thread {
             complete: false,
             drained: false,
             keep,
+            feed: None,
         };
         self.work(index).relayed = Some(Box::new(relayed));
         self.enter(index, State::Relayed { relay });
@@ -92,22 +93,24 @@ impl Thread {
             }
             self.unwatched.pop_front();
             if let Some(index) = busy
-                && !self.watch(key)
+                && !self.watch(key, false)
             {
                 self.fail_relay(index, "its relay cannot be watched");
             }
         }
     }
 
-    fn watch(&mut self, key: u32) -> bool {
+    /// Has epoll tell when there is something to read; and when there is room again, if something is written to it.
+    pub(super) fn watch(&mut self, key: u32, feeds: bool) -> bool {
         let Some(relay) = self.pools.relays.get_mut(key as usize) else { return true };
         if relay.watched {
             return true;
         }
         let token = Token::Relay { key, channel: relay.channel };
         use epoll::EventFlags as F;
-        relay.watched =
-            epoll::add(&self.epoll, relay.socket(), token.pack(), F::IN | F::RDHUP | F::ET).is_ok();
+        let room = if feeds { F::OUT } else { F::empty() };
+        let flags = F::IN | F::RDHUP | F::ET | room;
+        relay.watched = epoll::add(&self.epoll, relay.socket(), token.pack(), flags).is_ok();
         relay.watched
     }
 
@@ -117,6 +120,7 @@ impl Thread {
             return;
         }
         if let Some(index) = relay.index {
+            self.feed_relay(index, key);
             self.pump_relay(index);
         }
     }
@@ -150,7 +154,7 @@ impl Thread {
         }
     }
 
-    fn again_later(&mut self, index: u32) {
+    pub(super) fn again_later(&mut self, index: u32) {
         let serial = self.connections[index as usize].serial;
         self.again.push((index, serial));
     }

@@ -1,0 +1,67 @@
+//! Spooled request bodies for processes that take no files: they get them through the relay, against the direction of the
+//! response, at the speed at which they read.
+
+use rustix::io::Errno;
+
+use super::connection::Feed;
+use super::event_loop::Thread;
+
+/// Bytes of a body that one relay takes in one turn, so that the others get theirs.
+const FED_PER_TURN: u64 = 512 * 1024;
+
+impl Thread {
+    /// Whether the request's body has to go through a relay.
+    pub(super) fn feeds(&self, index: u32, channel: usize) -> bool {
+        let sockets_only = self.pools.channels.get(channel).is_some_and(|channel| channel.sockets_only);
+        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_ref());
+        sockets_only && work.is_some_and(|work| work.spool.is_some())
+    }
+
+    /// Begins with the body, if one was kept for this.
+    pub(super) fn start_feed(&mut self, index: u32, relay: u32) {
+        let work = self.work(index);
+        let Some(spool) = work.spool.take() else { return };
+        if let Some(relayed) = work.relayed.as_deref_mut() {
+            relayed.feed = Some(Feed { spool, sent: 0 });
+        }
+        if let Some(found) = self.pools.relays.get_mut(relay as usize) {
+            // The process may answer without having read all of it.
+            found.spoilt = true;
+        }
+        // There is room in a new relay, so there is an event at once.
+        if !self.watch(relay, true) {
+            self.fail_relay(index, "its relay cannot be watched");
+        }
+    }
+
+    /// Sends what the relay takes of the body.
+    pub(super) fn feed_relay(&mut self, index: u32, relay: u32) {
+        let Some(relayed) = self.work(index).relayed.as_deref_mut() else { return };
+        let Some(mut feed) = relayed.feed.take() else { return };
+        let socket = self.pools.relays[relay as usize].socket();
+        let end = feed.spool.bytes.min(feed.sent + FED_PER_TURN);
+        while feed.sent < end {
+            let (mut offset, bytes) = (feed.sent, (end - feed.sent) as usize);
+            match rustix::fs::sendfile(socket, &feed.spool.file, Some(&mut offset), bytes) {
+                Ok(sent @ 1..) => feed.sent += sent as u64,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                // The file cannot be read, or is shorter than it was: the process must not wait for the rest.
+                Ok(0) | Err(_) => {
+                    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
+                    return;
+                }
+            }
+        }
+        if feed.sent == feed.spool.bytes {
+            return;
+        }
+        let share_used = feed.sent == end;
+        if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+            relayed.feed = Some(feed);
+        }
+        if share_used {
+            self.again_later(index);
+        }
+    }
+}
