@@ -11,6 +11,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("strace", "strace"),
     ("git", "git"),
     ("python3", "python3"),
+    ("chromium", "chromium"),
     ("make", "make"),
     // Without the package `apache2`, which would start a server of its own.
     ("apache2", "apache2-bin"),

@@ -54,8 +54,10 @@ pub struct PoolFacts {
     pub first_slot: usize,
     /// How many it has there.
     pub slots: usize,
-    /// `auto` or `direct`.
+    /// `auto`, `direct` or `relay`.
     pub transport: &'static str,
+    /// Requests that may wait for its processes.
+    pub queue_max: u32,
 }
 
 impl Facts {
@@ -74,6 +76,7 @@ impl Facts {
                 name: pool.name.clone(),
                 first_slot,
                 slots,
+                queue_max: pool.queue_max,
                 transport: match pool.transport {
                     Transport::Auto => "auto",
                     Transport::Direct => "direct",
@@ -105,10 +108,23 @@ pub struct Live {
     pub unix_secs: u64,
     /// Accept queues that could be read.
     pub queues: Vec<Queue>,
+    /// Requests that wait for the processes of each pool.
+    pub pool_queues: Vec<u32>,
     /// What happens in a second.
     pub rates: PerSecond,
     /// How the last process of a slot ended, by the slot's index in the scoreboard.
     pub ends: BTreeMap<usize, String>,
+    /// Why a pool has no process and cannot start one, by the pool's index.
+    pub troubles: BTreeMap<usize, String>,
+}
+
+/// What waits at this moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// Accept queues that could be read.
+    pub accept: Vec<Queue>,
+    /// Requests that wait for the processes of each pool.
+    pub pools: Vec<u32>,
 }
 
 /// The accept queue of one bucket ([`maitred_sys::tcp::accept_queue`]).

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::facts::{Facts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
-use super::rates::PerSecond;
+use super::rates::{PerSecond, Rates, Second};
 use super::scoreboard::{Scoreboard, SlotRow, StartRow};
 
 /// The whole document.
@@ -19,11 +19,11 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "reuseport": facts.reuseport,
         "affinity": { "why": facts.affinity_why, "usable_cpus": facts.usable_cpus },
         "master": row(&board.master, fields::MASTER),
-        "rates": rates(live.rates),
+        "rates": rates(&live.rates),
         "listens": listens(facts, live),
         "totals": totals(board, facts),
-        "threads": threads(board, facts),
-        "pools": facts.pools.iter().map(|pool| self::pool(board, pool, live)).collect::<Vec<_>>(),
+        "threads": threads(board, facts, live),
+        "pools": pools(board, facts, live),
     })
 }
 
@@ -50,12 +50,26 @@ fn put<Row>(object: &mut Map<String, Value>, field: &Field<Row>, value: Option<u
 }
 
 /// A rate with one decimal: more would be noise.
-fn rates(rates: PerSecond) -> Value {
-    let round = |rate: f64| (rate * 10.0).round() / 10.0;
+fn round(rate: f64) -> f64 {
+    (rate * 10.0).round() / 10.0
+}
+
+fn rates(rates: &PerSecond) -> Value {
     json!({
         "requests_per_second": round(rates.requests),
         "connections_per_second": round(rates.connections),
         "bytes_per_second": round(rates.bytes),
+        "last_second": second(&rates.last),
+    })
+}
+
+fn second(second: &Second) -> Value {
+    json!({
+        "requests_per_second": round(second.requests),
+        "bytes_per_second": round(second.bytes),
+        "connections": second.connections,
+        "queued": second.queued,
+        "cpu_percent": round(second.cpu * 100.0),
     })
 }
 
@@ -77,13 +91,17 @@ fn listens(facts: &Facts, live: &Live) -> Vec<Value> {
     facts.listens.iter().map(one).collect()
 }
 
-fn threads(board: &Scoreboard, facts: &Facts) -> Vec<Value> {
+fn threads(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Value> {
     let rows = facts.threads.iter().zip(&board.threads).enumerate();
     rows.map(|(thread, (home, cells))| {
         let mut object = Map::new();
         object.insert("thread".to_owned(), thread.into());
         object.insert("home_cpu".to_owned(), (*home).into());
         object.extend(row(cells, fields::THREAD));
+        let rates = live.rates.threads.get(thread).copied().unwrap_or_default();
+        object.insert("requests_per_second".to_owned(), round(rates.requests).into());
+        object.insert("cpu_percent".to_owned(), round(rates.cpu * 100.0).into());
+        object.insert("run_delay_percent".to_owned(), round(rates.run_delay * 100.0).into());
         Value::Object(object)
     })
     .collect()
@@ -100,7 +118,12 @@ fn totals(board: &Scoreboard, facts: &Facts) -> Map<String, Value> {
     object
 }
 
-fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live) -> Value {
+fn pools(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Value> {
+    facts.pools.iter().enumerate().map(|(number, facts)| pool(board, facts, live, number)).collect()
+}
+
+fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> Value {
+    let rates = live.rates.pools.get(number).copied().unwrap_or_default();
     let rows = || slots(board, pool);
     let letters: String = rows().map(|row| fields::state(row).0).collect();
     let slots: Vec<Value> = rows()
@@ -119,7 +142,17 @@ fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live) -> Value {
             Value::Object(object)
         })
         .collect();
-    json!({ "name": pool.name, "transport": pool.transport, "letters": letters, "slots": slots })
+    json!({
+        "name": pool.name,
+        "transport": pool.transport,
+        "queued": live.pool_queues.get(number),
+        "queue_max": pool.queue_max,
+        "queue_wait_us": rates.wait_us.map(round),
+        "requests_per_second": round(rates.requests),
+        "trouble": live.troubles.get(&number),
+        "letters": letters,
+        "slots": slots,
+    })
 }
 
 /// The rows of one pool.
@@ -136,4 +169,10 @@ pub(super) fn starts<'a>(
     pool: &PoolFacts,
 ) -> impl Iterator<Item = &'a StartRow> + use<'a> {
     board.starts.iter().skip(pool.first_slot).take(pool.slots)
+}
+
+/// The last minutes, the oldest second first.
+pub fn history(unix_secs: u64, rates: &Rates) -> Value {
+    let seconds: Vec<Value> = rates.history().map(second).collect();
+    json!({ "unix_time": unix_secs, "seconds": seconds })
 }

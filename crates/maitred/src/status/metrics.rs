@@ -24,7 +24,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     let labels: Vec<[(&str, &str); 1]> = names.iter().map(|name| [("thread", name.as_str())]).collect();
     let rows: Vec<_> = labels.iter().map(|labels| labels.as_slice()).zip(&board.threads).collect();
     page.rows(fields::THREAD, &rows);
-    page.pools(board, facts);
+    page.pools(board, facts, live);
     page.text
 }
 
@@ -107,7 +107,15 @@ impl Page {
         }
     }
 
-    fn pools(&mut self, board: &Scoreboard, facts: &Facts) {
+    fn pools(&mut self, board: &Scoreboard, facts: &Facts, live: &Live) {
+        self.family(POOL_QUEUE.0, Kind::Gauge, POOL_QUEUE.1);
+        for (pool, queued) in facts.pools.iter().zip(&live.pool_queues) {
+            self.sample(POOL_QUEUE.0, &[("pool", &pool.name)], (*queued).into(), Unit::One);
+        }
+        self.family(POOL_QUEUE_MAX.0, Kind::Gauge, POOL_QUEUE_MAX.1);
+        for pool in &facts.pools {
+            self.sample(POOL_QUEUE_MAX.0, &[("pool", &pool.name)], pool.queue_max.into(), Unit::One);
+        }
         self.family(SLOTS.0, Kind::Gauge, SLOTS.1);
         for pool in &facts.pools {
             for (state, name) in fields::STATES {
@@ -140,4 +148,8 @@ pub(super) const QUEUE: (&str, &str) =
     ("maitred_listen_queue", "Connections that wait in the accept queue of a bucket.");
 pub(super) const QUEUE_MAX: (&str, &str) =
     ("maitred_listen_queue_max", "Connections that the accept queue of a bucket can hold.");
+pub(super) const POOL_QUEUE: (&str, &str) =
+    ("maitred_pool_queue", "Requests that wait for an application process of a pool.");
+pub(super) const POOL_QUEUE_MAX: (&str, &str) =
+    ("maitred_pool_queue_max", "Requests that may wait for an application process of a pool.");
 pub(super) const SLOTS: (&str, &str) = ("maitred_pool_slots", "Application processes of a pool, by state.");

@@ -8,12 +8,14 @@
 //! | [`rates`] | counters → what happens in a second |
 //! | [`json`] | `/status.json` |
 //! | [`metrics`] | `/metrics`, for Prometheus |
+//! | [`page`] | `/status` |
 //! | [`text`] | what `maitred status` prints |
 
 pub mod facts;
 pub mod fields;
 pub mod json;
 pub mod metrics;
+pub mod page;
 pub mod rates;
 pub mod scoreboard;
 #[cfg(test)]
@@ -24,8 +26,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use facts::{Facts, Live, Queue};
-use rates::Rates;
+use facts::{Facts, Live, Queues};
+use rates::{PoolSample, Rates};
 use scoreboard::Scoreboard;
 
 /// All that a worker process needs to show its state; shared by its threads.
@@ -35,12 +37,15 @@ pub struct Status {
     rates: Mutex<Rates>,
     /// How the last process of a slot ended, by the slot's index in the scoreboard. Texts cannot be in there.
     ends: Mutex<BTreeMap<usize, String>>,
+    /// Why a pool has no process and cannot start one, by the pool's index.
+    troubles: Mutex<BTreeMap<usize, String>>,
 }
 
 impl Status {
     /// At the start of a worker process.
     pub fn new(facts: Facts) -> Status {
-        Status { facts, rates: Mutex::new(Rates::new()), ends: Mutex::default() }
+        let rates = Mutex::new(Rates::new());
+        Status { facts, rates, ends: Mutex::default(), troubles: Mutex::default() }
     }
 
     /// What does not change.
@@ -49,10 +54,10 @@ impl Status {
     }
 
     /// To be called by the control thread once a second.
-    pub fn tick(&self, now: Instant, board: &Scoreboard) {
+    pub fn tick(&self, now: Instant, board: &Scoreboard, pools: Vec<PoolSample>) {
         // A panic elsewhere cannot leave a sample half taken.
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
-        rates.tick(now, board, self.facts.threads.len());
+        rates.tick(now, board, self.facts.threads.len(), pools);
     }
 
     /// The process in the slot with this index in the scoreboard has ended, or could not be started: why, in words.
@@ -60,19 +65,35 @@ impl Status {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).insert(slot, why.to_owned());
     }
 
-    /// `/status.json`. `queues` are those that could be read just now.
-    pub fn json(&self, board: &Scoreboard, unix_secs: u64, queues: Vec<Queue>) -> String {
+    /// Why the pool of this index has no process and cannot start one; `None` when it can again.
+    pub fn note_trouble(&self, pool: usize, why: Option<&str>) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        match why {
+            Some(why) => troubles.insert(pool, why.to_owned()),
+            None => troubles.remove(&pool),
+        };
+    }
+
+    /// `/status.json`, with the queues of this moment.
+    pub fn json(&self, board: &Scoreboard, unix_secs: u64, queues: Queues) -> String {
         json::render(board, &self.facts, &self.live(unix_secs, queues)).to_string()
     }
 
+    /// The last minutes, second by second: the first event of `/status/events`.
+    pub fn history(&self, unix_secs: u64) -> String {
+        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        json::history(unix_secs, &rates).to_string()
+    }
+
     /// `/metrics`, with [`metrics::CONTENT_TYPE`].
-    pub fn metrics(&self, board: &Scoreboard, unix_secs: u64, queues: Vec<Queue>) -> String {
+    pub fn metrics(&self, board: &Scoreboard, unix_secs: u64, queues: Queues) -> String {
         metrics::render(board, &self.facts, &self.live(unix_secs, queues))
     }
 
-    fn live(&self, unix_secs: u64, queues: Vec<Queue>) -> Live {
+    fn live(&self, unix_secs: u64, queues: Queues) -> Live {
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner).per_second();
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Live { unix_secs, queues, rates, ends }
+        let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Live { unix_secs, queues: queues.accept, pool_queues: queues.pools, rates, ends, troubles }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::facts::{Facts, ListenFacts, Live, PoolFacts, Queue};
 use super::fields::{self, Field, Kind, Unit};
-use super::rates::{PerSecond, Rates};
+use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::scoreboard::{Scoreboard, SlotState};
 use super::{json, metrics, text};
 
@@ -25,8 +25,14 @@ fn facts() -> Facts {
         }],
         threads: vec![Some(0), Some(1)],
         pools: vec![
-            PoolFacts { name: "web".to_owned(), first_slot: 0, slots: 3, transport: "direct" },
-            PoolFacts { name: "a\"b\\c".to_owned(), first_slot: 3, slots: 1, transport: "auto" },
+            PoolFacts { name: "web".to_owned(), first_slot: 0, slots: 3, transport: "direct", queue_max: 8 },
+            PoolFacts {
+                name: "a\"b\\c".to_owned(),
+                first_slot: 3,
+                slots: 1,
+                transport: "auto",
+                queue_max: 8,
+            },
         ],
     }
 }
@@ -35,8 +41,17 @@ fn live() -> Live {
     Live {
         unix_secs: 1_000_090,
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
-        rates: PerSecond { requests: 12.345, connections: 1.0, bytes: 1_500_000.0 },
+        pool_queues: vec![4, 0],
+        rates: PerSecond {
+            requests: 12.345,
+            connections: 1.0,
+            bytes: 1_500_000.0,
+            threads: vec![ThreadRates { requests: 7.0, cpu: 0.5, run_delay: 0.01 }],
+            pools: vec![PoolRates { requests: 3.0, wait_us: Some(1234.56) }],
+            last: Second { requests: 20.0, queued: 2, ..Second::default() },
+        },
         ends: BTreeMap::from([(2, "exited with status 1".to_owned())]),
+        troubles: BTreeMap::from([(1, "its command does not exist".to_owned())]),
     }
 }
 
@@ -85,6 +100,15 @@ fn json_shows_rows_totals_and_letters() {
     assert_eq!(status["pools"][0]["slots"][1]["pid"], 201);
     assert_eq!(status["pools"][0]["slots"][2]["last_end"], "exited with status 1");
     assert_eq!(status["pools"][0]["slots"][1]["last_end"], serde_json::Value::Null);
+    assert_eq!(status["rates"]["last_second"]["requests_per_second"], 20.0);
+    assert_eq!(status["threads"][0]["cpu_percent"], 50.0);
+    assert_eq!(status["threads"][0]["run_delay_percent"], 1.0);
+    assert_eq!(status["threads"][1]["requests_per_second"], 0.0);
+    assert_eq!((&status["pools"][0]["queued"], &status["pools"][0]["queue_max"]), (&4.into(), &8.into()));
+    assert_eq!(status["pools"][0]["queue_wait_us"], 1234.6);
+    assert_eq!(status["pools"][1]["queue_wait_us"], serde_json::Value::Null);
+    assert_eq!(status["pools"][0]["trouble"], serde_json::Value::Null);
+    assert_eq!(status["pools"][1]["trouble"], "its command does not exist");
     assert_eq!(status["pools"][1]["letters"], "?");
     assert_eq!(status["pools"][1]["slots"][0]["state"], "unknown");
 }
@@ -151,6 +175,8 @@ fn metrics_keep_to_the_format() {
         ("maitred_thread_cpu_seconds_total{thread=\"0\"}", 1.000_000_007),
         ("maitred_slot_service_seconds{pool=\"web\",slot=\"1\"}", 0.0015),
         ("maitred_pool_slots{pool=\"web\",state=\"busy\"}", 1.0),
+        ("maitred_pool_queue{pool=\"web\"}", 4.0),
+        ("maitred_pool_queue_max{pool=\"web\"}", 8.0),
         ("maitred_slot_requests{pool=\"a\\\"b\\\\c\",slot=\"0\"}", 0.0),
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
@@ -267,14 +293,43 @@ fn rates_are_those_of_the_last_ten_seconds() {
     let start = Instant::now();
     assert_eq!(rates.per_second(), PerSecond::default());
     for second in 0..60 {
-        rates.tick(start + Duration::from_secs(second), &board, 2);
+        let pool = PoolSample { requests: second * 2, wait_us: second * 1000 };
+        rates.tick(start + Duration::from_secs(second), &board, 2, vec![pool]);
         // Slow at first; a third row belongs to nobody.
         let requests = if second < 40 { 1 } else { 100 };
         board.threads[0].responses[1].add(requests);
         board.threads[1].bytes_handed_off.add(10);
+        board.threads[1].cpu_ns.add(250_000_000);
         board.threads[2].accepted.add(1000);
     }
-    assert_eq!(rates.per_second(), PerSecond { requests: 100.0, connections: 0.0, bytes: 10.0 });
+    let first = ThreadRates { requests: 100.0, cpu: 0.0, run_delay: 0.0 };
+    let expected = PerSecond {
+        requests: 100.0,
+        connections: 0.0,
+        bytes: 10.0,
+        threads: vec![first, ThreadRates { requests: 0.0, cpu: 0.25, run_delay: 0.0 }],
+        pools: vec![PoolRates { requests: 2.0, wait_us: Some(500.0) }],
+        last: Second { requests: 100.0, bytes: 10.0, connections: 0, queued: 0, cpu: 0.25 },
+    };
+    assert_eq!(rates.per_second(), expected);
+}
+
+#[test]
+fn the_history_is_bounded_and_second_by_second() {
+    let board = Scoreboard::private();
+    let mut rates = Rates::new();
+    let start = Instant::now();
+    for second in 0..HISTORY_SECS_MAX as u64 + 50 {
+        board.threads[0].connections.set(second);
+        rates.tick(start + Duration::from_secs(second), &board, 1, Vec::new());
+        board.threads[0].responses[1].add(second);
+        board.threads[0].cpu_ns.add(500_000_000);
+    }
+    let history = json::history(77, &rates);
+    let seconds = history["seconds"].as_array().expect("a list");
+    assert_eq!((seconds.len(), &history["unix_time"]), (HISTORY_SECS_MAX, &77.into()));
+    assert_eq!(seconds.last().map(|second| &second["requests_per_second"]), Some(&348.0.into()));
+    assert_eq!((&seconds[0]["connections"], &seconds[9]["cpu_percent"]), (&50.into(), &50.0.into()));
 }
 
 /// Rows of the tables in docs/metrics.md.
@@ -332,6 +387,10 @@ fn the_document_has_every_metric() {
     tables.push_str("\n## Pools\n\nLabels `pool` and `slot`; in JSON within `pools[].slots[]`.\n\n");
     rows(&mut tables, fields::SLOT);
     rows_only(&mut tables, fields::START);
+    for ((metric, help), key) in [(metrics::POOL_QUEUE, "queued"), (metrics::POOL_QUEUE_MAX, "queue_max")] {
+        writeln!(tables, "| `{metric}`, label `pool` | gauge | `pools[].{key}` | {help} |")
+            .expect("a String");
+    }
     let (metric, help) = metrics::SLOTS;
     writeln!(tables, "| `{metric}`, labels `pool` and `state` | gauge | `letters` | {help} |\n")
         .expect("a String");

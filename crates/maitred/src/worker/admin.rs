@@ -1,5 +1,6 @@
 //! The admin address: status, metrics, and what the operator can ask of the master.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use maitred_http::request::{Method, Request};
@@ -11,7 +12,20 @@ use super::shared::Outgoing;
 use crate::control::Command;
 use crate::serve::Persistence;
 use crate::serve::fixed::{Manner, Reply};
-use crate::status::metrics;
+use crate::status::{metrics, page};
+
+/// Whether `Host` names this machine itself: nothing, `localhost`, or a loopback address, with or without a port. Any other
+/// name may be in a stranger's hands, who lets it point here once his page is loaded (DNS rebinding).
+fn is_local(authority: &str) -> bool {
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    host.is_empty()
+        || host.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
 
 /// How long the master may take for a command: a reload waits for the new worker process, and it for its applications.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -24,7 +38,18 @@ impl Thread {
         request: &Request<'_, '_>,
         persistence: Persistence,
     ) -> Step {
+        if !is_local(request.authority) {
+            return self.refuse_host(index, request);
+        }
         let command = match (request.method, request.path) {
+            (Method::Get | Method::Head, "/") => {
+                let fields = b"Location: /status\r\n";
+                return self.plain_error(index, request, 302, fields, persistence);
+            }
+            (Method::Get | Method::Head, "/status") => {
+                return self.admin_page(index, request, persistence);
+            }
+            (Method::Get, "/status/events") => return self.stream_status(index, request, persistence),
             (Method::Get | Method::Head, "/status.json") => {
                 let text = self.shared.status_json(self.clock.unix_secs);
                 return self.admin_reply(index, request, 200, "application/json", &text, persistence);
@@ -35,7 +60,10 @@ impl Thread {
             }
             (Method::Post, "/reload") => Command::Reload,
             (Method::Post, "/stop") => Command::Stop,
-            (_, "/status.json" | "/metrics") => {
+            (_, "/status/events") => {
+                return self.plain_error(index, request, 405, b"Allow: GET\r\n", persistence);
+            }
+            (_, "/" | "/status" | "/status.json" | "/metrics") => {
                 return self.plain_error(index, request, 405, b"Allow: GET, HEAD\r\n", persistence);
             }
             (_, "/reload" | "/stop") => {
@@ -58,6 +86,24 @@ impl Thread {
         Step::Waits
     }
 
+    /// The page; what it may do is said in its policy.
+    fn admin_page(&mut self, index: u32, request: &Request<'_, '_>, persistence: Persistence) -> Step {
+        let reply = Reply {
+            status: 200,
+            fields: page::FIELDS.as_bytes(),
+            content_type: page::CONTENT_TYPE,
+            body: page::PAGE.as_bytes(),
+        };
+        self.admin_write(index, request, &reply, persistence)
+    }
+
+    /// A name in `Host` that anybody can point at this machine: a page of a stranger would be read as one of this server's.
+    fn refuse_host(&mut self, index: u32, request: &Request<'_, '_>) -> Step {
+        let body =
+            "421 Misdirected Request\nThe admin address answers for localhost and loopback addresses only.\n";
+        self.admin_reply(index, request, 421, "text/plain; charset=utf-8", body, Persistence::Close)
+    }
+
     fn admin_reply(
         &mut self,
         index: u32,
@@ -67,14 +113,24 @@ impl Thread {
         body: &str,
         persistence: Persistence,
     ) -> Step {
+        let reply =
+            Reply { status, fields: b"Cache-Control: no-store\r\n", content_type, body: body.as_bytes() };
+        self.admin_write(index, request, &reply, persistence)
+    }
+
+    fn admin_write(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        reply: &Reply<'_>,
+        persistence: Persistence,
+    ) -> Step {
         let manner = Manner {
             clock: &self.clock,
             persistence,
             head_only: request.method == Method::Head,
             server_header: true,
         };
-        let reply =
-            Reply { status, fields: b"Cache-Control: no-store\r\n", content_type, body: body.as_bytes() };
         let summary = reply.write(&manner, &mut self.tx);
         self.whole(index, request, summary, persistence)
     }
@@ -101,5 +157,30 @@ impl Thread {
         self.count(index, status);
         self.enter(index, State::Idle);
         self.send_joined(index, Some(After::Close));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_local;
+
+    #[test]
+    fn only_names_of_this_machine_are_answered() {
+        for host in ["", "localhost", "LocalHost:80", "127.0.0.1", "127.3.2.1:9180", "[::1]", "[::1]:9180"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in [
+            "example.com",
+            "example.com:9180",
+            "localhost.example.com",
+            "127.0.0.1.example.com",
+            "192.0.2.1",
+            "[2001:db8::1]:80",
+            "0.0.0.0",
+            "admin",
+            "localhost:80:80",
+        ] {
+            assert!(!is_local(host), "{host}");
+        }
     }
 }

@@ -403,7 +403,13 @@ impl Thread {
         };
         self.note_end(
             id,
-            &heard.as_ref().err().map_or_else(|| how.to_owned(), |why| format!("{why}; {how}")),
+            &heard.as_ref().err().map_or_else(
+                || how.to_owned(),
+                |why| match why.as_str() {
+                    CLOSED => how.to_owned(),
+                    why => format!("{why}; {how}"),
+                },
+            ),
         );
         let Some(channel) = self.pools.channels.try_remove(key) else { return };
         let _ = epoll::delete(&self.epoll, channel.socket());

@@ -11,6 +11,7 @@
 //! | `HandedOff` | an application process owns the connection | no | the pool's `request_timeout` |
 //! | `Relayed` | an application process answers through a relay | no | the pool's `request_timeout`, or `write_timeout` |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` |
+//! | `Watching` | is told the status every second | no | `WATCHER_PATIENCE` since it last took something |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
 //! | `Linger` | the last response is out; what still comes is dropped | yes, and drops | `linger_timeout` |
 //!
@@ -60,6 +61,8 @@ pub enum State {
     },
     /// At the master.
     Command,
+    /// Is told the status every second.
+    Watching,
     /// Response on its way.
     Writing,
     /// Response out; drains.

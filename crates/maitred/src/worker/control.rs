@@ -67,7 +67,7 @@ pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<Pid>) -> 
         control.take_connections();
         if Instant::now() >= next_watch {
             watcher.tick(Instant::now(), &shared.board.threads);
-            shared.status.tick(Instant::now(), &shared.board);
+            shared.tick_status(Instant::now());
             next_watch = Instant::now() + WATCH_EVERY;
         }
     }

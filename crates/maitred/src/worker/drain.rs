@@ -99,6 +99,9 @@ impl Thread {
     pub(super) fn dismiss(&mut self, index: u32) {
         let Some(drain) = &self.drain else { return };
         let Some(connection) = self.connections.get(index as usize) else { return };
+        if connection.state == State::Watching {
+            return self.close(index);
+        }
         if !connection.is_idle() {
             return;
         }
@@ -165,7 +168,7 @@ impl Thread {
             State::HandedOff { channel, .. } => self.on_request_timeout(index, channel as usize),
             State::Relayed { .. } => self.on_relay_timeout(index),
             State::Command => self.end_command(index, 504, "the master did not answer in time"),
-            State::Writing => self.abort(index),
+            State::Writing | State::Watching => self.abort(index),
             State::Disk | State::Spooling => {}
         }
     }

@@ -19,6 +19,7 @@ use super::inbox::Message;
 use super::origin::Teller;
 use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
+use super::watch::Watchers;
 use crate::handoff::Pools;
 use crate::log::error::Limiter;
 use crate::log::writer::ThreadLog;
@@ -69,6 +70,8 @@ pub(super) struct Thread {
     pub(super) serial: u32,
     pub(super) teller: Teller,
     pub(super) drain: Option<Drain>,
+    /// Connections that are told the status every second.
+    pub(super) watchers: Watchers,
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: connections take and return them")]
     pub(super) spare: Vec<Box<Work>>,
 }
@@ -155,6 +158,7 @@ impl Thread {
             serial: 0,
             teller: Teller::default(),
             drain: None,
+            watchers: Watchers::default(),
             spare: Vec::new(),
         };
         let bell = shared.inboxes[number].bell();
@@ -194,6 +198,7 @@ impl Thread {
         }
         self.hear_loud();
         self.watch_relays();
+        self.tell_watchers();
         self.drain_step();
         self.flush_channels();
         let dropped = self.log.tick(self.clock.now);
@@ -210,7 +215,7 @@ impl Thread {
     }
 
     /// Runs `step`. A panic in it ends the connection that it was about, and no other.
-    fn guarded(&mut self, token: Token, step: impl FnOnce(&mut Self)) {
+    pub(super) fn guarded(&mut self, token: Token, step: impl FnOnce(&mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| step(self))).is_ok() {
             return;
         }
@@ -285,6 +290,13 @@ impl Thread {
                     self.cancel(index);
                 }
             }
+            State::Watching => {
+                if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
+                    self.close(index);
+                } else if flags.contains(F::OUT) {
+                    self.on_watcher(index);
+                }
+            }
             State::Queued { .. } | State::Spooling | State::Disk | State::Command => {
                 connection.readable |= arrived;
             }
@@ -308,7 +320,8 @@ impl Thread {
             | State::Disk
             | State::Queued { .. }
             | State::HandedOff { .. }
-            | State::Command => {}
+            | State::Command
+            | State::Watching => {}
         }
     }
 
@@ -359,8 +372,14 @@ impl Thread {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let drain = self.drain.as_ref().map(Drain::next_look);
-        let due =
-            [self.wheel.next_wake(), self.log.flush_due(), self.accept_again_at, drain, self.next_watch()];
+        let due = [
+            self.wheel.next_wake(),
+            self.log.flush_due(),
+            self.accept_again_at,
+            drain,
+            self.next_watch(),
+            self.watchers.next_event(),
+        ];
         let first = due.into_iter().flatten().min()?;
         let wait = first.saturating_duration_since(Instant::now());
         // Up to the next millisecond: epoll_wait(2) would round down and wake before anything is due.
@@ -397,7 +416,7 @@ impl Thread {
         let gauge = |state: State| match state {
             State::Idle => &row.idle,
             State::HandedOff { .. } | State::Relayed { .. } => &row.handed_off,
-            State::Writing => &row.writing,
+            State::Writing | State::Watching => &row.writing,
             State::Queued { .. } => &row.queued,
             State::Head | State::Body | State::Spooling => &row.reading,
             State::Disk | State::Command => &row.waiting,

@@ -183,6 +183,9 @@ impl Thread {
         self.wheel.arm(index, self.clock.now + settings.request_timeout);
         self.row.handoffs.add(1);
         self.row.queue_us.add(queue_us);
+        let handed = &self.shared.pools[usize::from(pool)].handed[self.number];
+        handed.requests.add(1);
+        handed.wait_us.add(queue_us);
         self.touch(key);
         self.show_slot(key);
         Step::Waits

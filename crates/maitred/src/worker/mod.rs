@@ -17,7 +17,7 @@
 //! | [`feed`] | the same, for processes that take no files |
 //! | [`origin`] | who the client is, and what applications are told of it |
 //! | [`channels`] | what application processes say, and how they end |
-//! | [`admin`] | the admin address |
+//! | [`admin`], [`watch`] | the admin address |
 //! | [`drain`] | the end of the process, and deadlines |
 //! | [`timers`], [`inbox`], [`clock`], [`shared`] | what they need |
 
@@ -42,6 +42,7 @@ mod send;
 pub mod shared;
 mod spool;
 pub mod timers;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -56,7 +57,7 @@ use rustix::process::Pid;
 use self::accept::Listener;
 use self::event_loop::Thread;
 use self::inbox::Inbox;
-use self::shared::{PoolShared, Shared};
+use self::shared::{HandedOff, PoolShared, Shared};
 use crate::config::Limits;
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::writer::{Settings, ThreadLog, Writer};
@@ -190,6 +191,7 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         queued: AtomicU32::new(0),
+        handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
     });
     let share = Share::of(&start, threads as u64);
     let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
@@ -13,8 +14,9 @@ use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
 use crate::status::Status;
-use crate::status::facts::Queue;
-use crate::status::scoreboard::Scoreboard;
+use crate::status::facts::{Queue, Queues};
+use crate::status::rates::PoolSample;
+use crate::status::scoreboard::{Cell, Scoreboard};
 
 /// What all threads share.
 #[derive(Debug)]
@@ -66,6 +68,27 @@ pub struct PoolShared {
     pub waiting: Vec<AtomicU32>,
     /// Requests that wait, over all threads; bounded by the pool's `queue_max`.
     pub queued: AtomicU32,
+    /// Per thread: what it has handed to application processes; each written by its thread.
+    pub handed: Vec<HandedOff>,
+}
+
+/// Requests that one thread has handed to the application processes of one pool.
+#[derive(Debug, Default)]
+pub struct HandedOff {
+    /// How many.
+    pub requests: Cell,
+    /// Microseconds that these waited for a process, in all.
+    pub wait_us: Cell,
+}
+
+impl PoolShared {
+    /// What all threads have handed off.
+    pub fn sample(&self) -> PoolSample {
+        let sum = |read: fn(&HandedOff) -> &Cell| {
+            self.handed.iter().fold(0_u64, |sum, thread| sum.wrapping_add(read(thread).get()))
+        };
+        PoolSample { requests: sum(|thread| &thread.requests), wait_us: sum(|thread| &thread.wait_us) }
+    }
 }
 
 /// What the control thread is asked to do.
@@ -139,13 +162,27 @@ impl Shared {
         self.status.metrics(&self.board, unix_secs, self.queues())
     }
 
-    /// Accept queues of the listening sockets that can be asked.
-    fn queues(&self) -> Vec<Queue> {
+    /// To be called by the control thread once a second.
+    pub fn tick_status(&self, now: Instant) {
+        self.status.tick(now, &self.board, self.pools.iter().map(PoolShared::sample).collect());
+    }
+
+    /// The pools' queues, and the accept queues of the listening sockets that can be asked.
+    fn queues(&self) -> Queues {
         let of = |(listen, bucket, socket): &(usize, u16, OwnedFd)| {
             let queue = accept_queue(socket.as_fd()).ok()?;
             Some(Queue { listen: *listen, bucket: *bucket, length: queue.length, max: queue.max })
         };
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(of).collect()
+        Queues {
+            accept: self
+                .watched
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .iter()
+                .filter_map(of)
+                .collect(),
+            pools: self.pools.iter().map(|pool| pool.queued.load(Relaxed)).collect(),
+        }
     }
 
     /// Gives up the last hold on the listening sockets.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::support::{Server, Setup, eventually};
 
 fn admin(server: &Server, method: &str, path: &str, fields: &str) -> crate::support::Response {
-    server.admin(&format!("{method} {path} HTTP/1.1\r\nHost: admin\r\n{fields}\r\n"))
+    server.admin(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn burst(workers: u64) -> serde_json::Value {
     let descriptors = grown("descriptors_passed");
     assert!((CONNECTIONS..=CONNECTIONS * workers).contains(&descriptors), "{descriptors} descriptors");
     assert_eq!((grown("handoff_lost"), grown("queue_refused")), (0, 0));
-    let metrics = server.admin("GET /metrics HTTP/1.1\r\nHost: admin\r\n\r\n");
+    let metrics = server.admin("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let line = format!("maitred_thread_handoffs_total{{thread=\"0\"}} {}", after["handoffs"]);
     assert!(metrics.text().lines().any(|found| found == line), "{line}");
     drop(clients);

@@ -86,7 +86,7 @@ impl Server {
 
     /// `/status.json`
     pub(crate) fn status(&self) -> serde_json::Value {
-        let response = self.admin("GET /status.json HTTP/1.1\r\nHost: admin\r\n\r\n");
+        let response = self.admin("GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert_eq!(response.status, 200);
         serde_json::from_slice(&response.body).unwrap()
     }

@@ -137,9 +137,10 @@ impl Setup {
             if lines.iter().any(|line| line.starts_with(key)) { String::new() } else { line.to_owned() }
         };
         let threads = default(&self.server, "threads", "threads = 1");
+        let admin = default(&self.server, "admin", "admin = \"unix:admin.sock\"");
         let format = default(&self.log, "access ", "access = \"combined\"");
         format!(
-            "[server]\n{threads}\naffinity = \"off\"\nadmin = \"unix:admin.sock\"\n{}\n\
+            "[server]\n{threads}\naffinity = \"off\"\n{admin}\n{}\n\
              [[listen]]\naddress = \"127.0.0.1:0\"\n{}\n\
              [limits]\n{}\n\
              [log]\naccess_file = \"access.log\"\n{format}\n{}\n\

@@ -1,0 +1,133 @@
+//! `/status/events`: the status as a stream of server-sent events, one a second (HTML Living Standard, section 9.2).
+//!
+//! The document is made once a second for all that watch. A watcher that is behind gets no more until it has taken what
+//! there is, so that each costs one document of memory; one that takes nothing at all for a while is closed. When the
+//! process drains, the stream ends, and the page connects again: to the next worker process, if there is one.
+
+use std::time::{Duration, Instant};
+
+use maitred_http::request::Request;
+
+use super::answer::Step;
+use super::connection::State;
+use super::event_loop::{Thread, Token};
+use super::send::Sent;
+use crate::serve::Persistence;
+
+/// Connections that may watch at a time. Each costs one document of memory (some 10 KiB, with 1024 slots half a megabyte)
+/// and one write a second.
+pub(super) const WATCHERS_MAX: usize = 32;
+/// Between two events.
+const EVENT_EVERY: Duration = Duration::from_secs(1);
+/// How long a watcher may take nothing of what waits for it.
+const WATCHER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who watches. Belongs to one thread.
+#[derive(Debug, Default)]
+pub(super) struct Watchers {
+    /// Index and serial of their connections.
+    connections: Vec<(u32, u32)>,
+    next_event: Option<Instant>,
+}
+
+impl Watchers {
+    /// When [`Thread::tell_watchers`] has something to do; `None` while nobody watches.
+    pub(super) fn next_event(&self) -> Option<Instant> {
+        self.next_event
+    }
+}
+
+impl Thread {
+    /// Answers `/status/events`: the response begins now, with the last minutes and the present, and does not end.
+    pub(super) fn stream_status(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        persistence: Persistence,
+    ) -> Step {
+        if !self.tx.is_empty() {
+            return Step::FlushFirst;
+        }
+        if self.watchers.connections.len() >= WATCHERS_MAX {
+            return self.plain_error(index, request, 503, b"Retry-After: 10\r\n", persistence);
+        }
+        if !self.register(index) {
+            self.close(index);
+            return Step::Gone;
+        }
+        let serial = self.connections[index as usize].serial;
+        self.watchers.connections.push((index, serial));
+        self.watchers.next_event.get_or_insert(self.clock.now + EVENT_EVERY);
+        let mut head = Vec::with_capacity(16 * 1024);
+        head.extend_from_slice(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n",
+        );
+        head.extend_from_slice(b"X-Content-Type-Options: nosniff\r\nServer: maitred\r\nDate: ");
+        head.extend_from_slice(&self.clock.http_date);
+        head.extend_from_slice(b"\r\nConnection: close\r\n\r\nretry: 1000\n\nevent: history\n");
+        push_data(&self.shared.status.history(self.clock.unix_secs), &mut head);
+        push_data(&self.shared.status_json(self.clock.unix_secs), &mut head);
+        self.count(index, 200);
+        self.enter(index, State::Watching);
+        self.wheel.arm(index, self.clock.now + WATCHER_PATIENCE);
+        let work = self.work(index);
+        (work.output, work.sent) = (head, 0);
+        self.on_watcher(index);
+        if self.is_current(index, serial) { Step::Waits } else { Step::Gone }
+    }
+
+    /// Once per turn: an event for each watcher, when it is time.
+    pub(super) fn tell_watchers(&mut self) {
+        if self.watchers.next_event.is_none_or(|at| self.clock.now < at) {
+            return;
+        }
+        let mut watchers = std::mem::take(&mut self.watchers.connections);
+        watchers.retain(|(index, serial)| self.is_current(*index, *serial));
+        self.watchers.next_event = (!watchers.is_empty()).then_some(self.clock.now + EVENT_EVERY);
+        if !watchers.is_empty() {
+            let mut event = Vec::with_capacity(16 * 1024);
+            push_data(&self.shared.status_json(self.clock.unix_secs), &mut event);
+            for (index, serial) in &watchers {
+                self.guarded(Token::Connection { index: *index, serial: *serial }, |thread| {
+                    thread.tell_watcher(*index, &event);
+                });
+            }
+        }
+        self.watchers.connections = watchers;
+    }
+
+    fn tell_watcher(&mut self, index: u32, event: &[u8]) {
+        let work = self.work(index);
+        if work.sent < work.output.len() {
+            return;
+        }
+        work.output.clear();
+        work.output.extend_from_slice(event);
+        work.sent = 0;
+        // What came before was taken, or the deadline would have passed.
+        self.wheel.arm(index, self.clock.now + WATCHER_PATIENCE);
+        self.on_watcher(index);
+    }
+
+    /// Sends a watcher what it takes of what waits for it.
+    pub(super) fn on_watcher(&mut self, index: u32) {
+        let unsent = |thread: &mut Thread| {
+            let work = thread.work(index);
+            work.output.len() - work.sent
+        };
+        let before = unsent(self);
+        if self.send_rest(index) == Sent::Broken {
+            return self.close(index);
+        }
+        if before > 0 && unsent(self) < before {
+            self.wheel.arm(index, self.clock.now + WATCHER_PATIENCE);
+        }
+    }
+}
+
+/// Appends one event. JSON has no line breaks, so one line of data holds it all.
+fn push_data(json: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(json.as_bytes());
+    out.extend_from_slice(b"\n\n");
+}
