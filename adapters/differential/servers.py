@@ -28,7 +28,7 @@ pool = "app"
 
 [pool.app]
 transport = "{transport}"
-queue = {{ max = 1024, timeout = "60s" }}
+queue = {{ max = 1024, timeout = "20s" }}
 {pool}
 """
 

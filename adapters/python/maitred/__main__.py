@@ -102,6 +102,12 @@ def open_channel():
     return sock
 
 
+def keep_many_descriptors():
+    """Raises the soft limit of open files: one descriptor is kept per client connection."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def interface_of(application):
     """"asgi" for a coroutine function and for an object whose __call__ is one, else "wsgi"."""
     call = getattr(application, "__call__", None)
@@ -112,9 +118,7 @@ def run(arguments):
     """Serves until the channel ends. Raises StartError, StartupFailed and ProtocolError."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sock = open_channel()
-    # One descriptor is kept per client connection.
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    keep_many_descriptors()
     directory = os.getcwd()
     if directory not in sys.path[:1]:
         sys.path.insert(0, directory)

@@ -5,6 +5,7 @@ import os
 import signal
 from collections import deque
 from time import monotonic
+from typing import Callable, NamedTuple, Optional
 
 from . import asgi_websocket, frames
 from .asgi_http import Http, Writer, scope_of
@@ -16,9 +17,27 @@ from .lifespan import Lifespan
 _LEAVE_S = 10.0
 
 
+class Options(NamedTuple):
+    """What can be different from the ordinary."""
+
+    # Stands for lifespan.Lifespan: called with nothing.
+    lifespan: Optional[Callable] = None
+    # Changes the scope of a request before the application gets it; called with the scope.
+    change_scope: Optional[Callable] = None
+    # Called with (scope, status) after each response; WebSockets included, whose status is 101 if they were accepted.
+    on_response: Optional[Callable] = None
+    # Pairs of bytes: the fields that each response has in front of its own.
+    headers: tuple = ()
+    # Requests after which this process ends in an orderly way.
+    requests_max: Optional[int] = None
+    # How long requests that run may take when the worker ends, in seconds; None: as long as they want.
+    finish_s: Optional[float] = None
+    websocket: asgi_websocket.Limits = asgi_websocket.Limits()
+
+
 def serve(sock, application, capacity, name):
     """Answers requests until the channel ends. Raises frames.ProtocolError and lifespan.StartupFailed."""
-    asyncio.run(_Worker(application).main(sock, capacity, name))
+    asyncio.run(Worker(application).main(sock, capacity, name))
 
 
 class _Running:
@@ -29,9 +48,13 @@ class _Running:
         self.began = monotonic()
 
 
-class _Worker:
-    def __init__(self, application):
+class Worker:
+    """One channel, and the requests that run."""
+
+    def __init__(self, application, options=Options()):
         self._application = application
+        self._options = options
+        self._requests = 0
         self._channel = None
         self._descriptors = {}
         # For each connection with a request that runs: what came for it since.
@@ -44,7 +67,7 @@ class _Worker:
     async def main(self, sock, capacity, name):
         """From the startup of the application to its shutdown."""
         loop = asyncio.get_running_loop()
-        lifespan = Lifespan(self._application)
+        lifespan = self._options.lifespan() if self._options.lifespan else Lifespan(self._application)
         self._state = await lifespan.startup()
         self._channel = AsyncChannel(loop, sock, self._on_entry)
         loop.add_signal_handler(signal.SIGTERM, self._channel.stop_receiving)
@@ -63,10 +86,14 @@ class _Worker:
         """Lets everything that was received come to its end."""
         for exchange in self._sockets:
             exchange.leave()
+        deadline = None if self._options.finish_s is None else monotonic() + self._options.finish_s
         while self._tasks - {exchange.task for exchange in self._sockets}:
-            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+            left = None if deadline is None else max(0.0, deadline - monotonic())
+            done, _ = await asyncio.wait(self._tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if not done:
+                break
         if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=_LEAVE_S)
+            _, late = await asyncio.wait(self._tasks, timeout=_LEAVE_S if self._sockets else 0)
             for task in late:
                 task.cancel()
             if late:
@@ -118,18 +145,29 @@ class _Worker:
         if descriptor is None:
             raise ProtocolError(f"a REQUEST for connection {connection}, whose descriptor never came")
         writer = Writer(self._channel, connection, request, descriptor, flags)
+        writer.headers = self._options.headers
         exchange = self._exchange(connection, request, flags, meta, head, body, body_file, writer)
         self._waiting[connection] = deque()
         self._running[connection, request] = running = _Running(exchange)
+        exchange.on_complete = lambda: self._complete(connection, request, running)
+        self._count()
         task = asyncio.ensure_future(exchange.run())
         exchange.task = task
         self._tasks.add(task)
-        task.add_done_callback(lambda task: self._ended(task, connection, request, running))
+        task.add_done_callback(self._tasks.discard)
+
+    def _count(self):
+        self._requests += 1
+        if self._requests == self._options.requests_max:
+            self._channel.stop_receiving()
 
     def _exchange(self, connection, request, flags, meta, head, body, body_file, writer):
         scope = scope_of(meta, head, flags)
         scope["state"] = self._state.copy()
-        key = asgi_websocket.wanted(flags, scope)
+        if self._options.change_scope is not None:
+            self._options.change_scope(scope)
+        limits = self._options.websocket
+        key = asgi_websocket.wanted(flags, scope) if limits.enabled else None
         if key is None:
             scope["type"] = "http"
             scope["extensions"] = {"http.response.pathsend": {}}
@@ -146,22 +184,28 @@ class _Worker:
             return descriptor
 
         exchange = asgi_websocket.WebSocket(
-            self._application, asgi_websocket.scope_for(scope), key, head, body, writer, detach
+            self._application, asgi_websocket.scope_for(scope), key, head, body, writer, detach, limits
         )
         return exchange
 
-    def _ended(self, task, connection, request, running):
-        self._tasks.discard(task)
+    def _complete(self, connection, request, running):
+        """The response is out, or given up; the application may go on. Comes once for each request."""
         exchange = running.exchange
         if exchange in self._sockets:
             self._sockets.discard(exchange)
+            self._tell(exchange, 101)
             return
         writer = exchange.writer
         service_us = int((monotonic() - running.began) * 1_000_000)
         self._channel.send(
             [frames.done(connection, request, writer.outcome, writer.status, service_us, writer.body_bytes)]
         )
+        self._tell(exchange, writer.status)
         self._release(connection, request)
+
+    def _tell(self, exchange, status):
+        if self._options.on_response is not None:
+            self._options.on_response(exchange.scope, status)
 
     def _release(self, connection, request):
         """The connection's request is over: what came for it since is next."""

@@ -64,6 +64,8 @@ class Writer(Response):
         super().__init__(*arguments)
         self._collected = None
         self._waiter = None
+        # Pairs of bytes that come before the application's own fields.
+        self.headers = ()
 
     def _send(self, data):
         if self._collected is None:
@@ -122,10 +124,12 @@ class Writer(Response):
             self._waiter = None
 
 
-def head_of(message):
-    """The Head of `http.response.start`. Raises ValueError, TypeError or KeyError."""
+def head_of(message, more=()):
+    """Arguments of start_response for `http.response.start`; `more` are fields in front of its own. Raises ValueError, TypeError
+    or KeyError."""
     status = message["status"]
-    headers = [(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in message.get("headers", ())]
+    pairs = (*more, *message.get("headers", ()))
+    headers = [(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")) for name, value in pairs]
     return f"{status:d} {_PHRASES.get(status, '')}", headers
 
 
@@ -134,7 +138,7 @@ class Http:
 
     def __init__(self, application, scope, head, body, body_file, writer):
         self._application = application
-        self._scope = scope
+        self.scope = scope
         self._head = head
         self._body = body
         self._body_file = body_file
@@ -142,12 +146,15 @@ class Http:
         self._body_given = False
         self._gone = asyncio.Event()
         self._complete = False
+        self._told = False
         self.writer = writer
+        # Called once, when the response is complete or given up; set by whoever runs this.
+        self.on_complete = lambda: None
 
     async def run(self):
-        """Runs the application until it returns. Raises nothing."""
+        """Runs the application until it returns, which may be long after its response. Raises nothing."""
         try:
-            await self._application(self._scope, self._receive, self._send)
+            await self._application(self.scope, self._receive, self._send)
             if not self._complete and not self._gone.is_set():
                 raise RuntimeError("the application returned before its response was complete")
         except asyncio.CancelledError:
@@ -156,7 +163,15 @@ class Http:
             if not _is_about_the_client(error):
                 log.failure(self._head)
                 self._fail()
-        self._complete = True
+        self._tell()
+        if self._body_file is not None:
+            os.close(self._body_file)
+
+    def _tell(self):
+        """The response is complete, or nothing more will come of it. What the application does from now on holds nobody up."""
+        if self._told:
+            return
+        self._told = self._complete = True
         self._gone.set()
         try:
             self.writer.finish()
@@ -165,8 +180,7 @@ class Http:
         except OSError:
             self.writer.outcome = 0
             log.failure(self._head)
-        if self._body_file is not None:
-            os.close(self._body_file)
+        self.on_complete()
 
     def cancel(self):
         """The client has gone."""
@@ -207,7 +221,7 @@ class Http:
             if self._complete:
                 raise RuntimeError(f"{kind} after the response was complete")
             if kind == "http.response.start":
-                self.writer.start_response(*head_of(message))
+                self.writer.start_response(*head_of(message, self.writer.headers))
             elif kind == "http.response.body":
                 await self._send_body(message.get("body", b""), message.get("more_body", False))
             elif kind == "http.response.pathsend":
@@ -230,7 +244,7 @@ class Http:
             self.writer.end()
         else:
             self.writer.whole(body)
-        self._gone.set()
+        self._tell()
 
     def _send_path(self, path):
         self._complete = True
@@ -239,7 +253,7 @@ class Http:
             self.writer.file(descriptor, 0, file_bytes)
         finally:
             os.close(descriptor)
-        self._gone.set()
+        self._tell()
 
 
 def _is_about_the_client(error):

@@ -4,20 +4,29 @@ import asyncio
 import contextlib
 import socket
 from email.utils import formatdate
+from typing import NamedTuple, Optional
 
 from . import frames, log, websocket
 from .asgi_http import Disconnected, plain
 from .head import field_line
 from .tail import ClientGone
 
-MESSAGE_BYTES_MAX = 16 * 1024 * 1024
-# Messages that wait for the application before the client has to.
-_MESSAGES_MAX = 16
 _READ_BYTES = 64 * 1024
-# After so long without a byte the client is asked whether it is there; after as long again it is not.
-_PING_S = 20.0
 # How long the client has to answer CLOSE.
 _CLOSE_S = 5.0
+
+
+class Limits(NamedTuple):
+    """What bounds one WebSocket."""
+
+    # Whether there are any: without, a request for one is a request of HTTP.
+    enabled: bool = True
+    message_bytes_max: int = 16 * 1024 * 1024
+    # Messages that wait for the application before the client has to.
+    messages_max: int = 16
+    # After so many seconds without a byte the client is asked whether it is there (None: never), and it is not after so many more.
+    ping_s: Optional[float] = 20.0
+    pong_s: Optional[float] = 20.0
 
 
 def wanted(flags, scope):
@@ -45,14 +54,15 @@ def scope_for(scope):
 class WebSocket:
     """One that runs. `detach()` has to say DETACH, and to give the descriptor away."""
 
-    def __init__(self, application, scope, key, head, early, writer, detach):
+    def __init__(self, application, scope, key, head, early, writer, detach, limits=Limits()):
         self._application = application
-        self._scope = scope
+        self.scope = scope
+        self._limits = limits
         self._key = key
         self._head = head
         self._early = early
         self._detach = detach
-        self._messages = asyncio.Queue(_MESSAGES_MAX)
+        self._messages = asyncio.Queue(limits.messages_max)
         self._connect_given = False
         # No more messages come; and nothing can be sent any more.
         self._ended = asyncio.Event()
@@ -66,12 +76,14 @@ class WebSocket:
         self.detached = False
         self.refused = False
         self.writer = writer
+        # Called once, at the end; set by whoever runs this.
+        self.on_complete = lambda: None
 
     async def run(self):
         """Runs the application until it returns. Raises nothing."""
         code, reason = 1000, ""
         try:
-            await self._application(self._scope, self._receive, self._send)
+            await self._application(self.scope, self._receive, self._send)
         except asyncio.CancelledError:
             code = 1001
         except (Exception, SystemExit) as error:
@@ -90,6 +102,7 @@ class WebSocket:
         except (ClientGone, OSError):
             pass
         self._drop()
+        self.on_complete()
 
     def cancel(self):
         """The client has gone, before the connection was taken over."""
@@ -152,7 +165,6 @@ class WebSocket:
         lines = [
             "HTTP/1.1 101 Switching Protocols",
             f"Date: {formatdate(usegmt=True)}",
-            "Server: maitred",
             "Upgrade: websocket",
             "Connection: Upgrade",
             f"Sec-WebSocket-Accept: {websocket.accept_key(self._key).decode()}",
@@ -160,7 +172,10 @@ class WebSocket:
         subprotocol = message.get("subprotocol")
         if subprotocol is not None:
             lines.append(field_line("Sec-WebSocket-Protocol", subprotocol))
-        for name, value in message.get("headers") or ():
+        fields = (*self.writer.headers, *(message.get("headers") or ()))
+        if not any(bytes(name).lower() == b"server" for name, _ in fields):
+            lines.append("Server: maitred")
+        for name, value in fields:
             lines.append(field_line(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")))
         await self.writer.write_out("\r\n".join([*lines, "", ""]).encode("latin-1"))
         self.detached = True
@@ -187,7 +202,7 @@ class WebSocket:
 
     async def _read(self):
         """Reads until the end of the connection, or of the protocol."""
-        parser = websocket.Parser(MESSAGE_BYTES_MAX)
+        parser = websocket.Parser(self._limits.message_bytes_max)
         try:
             data = self._early
             while True:
@@ -209,9 +224,9 @@ class WebSocket:
 
     async def _more(self):
         """What comes next; nothing at the end."""
-        for asked in (False, True):
+        for asked, seconds in ((False, self._limits.ping_s), (True, self._limits.pong_s)):
             try:
-                return await asyncio.wait_for(self._streams[0].read(_READ_BYTES), _PING_S)
+                return await asyncio.wait_for(self._streams[0].read(_READ_BYTES), seconds)
             except asyncio.TimeoutError:
                 if not asked and not self._close_sent:
                     self._streams[1].write(websocket.encode(websocket.PING, b""))

@@ -59,6 +59,7 @@ class Channel:
     """
 
     def __init__(self, sock, capacity=1, name="python"):
+        sock.setblocking(True)
         self._sock = sock
         self._capacity = capacity
         self._name = name
@@ -195,11 +196,15 @@ class Channel:
             if self._ended:
                 return False
             self.report()
+            self._wait()
             if not receive_message(self._sock, self._decoder):
                 # A frame that is not complete is dropped.
                 self._ended = True
             self._began = monotonic()
         return True
+
+    def _wait(self):
+        """Comes before each receive; where there is more to wait for than the channel, it may return late."""
 
     def _peek(self):
         """Takes what has come in the meantime, without waiting."""

@@ -45,9 +45,10 @@ class BodyFile(io.RawIOBase):
 
 
 class EnvironBuilder:
-    """Builds environments; keeps what repeats from request to request."""
+    """Builds environments; keeps what repeats from request to request. `more` is the same for every request."""
 
-    def __init__(self):
+    def __init__(self, more=()):
+        self._more = dict(more)
         self._bases = {}
         self._blocks = {}
 
@@ -60,7 +61,7 @@ class EnvironBuilder:
             meta = meta[:cut]
         base = self._bases.get(meta)
         if base is None:
-            base = _keep(self._bases, meta, _base(meta))
+            base = _keep(self._bases, meta, {**_base(meta), **self._more})
         line_end = head.find(b"\r\n")
         block = head[line_end + 2 : -4]
         # Likewise: x-request-id and what follows it come last, and differ each time.

@@ -11,28 +11,34 @@ from .tail import ClientGone
 def serve(channel, application):
     """Answers requests until the channel ends. Raises frames.ProtocolError."""
     build = EnvironBuilder().build
-    done = channel.done
     channel.hello()
-    for connection, request, flags, descriptor, meta, head, body, body_file in channel.requests():
-        response = Response(channel, connection, request, descriptor, flags)
-        if flags & MAY_DETACH:
-            # Bytes of a protocol that WSGI does not speak. They stay Maitred's.
-            body = b""
-        try:
-            environ = build(meta, head, body, body_file, flags & HTTP10)
-            _run(application, environ, response)
-        except ClientGone:
-            pass
-        except BaseException:  # Also SystemExit: an application that calls exit() must not take others' requests along.
-            _fail(response, head)
-        try:
-            response.finish()
-        except ClientGone:
-            response.outcome = 0
-        except OSError:
-            response.outcome = 0
-            log.failure(head)
-        done(connection, request, response.outcome, response.status, response.body_bytes)
+    for entry in channel.requests():
+        answer(channel, application, build, entry)
+
+
+def answer(channel, application, build, entry):
+    """Answers one of Channel.requests, and reports it. `build` is that of an EnvironBuilder."""
+    connection, request, flags, descriptor, meta, head, body, body_file = entry
+    response = Response(channel, connection, request, descriptor, flags)
+    if flags & MAY_DETACH:
+        # Bytes of a protocol that WSGI does not speak. They stay Maitred's.
+        body = b""
+    try:
+        environ = build(meta, head, body, body_file, flags & HTTP10)
+        _run(application, environ, response)
+    except ClientGone:
+        pass
+    except BaseException:  # Also SystemExit: an application that calls exit() must not take others' requests along.
+        _fail(response, head)
+    try:
+        response.finish()
+    except ClientGone:
+        response.outcome = 0
+    except OSError:
+        response.outcome = 0
+        log.failure(head)
+    channel.done(connection, request, response.outcome, response.status, response.body_bytes)
+    return response
 
 
 def _run(application, environ, response):

@@ -26,7 +26,7 @@ UPGRADE = (
 class Exchange:
     """Runs an application on frames until the end of the channel; keeps what came out."""
 
-    def __init__(self, application, *frames, descriptors=(), early=b"", reads=True, until=None):
+    def __init__(self, application, *frames, descriptors=(), early=b"", reads=True, until=None, options=asgi.Options()):
         ours, theirs = socket.socketpair()
         near, far = socket.socketpair()
         far.setblocking(False)
@@ -46,7 +46,7 @@ class Exchange:
             reader.start()
         try:
             with contextlib.redirect_stderr(self.log):
-                asgi.serve(theirs, application, 100, "test")
+                asyncio.run(asgi.Worker(application, options).main(theirs, 100, "test"))
         finally:
             theirs.close()
             listener.join()
@@ -376,6 +376,17 @@ class WebSockets(unittest.TestCase):
             found = Exchange(sending(START, {**END, "body": b"http"}), frame)
             self.assertEqual((found.body, found.done.status), (b"http", 200))
 
+    def test_without_websockets_it_is_a_request_of_http(self):
+        options = asgi.Options(websocket=asgi_websocket.Limits(enabled=False))
+        found = Exchange(sending(START, {**END, "body": b"http"}), upgrade(), options=options)
+        self.assertEqual((found.body, found.done.status), (b"http", 200))
+
+    def test_a_message_over_the_limit_closes(self):
+        options = asgi.Options(websocket=asgi_websocket.Limits(message_bytes_max=3))
+        echo = Echo()
+        Exchange(echo, upgrade(), early=masked(TEXT, b"four"), until=echo.ended, options=options)
+        self.assertEqual(echo.last["code"], 1009)
+
     def test_a_violation_closes(self):
         echo = Echo()
         found = Exchange(echo, upgrade(), early=b"\x81\x01x", until=echo.ended)
@@ -383,8 +394,7 @@ class WebSockets(unittest.TestCase):
         self.assertEqual(found.body[:4], b"\x88" + found.body[1:2] + b"\x03\xea")
 
     def test_a_client_that_says_nothing_is_asked_and_dropped(self):
-        limit, asgi_websocket._PING_S = asgi_websocket._PING_S, 0.02
-        self.addCleanup(setattr, asgi_websocket, "_PING_S", limit)
+        options = asgi.Options(websocket=asgi_websocket.Limits(ping_s=0.02, pong_s=0.02))
         seen = []
 
         async def application(scope, receive, send):
@@ -402,7 +412,7 @@ class WebSockets(unittest.TestCase):
         far.close()
         ender = threading.Thread(target=lambda: (stopped.wait(10), ours.shutdown(socket.SHUT_WR)))
         ender.start()
-        asgi.serve(theirs, application, 1, "test")
+        asyncio.run(asgi.Worker(application, options).main(theirs, 1, "test"))
         ender.join()
         self.assertEqual(seen, [{"type": "websocket.disconnect", "code": 1006, "reason": ""}])
         self.assertIn(b"\x89\x00", near.recv(65536))
