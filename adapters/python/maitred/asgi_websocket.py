@@ -24,7 +24,7 @@ class Limits(NamedTuple):
     message_bytes_max: int = 16 * 1024 * 1024
     # Messages that wait for the application before the client has to.
     messages_max: int = 16
-    # After so many seconds without a byte the client is asked whether it is there (None: never), and it is not after so many more.
+    # After so many seconds without a byte the client is asked whether it is there (None: never); after so many more it is not.
     ping_s: Optional[float] = 20.0
     pong_s: Optional[float] = 20.0
 
