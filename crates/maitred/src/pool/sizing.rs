@@ -10,6 +10,9 @@
 //! 6. Workers that die young are replaced with growing delays.
 //! 7. Recycling is staggered, and replaces before it retires; only at `max` it retires first.
 //!
+//! Until the pool's first worker is ready, its workers' capacity is not known; so whatever waits until then is taken for
+//! the need of one worker, beside `start` and `min_spare`.
+//!
 //! *Spare* is free capacity less what is queued, in workers: in a pool whose workers take 8 requests at a time, 20 free
 //! places are 2 spare workers.
 
@@ -59,8 +62,7 @@ pub struct SlotView {
     pub memory: u64,
     /// Requests that its worker has now.
     pub busy: u32,
-    /// Requests that its worker takes at a time. Only looked at when it is ready; 0 is taken for 1. Until the pool's first
-    /// worker is ready, each counts as 1.
+    /// Requests that its worker takes at a time. Only looked at when it is ready; 0 is taken for 1.
     pub capacity: u32,
 }
 
@@ -139,8 +141,8 @@ pub struct Sizing {
     settings: Settings,
     /// Workers still to be started because of `start`.
     opening: u16,
-    /// Capacity of a worker, as far as any has announced it.
-    unit: u32,
+    /// Capacity of a worker, once one has announced it.
+    unit: Option<u32>,
     /// How many may be started in the next burst.
     ramp: u16,
     next_burst: Instant,
@@ -191,7 +193,7 @@ impl Sizing {
         Sizing {
             settings,
             opening: settings.start.min(settings.max),
-            unit: 1,
+            unit: None,
             ramp: 1,
             next_burst: now,
             next_retirement: now,
@@ -239,8 +241,11 @@ impl Sizing {
     pub(super) fn wish(&mut self, now: Instant, slots: &[SlotView], queued: u32) -> Wish {
         let due = self.due(now, slots);
         let ready = slots.iter().filter(|slot| slot.is_ready());
-        self.unit = ready.map(SlotView::capacity).max().unwrap_or(self.unit);
-        let counts = Counts::of(slots, due.and_then(|due| slots.get(usize::from(due.slot))), self.unit);
+        self.unit = ready.map(SlotView::capacity).max().or(self.unit);
+        // How many workers a queue needs is not known before the first one has said what it takes: perhaps only itself.
+        let queued = if self.unit.is_some() { queued } else { queued.min(1) };
+        let due_slot = due.and_then(|due| slots.get(usize::from(due.slot)));
+        let counts = Counts::of(slots, due_slot, self.unit.unwrap_or(1));
         let spare = counts.free.saturating_sub(u64::from(queued) + counts.inherited) / counts.unit;
         self.spare.see(now, u32::try_from(spare).unwrap_or(u32::MAX));
         let need = self.need(&counts, queued);
