@@ -106,6 +106,8 @@ impl Thread {
         let waiting = &self.shared.pools[pool].queued;
         if waiting.load(Relaxed) >= settings.queue_max {
             self.row.queue_refused.add(1);
+            // The connection goes on, and its next request must not find this one's body.
+            self.work(index).spool = None;
             return self.plain_error(
                 index,
                 exchange.request,
