@@ -206,9 +206,12 @@ impl Thread {
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         let work = self.work(index);
         work.head.clear();
-        if safe && work.again == Again::Never {
-            work.again = Again::Once;
-        }
+        work.again = match work.again {
+            // What is noted may be about an earlier request of the connection.
+            _ if !safe => Again::Never,
+            Again::Never | Again::Once => Again::Once,
+            Again::Done => Again::Done,
+        };
         if logs || work.again == Again::Once {
             work.head.extend_from_slice(given.head);
         }
