@@ -40,6 +40,8 @@ pub(super) struct Given<'a> {
     pub warmed: bool,
     /// The connection cannot be kept, whatever the request says.
     pub last: bool,
+    /// Bytes came behind it, which nobody has looked at.
+    pub followed: bool,
 }
 
 impl Thread {

@@ -246,8 +246,8 @@ impl Thread {
             None => (index, channel.enter_direct(index, now)),
         };
         let connection = &mut self.connections[index as usize];
-        let early_bytes = connection.work.as_ref().is_some_and(|work| !work.input.is_empty());
-        let may_detach = request.upgrade && !relays && !early_bytes;
+        // Whoever takes the connection over reads from the socket, where bytes that were read already are missing.
+        let may_detach = request.upgrade && !relays && !given.followed && request.framing == Framing::None;
         if let Some(work) = connection.work.as_deref_mut() {
             work.may_detach = may_detach;
         }

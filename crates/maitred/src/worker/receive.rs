@@ -156,7 +156,8 @@ impl Thread {
             }
             _ => return self.begin_body(index, request, head, rest, at),
         };
-        let step = self.answer(index, request, Given { head, body, warmed: false, last: false });
+        let followed = rest.len() > body.len();
+        let step = self.answer(index, request, Given { head, body, warmed: false, last: false, followed });
         if step != Step::FlushFirst {
             *at += head.len() + body.len();
         }
@@ -209,7 +210,7 @@ impl Thread {
         if request.expects_continue {
             if discard {
                 // Whoever asks first is told at once, and sends nothing (9110-10.1.1).
-                let given = Given { head, body: &[], warmed: false, last: true };
+                let given = Given { head, body: &[], warmed: false, last: true, followed: !rest.is_empty() };
                 let step = match self.answer(index, request, given) {
                     // It may send the body all the same, and must not lose the response to a reset for that.
                     Step::Last(_) => Step::Last(After::Linger),
@@ -286,7 +287,10 @@ impl Thread {
         let mut room = request::field_room();
         // It was judged before, by the same rules.
         let step = match request::parse(head, &mut room, &self.head_limits) {
-            Ok(Some((request, _))) => self.answer(index, &request, Given { head, body, warmed, last }),
+            Ok(Some((request, _))) => {
+                let followed = self.has_input(index);
+                self.answer(index, &request, Given { head, body, warmed, last, followed })
+            }
             _ => Step::Gone,
         };
         match step {
