@@ -1,0 +1,411 @@
+//! What may happen to a connection: a model without sockets, processes or time.
+//!
+//! The test tells it what the client has sent, to whom Maitred gave each request, and what the application did about it.
+//! The model says whether Maitred was allowed to give a request away, and whether the client may have received what it
+//! has received.
+
+/// Names a request in the whole test.
+pub(crate) type Id = u32;
+
+/// What the application writes its response to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transport {
+    /// The client's own socket: its bytes arrive as they are.
+    Direct,
+    /// A socketpair: Maitred frames the response anew.
+    Relay,
+}
+
+/// What a client asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Its name, which the target, the response's `X-Id` and each 16 bytes of its body hold.
+    pub(crate) id: Id,
+    pub(crate) method: &'static str,
+    pub(crate) http10: bool,
+    /// The client wants to keep the connection.
+    pub(crate) keep: bool,
+    pub(crate) transport: Transport,
+    pub(crate) upgrade: bool,
+    pub(crate) body: Vec<u8>,
+}
+
+/// The response that an application means to give.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// Every byte of it.
+    pub(crate) full: Vec<u8>,
+    /// How many of them are the head.
+    pub(crate) head_bytes: usize,
+    /// The body without framing.
+    pub(crate) body: Vec<u8>,
+    /// The connection ends with it.
+    pub(crate) closes: bool,
+    /// Only the end of the connection says that it is complete.
+    pub(crate) open_ended: bool,
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// No application has it.
+    Waiting,
+    /// One has.
+    UnderWay,
+    /// The application has reported it as complete.
+    Whole,
+    /// It has reported that it broke the response off.
+    Broken,
+    /// It has reported that it wrote nothing.
+    Nothing,
+    /// The application was lost, or gave up the right to be heard.
+    Lost,
+    /// The application has taken the connection over.
+    Detached,
+}
+
+/// One request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) asked: Asked,
+    pub(crate) answer: Answer,
+    /// All of its bytes are on their way to Maitred.
+    pub(crate) sent: bool,
+    /// How often it was given to an application.
+    pub(crate) deliveries: u32,
+    pub(crate) fate: Fate,
+    /// Bytes of the answer that the application has written or returned as a tail.
+    pub(crate) offered: usize,
+    /// How many of them it has written itself: tails leave with DONE, or not at all.
+    pub(crate) written: usize,
+    /// A process of its pool was lost without saying what it had been sent.
+    pub(crate) may_be_unseen: bool,
+    /// The process that had it was lost because a request took too long.
+    pub(crate) overdue: bool,
+}
+
+impl Request {
+    pub(crate) fn new(asked: Asked) -> Request {
+        Request {
+            asked,
+            answer: Answer::default(),
+            sent: false,
+            deliveries: 0,
+            fate: Fate::Waiting,
+            offered: 0,
+            written: 0,
+            may_be_unseen: false,
+            overdue: false,
+        }
+    }
+
+    /// No application has it any more.
+    fn has_ended(&self) -> bool {
+        !matches!(self.fate, Fate::Waiting | Fate::UnderWay)
+    }
+
+    /// Asking twice does no harm (9110-9.2.1).
+    fn is_safe(&self) -> bool {
+        self.asked.method != "POST"
+    }
+
+    /// Whether a client can have received nothing, as far as Maitred can know.
+    fn is_untouched(&self) -> bool {
+        self.written == 0 || self.is_headless()
+    }
+
+    /// Through a relay nothing leaves before the head is there.
+    fn is_headless(&self) -> bool {
+        self.asked.transport == Transport::Relay && self.written < self.answer.head_bytes
+    }
+
+    fn may_be_error(&self, status: u16, refusals: bool) -> bool {
+        match (self.fate, status) {
+            (Fate::Lost, 502) => self.is_untouched(),
+            (Fate::Lost, 504) => self.overdue && self.is_untouched(),
+            (Fate::Broken, 502) => self.is_headless(),
+            (Fate::Nothing, 502) => true,
+            (Fate::Waiting, 502) => self.may_be_unseen,
+            (Fate::Waiting, 503) => refusals,
+            _ => false,
+        }
+    }
+}
+
+/// What the bytes say about one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reply {
+    /// Nothing.
+    Silence,
+    /// A part of its own response: so many bytes of it, as far as that is known.
+    Part(Option<usize>),
+    /// All of its own response.
+    Whole { used: usize, closes: bool },
+    /// An error of Maitred's.
+    Error { status: u16, used: usize, closes: bool },
+}
+
+/// What a client's bytes mean so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Progress {
+    /// Requests that are answered to the end.
+    pub(crate) answered: usize,
+    /// The first bytes of another answer are there.
+    pub(crate) partly: bool,
+    /// Nothing more may come.
+    pub(crate) over: bool,
+}
+
+/// A connection with all requests that its client means to send, in order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Connection {
+    pub(crate) requests: Vec<Request>,
+    /// The client has closed or reset it, and may have missed anything.
+    pub(crate) left: bool,
+    /// The client has finished sending.
+    pub(crate) half_closed: bool,
+    /// The worker process was killed while it may have held the connection.
+    pub(crate) cut: bool,
+    /// Maitred answers 503 when the queue is full.
+    pub(crate) refusals: bool,
+}
+
+impl Connection {
+    /// Maitred gives a request to an application.
+    pub(crate) fn deliver(&mut self, at: usize) -> Result<(), String> {
+        for earlier in &self.requests[..at] {
+            let id = earlier.asked.id;
+            match earlier.fate {
+                Fate::UnderWay => return Err(format!("it has two owners: request {id} is under way")),
+                Fate::Whole if earlier.answer.closes => return Err(format!("request {id} was the last")),
+                Fate::Whole => {}
+                // A refusal for want of room keeps the connection.
+                Fate::Waiting if self.refusals => {}
+                fate => return Err(format!("request {id} before it is {fate:?}")),
+            }
+        }
+        let request = &mut self.requests[at];
+        if !request.sent {
+            return Err("the client has not sent all of it".into());
+        }
+        let again = request.fate == Fate::Lost && request.is_safe() && request.is_untouched();
+        if request.deliveries > 0 && !(request.deliveries == 1 && again) {
+            return Err(format!("it was given before, and is {:?}", request.fate));
+        }
+        request.deliveries += 1;
+        request.fate = Fate::UnderWay;
+        (request.offered, request.written) = (0, 0);
+        Ok(())
+    }
+
+    /// Reads what the client has received so far.
+    pub(crate) fn progress(&self, stream: &[u8]) -> Result<Progress, String> {
+        let mut rest = stream;
+        let mut progress = Progress::default();
+        for request in &self.requests {
+            let id = request.asked.id;
+            let reply = read(request, rest).map_err(|why| format!("request {id}: {why}"))?;
+            let (used, closes) = match reply {
+                Reply::Silence => return Ok(progress),
+                Reply::Part(bytes) if bytes.is_none_or(|bytes| bytes <= request.offered) => {
+                    return Ok(Progress { partly: true, ..progress });
+                }
+                Reply::Part(_) => return Err(format!("request {id}: more than was written")),
+                Reply::Whole { .. } if request.offered < request.answer.full.len() => {
+                    return Err(format!("request {id}: more than was written"));
+                }
+                // Without a report nobody knows that this was all.
+                Reply::Whole { used, closes } => {
+                    (used, closes || request.fate != Fate::Whole && request.has_ended())
+                }
+                Reply::Error { status, .. } if !request.may_be_error(status, self.refusals) => {
+                    return Err(format!("request {id}, which is {:?}, is answered {status}", request.fate));
+                }
+                Reply::Error { used, closes, .. } => (used, closes),
+            };
+            rest = rest.get(used..).unwrap_or_default();
+            progress.answered += 1;
+            if closes {
+                progress.over = true;
+                break;
+            }
+        }
+        match rest.is_empty() {
+            true => Ok(progress),
+            false => Err(format!("after the last response: {}", shown(rest))),
+        }
+    }
+
+    /// Judges a connection that has ended. `early` if the server ended it before the client did.
+    pub(crate) fn ended(&self, stream: &[u8], early: bool) -> Result<(), String> {
+        let progress = self.progress(stream)?;
+        if self.left || self.cut || progress.over {
+            return Ok(());
+        }
+        let Some(next) = self.requests.get(progress.answered) else {
+            return if early {
+                Err("ended after its last response, which was to keep it".into())
+            } else {
+                Ok(())
+            };
+        };
+        let id = next.asked.id;
+        let excused = match next.fate {
+            Fate::Broken | Fate::Detached => true,
+            // What happened to the socket before can hide that nothing was written.
+            Fate::Lost => next.offered > 0 || next.asked.transport == Transport::Direct,
+            Fate::Nothing => self.half_closed && !progress.partly,
+            Fate::Waiting => !next.sent && !early && !progress.partly,
+            Fate::UnderWay | Fate::Whole => false,
+        };
+        match excused {
+            true => Ok(()),
+            false if next.fate == Fate::Waiting && next.sent => Err(format!("request {id} was lost")),
+            false => Err(format!("request {id} is {:?}, and its response ended", next.fate)),
+        }
+    }
+}
+
+/// Tells whose bytes come next.
+fn read(request: &Request, bytes: &[u8]) -> Result<Reply, String> {
+    if bytes.is_empty() {
+        return Ok(Reply::Silence);
+    }
+    let full = &request.answer.full;
+    if request.asked.transport == Transport::Direct && !full.is_empty() {
+        if bytes.starts_with(full) {
+            return Ok(Reply::Whole { used: full.len(), closes: request.answer.closes });
+        }
+        if full.starts_with(bytes) {
+            return Ok(Reply::Part(Some(bytes.len())));
+        }
+    }
+    let Some(head) = Head::of(bytes)? else { return Ok(Reply::Part(None)) };
+    let body = bytes.get(head.bytes..).unwrap_or_default();
+    match head.id {
+        None => {
+            let length = if request.asked.method == "HEAD" { 0 } else { head.length.ok_or("no length")? };
+            let used = head.bytes + length;
+            if bytes.len() < used {
+                return Ok(Reply::Part(None));
+            }
+            Ok(Reply::Error { status: head.status, used, closes: head.closes })
+        }
+        Some(id) if id != request.asked.id => Err(format!("it received the response of request {id}")),
+        Some(_) if request.asked.transport == Transport::Direct => {
+            let same = bytes.iter().zip(full).take_while(|(one, other)| one == other).count();
+            let rest = bytes.get(same..).unwrap_or_default();
+            Err(format!("its response is not as written from byte {same} on: {}", shown(rest)))
+        }
+        Some(_) => relayed(request, &head, body),
+    }
+}
+
+/// A response that Maitred has framed.
+fn relayed(request: &Request, head: &Head, bytes: &[u8]) -> Result<Reply, String> {
+    let answer = &request.answer;
+    if head.status != answer.status {
+        return Err(format!("status {} instead of {}", head.status, answer.status));
+    }
+    let bare = request.asked.method == "HEAD" || matches!(head.status, 204 | 304);
+    let (body, whole, used) = if bare {
+        (Vec::new(), true, 0)
+    } else if head.chunked {
+        unchunk(bytes)?
+    } else if let Some(length) = head.length {
+        let there = bytes.len().min(length);
+        (bytes.get(..there).unwrap_or_default().to_vec(), there == length, length)
+    } else {
+        (bytes.to_vec(), bytes.len() >= answer.body.len(), bytes.len())
+    };
+    if !answer.body.starts_with(&body) {
+        let same = body.iter().zip(&answer.body).take_while(|(one, other)| one == other).count();
+        let rest = body.get(same..).unwrap_or_default();
+        return Err(format!("its body is not as written from byte {same} on: {}", shown(rest)));
+    }
+    if whole && body.len() != answer.body.len() && !bare {
+        return Err(format!("{} bytes of body are said to be all of {}", body.len(), answer.body.len()));
+    }
+    let open_ended = !bare && !head.chunked && head.length.is_none();
+    match whole {
+        true => Ok(Reply::Whole { used: head.bytes + used, closes: head.closes || open_ended }),
+        // All bytes of the body that are there were written before.
+        false => Ok(Reply::Part(
+            Some(answer.head_bytes.min(request.offered) + body.len()).filter(|_| !head.chunked),
+        )),
+    }
+}
+
+/// The head of a response.
+struct Head {
+    status: u16,
+    id: Option<Id>,
+    length: Option<usize>,
+    chunked: bool,
+    closes: bool,
+    bytes: usize,
+}
+
+impl Head {
+    /// `None` if it is not complete.
+    fn of(bytes: &[u8]) -> Result<Option<Head>, String> {
+        let start = bytes.get(..bytes.len().min(9)).unwrap_or_default();
+        if !b"HTTP/1.1 ".starts_with(start) {
+            return Err(format!("foreign bytes: {}", shown(bytes)));
+        }
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
+        let text = String::from_utf8_lossy(bytes.get(..end).unwrap_or_default());
+        let mut lines = text.split("\r\n");
+        let status = lines.next().and_then(|line| line.get(9..12)).and_then(|status| status.parse().ok());
+        let status = status.ok_or_else(|| format!("no status: {}", shown(bytes)))?;
+        let mut head = Head { status, id: None, length: None, chunked: false, closes: false, bytes: end + 4 };
+        for line in lines {
+            let (name, value) = line.split_once(':').ok_or_else(|| format!("no field: {line:?}"))?;
+            let value = value.trim();
+            match name.to_ascii_lowercase().as_str() {
+                "x-id" => head.id = value.parse().ok(),
+                "content-length" => head.length = value.parse().ok(),
+                "transfer-encoding" => head.chunked = value == "chunked",
+                "connection" => head.closes = value == "close",
+                _ => {}
+            }
+        }
+        Ok(Some(head))
+    }
+}
+
+/// Decodes chunks: what is there of the body, whether that is all, and how many bytes it took.
+fn unchunk(bytes: &[u8]) -> Result<(Vec<u8>, bool, usize), String> {
+    let (mut body, mut at) = (Vec::new(), 0);
+    loop {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let Some(line) = rest.windows(2).position(|window| window == b"\r\n") else { break };
+        let text = String::from_utf8_lossy(rest.get(..line).unwrap_or_default()).into_owned();
+        let size = usize::from_str_radix(&text, 16).map_err(|_| format!("chunk of size {text:?}"))?;
+        let data = rest.get(line + 2..).unwrap_or_default();
+        body.extend_from_slice(data.get(..size.min(data.len())).unwrap_or_default());
+        match data.get(size..size + 2) {
+            None => break,
+            Some(b"\r\n") => at += line + 4 + size,
+            Some(other) => return Err(format!("a chunk ends with {other:?}")),
+        }
+        if size == 0 {
+            return Ok((body, true, at));
+        }
+    }
+    Ok((body, false, bytes.len()))
+}
+
+/// The beginning of some bytes, for a message.
+fn shown(bytes: &[u8]) -> String {
+    format!(
+        "{:?} ({} bytes)",
+        String::from_utf8_lossy(bytes.get(..bytes.len().min(80)).unwrap_or_default()),
+        bytes.len()
+    )
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;
