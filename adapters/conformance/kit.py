@@ -356,7 +356,9 @@ class Worker:
         if descriptors:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
             data = data[self.sock.sendmsg([data], rights) :]
-        self.sock.sendall(data)
+        # Sending nothing fails, too, if the adapter has acted on all of it and is gone.
+        if data:
+            self.sock.sendall(data)
 
     def read_frame(self):
         """The next frame from the adapter: kind, flags, connection, request, payload."""

@@ -3,6 +3,7 @@
 mod bench;
 mod generate;
 mod test;
+mod test_go;
 mod test_node;
 
 use std::process::ExitCode;

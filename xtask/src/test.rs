@@ -9,6 +9,7 @@ use crate::Result;
 /// Programs and files that tests need, and the Debian package that has each.
 const PROGRAMS: &[(&str, &str)] = &[
     ("strace", "strace"),
+    ("go", "golang-go"),
     ("git", "git"),
     ("python3", "python3"),
     ("chromium", "chromium"),
@@ -66,6 +67,7 @@ pub(crate) fn run() -> Result<()> {
         command
     };
     step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]))?;
+    crate::test_go::run(&Path::new(&target).join("debug/maitred").canonicalize()?)?;
     crate::test_node::run()?;
     println!("\nall steps passed");
     Ok(())

@@ -1,0 +1,71 @@
+package maitred
+
+import (
+	"net/http"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// BenchmarkRequest is a request and its response of 1 KB on a connection that is known, as a browser sends it; sixteen at a time.
+func BenchmarkRequest(b *testing.B) {
+	const batch = 16
+	page := make([]byte, 1024)
+	ours, theirs, _ := benchPair(b)
+	s := Server{HTTP: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Length", strconv.Itoa(len(page)))
+		w.Write(page)
+	})}}
+	go s.serve(theirs, false)
+	welcome := append(appendHeader(nil, 8, kindWelcome, 0, 0, 0, 0), version, 0, 0, 0, 0, 0, 32, 0)
+	request := ask{target: "/page?q=1", flags: flagKeep, fields: []string{
+		"user-agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "accept: text/html,*/*;q=0.8",
+		"accept-language: en-GB,en;q=0.5", "accept-encoding: gzip, deflate, br, zstd", "cookie: session=0123456789abcdef",
+		"sec-fetch-dest: document", "x-request-id: 0123456789abcdef", "x-request-start: t=1700000000.123",
+	}}
+	var near, far []int
+	var first, next []byte
+	for i := uint32(0); i < batch; i++ {
+		one, other, _ := benchPair(b)
+		near, far = append(near, one), append(far, other)
+		first = append(first, request.frame(i, i, 1)...)
+		next = append(next, request.frame(i, i, 0)...)
+	}
+	room := make([]byte, 64<<10)
+	n, _ := syscall.Read(ours, room)
+	if n == 0 {
+		b.Fatal("no HELLO")
+	}
+	syscall.Write(ours, welcome)
+	send := func(data, rights []byte) {
+		if err := syscall.Sendmsg(ours, data, rights, nil, 0); err != nil {
+			b.Fatal(err)
+		}
+		for bytes := 0; bytes < batch*(headerBytes+16); {
+			n, err := syscall.Read(ours, room)
+			if err != nil {
+				b.Fatal(err)
+			}
+			bytes += n
+		}
+		for _, fd := range near {
+			syscall.Read(fd, room)
+		}
+	}
+	send(first, syscall.UnixRights(far...))
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := 0; i < b.N; i += batch {
+		send(next, nil)
+	}
+}
+
+func benchPair(b *testing.B) (int, int, error) {
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { closeAll(fds[:1]) })
+	return fds[0], fds[1], err
+}

@@ -1,0 +1,54 @@
+// Package maitred serves an [http.Handler] behind the web server Maitred.
+//
+// Maitred accepts the connections, reads and checks the requests, and hands each to this process together with a
+// descriptor; the response goes from here into the client's socket. There is no listener, no second connection and
+// no HTTP parser in between. What the handler sees is what it sees with net/http.
+//
+// One line changes, and the program still runs by itself:
+//
+//	err := maitred.ListenAndServe(":8080", handler) // started by Maitred: ":8080" is not used
+//
+// In maitred.toml:
+//
+//	[pool.web]
+//	command = ["./app"]
+//	workers = 1
+//
+// One process is enough: each request has a goroutine of its own, and they run on all CPUs.
+//
+// # What a handler can do
+//
+// The [http.ResponseWriter] is also an [http.Flusher], an [http.Hijacker] (for requests that ask for an upgrade, such as
+// WebSocket), an [io.ReaderFrom] and an [io.StringWriter]; http.ResponseController works with it. The request's context ends
+// when the client has gone. A request's body is there as a whole before the handler runs: in memory, or, if it is large,
+// as a file that Maitred has written.
+//
+// A client that reads slowly holds a goroutine only as long as the handler has more to write than one piece:
+//
+//   - what is left of a response when the handler returns goes back to Maitred, which delivers it;
+//   - so does the rest of a write that completes a response of stated Content-Length;
+//   - so does a file of more than 64 KiB that completes a response of stated Content-Length ([io.Copy],
+//     [http.ServeFile], [http.ServeContent]), or that is named by the response field X-Sendfile: no byte of it passes
+//     through this process, and its content must not be changed in place afterwards;
+//   - other writes wait for the client, as with net/http.
+//
+// # Differences from net/http
+//
+//   - The fields Connection, Keep-Alive, Proxy-Connection, TE, Transfer-Encoding and Upgrade of a response are not sent:
+//     they are Maitred's. So are those of a request not seen, except by a handler that can take the connection over.
+//   - A field name that is no token, or a value with CR, LF or NUL, makes the response a 500. net/http leaves out the one and
+//     writes a space for the other.
+//   - A handler that panics before anything was sent is answered with 500; net/http closes the connection without an
+//     answer. Panicking with [http.ErrAbortHandler] breaks the response off here, too; if nothing was sent yet, Maitred
+//     answers 502.
+//   - A write that exceeds the stated Content-Length is cut there, and not left out as a whole.
+//   - The length of a request's body is always known: [http.Request.ContentLength] is never -1, and requests have no
+//     trailers.
+//   - Interim responses (WriteHeader with 1xx) are not sent.
+//   - Timeouts and limits of [http.Server] have no effect: they are Maitred's, in maitred.toml.
+//   - [http.Request.TLS] says that there is TLS, and no more.
+//   - Below a mount (mount = "/app" in the route's pool), r.URL.Path is what follows it, as with [http.StripPrefix]; [Mount]
+//     returns it.
+//
+// Response trailers reach clients that speak HTTP/1.1 to Maitred without TLS; others do not get them.
+package maitred

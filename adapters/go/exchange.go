@@ -1,0 +1,230 @@
+package maitred
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// connection is a response descriptor that is kept under Maitred's number for it. Its requests run one after another.
+type connection struct {
+	number uint32
+
+	mu        sync.Mutex
+	fd        int
+	current   *exchange
+	queue     []*exchange
+	forgotten bool // close fd when nothing runs or waits any more
+	detached  bool // fd belongs to a handler
+}
+
+// begin starts a request, or lets it wait for those before it.
+func (k *connection) begin(x *exchange) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.detached && k.current == nil {
+		return violation("a REQUEST for connection %d, which was taken over", k.number)
+	}
+	x.channel.requests.Add(1)
+	if k.current == nil {
+		k.start(x)
+	} else {
+		k.queue = append(k.queue, x)
+	}
+	return nil
+}
+
+func (k *connection) start(x *exchange) {
+	k.current = x
+	x.channel.waiting.Add(1)
+	go x.run()
+}
+
+// next is called when the current request has ended.
+func (k *connection) next() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current = nil
+	switch {
+	case len(k.queue) > 0:
+		x := k.queue[0]
+		k.queue = k.queue[1:]
+		k.start(x)
+	case k.forgotten:
+		k.close()
+	}
+}
+
+// forget closes the descriptor, after the requests that have come.
+func (k *connection) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.forgotten = true
+	if k.current == nil {
+		k.close()
+	}
+}
+
+func (k *connection) close() {
+	if !k.detached {
+		syscall.Close(k.fd)
+	}
+}
+
+// cancel tells a request that nobody waits for it any more; one that is not under way is not told.
+func (k *connection) cancel(request uint32) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.current != nil && k.current.id == request {
+		k.current.cancel()
+		return
+	}
+	for _, x := range k.queue {
+		if x.id == request {
+			x.cancel()
+		}
+	}
+}
+
+// exchange is one request, from REQUEST to DONE or DETACH.
+type exchange struct {
+	channel    *channel
+	connection *connection
+	id         uint32
+	flags      byte
+	meta, head string
+	body       []byte
+	bodyFile   *os.File
+
+	mu        sync.Mutex
+	cancelled bool
+	cancelCtx context.CancelFunc // set while the handler runs
+	context   context.Context
+	waiter    *os.File // what the response waits on, while it does
+}
+
+// cancel ends the request's context, and what waits for the client.
+func (x *exchange) cancel() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.cancelled = true
+	if x.cancelCtx != nil {
+		x.cancelCtx()
+	}
+	if x.waiter != nil {
+		_ = x.waiter.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+func (x *exchange) isCancelled() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.cancelled
+}
+
+// run answers the request, in a goroutine of its own.
+func (x *exchange) run() {
+	began := time.Now()
+	c := x.channel
+	c.waiting.Add(-1)
+	k := x.connection
+	k.mu.Lock()
+	detached := k.detached
+	k.mu.Unlock()
+	if detached || x.isCancelled() {
+		x.closeBody()
+		x.end(done{}, began)
+		return
+	}
+	ctx, cancel := context.WithCancel(&requestContext{Context: c.base, meta: x.meta})
+	x.mu.Lock()
+	x.cancelCtx, x.context = cancel, ctx
+	if x.cancelled {
+		cancel()
+	}
+	x.mu.Unlock()
+	w := newResponse(x, began)
+	returned := false
+	// A deferred call, because a handler may end its goroutine.
+	defer func() {
+		value := recover()
+		w.over = true
+		cancel()
+		x.mu.Lock()
+		x.cancelCtx = nil
+		x.mu.Unlock()
+		if w.hijacked {
+			c.detached.Done()
+			x.logPanic(value)
+			return
+		}
+		var report done
+		if returned {
+			report = w.finish()
+		} else {
+			x.logPanic(value)
+			report = w.abort(value != nil && value != http.ErrAbortHandler)
+		}
+		w.release()
+		x.closeBody()
+		x.end(report, began)
+	}()
+	x.handle(w, ctx)
+	returned = true
+}
+
+func (x *exchange) handle(w *response, ctx context.Context) {
+	server := x.channel.server
+	r, err := x.newRequest(ctx)
+	if err != nil {
+		// The same text as net/http's.
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.WriteString("400 Bad Request")
+		return
+	}
+	handler := server.Handler
+	if handler == nil {
+		handler = http.DefaultServeMux
+	}
+	if r.RequestURI == "*" && r.Method == http.MethodOptions && !disablesGeneralOptions(server) {
+		w.Header().Set("Content-Length", "0")
+		return
+	}
+	handler.ServeHTTP(w, r)
+	if r.MultipartForm != nil {
+		_ = r.MultipartForm.RemoveAll()
+	}
+}
+
+// end lets the connection's next request begin, and reports this one.
+func (x *exchange) end(report done, began time.Time) {
+	took := time.Since(began)
+	report.serviceUS = 1<<32 - 1
+	if us := took.Microseconds(); us < 1<<32-1 {
+		report.serviceUS = uint32(us)
+	}
+	c := x.channel
+	x.connection.next()
+	c.reports.done(x.connection.number, x.id, report, took, c.waiting.Load() > 0)
+	c.requests.Done()
+}
+
+func (x *exchange) closeBody() {
+	if x.bodyFile != nil {
+		x.bodyFile.Close()
+	}
+}
+
+func (x *exchange) logPanic(value any) {
+	if value == nil || value == http.ErrAbortHandler {
+		return
+	}
+	stack := make([]byte, 64<<10)
+	stack = stack[:runtime.Stack(stack, false)]
+	x.channel.logf("http: panic serving %v: %v\n%s", metaValue(x.meta, "remote"), value, stack)
+}

@@ -1,0 +1,3 @@
+module maitred
+
+go 1.19

@@ -1,0 +1,240 @@
+package maitred
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"sort"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// headState is what the head of a response says about the rest.
+type headState struct {
+	complete   bool
+	chunked    bool
+	untilClose bool // only the end of the connection ends the body
+	bodiless   bool
+
+	hasType, hasEncoding, hasDate, hasServer bool
+
+	trailers      []string // names that were announced
+	sendsTrailers bool
+}
+
+func bodyAllowed(status int) bool {
+	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// writeFields writes the status line and the handler's fields, as they are now: later changes do not count, as in net/http.
+func (w *response) writeFields() {
+	w.out = append(w.out, "HTTP/1.1 "...)
+	w.out = strconv.AppendInt(w.out, int64(w.status), 10)
+	w.out = append(w.out, ' ')
+	if text := http.StatusText(w.status); text != "" {
+		w.out = append(w.out, text...)
+	} else {
+		w.out = append(w.out, "status code "...)
+		w.out = strconv.AppendInt(w.out, int64(w.status), 10)
+	}
+	w.out = append(w.out, '\r', '\n')
+	var room [16]string
+	names := room[:0]
+	for name := range w.fields {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		values := w.fields[name]
+		if !w.look(name, values) {
+			continue
+		}
+		for _, value := range values {
+			if !w.appendField(name, value) {
+				w.refuse(fmt.Sprintf("the field %q: %q cannot be sent", name, value))
+				return
+			}
+		}
+	}
+}
+
+// look notes what a field means for the response, and says whether it is sent as it is.
+func (w *response) look(name string, values []string) bool {
+	h := &w.head
+	switch textproto.CanonicalMIMEHeaderKey(name) {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade":
+		return false
+	case "Content-Length":
+		w.stateLength(values)
+		return false
+	case "Content-Type":
+		h.hasType = true
+		return w.status != http.StatusNotModified
+	case "Content-Encoding":
+		h.hasEncoding = len(values) > 0 && values[0] != ""
+	case "Date":
+		h.hasDate = true
+	case "Server":
+		h.hasServer = true
+	case "Trailer":
+		h.sendsTrailers = true
+		for _, value := range values {
+			h.announce(value)
+		}
+		return false
+	case "X-Sendfile":
+		if len(values) > 0 {
+			w.nameFile(values[0])
+		}
+		return false
+	}
+	if strings.HasPrefix(name, http.TrailerPrefix) {
+		h.sendsTrailers = true
+		return false
+	}
+	return true
+}
+
+func (w *response) stateLength(values []string) {
+	if len(values) == 0 || values[0] == "" || w.sendfile != nil {
+		return
+	}
+	length, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil || length < 0 {
+		w.x.channel.logf("http: invalid Content-Length of %q", values[0])
+		w.fields.Del("Content-Length")
+		return
+	}
+	w.contentLength = length
+}
+
+// announce notes names of trailers. Fields that frame or route a message may not be trailers (RFC 9110, section 6.5.1).
+func (h *headState) announce(list string) {
+	for _, name := range strings.Split(list, ",") {
+		name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
+		switch {
+		case name == "" || strings.HasPrefix(name, "If-") || notTrailers[name]:
+		default:
+			h.trailers = append(h.trailers, name)
+		}
+	}
+}
+
+var notTrailers = map[string]bool{
+	"Authorization": true, "Cache-Control": true, "Connection": true, "Content-Encoding": true, "Content-Length": true,
+	"Content-Range": true, "Content-Type": true, "Expect": true, "Host": true, "Keep-Alive": true, "Max-Forwards": true,
+	"Pragma": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Range": true,
+	"Realm": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Www-Authenticate": true,
+}
+
+// appendField writes one line; false if it must not be sent.
+func (w *response) appendField(name, value string) bool {
+	if !isToken(name) || strings.ContainsAny(value, "\r\n\x00") {
+		return false
+	}
+	w.out = append(w.out, name...)
+	w.out = append(w.out, ':', ' ')
+	w.out = append(w.out, textproto.TrimString(value)...)
+	w.out = append(w.out, '\r', '\n')
+	return true
+}
+
+// isToken says whether a field can have this name (RFC 9110, section 5.6.2).
+func isToken(name string) bool {
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return name != ""
+}
+
+// completeHead decides the framing; first is the body so far: all of it, if the handler has returned.
+func (w *response) completeHead(first []byte) {
+	h := &w.head
+	h.complete = true
+	isHead := w.x.flags&flagHead != 0
+	allowed := bodyAllowed(w.status)
+	if w.over && w.contentLength < 0 && !h.sendsTrailers && allowed && (!isHead || len(first) > 0) {
+		w.contentLength = int64(len(first))
+	}
+	if allowed && !h.hasType && !h.hasEncoding && len(first) > 0 {
+		w.out = append(append(w.out, "Content-Type: "...), http.DetectContentType(first)...)
+		w.out = append(w.out, '\r', '\n')
+	}
+	if !h.hasDate {
+		w.out = appendDate(w.out, w.began)
+	}
+	if !h.hasServer {
+		w.out = append(w.out, "Server: maitred\r\n"...)
+	}
+	if w.contentLength >= 0 && allowed {
+		w.out = append(w.out, "Content-Length: "...)
+		w.out = append(strconv.AppendInt(w.out, w.contentLength, 10), '\r', '\n')
+	}
+	http10 := w.x.flags&flagHTTP10 != 0
+	switch {
+	case isHead || !allowed:
+		h.bodiless = true
+	case w.contentLength >= 0:
+	case http10:
+		h.untilClose = true
+	default:
+		h.chunked = true
+		w.out = append(w.out, "Transfer-Encoding: chunked\r\n"...)
+	}
+	if len(h.trailers) > 0 {
+		w.out = append(append(w.out, "Trailer: "...), strings.Join(h.trailers, ", ")...)
+		w.out = append(w.out, '\r', '\n')
+	}
+	switch {
+	case w.x.flags&flagKeep == 0 || h.untilClose:
+		w.out = append(w.out, "Connection: close\r\n"...)
+	case http10:
+		w.out = append(w.out, "Connection: keep-alive\r\n"...)
+	}
+	w.out = append(w.out, '\r', '\n')
+}
+
+// appendTrailers writes the fields that were announced, and those with http.TrailerPrefix. What cannot be sent is left
+// out: it is too late for an error.
+func (w *response) appendTrailers() {
+	if !w.head.sendsTrailers {
+		return
+	}
+	for _, name := range w.head.trailers {
+		for _, value := range w.fields[name] {
+			w.appendField(name, value)
+		}
+	}
+	for name, values := range w.fields {
+		if !strings.HasPrefix(name, http.TrailerPrefix) {
+			continue
+		}
+		for _, value := range values {
+			w.appendField(strings.TrimPrefix(name, http.TrailerPrefix), value)
+		}
+	}
+}
+
+// dateLine is the field Date of one second.
+type dateLine struct {
+	second int64
+	line   []byte
+}
+
+var lastDate atomic.Pointer[dateLine]
+
+func appendDate(out []byte, now time.Time) []byte {
+	date := lastDate.Load()
+	if date == nil || date.second != now.Unix() {
+		date = &dateLine{now.Unix(), []byte("Date: " + now.UTC().Format(http.TimeFormat) + "\r\n")}
+		lastDate.Store(date)
+	}
+	return append(out, date.line...)
+}

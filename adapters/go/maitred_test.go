@@ -1,0 +1,333 @@
+package maitred
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The tests below run this test program behind the real Maitred: it is the application if Maitred has started it.
+
+func TestMain(m *testing.M) {
+	if Started() {
+		log.SetFlags(0)
+		if err := Serve(application()); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func application() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/bytes/", func(w http.ResponseWriter, r *http.Request) {
+		count, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/bytes/"))
+		w.Header().Set("Content-Length", strconv.Itoa(count))
+		w.Write(bytes.Repeat([]byte("x"), count))
+	})
+	mux.HandleFunc("/sum", func(w http.ResponseWriter, r *http.Request) {
+		hash := sha256.New()
+		count, err := io.Copy(hash, r.Body)
+		fmt.Fprintf(w, "%d %x %v %d", count, hash.Sum(nil), err, r.ContentLength)
+	})
+	mux.HandleFunc("/stream", func(w http.ResponseWriter, r *http.Request) {
+		for i := 0; r.Context().Err() == nil; i++ {
+			fmt.Fprintln(w, i)
+			w.(http.Flusher).Flush()
+		}
+		log.Print("the client has gone")
+	})
+	mux.HandleFunc("/crash", func(http.ResponseWriter, *http.Request) { os.Exit(3) })
+	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, os.Args[0]) })
+	mux.HandleFunc("/upper", func(w http.ResponseWriter, _ *http.Request) {
+		conn, buffered, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			http.Error(w, err.Error(), 500)
+			return
+		}
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: upper\r\nConnection: Upgrade\r\n\r\n")
+		line, _ := buffered.ReadString('\n')
+		io.WriteString(conn, strings.ToUpper(line))
+	})
+	return mux
+}
+
+// maitredBinary is the Maitred to test: MAITRED, or what cargo built last without --release.
+func maitredBinary(t *testing.T) string {
+	t.Helper()
+	if given := os.Getenv("MAITRED"); given != "" {
+		return given
+	}
+	built, err := filepath.Abs("../../target/debug/maitred")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(built); err != nil {
+		t.Skipf("there is no Maitred to test with (cargo build -p maitred): %v", err)
+	}
+	return built
+}
+
+// maitred is a running server.
+type maitred struct {
+	t       *testing.T
+	command *exec.Cmd
+	address string
+	lines   chan string
+}
+
+const configurationOf = `
+[server]
+threads = 2
+affinity = "off"
+
+[[listen]]
+address = "127.0.0.1:0"
+
+[limits]
+body_bytes_max = "64MiB"
+
+[log]
+access = "off"
+
+[[site]]
+
+[[site.route]]
+path = "/*"
+pool = "app"
+
+[pool.app]
+command = [%q]
+workers = 2
+%s
+`
+
+var listens = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
+
+func startMaitred(t *testing.T, pool string) *maitred {
+	t.Helper()
+	configuration := filepath.Join(t.TempDir(), "maitred.toml")
+	text := fmt.Sprintf(configurationOf, os.Args[0], pool)
+	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(maitredBinary(t), "run", "-c", configuration)
+	output, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stdout = command.Stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	m := &maitred{t: t, command: command, lines: make(chan string, 10_000)}
+	go func() {
+		for scanner := bufio.NewScanner(output); scanner.Scan(); {
+			m.lines <- scanner.Text()
+		}
+		close(m.lines)
+	}()
+	t.Cleanup(func() { m.stop() })
+	m.address = listens.FindStringSubmatch(m.says(listens))[1]
+	return m
+}
+
+// says waits for a line that Maitred or the application writes.
+func (m *maitred) says(wanted *regexp.Regexp) string {
+	m.t.Helper()
+	var seen []string
+	late := time.After(deadline)
+	for {
+		select {
+		case line, open := <-m.lines:
+			if !open {
+				m.t.Fatalf("Maitred has ended; it said:\n%s", strings.Join(seen, "\n"))
+			}
+			if seen = append(seen, line); wanted.MatchString(line) {
+				return line
+			}
+		case <-late:
+			m.t.Fatalf("nobody says %v; there was:\n%s", wanted, strings.Join(seen, "\n"))
+		}
+	}
+}
+
+// stop ends it in an orderly way, and returns what it wrote meanwhile and its status.
+func (m *maitred) stop() (string, error) {
+	if m.command.ProcessState != nil {
+		return "", nil
+	}
+	_ = m.command.Process.Signal(syscall.SIGTERM)
+	killer := time.AfterFunc(deadline, func() { m.command.Process.Kill() })
+	defer killer.Stop()
+	var said []string
+	for line := range m.lines {
+		said = append(said, line)
+	}
+	err := m.command.Wait()
+	return strings.Join(said, "\n"), err
+}
+
+func (m *maitred) client() *http.Client {
+	client := &http.Client{Timeout: deadline, Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	m.t.Cleanup(client.CloseIdleConnections)
+	return client
+}
+
+func (m *maitred) get(client *http.Client, path string) (int, string, error) {
+	response, err := client.Get("http://" + m.address + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(body), err
+}
+
+func transports(t *testing.T, test func(t *testing.T, m *maitred)) {
+	for _, transport := range []string{"direct", "relay"} {
+		t.Run(transport, func(t *testing.T) {
+			test(t, startMaitred(t, fmt.Sprintf("transport = %q", transport)))
+		})
+	}
+}
+
+func TestManyRequestsAtATime(t *testing.T) {
+	transports(t, func(t *testing.T, m *maitred) {
+		client := m.client()
+		var all sync.WaitGroup
+		for i := 0; i < 40; i++ {
+			i := i
+			all.Add(1)
+			go func() {
+				defer all.Done()
+				for n := 0; n < 50; n++ {
+					size := (i*n*n*37 + 1) % 300_000
+					status, body, err := m.get(client, fmt.Sprint("/bytes/", size))
+					if err != nil || status != 200 || body != strings.Repeat("x", size) {
+						t.Errorf("%d bytes: status %d, %d bytes, %v", size, status, len(body), err)
+						return
+					}
+				}
+			}()
+		}
+		all.Wait()
+		if said, err := m.stop(); err != nil || strings.Contains(said, "WARN") || strings.Contains(said, "ERROR") {
+			t.Errorf("%v; said at the end:\n%s", err, said)
+		}
+	})
+}
+
+func TestLargeBodiesArriveWhole(t *testing.T) {
+	transports(t, func(t *testing.T, m *maitred) {
+		for _, size := range []int{0, 1, 100_000, 3_000_000, 20_000_000} {
+			data := bytes.Repeat([]byte("abcdefg"), size/7+1)[:size]
+			// A reader that net/http does not know the size of: chunks.
+			for _, body := range []io.Reader{bytes.NewReader(data), io.MultiReader(bytes.NewReader(data))} {
+				response, err := m.client().Post("http://"+m.address+"/sum", "text/plain", body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				found, _ := io.ReadAll(response.Body)
+				response.Body.Close()
+				if wanted := fmt.Sprintf("%d %x <nil> %d", size, sha256.Sum256(data), size); string(found) != wanted {
+					t.Errorf("found %s, wanted %s", found, wanted)
+				}
+			}
+		}
+	})
+}
+
+func TestFilesArriveWholeAndInParts(t *testing.T) {
+	wanted, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	transports(t, func(t *testing.T, m *maitred) {
+		if _, body, err := m.get(m.client(), "/file"); body != string(wanted) {
+			t.Errorf("%d bytes, %v", len(body), err)
+		}
+		request, _ := http.NewRequest("GET", "http://"+m.address+"/file", nil)
+		request.Header.Set("Range", "bytes=1000-1000999")
+		response, err := m.client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		if body, err := io.ReadAll(response.Body); response.StatusCode != 206 || !bytes.Equal(body, wanted[1000:1001000]) {
+			t.Errorf("%s, %d bytes, %v", response.Status, len(body), err)
+		}
+	})
+}
+
+func TestAClientThatLeavesEndsItsRequest(t *testing.T) {
+	transports(t, func(t *testing.T, m *maitred) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		request, _ := http.NewRequestWithContext(ctx, "GET", "http://"+m.address+"/stream", nil)
+		response, err := m.client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(response.Body, make([]byte, 1000)); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		response.Body.Close()
+		m.says(regexp.MustCompile("the client has gone"))
+	})
+}
+
+func TestAnUpgradeTakesTheConnectionOver(t *testing.T) {
+	m := startMaitred(t, "")
+	conn, err := net.Dial("tcp", m.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(deadline))
+	io.WriteString(conn, "GET /upper HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: upper\r\n\r\n")
+	reader := bufio.NewReader(conn)
+	response, err := http.ReadResponse(reader, nil)
+	if err != nil || response.StatusCode != 101 || response.Header.Get("Upgrade") != "upper" {
+		t.Fatal(response, err)
+	}
+	io.WriteString(conn, "hello\n")
+	if rest, err := io.ReadAll(reader); string(rest) != "HELLO\n" || err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+func TestAProcessThatDiesIsReplaced(t *testing.T) {
+	m := startMaitred(t, "")
+	// Not a safe method, which Maitred would give to another process.
+	response, err := m.client().Post("http://"+m.address+"/crash", "text/plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != 502 {
+		t.Errorf("status %d", response.StatusCode)
+	}
+	if status, body, err := m.get(m.client(), "/bytes/3"); status != 200 || body != "xxx" {
+		t.Errorf("status %d, %q, %v", status, body, err)
+	}
+}

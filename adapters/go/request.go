@@ -1,0 +1,216 @@
+package maitred
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+var errHead = errors.New("maitred: not a request head")
+
+type mountKey struct{}
+
+// requestContext knows what net/http puts into a request's context, without making it before somebody asks.
+type requestContext struct {
+	context.Context
+	meta string
+}
+
+func (c *requestContext) Value(key any) any {
+	switch key {
+	case http.LocalAddrContextKey:
+		return tcpAddress(metaValue(c.meta, "local"))
+	case mountKey{}:
+		return metaValue(c.meta, "mount")
+	}
+	return c.Context.Value(key)
+}
+
+func tcpAddress(text string) net.Addr {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return &net.TCPAddr{}
+	}
+	number, _ := strconv.Atoi(port)
+	return &net.TCPAddr{IP: net.ParseIP(host), Port: number}
+}
+
+// newRequest makes of a REQUEST what net/http makes of bytes.
+func (x *exchange) newRequest(ctx context.Context) (*http.Request, error) {
+	line, fields, found := strings.Cut(x.head, "\r\n")
+	method, line, found2 := strings.Cut(line, " ")
+	target, _, found3 := strings.Cut(line, " ")
+	if !found || !found2 || !found3 {
+		return nil, errHead
+	}
+	address, err := url.ParseRequestURI(target)
+	if err != nil {
+		return nil, err
+	}
+	r := &http.Request{
+		Method: method, URL: address, RequestURI: target,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		RemoteAddr: metaValue(x.meta, "remote"),
+		Body:       http.NoBody,
+	}
+	if x.flags&flagHTTP10 != 0 {
+		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
+	}
+	r.Close = x.flags&flagKeep == 0
+	if r.Header, r.Host, err = parseFields(fields); err != nil {
+		return nil, err
+	}
+	if mount := metaValue(x.meta, "mount"); mount != "" {
+		unmount(address, mount)
+	}
+	if metaValue(x.meta, "scheme") == "https" {
+		name, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			name = r.Host
+		}
+		r.TLS = &tls.ConnectionState{HandshakeComplete: true, ServerName: name}
+	}
+	if err := x.setBody(r); err != nil {
+		return nil, err
+	}
+	return r.WithContext(ctx), nil
+}
+
+// parseFields reads lines "name: value", which Maitred has written, and takes out Host.
+func parseFields(text string) (fields http.Header, host string, err error) {
+	count := strings.Count(text, "\r\n")
+	fields = make(http.Header, count)
+	values := make([]string, count)
+	for {
+		line, rest, found := strings.Cut(text, "\r\n")
+		if !found {
+			return nil, "", errHead
+		}
+		if line == "" {
+			break
+		}
+		name, value, found := strings.Cut(line, ": ")
+		if !found {
+			name = strings.TrimSuffix(line, ":")
+			if len(name) == len(line) {
+				return nil, "", errHead
+			}
+		}
+		text = rest
+		if name == "host" {
+			host = value
+			continue
+		}
+		name = canonical(name)
+		if before := fields[name]; before != nil {
+			fields[name] = append(before, value)
+			continue
+		}
+		// Most names stand once: one array holds the values of all.
+		values[0] = value
+		fields[name], values = values[:1:1], values[1:]
+	}
+	// As net/http does, for clients of HTTP/1.0.
+	if pragma := fields["Pragma"]; len(pragma) > 0 && pragma[0] == "no-cache" && fields["Cache-Control"] == nil {
+		fields["Cache-Control"] = []string{"no-cache"}
+	}
+	return fields, host, nil
+}
+
+// unmount takes the mount from the front of the path, as http.StripPrefix does.
+func unmount(address *url.URL, mount string) {
+	plain, err := url.PathUnescape(mount)
+	if err != nil {
+		return
+	}
+	below := strings.TrimPrefix(address.Path, plain)
+	if len(below) == len(address.Path) || below != "" && below[0] != '/' {
+		return
+	}
+	address.RawPath = strings.TrimPrefix(address.RawPath, mount)
+	if address.Path = below; below == "" {
+		address.Path = "/"
+	}
+}
+
+func (x *exchange) setBody(r *http.Request) error {
+	text := r.Header["Content-Length"]
+	if x.flags&flagMayDetach != 0 || len(text) == 0 {
+		return nil
+	}
+	length, err := strconv.ParseInt(text[0], 10, 64)
+	if err != nil || length < 0 {
+		return errHead
+	}
+	r.ContentLength = length
+	switch {
+	case x.bodyFile != nil:
+		r.Body = &body{source: io.NewSectionReader(x.bodyFile, 0, length)}
+	case length > 0:
+		r.Body = &body{source: bytes.NewReader(x.body)}
+	}
+	return nil
+}
+
+// body is a request's body, all of which is here.
+type body struct {
+	source io.Reader
+	closed atomic.Bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.closed.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return b.source.Read(p)
+}
+
+func (b *body) Close() error {
+	b.closed.Store(true)
+	return nil
+}
+
+// namesMax bounds names: clients choose them.
+const namesMax = 256
+
+// names maps names of fields to their canonical form. It is replaced as a whole, so that readers need no lock.
+var (
+	names   atomic.Pointer[map[string]string]
+	namesMu sync.Mutex
+)
+
+func canonical(name string) string {
+	known := names.Load()
+	if known != nil {
+		if found, ok := (*known)[name]; ok {
+			return found
+		}
+	}
+	made := textproto.CanonicalMIMEHeaderKey(name)
+	if known == nil || len(*known) < namesMax {
+		remember(strings.Clone(name), strings.Clone(made))
+	}
+	return made
+}
+
+func remember(name, made string) {
+	namesMu.Lock()
+	defer namesMu.Unlock()
+	larger := map[string]string{name: made}
+	if known := names.Load(); known != nil {
+		for key, value := range *known {
+			larger[key] = value
+		}
+	}
+	names.Store(&larger)
+}

@@ -1,0 +1,70 @@
+//! The Go adapter's part of the tests, and its examples'.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::Result;
+use crate::test::step;
+
+const ADAPTER: &str = "adapters/go";
+/// Modules with dependencies, which are downloaded.
+const EXAMPLES: &[&str] = &["examples/go-chi"];
+
+/// Everything that is written in Go; `maitred` is the server to test it with. Without Go this is skipped, and said.
+pub(crate) fn run(maitred: &Path) -> Result<()> {
+    let version = Command::new("go").arg("version").stderr(Stdio::null()).output();
+    if !version.is_ok_and(|output| output.status.success()) {
+        println!("\n== Go adapter: skipped, there is no Go (Debian's package golang-go)");
+        return Ok(());
+    }
+    let go_in = |directory: &str, arguments: &[&str]| {
+        let mut command = Command::new("go");
+        command.args(arguments).current_dir(directory).env("MAITRED", maitred);
+        command
+    };
+    let go = |arguments: &[&str]| go_in(ADAPTER, arguments);
+    formatted()?;
+    step("Go adapter, vet", &mut go(&["vet", "./..."]))?;
+    step("Go adapter", &mut go(&["test", "-count=1", "./..."]))?;
+    if races() {
+        step("Go adapter, races", &mut go(&["test", "-count=1", "-race", "./..."]))?;
+    } else {
+        println!("\n== Go adapter, races: skipped, Go finds them with cgo only");
+    }
+    step("Go adapter, programs", &mut go(&["build", "-o", "../../target/go/", "./internal/..."]))?;
+    let python = |arguments: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(arguments).env("MAITRED", maitred);
+        command
+    };
+    step(
+        "Go adapter, conformance",
+        &mut python(&["adapters/conformance/run.py", "--", "target/go/reference"]),
+    )?;
+    step("Go adapter, differential", &mut python(&["adapters/differential/run.py", "--adapter", "go"]))?;
+    for example in EXAMPLES {
+        if step(&format!("{example}, dependencies"), &mut go_in(example, &["mod", "download"])).is_err() {
+            println!("{example}: skipped, its dependencies cannot be downloaded");
+            continue;
+        }
+        step(&format!("{example}, vet"), &mut go_in(example, &["vet", "./..."]))?;
+        step(example, &mut go_in(example, &["test", "-count=1", "./..."]))?;
+    }
+    Ok(())
+}
+
+/// gofmt lists what it would change, and succeeds all the same.
+fn formatted() -> Result<()> {
+    println!("\n== Go, format");
+    let output = Command::new("gofmt").args(["-l", ADAPTER]).args(EXAMPLES).stdin(Stdio::null()).output()?;
+    let listed = String::from_utf8_lossy(&output.stdout);
+    if output.status.success() && listed.is_empty() {
+        return Ok(());
+    }
+    Err(format!("not formatted (gofmt -w): {listed}{}", String::from_utf8_lossy(&output.stderr)).into())
+}
+
+fn races() -> bool {
+    let output = Command::new("go").args(["env", "CGO_ENABLED"]).stdin(Stdio::null()).output();
+    output.is_ok_and(|output| output.stdout.starts_with(b"1"))
+}
