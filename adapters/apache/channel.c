@@ -47,7 +47,7 @@ struct channel_t {
     kept_t *kept[KEPT_HEADS];
     unsigned kept_count;
     unsigned char *sink;      /* of SINK_BYTES */
-    apr_socket_t *nowhere;    /* what modules get that ask for the socket of a request's connection */
+    apr_socket_t *nowhere;    /* for modules that ask for the socket of a request's connection: none of ours is theirs */
     int served, served_max;   /* requests; 0: no maximum */
     int leaving;              /* receives no more, answers what has come */
     int at_end;               /* nothing more comes */
@@ -238,20 +238,23 @@ static apr_status_t destroy(void *data)
 
 /* ---- requests ---- */
 
-/* Apache's connection for one request: as if the client had connected by itself. NULL if a module refuses it. */
+/* Apache's connection for one request: as if the client had connected by itself. NULL if a module refuses it. Made by hand,
+ * because Apache's own way takes the addresses from a socket: the channel's has none, and the client's may be a relay. */
 static conn_rec *connect_client(channel_t *channel, maitred_conn_t *mc, apr_pool_t *pool)
 {
     const maitred_request_t *request = mc->request;
-    conn_rec *outer = channel->c;
-    conn_rec *c = ap_run_create_connection(pool, ap_server_conf, ap_get_conn_socket(outer), outer->id, outer->sbh,
-                                           outer->bucket_alloc);
+    conn_rec *outer = channel->c, *c = apr_pcalloc(pool, sizeof(*c));
     int status;
 
-    if (c == NULL) {
-        return NULL;
-    }
-    c->master = outer; /* so that nobody, mod_ssl for one, takes the channel's bytes for the client's */
+    c->pool = pool;
+    c->conn_config = ap_create_conn_config(pool);
+    c->notes = apr_table_make(pool, 4);
+    c->base_server = ap_server_conf;
+    c->bucket_alloc = outer->bucket_alloc;
+    c->sbh = outer->sbh;
+    c->id = outer->id;
     c->current_thread = outer->current_thread;
+    c->master = outer; /* so that nobody, mod_ssl for one, takes the channel's bytes for the client's */
     c->local_addr = request->local;
     c->local_ip = request->local_ip;
     c->client_addr = request->remote;
@@ -452,10 +455,10 @@ static channel_t *open_channel(conn_rec *c)
 {
     unsigned char hello[FRAME_BYTES_MAX];
     channel_t *channel = apr_pcalloc(c->pool, sizeof(*channel));
-    apr_os_sock_t fd = -1;
+    apr_os_sock_t fd = -1, none = -1;
 
     if (apr_os_sock_get(&fd, ap_get_conn_socket(c)) != APR_SUCCESS
-        || apr_socket_create(&channel->nowhere, APR_INET, SOCK_STREAM, 0, c->pool) != APR_SUCCESS) {
+        || apr_os_sock_put(&channel->nowhere, &none, c->pool) != APR_SUCCESS) {
         return NULL;
     }
     channel->c = c;

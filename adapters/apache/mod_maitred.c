@@ -19,6 +19,8 @@ APR_DECLARE_OPTIONAL_FN(void, ap_logio_add_bytes_out, (conn_rec *c, apr_off_t by
 APR_DECLARE_OPTIONAL_FN(int, ssl_engine_disable, (conn_rec *c));
 
 #define MODE_DEFAULT 0660
+/* Not http, so that Apache prefers another listener to wake its workers; also how this module knows its own. */
+#define PROTOCOL "maitred"
 /* The socket is bound under another name first, which is longer. */
 #define PATH_BYTES_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - 16)
 
@@ -32,18 +34,12 @@ typedef struct {
 } dir_config_t;
 
 static apr_array_header_t *listeners; /* of the configuration that is being read or holds */
+static ap_listen_rec *kept_listeners; /* open sockets of the configuration before it */
 static pid_t opened_by;
 static APR_OPTIONAL_FN_TYPE(ap_logio_add_bytes_out) *add_bytes_out;
 static APR_OPTIONAL_FN_TYPE(ssl_engine_disable) *disable_ssl;
 
 /* ---- configuration ---- */
-
-static int pre_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp)
-{
-    (void)plog, (void)ptemp;
-    listeners = apr_array_make(pconf, 1, sizeof(listener_t));
-    return OK;
-}
 
 static const char *set_listen(cmd_parms *cmd, void *config, const char *address, const char *option)
 {
@@ -142,10 +138,34 @@ static apr_status_t bind_socket(const listener_t *listener, apr_socket_t *socket
     return status;
 }
 
-/* What Apache closes when it reads its configuration again has to be in a pool that lives longer than the configuration. */
-static apr_status_t open_listener(const listener_t *listener, apr_pool_t *pool)
+static const char *path_of(const ap_listen_rec *record)
 {
-    ap_listen_rec *record = apr_pcalloc(pool, sizeof(*record)), **place = &ap_listeners;
+    return record->bind_addr->sa.unx.sun_path;
+}
+
+/* Takes this module's records out of a list: those of `path`, or all if it is NULL. */
+static ap_listen_rec *take_records(ap_listen_rec **list, const char *path)
+{
+    ap_listen_rec *taken = NULL;
+    while (*list != NULL) {
+        ap_listen_rec *record = *list;
+        int ours = record->protocol != NULL && strcmp(record->protocol, PROTOCOL) == 0;
+        if (ours && (path == NULL || strcmp(path_of(record), path) == 0)) {
+            *list = record->next;
+            record->next = taken;
+            taken = record;
+        }
+        else {
+            list = &record->next;
+        }
+    }
+    return taken;
+}
+
+/* A new socket. Everything is in a pool that lives longer than one reading of the configuration, as Apache's listeners are. */
+static apr_status_t make_record(const listener_t *listener, apr_pool_t *pool, ap_listen_rec **made)
+{
+    ap_listen_rec *record = apr_pcalloc(pool, sizeof(*record));
     apr_status_t status = apr_socket_create(&record->sd, APR_UNIX, SOCK_STREAM, 0, pool);
 
     if (status == APR_SUCCESS) {
@@ -154,11 +174,22 @@ static apr_status_t open_listener(const listener_t *listener, apr_pool_t *pool)
     if (status == APR_SUCCESS) {
         status = bind_socket(listener, record->sd, pool);
     }
-    if (status != APR_SUCCESS) {
-        return status;
-    }
-    record->protocol = "maitred"; /* not http, so that Apache prefers another listener to wake its workers */
+    record->protocol = apr_pstrdup(pool, PROTOCOL); /* this module's own memory goes when it is loaded again */
     record->active = 1;
+    *made = record;
+    return status;
+}
+
+static apr_status_t open_listener(const listener_t *listener, apr_pool_t *pool)
+{
+    ap_listen_rec *record = take_records(&kept_listeners, listener->path), **place = &ap_listeners;
+
+    if (record == NULL || chmod(listener->path, listener->mode) != 0) {
+        apr_status_t status = make_record(listener, pool, &record);
+        if (status != APR_SUCCESS) {
+            return status;
+        }
+    }
     while (*place != NULL) {
         place = &(*place)->next;
     }
@@ -168,15 +199,23 @@ static apr_status_t open_listener(const listener_t *listener, apr_pool_t *pool)
 
 static apr_status_t remove_sockets(void *data)
 {
-    int state = 0;
     (void)data;
-    ap_mpm_query(AP_MPMQ_MPM_STATE, &state);
     if (ap_state_query(AP_SQ_MAIN_STATE) == AP_SQ_MS_EXITING && getpid() == opened_by) {
         for (int n = 0; n < listeners->nelts; n++) {
             unlink(APR_ARRAY_IDX(listeners, n, listener_t).path);
         }
     }
     return APR_SUCCESS;
+}
+
+static int pre_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp)
+{
+    (void)plog, (void)ptemp;
+    listeners = apr_array_make(pconf, 1, sizeof(listener_t));
+    /* The sockets of the configuration that ends, before the MPM puts them where Apache closes them: who has connected
+     * meanwhile stays connected. */
+    kept_listeners = take_records(&ap_listeners, NULL);
+    return OK;
 }
 
 /* Before the MPM's hook, which takes whatever is in ap_listeners then. Not where the directive is read: `apachectl graceful`
@@ -193,6 +232,11 @@ static int open_listeners(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp
             return HTTP_INTERNAL_SERVER_ERROR;
         }
     }
+    for (ap_listen_rec *record = kept_listeners; record != NULL; record = record->next) {
+        unlink(path_of(record)); /* no longer in the configuration */
+        apr_socket_close(record->sd);
+    }
+    kept_listeners = NULL;
     opened_by = getpid();
     apr_pool_cleanup_register(pconf, NULL, remove_sockets, apr_pool_cleanup_null);
     return OK;
@@ -289,7 +333,7 @@ static void register_hooks(apr_pool_t *pool)
     static const char *const MPMS[] = {"prefork.c", "worker.c", "event.c", NULL};
     static const char *const SSL[] = {"mod_ssl.c", NULL};
     (void)pool;
-    ap_hook_pre_config(pre_config, NULL, NULL, APR_HOOK_MIDDLE);
+    ap_hook_pre_config(pre_config, NULL, MPMS, APR_HOOK_REALLY_FIRST);
     ap_hook_open_logs(open_listeners, NULL, MPMS, APR_HOOK_REALLY_FIRST);
     ap_hook_post_config(post_config, NULL, NULL, APR_HOOK_MIDDLE);
     ap_hook_child_init(child_init, NULL, NULL, APR_HOOK_MIDDLE);

@@ -67,6 +67,7 @@ pub(crate) fn run() -> Result<()> {
         command
     };
     step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]))?;
+    step("Apache adapter, sites and restarts", &mut apache(&["-m", "unittest"]))?;
     crate::test_go::run(&Path::new(&target).join("debug/maitred").canonicalize()?)?;
     crate::test_node::run()?;
     println!("\nall steps passed");

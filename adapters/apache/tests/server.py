@@ -4,14 +4,18 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ADAPTER = HERE.parent
+sys.path.insert(0, str(ADAPTER.parent / "conformance"))
+
+import kit  # noqa: E402  the tests' side of a channel; no package, so that it needs no installation
+
 # Bounds how long a broken server can hold the tests up; nothing here takes long.
 DEADLINE_S = 20
 
@@ -39,7 +43,6 @@ ExtendedStatus On
 <Directory "{root}/public">
     Require all granted
     AllowOverride All
-    MaitredSendfile on
 </Directory>
 <Directory "{tests}">
     Require all granted
@@ -76,6 +79,13 @@ def missing():
         if path_of(program) is None:
             return f"no {program} (Debian: {package})"
     return None
+
+
+def php_module():
+    """The file of mod_php, or None."""
+    folder = subprocess.run([path_of("apxs"), "-q", "LIBEXECDIR"], capture_output=True, text=True, check=True).stdout
+    found = sorted(Path(folder.strip()).glob("libphp*.so"))
+    return str(found[-1]) if found else None
 
 
 def path_of(program):
@@ -132,18 +142,33 @@ class Apache:
         # A group of its own: Apache ends by a signal to its whole group.
         command = [path_of("apache2"), "-f", str(self.configuration), "-DFOREGROUND"]
         self._process = subprocess.Popen(command, start_new_session=True)
-        self.wait_for(lambda: Path(self.path).exists() and (self.root / "pid").exists(), "Apache to listen")
+        self.wait_for(lambda: "resuming normal operations" in self.log.read_text() and self.children(), "Apache to run")
         return self
 
     def __exit__(self, *_):
-        self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(DEADLINE_S)
+            self.stop()
         finally:
             if self._process.poll() is None:
                 self._process.kill()
                 self._process.wait()
-            self._directory.cleanup()
+            self.discard()
+
+    def stop(self):
+        """`apachectl stop`, once."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(DEADLINE_S)
+
+    def discard(self):
+        """Removes the directory; for configurations that are never started."""
+        self._directory.cleanup()
+
+    def run(self):
+        """Starts it although it is expected to end by itself: (exit status, what it says)."""
+        command = [path_of("apache2"), "-f", str(self.configuration), "-DFOREGROUND"]
+        run = subprocess.run(command, capture_output=True, text=True, start_new_session=True, timeout=DEADLINE_S)
+        return run.returncode, run.stderr + self.log.read_text()
 
     @property
     def pid(self):
@@ -167,6 +192,10 @@ class Apache:
     def reload(self):
         """`apachectl graceful`."""
         os.kill(self.pid, signal.SIGUSR1)
+
+    def access(self):
+        """Lines of the access log."""
+        return (self.root / "access.log").read_text().splitlines()
 
     def children(self):
         """Numbers of the processes that the parent has started."""
