@@ -57,8 +57,8 @@ def frame(kind, payload=b"", flags=0, descriptors=0, connection=0, request=0):
 
 def request_frame(connection, request, target="/echo", **options):
     """Bytes of a REQUEST. Options: method, host, fields (list of pairs), body, flags, descriptors, mount, meta, body_file (the size
-    of a body that comes as a descriptor), body_stream (the size of one that follows on the response descriptor), early (bytes behind
-    a request that may detach)."""
+    of a body that comes as a descriptor), body_stream (the size of one that follows on the response descriptor), early (bytes
+    behind a request that may detach)."""
     method, body = options.get("method", "GET"), options.get("body", b"")
     lines = [f"{method} {target} HTTP/1.1", f"host: {options.get('host', 'example.com')}"]
     lines += [f"{name}: {value}" for name, value in options.get("fields", ())]
