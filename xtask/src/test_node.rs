@@ -21,6 +21,7 @@ pub(crate) fn run() -> Result<()> {
         command
     };
     step("Node adapter, packages of the tests", &mut node("npm", &["ci", "--no-audit", "--no-fund"]))?;
+    step("Node adapter", &mut node("npm", &["test", "--silent"]))?;
     let conformance = ["../conformance/run.py", "--", "node", "tests/reference.js"];
     step("Node adapter, conformance", &mut node("python3", &conformance))?;
     let listener = [&conformance[..], &["--listener"]].concat();

@@ -25,6 +25,34 @@ pub fn quiet_for(socket: BorrowedFd<'_>, period: Duration) -> bool {
     }
 }
 
+/// What a socket's sending side has been doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// Data has left.
+    Moves,
+    /// Data waits, and none has left: the peer does not read.
+    Stuck,
+    /// There was nothing to send; or nothing is known.
+    Idle,
+}
+
+/// What this TCP socket, to which another process writes, has been doing for `period`.
+pub fn sending(socket: BorrowedFd<'_>, period: Duration) -> Sending {
+    match tcp_info(socket) {
+        Ok(info) => {
+            let last = Duration::from_millis(u64::from(info.tcpi_last_data_sent));
+            if info.tcpi_data_segs_out > 0 && last + MARGIN < period {
+                Sending::Moves
+            } else if info.tcpi_notsent_bytes > 0 {
+                Sending::Stuck
+            } else {
+                Sending::Idle
+            }
+        }
+        Err(_) => Sending::Idle,
+    }
+}
+
 /// No data segment at all has left, and none waits.
 fn never_sent(info: &TcpInfo) -> bool {
     info.tcpi_data_segs_out == 0 && info.tcpi_notsent_bytes == 0
@@ -124,5 +152,20 @@ mod tests {
     fn what_is_no_tcp_socket_is_not_quiet() {
         let (one, _two) = std::os::unix::net::UnixStream::pair().unwrap();
         assert!(!quiet_for(one.as_fd(), Duration::ZERO));
+    }
+
+    #[test]
+    fn what_a_socket_does_depends_on_its_peer() {
+        let (mut client, mut server) = pair();
+        let long = Duration::from_secs(1000);
+        assert_eq!(sending(server.as_fd(), long), Sending::Idle);
+        server.write_all(b"x").unwrap();
+        client.read_exact(&mut [0]).unwrap();
+        assert_eq!(sending(server.as_fd(), long), Sending::Moves);
+        assert_eq!(sending(server.as_fd(), Duration::ZERO), Sending::Idle);
+        server.set_nonblocking(true).unwrap();
+        let mut server_writer = &server;
+        while server_writer.write(&[0; 65536]).is_ok() {}
+        assert_eq!(sending(server.as_fd(), Duration::ZERO), Sending::Stuck);
     }
 }

@@ -22,6 +22,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
+use maitred_sys::delivery::Sending;
 use rustix::event::epoll;
 
 use super::connection::{After, Again, State};
@@ -447,6 +448,9 @@ impl Thread {
 
     /// A request has taken longer than its pool allows: the process is taken to be stuck.
     pub(super) fn on_request_timeout(&mut self, index: u32, key: usize) {
+        if self.is_excused(index, key) {
+            return;
+        }
         let work = self.work(index);
         if std::mem::replace(&mut work.overdue, true) {
             // It should have been gone by now. It still has the socket, so only shutting that down ends the matter.
@@ -454,6 +458,21 @@ impl Thread {
         }
         self.wheel.arm(index, self.clock.now + CONDEMNED_PATIENCE);
         self.condemn(key, "a request took longer than request_timeout");
+    }
+
+    /// Whether a request that takes long is no reason to end a process that has others at the same time: its response is
+    /// on its way, or its client does not take it.
+    fn is_excused(&mut self, index: u32, key: usize) -> bool {
+        let Some(channel) = self.pools.channels.get(key).filter(|channel| channel.capacity > 1) else {
+            return false;
+        };
+        let period = self.shared.start.config.pools[usize::from(channel.id.pool)].request_timeout;
+        match maitred_sys::delivery::sending(self.socket(index).as_fd(), period) {
+            Sending::Moves => self.wheel.arm(index, self.clock.now + period),
+            Sending::Stuck => self.cut_off(index),
+            Sending::Idle => return false,
+        }
+        true
     }
 
     /// A request was lost with its process. If nobody can have noticed, another process gets it.

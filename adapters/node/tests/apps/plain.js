@@ -1,0 +1,84 @@
+'use strict';
+// node:http with what needs care: streams, aborted requests, upgrades, bodies that nobody reads.
+
+const http = require('node:http');
+const { Readable } = require('node:stream');
+const timers = require('node:timers/promises');
+
+const { WebSocketServer } = require('ws');
+
+const maitred = require('../../lib');
+
+let produced = 0;
+let closed = 0;
+const piece = Buffer.alloc(64 * 1024, 'z');
+
+/** Endless, and counts what was asked of it. */
+function* pieces() {
+  for (;;) {
+    produced += piece.length;
+    yield piece;
+  }
+}
+
+const ROUTES = {
+  '/endless'(request, response) {
+    response.on('close', () => { closed += 1; });
+    Readable.from(pieces()).pipe(response);
+  },
+  '/counts'(request, response) {
+    response.end(JSON.stringify({ produced, closed, pid: process.pid, memory: process.memoryUsage().rss }));
+  },
+  async '/events'(request, response) {
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+    for (let n = 0; n < 12; n += 1) {
+      response.write(`data: ${n}\n\n`);
+      await timers.setTimeout(100);
+    }
+    response.end();
+  },
+  '/trailers'(request, response) {
+    response.writeHead(200, { Trailer: 'X-Sum' });
+    response.write('body');
+    response.addTrailers({ 'X-Sum': '4' });
+    response.end();
+  },
+  '/early'(request, response) {
+    response.writeEarlyHints({ link: '</style.css>; rel=preload' });
+    response.writeProcessing();
+    response.end('final');
+  },
+  '/close'(request, response) {
+    response.setHeader('Connection', 'close');
+    response.end('kept all the same');
+  },
+  '/too-large'(request, response) {
+    response.statusCode = 413;
+    response.end('no');
+  },
+  '/destroy'(request) {
+    request.socket.destroy();
+  },
+  '/socket'(request, response) {
+    const { socket } = request;
+    socket.mark ??= 0;
+    socket.mark += 1;
+    response.end(JSON.stringify({ mark: socket.mark, address: socket.address(), remote: socket.remoteAddress }));
+  },
+  '/timeout'(request, response) {
+    response.setTimeout(100, () => response.end('timed out'));
+  },
+  '/slow'(request, response) {
+    setTimeout(() => response.end('slow'), 300);
+  },
+};
+
+const server = http.createServer((request, response) => {
+  const route = ROUTES[request.url];
+  if (route) return route(request, response);
+  response.statusCode = 404;
+  return response.end('missing');
+});
+const sockets = new WebSocketServer({ server, path: '/ws' });
+sockets.on('connection', (peer) => peer.on('message', (data, binary) => peer.send(data, { binary })));
+maitred.listen(server, { onShutdown: () => sockets.clients.forEach((peer) => peer.close(1001)) });

@@ -1,0 +1,68 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { after, before, describe, test } = require('node:test');
+
+const { missing, start } = require('./maitred');
+
+describe('Express', { skip: missing }, () => {
+  let maitred;
+  before(async () => { maitred = await start('express.js'); });
+  after(() => maitred?.stop());
+
+  test('routes, cookies and addresses', async () => {
+    const { status, headers, body } = await maitred.ask('/hello/caf%C3%A9?x=1');
+    assert.equal(status, 200);
+    assert.deepEqual(JSON.parse(body), { hello: 'café', ip: '127.0.0.1', host: '127.0.0.1' });
+    assert.deepEqual(headers['set-cookie'], ['a=1; Path=/', 'b=2; Path=/']);
+    assert.equal(headers.connection, undefined);
+  });
+
+  test('bodies in the frame and beside it', async () => {
+    for (const size of [10, 60_000, 5_000_000]) {
+      const body = JSON.stringify({ text: 'y'.repeat(size) });
+      const answer = await maitred.ask('/sum', { method: 'POST', body, headers: { 'content-type': 'application/json' } });
+      assert.deepEqual(JSON.parse(answer.body), { length: body.length });
+    }
+  });
+
+  test('304 and HEAD', async () => {
+    const first = await maitred.ask('/etag');
+    const second = await maitred.ask('/etag', { headers: { 'if-none-match': first.headers.etag } });
+    assert.deepEqual([second.status, second.body], [304, '']);
+    const head = await maitred.ask('/etag', { method: 'HEAD' });
+    assert.deepEqual([head.status, head.headers['content-length'], head.body], [200, '19', '']);
+  });
+
+  test('files and ranges', async () => {
+    const { status, body, headers } = await maitred.ask('/file', { headers: { range: 'bytes=1-10' } });
+    assert.deepEqual([status, body, headers['content-length']], [206, 'use strict', '10']);
+  });
+
+  test('errors', async () => {
+    for (const url of ['/fails', '/rejects']) {
+      const { status, body } = await maitred.ask(url);
+      assert.deepEqual([status, body], [500, 'failed']);
+    }
+    assert.equal((await maitred.ask('/missing')).status, 404);
+  });
+});
+
+describe('Fastify', { skip: missing }, () => {
+  test('schemas, streams, errors, and its end', async () => {
+    const maitred = await start('fastify.js');
+    try {
+      const hello = await maitred.ask('/hello/you');
+      assert.deepEqual(JSON.parse(hello.body), { hello: 'you', ip: '127.0.0.1' });
+      const body = JSON.stringify({ a: [1, 2, 3] });
+      const headers = { 'content-type': 'application/json' };
+      assert.equal((await maitred.ask('/echo', { method: 'POST', body, headers })).body, body);
+      const stream = await maitred.ask('/stream');
+      assert.deepEqual([stream.headers['transfer-encoding'], stream.body], ['chunked', 'one two three']);
+      assert.equal((await maitred.ask('/fails')).status, 500);
+      assert.equal((await maitred.ask('/missing')).status, 404);
+    } finally {
+      assert.match(await maitred.stop(), /closed in order/);
+    }
+  });
+});

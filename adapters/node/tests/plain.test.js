@@ -1,0 +1,186 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { once } = require('node:events');
+const http = require('node:http');
+const net = require('node:net');
+const { after, before, describe, test } = require('node:test');
+
+const WebSocket = require('ws');
+
+const { missing, start } = require('./maitred');
+
+/** Asks again until it holds. */
+async function until(holds) {
+  const signal = AbortSignal.timeout(20_000);
+  for (;;) {
+    const found = await holds();
+    if (found) return found;
+    signal.throwIfAborted();
+    await new Promise(setImmediate);
+  }
+}
+
+/** Sends bytes, and gives what comes until the end of the connection. */
+async function raw(port, text) {
+  const socket = net.connect(port, '127.0.0.1');
+  socket.write(text);
+  let answer = '';
+  for await (const data of socket.setEncoding('latin1')) answer += data;
+  return answer;
+}
+
+for (const transport of ['direct', 'relay']) {
+  describe(`node:http, ${transport}`, { skip: missing }, () => {
+    let maitred;
+    before(async () => { maitred = await start('plain.js', { pool: `transport = "${transport}"` }); });
+    after(() => maitred?.stop());
+
+    test('a stream goes at the pace of its client', async () => {
+      const before = await maitred.json('/counts');
+      const request = http.get({ port: maitred.port, path: '/endless', agent: false });
+      const [response] = await once(request, 'response');
+      response.pause();
+      let last = -1;
+      const stuck = await until(async () => {
+        const { produced } = await maitred.json('/counts');
+        const same = produced === last && produced > before.produced;
+        last = produced;
+        return same && produced;
+      });
+      assert.ok(stuck - before.produced < 64_000_000, `${stuck} bytes were produced for a client that does not read`);
+      let taken = 0;
+      response.on('error', () => {});
+      response.on('data', (data) => { taken += data.length; }).resume();
+      await until(async () => taken > stuck + 1_000_000);
+      request.destroy();
+      await until(async () => (await maitred.json('/counts')).closed > before.closed);
+    });
+
+    test('a client that has gone is told to the application', async () => {
+      const { closed } = await maitred.json('/counts');
+      const request = http.get({ port: maitred.port, path: '/endless', agent: false });
+      const [response] = await once(request, 'response');
+      response.on('error', () => {});
+      request.on('error', () => {});
+      request.destroy();
+      await until(async () => (await maitred.json('/counts')).closed > closed);
+    });
+
+    test('the connection is kept whatever the application says', async () => {
+      const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+      assert.equal((await maitred.ask('/close', { agent })).body, 'kept all the same');
+      const second = await maitred.ask('/close', { agent });
+      assert.deepEqual([second.body, second.local], ['kept all the same', true]);
+      agent.destroy();
+    });
+
+    test('a request that says close ends the connection', async () => {
+      const answer = await raw(maitred.port, 'GET /close HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+      assert.match(answer, /\r\nconnection: close\r\n.*kept all the same$/is);
+    });
+
+    test('pipelined requests are answered in order', async () => {
+      const one = (path, close = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${close}\r\n`;
+      const text = one('/slow') + one('/socket') + one('/missing', 'Connection: close\r\n');
+      const answer = await raw(maitred.port, text);
+      assert.match(answer, /\r\n\r\nslow.*"mark":.*\r\n\r\nmissing$/s);
+    });
+
+    test('HTTP/1.0 gets a stream without chunks', async () => {
+      const answer = await raw(maitred.port, 'GET /events HTTP/1.0\r\n\r\n');
+      assert.doesNotMatch(answer, /transfer-encoding/i);
+      assert.match(answer, /\r\n\r\ndata: 0\n\n.*data: 11\n\n$/s);
+    });
+
+    test('interim responses are left out', async () => {
+      assert.match(await raw(maitred.port, 'GET /early HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 .*final$/s);
+    });
+
+    test('a large body that nobody reads does no harm', async () => {
+      const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+      const body = 'n'.repeat(3_000_000);
+      for (let n = 0; n < 3; n += 1) {
+        assert.equal((await maitred.ask('/too-large', { method: 'POST', body, agent })).status, 413);
+      }
+      assert.equal((await maitred.ask('/socket', { agent })).status, 200);
+      agent.destroy();
+    });
+
+    test('a socket that the application destroys costs its own request', async () => {
+      const { pid } = await maitred.json('/counts');
+      assert.equal((await maitred.ask('/destroy', { agent: false })).status, 502);
+      assert.equal((await maitred.json('/counts')).pid, pid);
+    });
+
+    test('timeouts of a response', async () => {
+      assert.equal((await maitred.ask('/timeout')).body, 'timed out');
+    });
+
+    test('WebSockets', { skip: transport === 'relay' && 'upgrades need the client\'s own socket' }, async () => {
+      const peer = new WebSocket(`ws://127.0.0.1:${maitred.port}/ws`);
+      await once(peer, 'open');
+      for (const message of ['grüße', 'x'.repeat(3_000_000)]) {
+        peer.send(message);
+        const [data] = await once(peer, 'message');
+        assert.equal(data.toString(), message);
+      }
+      peer.close(1000);
+      const [code] = await once(peer, 'close');
+      assert.equal(code, 1000);
+      const refused = new WebSocket(`ws://127.0.0.1:${maitred.port}/elsewhere`);
+      const [error] = await once(refused, 'error');
+      assert.match(error.message, /400/);
+    });
+  });
+}
+
+describe('one connection', { skip: missing }, () => {
+  test('is one socket to the application', async () => {
+    const maitred = await start('plain.js');
+    const marks = [];
+    for (let n = 0; n < 3; n += 1) marks.push(JSON.parse((await maitred.ask('/socket')).body));
+    assert.deepEqual(marks.map(({ mark }) => mark), [1, 2, 3]);
+    assert.deepEqual(marks[0].address, { address: '127.0.0.1', port: maitred.port, family: 'IPv4' });
+    assert.equal((await maitred.ask('/trailers')).trailers['x-sum'], '4');
+    await maitred.stop();
+  });
+});
+
+describe('long requests', { skip: missing }, () => {
+  let maitred;
+  before(async () => { maitred = await start('plain.js', { pool: 'request_timeout = "500ms"' }); });
+  after(() => maitred?.stop());
+
+  test('a response on its way may take longer than request_timeout', async () => {
+    const { pid } = await maitred.json('/counts');
+    const { body } = await maitred.ask('/events');
+    assert.equal(body.match(/data/g).length, 12);
+    assert.equal((await maitred.json('/counts')).pid, pid);
+  });
+
+  test('a client that does not read is cut off, and nobody else', async () => {
+    const { pid, closed } = await maitred.json('/counts');
+    const socket = net.connect(maitred.port, '127.0.0.1');
+    socket.pause();
+    socket.on('error', () => {});
+    socket.write('GET /endless HTTP/1.1\r\nHost: x\r\n\r\n');
+    await until(async () => (await maitred.json('/counts')).closed > closed);
+    assert.equal((await maitred.json('/counts')).pid, pid);
+    socket.destroy();
+  });
+});
+
+describe('the end', { skip: missing }, () => {
+  test('requests are finished, WebSockets closed, and the process exits', async () => {
+    const maitred = await start('plain.js');
+    const peer = new WebSocket(`ws://127.0.0.1:${maitred.port}/ws`);
+    await once(peer, 'open');
+    const slow = maitred.ask('/slow', { agent: false });
+    await maitred.ask('/socket', { agent: false });
+    const [text, answer, [code]] = await Promise.all([maitred.stop(), slow, once(peer, 'close')]);
+    assert.equal(answer.body, 'slow');
+    assert.equal(code, 1001);
+    assert.doesNotMatch(text, /WARN.*(killed|ended)/);
+  });
+});

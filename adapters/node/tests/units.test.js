@@ -1,0 +1,107 @@
+'use strict';
+
+const assert = require('node:assert/strict');
+const { test } = require('node:test');
+
+const { Decoder, FLAG, KIND, Violation, done, tails } = require('../lib/frames');
+const { BadResponse, Response } = require('../lib/response');
+
+function header(kind, bytes, { flags = 0, descriptors = 0, connection = 0, request = 0 } = {}) {
+  const data = Buffer.alloc(16);
+  data.writeUInt32LE(bytes, 0);
+  data[4] = kind;
+  data[5] = flags;
+  data.writeUInt16LE(descriptors, 6);
+  data.writeUInt32LE(connection, 8);
+  data.writeUInt32LE(request, 12);
+  return data;
+}
+
+function request(meta, head, body, options) {
+  const parts = [meta, head, body].map((text) => Buffer.from(text));
+  const lengths = Buffer.alloc(12);
+  parts.forEach((part, n) => lengths.writeUInt32LE(part.length, 4 * n));
+  const payload = Buffer.concat([lengths, ...parts]);
+  return Buffer.concat([header(KIND.REQUEST, payload.length, options), payload]);
+}
+
+test('frames come out whole, wherever they are cut', () => {
+  const data = Buffer.concat([
+    request('a=b\n', 'GET / HTTP/1.1\r\n\r\n', 'body', { connection: 7, request: 9, descriptors: 1 }),
+    header(KIND.FORGET, 0, { connection: 7 }), header(KIND.PING, 0, { request: 0xffff_ffff }),
+  ]);
+  for (let cut = 0; cut <= data.length; cut += 1) {
+    for (const second of [cut, Math.min(cut + 5, data.length)]) {
+      const seen = [];
+      const decoder = new Decoder((frame) => seen.push(frame));
+      for (const piece of [data.subarray(0, cut), data.subarray(cut, second), data.subarray(second)]) {
+        if (piece.length) decoder.add(Buffer.from(piece));
+      }
+      assert.deepEqual(seen.map(({ kind }) => kind), [KIND.REQUEST, KIND.FORGET, KIND.PING]);
+      assert.deepEqual([seen[0].meta, seen[0].body].map(String), ['a=b\n', 'body']);
+      assert.deepEqual([seen[0].connection, seen[0].request, seen[0].descriptors], [7, 9, 1]);
+      assert.equal(seen[2].request, 0xffff_ffff);
+    }
+  }
+});
+
+test('what the protocol does not allow is refused', () => {
+  const bad = [
+    header(60, 0), header(KIND.DONE, 16), header(KIND.REQUEST, 3 << 20), header(KIND.PING, 1),
+    header(KIND.REQUEST, 12, { flags: FLAG.BODY_FD }), header(KIND.FORGET, 0, { descriptors: 3 }),
+    Buffer.concat([header(KIND.REQUEST, 12), Buffer.alloc(12, 1)]),
+  ];
+  for (const data of bad) assert.throws(() => new Decoder(() => {}).add(data), Violation);
+});
+
+test('numbers beyond 32 bits in DONE', () => {
+  const data = done(1, 2, 1, 200, 2 ** 40, 5_000_000_000);
+  assert.equal(data.readBigUInt64LE(24), 5_000_000_000n);
+  assert.equal(data.readUInt32LE(20), 0xffff_ffff);
+});
+
+test('tails are cut at 64 KiB', () => {
+  const data = tails(1, 2, Buffer.alloc(150_000, 'x'));
+  assert.deepEqual([data.readUInt32LE(0), data.readUInt32LE(16 + 65536), data.length], [65536, 65536, 150_000 + 48]);
+});
+
+/** What is sent of pieces of a response, cut at every place. */
+function sent(flags, text) {
+  const whole = new Response(flags);
+  const out = whole.feed(text, 'latin1').toString('latin1').replace(/\r\nDate: [^\r]*/, '');
+  for (let cut = 1; cut < text.length; cut += 1) {
+    const response = new Response(flags);
+    const first = response.feed(text.slice(0, cut), 'latin1').toString('latin1');
+    const both = first + response.feed(Buffer.from(text.slice(cut), 'latin1')).toString('latin1');
+    assert.equal(both.replace(/\r\nDate: [^\r]*/, ''), out);
+    assert.deepEqual([response.complete, response.bodyBytes], [whole.complete, whole.bodyBytes]);
+  }
+  return { out, complete: whole.complete, bodyBytes: whole.bodyBytes, status: whole.status };
+}
+
+test('responses are framed as the request wants it', () => {
+  const { KEEP, HTTP10, HEAD } = FLAG;
+  const length = 'HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\nContent-Length: 3\r\nServer: s\r\n\r\nabc';
+  assert.deepEqual(sent(KEEP, length), {
+    out: 'HTTP/1.1 200 OK\r\nContent-Length: 3\r\nServer: s\r\n\r\nabc', complete: true, bodyBytes: 3, status: 200,
+  });
+  assert.match(sent(0, length).out, /Server: s\r\nConnection: close\r\n\r\nabc$/);
+  assert.match(sent(KEEP | HTTP10, length).out, /Server: s\r\nConnection: keep-alive\r\n\r\nabc$/);
+  assert.deepEqual([sent(KEEP, `${length}more`).out.endsWith('\r\nabc'), sent(KEEP, length.slice(0, -1)).complete], [true, false]);
+  assert.ok(sent(KEEP | HEAD, length).out.endsWith('\r\n\r\n'));
+  const chunks = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nX-Sum: 1\r\n\r\n';
+  const found = sent(KEEP, chunks);
+  assert.deepEqual([found.complete, found.bodyBytes], [true, 19]);
+  assert.ok(found.out.endsWith('0\r\nX-Sum: 1\r\n\r\n'));
+  assert.equal(sent(KEEP, chunks.slice(0, -1)).complete, false);
+  const none = sent(KEEP, 'HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nServer: s\r\n\r\n');
+  assert.equal(none.out, 'HTTP/1.1 204 No Content\r\nServer: s\r\n\r\n');
+  assert.equal(sent(KEEP, 'HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n').status, 200);
+});
+
+test('responses that cannot be sent are refused', () => {
+  for (const text of [
+    'nothing\r\n\r\n', 'HTTP/1.1 101 Switching\r\n\r\n', 'HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n',
+  ]) assert.throws(() => new Response(FLAG.KEEP).feed(text, 'latin1'), BadResponse);
+});
