@@ -81,15 +81,18 @@ function sent(flags, text) {
 
 test('responses are framed as the request wants it', () => {
   const { KEEP, HTTP10, HEAD } = FLAG;
-  const length = 'HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\nContent-Length: 3\r\nServer: s\r\n\r\nabc';
+  const head = 'HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\n';
+  const length = `${head}Content-Length: 3\r\nServer: s\r\n\r\nabc`;
   assert.deepEqual(sent(KEEP, length), {
     out: 'HTTP/1.1 200 OK\r\nContent-Length: 3\r\nServer: s\r\n\r\nabc', complete: true, bodyBytes: 3, status: 200,
   });
   assert.match(sent(0, length).out, /Server: s\r\nConnection: close\r\n\r\nabc$/);
   assert.match(sent(KEEP | HTTP10, length).out, /Server: s\r\nConnection: keep-alive\r\n\r\nabc$/);
-  assert.deepEqual([sent(KEEP, `${length}more`).out.endsWith('\r\nabc'), sent(KEEP, length.slice(0, -1)).complete], [true, false]);
+  assert.ok(sent(KEEP, `${length}more`).out.endsWith('\r\nabc'));
+  assert.equal(sent(KEEP, length.slice(0, -1)).complete, false);
   assert.ok(sent(KEEP | HEAD, length).out.endsWith('\r\n\r\n'));
-  const chunks = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nX-Sum: 1\r\n\r\n';
+  const pieces = '3\r\nabc\r\n10\r\n0123456789abcdef\r\n0\r\nX-Sum: 1\r\n\r\n';
+  const chunks = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${pieces}`;
   const found = sent(KEEP, chunks);
   assert.deepEqual([found.complete, found.bodyBytes], [true, 19]);
   assert.ok(found.out.endsWith('0\r\nX-Sum: 1\r\n\r\n'));
