@@ -16,3 +16,4 @@ pub mod replay;
 pub mod report;
 pub mod run;
 pub mod target;
+pub mod tree;

@@ -3,6 +3,7 @@
 //! Exit codes: 0 when something was measured, 1 when nothing was, 2 for wrong arguments or inputs, 3 when `--verify` found
 //! differences.
 
+mod make_tree;
 mod replay;
 mod values;
 
@@ -27,6 +28,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Replay(replay::Replay),
+    MakeTree(make_tree::MakeTree),
 }
 
 /// What every run has.
@@ -79,6 +81,7 @@ enum Failed {
 pub fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Replay(replay) => replay.run(),
+        Command::MakeTree(make_tree) => make_tree.run(),
     };
     let (code, message) = match result {
         Ok(code) => return ExitCode::from(code),

@@ -20,6 +20,21 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "that is longer than a month".to_owned())
 }
 
+/// `1000`, `64K`, `256M`, `4G`: powers of 1024.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let (number, scale) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (text.get(..text.len() - 1), 1 << 10),
+        Some(b'M' | b'm') => (text.get(..text.len() - 1), 1 << 20),
+        Some(b'G' | b'g') => (text.get(..text.len() - 1), 1 << 30),
+        _ => (Some(text), 1_u64),
+    };
+    let number = number.and_then(|number| number.parse::<u64>().ok());
+    // What a file's length can be.
+    let bytes =
+        number.and_then(|number| number.checked_mul(scale)).filter(|bytes| i64::try_from(*bytes).is_ok());
+    bytes.ok_or_else(|| "wanted a number of bytes, such as 64K, 256M or 4G".to_owned())
+}
+
 /// `10x`, `0.5x` or `10`; `max` is as fast as connections allow.
 pub(super) fn speed(text: &str) -> Result<Speed, String> {
     if text == "max" {
@@ -57,6 +72,14 @@ mod tests {
         );
         for wrong in ["", "s", "5x", "-1s", "1e9s", "99999h", "1.2.3s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!((bytes("7"), bytes("2K"), bytes("1g")), (Ok(7), Ok(2048), Ok(1 << 30)));
+        for wrong in ["", "K", "1.5M", "-1", "99999999999G"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
         }
     }
 
