@@ -251,3 +251,37 @@ fn the_summary_is_readable() {
     }
     assert!(output.stderr.is_empty(), "no progress bar where there is no terminal");
 }
+
+#[test]
+fn the_report_is_one_page_without_scripts() {
+    let server = Server::start(|_, _, head| match head.contains("script") {
+        true => Act::Send(response(404, "no")),
+        false => Act::Send(response(200, "ok")),
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let mut text = line("::1", 0, "GET /<script>alert(1)</script> HTTP/1.1", 200, "2");
+    (0..200).for_each(|_| text.push_str(&line("::1", 0, "GET /a HTTP/1.1", 200, "2")));
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    let path = directory.path().join("out.html");
+    let output =
+        program(&["replay", &log, "--to", &server.url(), "--verify", "--report", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(3));
+    let page = std::fs::read_to_string(path).unwrap();
+    for wanted in [
+        "<!DOCTYPE html>",
+        "prefers-color-scheme: dark",
+        "Latency by percentile",
+        "Throughput",
+        "Errors",
+        "Settings",
+        "Status 200</td><td class=\"n\">200",
+        "&lt;script&gt;alert",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    for unwanted in ["<script", "http://www", "https://", "src=", "href=", "NaN"] {
+        assert!(!page.contains(unwanted), "{unwanted}");
+    }
+    assert_eq!(page.matches("<svg").count(), 4);
+    assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+}

@@ -40,7 +40,8 @@ impl Maitred {
                 let start = line.find("http://127.0.0.1:")?;
                 line[start..].split_whitespace().next().map(str::to_owned)
             })
-            .expect("the server tells its address");
+            .unwrap_or_default();
+        assert!(!url.is_empty(), "the server tells its address");
         std::thread::spawn(move || log.for_each(drop));
         Maitred { process, url }
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::measure::Nanos;
-use crate::report::{Report, table};
+use crate::report::{Report, page, table};
 
 /// Replays access logs against a web server and measures what it does.
 #[derive(Debug, Parser)]
@@ -107,6 +107,10 @@ fn show(report: &Report, common: &Common) -> Result<u8, Failed> {
     };
     if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
         return Err(Failed::Measuring(format!("writing the results: {error}")));
+    }
+    if let Some(path) = &common.report {
+        std::fs::write(path, page(report))
+            .map_err(|error| Failed::Measuring(format!("{}: {error}", path.display())))?;
     }
     let code = report.exit_code();
     if code == 1 {

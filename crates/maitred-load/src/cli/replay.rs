@@ -149,6 +149,7 @@ impl Replay {
             is_open,
             is_verified: self.verify,
             log: Some(summary),
+            specweb: None,
             notes,
         };
         let report =

@@ -1,7 +1,10 @@
 //! What a run gave, for people and programs.
 
+mod html;
+mod plot;
 mod text;
 
+pub use html::page;
 pub use text::{bytes_text, count_text, duration_text, table};
 
 use serde::Serialize;
@@ -61,6 +64,8 @@ pub struct Report {
     pub log: Option<Summary>,
     /// The comparison with the log, if it was asked for.
     pub verified: Option<Verified>,
+    /// Simultaneous connections of the SPECweb99-like workload.
+    pub specweb: Option<Conforming>,
     /// Points over time.
     pub series: Series,
     /// Why the run ended where that may surprise, and other things to know.
@@ -78,6 +83,19 @@ pub struct Latency {
     pub max: f64,
     /// Quantile (0 to 1) and value.
     pub quantiles: Vec<(f64, f64)>,
+}
+
+/// The figure of merit of the SPECweb99-like workload; no SPEC metric.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Conforming {
+    /// Simultaneous connections.
+    pub connections: u64,
+    /// Those that got at least 320 kbit/s and had no failure worth speaking of.
+    pub conforming: u64,
+    /// Mean rate of all of them, in bits per second.
+    pub mean_bits_per_second: f64,
+    /// The slowest, in bits per second.
+    pub min_bits_per_second: f64,
 }
 
 /// What `--verify` found.
@@ -123,6 +141,8 @@ pub struct Context {
     pub is_verified: bool,
     /// The log, if there was one.
     pub log: Option<Summary>,
+    /// Simultaneous connections, for the SPECweb99-like workload.
+    pub specweb: Option<Conforming>,
     /// Things to know.
     pub notes: Vec<String>,
 }
@@ -177,6 +197,7 @@ impl Report {
                 length_differs: seen.length_differs,
                 examples: seen.differences.clone(),
             }),
+            specweb: context.specweb,
             series: Series::of(&seen.series),
             notes: context.notes,
         }

@@ -89,6 +89,18 @@ pub fn table(report: &Report) -> String {
             row("", format!("line {}: {}: {}", example.line, example.wrong, example.start));
         }
     }
+    if let Some(specweb) = &report.specweb {
+        row(
+            "conforming",
+            format!(
+                "{} of {} connections got at least 320 kbit/s; mean {:.0} kbit/s, slowest {:.0} kbit/s",
+                count_text(specweb.conforming),
+                count_text(specweb.connections),
+                specweb.mean_bits_per_second / 1e3,
+                specweb.min_bits_per_second / 1e3
+            ),
+        );
+    }
     verified(report, &mut row);
     for note in &report.notes {
         row("note", note.clone());
