@@ -15,5 +15,6 @@ pub mod progress;
 pub mod replay;
 pub mod report;
 pub mod run;
+pub mod specweb;
 pub mod target;
 pub mod tree;

@@ -4,56 +4,8 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
+use support::maitred::{Maitred, maitred};
 use support::*;
-
-/// Maitred's binary: beside this test's, where `cargo build` or `cargo test --workspace` puts it.
-fn maitred() -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_BIN_EXE_maitred-load")).with_file_name("maitred");
-    path.exists().then_some(path)
-}
-
-/// A server that is stopped and reaped whatever the test does.
-struct Maitred {
-    process: Child,
-    url: String,
-}
-
-impl Maitred {
-    /// Serves a directory on a free port, which its log tells.
-    fn serve(binary: &Path, root: &Path) -> Maitred {
-        let mut process = Command::new(binary)
-            .args(["serve", root.to_str().unwrap(), "--listen", "127.0.0.1:0", "--log", "off"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut log = BufReader::new(process.stdout.take().unwrap()).lines();
-        let url = log
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| {
-                let start = line.find("http://127.0.0.1:")?;
-                line[start..].split_whitespace().next().map(str::to_owned)
-            })
-            .unwrap_or_default();
-        assert!(!url.is_empty(), "the server tells its address");
-        std::thread::spawn(move || log.for_each(drop));
-        Maitred { process, url }
-    }
-}
-
-impl Drop for Maitred {
-    fn drop(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.process);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        let _ = self.process.wait();
-    }
-}
 
 #[test]
 fn a_log_can_be_verified_against_the_tree_that_it_implies() {
@@ -82,7 +34,10 @@ fn a_log_can_be_verified_against_the_tree_that_it_implies() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8(output.stdout).unwrap().starts_with("4 files made"));
 
-    let server = Maitred::serve(&binary, &root);
+    let server = Maitred::start(
+        &binary,
+        &["serve", root.to_str().unwrap(), "--listen", "127.0.0.1:0", "--log", "off"],
+    );
     for pace in [&["-c", "3"][..], &["--speed", "100x"], &["--no-keep-alive"]] {
         let (code, report) =
             json(&[&["replay", &log, "--to", &server.url, "--verify", "-n", "900", "--loop"], pace].concat());

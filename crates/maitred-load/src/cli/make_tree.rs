@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, BufReader, Write as _};
+use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -75,9 +75,7 @@ impl MakeTree {
         } else {
             summary(&tree.counts, &made)
         };
-        io::stdout()
-            .write_all(text.as_bytes())
-            .map_err(|error| Failed::Measuring(format!("writing the results: {error}")))?;
+        super::print(&text)?;
         Ok(0)
     }
 }

@@ -5,6 +5,7 @@
 
 mod make_tree;
 mod replay;
+mod specweb;
 mod values;
 
 use std::io::Write;
@@ -29,6 +30,7 @@ struct Arguments {
 enum Command {
     Replay(replay::Replay),
     MakeTree(make_tree::MakeTree),
+    Specweb(specweb::Specweb),
 }
 
 /// What every run has.
@@ -82,6 +84,7 @@ pub fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Replay(replay) => replay.run(),
         Command::MakeTree(make_tree) => make_tree.run(),
+        Command::Specweb(specweb) => specweb.run(),
     };
     let (code, message) = match result {
         Ok(code) => return ExitCode::from(code),
@@ -105,9 +108,7 @@ fn show(report: &Report, common: &Common) -> Result<u8, Failed> {
     } else {
         table(report)
     };
-    if let Err(error) = std::io::stdout().write_all(text.as_bytes()) {
-        return Err(Failed::Measuring(format!("writing the results: {error}")));
-    }
+    print(&text)?;
     if let Some(path) = &common.report {
         std::fs::write(path, page(report))
             .map_err(|error| Failed::Measuring(format!("{}: {error}", path.display())))?;
@@ -117,4 +118,9 @@ fn show(report: &Report, common: &Common) -> Result<u8, Failed> {
         return Err(Failed::Measuring("nothing was measured: no request got a response".to_owned()));
     }
     Ok(code)
+}
+
+fn print(text: &str) -> Result<(), Failed> {
+    let written = std::io::stdout().write_all(text.as_bytes());
+    written.map_err(|error| Failed::Measuring(format!("writing the results: {error}")))
 }

@@ -148,7 +148,13 @@ fn latency(report: &Report, out: &mut String) {
         title: "Latency by percentile",
         x: "percentile (each nine is a step)",
         y: "ms",
-        ticks: Some(vec![(std::f64::consts::LOG10_2, "50"), (1.0, "90"), (2.0, "99"), (3.0, "99.9"), (4.0, "99.99")]),
+        ticks: Some(vec![
+            (std::f64::consts::LOG10_2, "50"),
+            (1.0, "90"),
+            (2.0, "99"),
+            (3.0, "99.9"),
+            (4.0, "99.99"),
+        ]),
         lines: vec![
             Line { name: "latency", class: "c1", points: nines(&latency.quantiles) },
             Line { name: "service", class: "c3", points: nines(&service.quantiles) },
