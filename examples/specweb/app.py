@@ -3,7 +3,8 @@
 Three requests, each of which names a file of the data set and answers with a page made of it:
 
 - ``GET  /get?PATH``: the page.
-- ``GET  /rotate?PATH`` with a cookie ``user_id=N; last_ad=N``: the page, and a cookie with the advertisement chosen for this user.
+- ``GET  /rotate?PATH`` with a cookie ``user_id=N; last_ad=N``: the page, and a cookie with the advertisement chosen for
+  this user.
 - ``POST /post`` with ``urlroot=PATH&user_id=N``: notes the user, answers the page.
 
 In the manner of SPECweb99 as far as that is published; not SPECweb99.
