@@ -193,15 +193,15 @@ fn malformed_lines_are_shown_and_not_fatal() {
 }
 
 #[test]
-fn a_long_log_takes_no_memory() {
-    // Ten million requests through a pipe that never ends by itself; the run ends by count. The limit on the address space
-    // is far below what keeping the log would take.
+fn a_log_of_a_gigabyte_takes_no_memory() {
+    // A gigabyte of lines that cannot be read, through a pipe, and one that can. The limit on the address space, most of
+    // which is reserved by threads and never used, is well below what keeping the log would take.
     let server = Server::answering("ok");
-    let line =
-        line("::1", 0, "GET /a/rather/long/path/so/that/memory/would/show HTTP/1.1", 200, "2").repeat(64);
+    let line = line("::1", 0, "GET / HTTP/1.1", 200, "2");
     let script = format!(
-        "ulimit -v 400000; yes '{}' | \"$0\" replay - --to {} -d 1s --json",
-        line.trim_end().replace('\'', ""),
+        "(yes \"$(head -c 60000 /dev/zero | tr '\\0' x)\" | head -c 1000000000; echo; echo '{}') \
+         | (ulimit -v 500000; \"$0\" replay - --to {} --json)",
+        line.trim_end(),
         server.url()
     );
     let output = std::process::Command::new("sh")
@@ -210,7 +210,32 @@ fn a_long_log_takes_no_memory() {
         .unwrap();
     let report: serde_json::Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    assert_eq!((&report["responses"], &report["log"]["malformed"]), (&1.into(), &16_667.into()));
+}
+
+#[test]
+fn a_signal_ends_the_run_with_its_results() {
+    use std::io::Read;
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let log = log_of(directory.path(), 10);
+    let mut process = std::process::Command::new(env!("CARGO_BIN_EXE_maitred-load"))
+        .args(["replay", &log, "--to", &server.url(), "--loop", "-d", "60s", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It is at work, so it hears signals.
+    while server.seen().is_empty() {
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_child(&process);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let mut text = String::new();
+    process.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(process.wait().unwrap().code(), Some(0));
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["was_interrupted"], true);
     assert!(report["responses"].as_u64().unwrap() > 0);
+    assert!(report["elapsed"].as_f64().unwrap() < 50.0);
 }
 
 #[test]
