@@ -7,7 +7,7 @@ use super::html::escaped;
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 64.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 28.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 40.0;
 /// Lines of the grid, and labels, of an axis.
@@ -61,10 +61,10 @@ impl Plot<'_> {
         }
         let ticks = match &self.ticks {
             Some(ticks) => ticks.iter().map(|(at, label)| (*at, (*label).to_owned())).collect(),
-            None => (0..=STEPS)
-                .map(|step| x_min + width * step as f64 / STEPS as f64)
-                .map(|at| (at, number(at)))
-                .collect::<Vec<_>>(),
+            None => {
+                let step = round_up(width / STEPS as f64);
+                (0..=STEPS).map(|count| count as f64 * step).map(|at| (at, number(at))).collect::<Vec<_>>()
+            }
         };
         for (at, label) in ticks.iter().filter(|(at, _)| *at <= x_max + 1e-9) {
             push(format!(
