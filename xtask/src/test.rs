@@ -54,13 +54,15 @@ pub(crate) fn run() -> Result<()> {
         ["../conformance/run.py", "--", "python3", "-m", "maitred", "tests.asgi_reference:application"];
     step("Python adapter, conformance of ASGI", &mut python(&reference))?;
     step(
-        "Rust example worker",
-        &mut cargo(&["build", "--package", "maitred-handoff", "--example", "worker"]),
+        "Rust examples",
+        &mut cargo(&["build", "--package", "maitred-handoff", "--example", "worker", "--example", "tower"]),
     )?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let worker = Path::new(&target).join("debug/examples/worker").canonicalize()?;
-    let worker = worker.to_string_lossy();
-    step("Rust example worker, conformance", &mut python(&["../conformance/run.py", "--", &worker]))?;
+    for example in ["worker", "tower"] {
+        let path = Path::new(&target).join("debug/examples").join(example).canonicalize()?;
+        let name = format!("Rust example {example}, conformance");
+        step(&name, &mut python(&["../conformance/run.py", "--", &path.to_string_lossy()]))?;
+    }
     let apache = |arguments: &[&str]| {
         let mut command = Command::new("python3");
         command.args(arguments).current_dir("adapters/apache/tests");

@@ -9,6 +9,9 @@
 //! descriptors ([`FromApp::descriptors`], [`FromServer::descriptors`]) from the front of it. The rule that a sender
 //! keeps (a descriptor leaves no later than the
 //! last byte of its frame) makes that sound: a complete frame's descriptors are always in the queue.
+//!
+//! `examples/worker.rs` is an application of one thread, `examples/tower/` one that serves any `tower::Service` of `http`
+//! requests, many at a time.
 
 mod builder;
 mod error;

@@ -19,4 +19,5 @@ mod routing;
 mod stopping;
 #[path = "../support/mod.rs"]
 mod support;
+mod tower;
 mod transports;

@@ -1,0 +1,436 @@
+//! One request: from its frame to an `http::Request`, and from an `http::Response` to the client's socket.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::{self, IoSlice, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{self, HeaderName, HeaderValue};
+use http::response::Parts;
+use http::{Request, Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use maitred_handoff::{Done, Outcome, RequestFlags, encode_done, encode_tail, encode_tail_file};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use tokio::io::Interest;
+use tokio::net::UnixStream;
+use tokio::sync::{Mutex, Notify};
+use tower::{Service, ServiceExt};
+
+use crate::channel::Channel;
+
+/// Bytes of a body that are read from its file at a time.
+const READ_BYTES: usize = 64 * 1024;
+/// A rest up to this goes back to Maitred as bytes, more as a file.
+const TAIL_BYTES_KEPT: usize = 256 * 1024;
+
+/// A response descriptor that is kept. Its requests are answered one after another.
+pub(crate) struct Connection {
+    number: u32,
+    socket: OwnedFd,
+    turn: Mutex<()>,
+}
+
+impl Connection {
+    pub(crate) fn new(number: u32, socket: OwnedFd) -> Self {
+        Self { number, socket, turn: Mutex::new(()) }
+    }
+}
+
+/// The body of a request, which is all here: in memory or in a file.
+pub(crate) enum Incoming {
+    Bytes(Bytes),
+    File { file: File, at: u64, end: u64 },
+}
+
+impl Incoming {
+    /// What Maitred has sent, as an `http::Request`; its meta part is in the extensions, as a `String`. `None` if the crate
+    /// `http` does not take it.
+    pub(crate) fn request(sent: &maitred_handoff::Request<'_>, file: Option<File>) -> Option<Request<Self>> {
+        let mut lines = sent.head.split(|byte| *byte == b'\n').map(|line| line.trim_ascii_end());
+        let mut first = lines.next()?.split(|byte| *byte == b' ');
+        let mut request = Request::builder().method(first.next()?).uri(first.next()?);
+        if sent.flags.http10 {
+            request = request.version(http::Version::HTTP_10);
+        }
+        let mut length = 0;
+        for line in lines.take_while(|line| !line.is_empty()) {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            let (name, value) = line.split_at(colon);
+            let value = HeaderValue::from_bytes(value.get(1..)?.trim_ascii()).ok()?;
+            if name == b"content-length" {
+                length = value.to_str().ok()?.parse().ok()?;
+            }
+            request = request.header(HeaderName::from_bytes(name).ok()?, value);
+        }
+        let body = match file {
+            Some(file) => Self::File { file, at: 0, end: length },
+            // With MAY_DETACH they are no body.
+            None if sent.flags.may_detach => Self::Bytes(Bytes::new()),
+            None => Self::Bytes(Bytes::copy_from_slice(sent.body)),
+        };
+        request.extension(sent.meta.to_owned()).body(body).ok()
+    }
+
+    fn left(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File { at, end, .. } => end - at,
+        }
+    }
+}
+
+impl Body for Incoming {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if self.left() == 0 {
+            return Poll::Ready(None);
+        }
+        let data = match &mut *self {
+            Self::Bytes(bytes) => Ok(std::mem::take(bytes)),
+            Self::File { file, at, end } => {
+                let mut piece = vec![0; READ_BYTES.min(usize::try_from(*end - *at).unwrap_or(READ_BYTES))];
+                // A file in memory, or one that was written a moment ago: reading it does not wait for a disk.
+                file.read_exact_at(&mut piece, *at).map(|()| {
+                    *at += piece.len() as u64;
+                    piece.into()
+                })
+            }
+        };
+        Poll::Ready(Some(data.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left() == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left())
+    }
+}
+
+/// How the client finds the end of a body.
+#[derive(Clone, Copy, PartialEq)]
+enum Framing {
+    None,
+    Length(u64),
+    Chunks,
+    Close,
+}
+
+/// A request under way. Dropping it reports what has become of it, also after a panic, or when the client has gone.
+pub(crate) struct Exchange {
+    channel: Rc<Channel>,
+    connection: Rc<Connection>,
+    request: u32,
+    flags: RequestFlags,
+    began: Instant,
+    status: u16,
+    started: bool,
+    body_bytes: u64,
+    outcome: Outcome,
+    /// For waiting; whatever kind of stream socket it is, only readiness is asked of it.
+    waiter: Option<UnixStream>,
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.channel.ended(self.request);
+        let done = Done {
+            connection: self.connection.number,
+            request: self.request,
+            status: if self.started { self.status } else { 0 },
+            outcome: self.outcome,
+            service_us: u32::try_from(self.began.elapsed().as_micros()).unwrap_or(u32::MAX),
+            body_bytes: if self.started { self.body_bytes } else { 0 },
+        };
+        self.channel.report(|out| encode_done(out, &done));
+    }
+}
+
+impl Exchange {
+    pub(crate) fn new(
+        channel: Rc<Channel>,
+        connection: Rc<Connection>,
+        request: &maitred_handoff::Request<'_>,
+    ) -> Self {
+        Self {
+            channel,
+            connection,
+            request: request.request,
+            flags: request.flags,
+            began: Instant::now(),
+            status: 0,
+            started: false,
+            body_bytes: 0,
+            outcome: Outcome::Broken,
+            waiter: None,
+        }
+    }
+
+    /// Answers, when those before it on its connection are answered. When the client has gone, the service's future is dropped,
+    /// as hyper does.
+    pub(crate) async fn run<S, B>(
+        mut self,
+        service: S,
+        request: Option<Request<Incoming>>,
+        cancelled: Rc<Notify>,
+    ) where
+        S: Service<Request<Incoming>, Response = Response<B>>,
+        S::Error: Display,
+        B: Body<Data = Bytes>,
+        B::Error: Display,
+    {
+        let connection = self.connection.clone();
+        tokio::select! {
+            biased;
+            () = cancelled.notified() => {}
+            _turn = connection.turn.lock() => {
+                self.began = Instant::now();
+                tokio::select! {
+                    biased;
+                    result = self.answer(service, request) => {
+                        if let Err(why) = result {
+                            eprintln!("maitred: a response was broken off: {why}");
+                        }
+                    }
+                    () = cancelled.notified() => {}
+                }
+            }
+        }
+    }
+
+    async fn answer<S, B>(&mut self, service: S, request: Option<Request<Incoming>>) -> Result<(), String>
+    where
+        S: Service<Request<Incoming>, Response = Response<B>>,
+        S::Error: Display,
+        B: Body<Data = Bytes>,
+        B::Error: Display,
+    {
+        let Some(request) = request else { return self.refuse(StatusCode::BAD_REQUEST).await };
+        match service.oneshot(request).await {
+            Ok(response) => {
+                let (parts, body) = response.into_parts();
+                self.respond(&parts, body).await
+            }
+            Err(error) => {
+                eprintln!("maitred: the service failed: {error}");
+                self.refuse(StatusCode::INTERNAL_SERVER_ERROR).await
+            }
+        }
+    }
+
+    async fn refuse(&mut self, status: StatusCode) -> Result<(), String> {
+        let (mut parts, ()) = Response::new(()).into_parts();
+        parts.status = status;
+        self.respond(&parts, Incoming::Bytes(Bytes::from_static(b"The request failed.\n"))).await
+    }
+
+    async fn respond<B>(&mut self, parts: &Parts, body: B) -> Result<(), String>
+    where
+        B: Body<Data = Bytes>,
+        B::Error: Display,
+    {
+        let mut body = pin!(body);
+        let framing = self.framing(parts, &*body);
+        let mut out = self.head(parts, framing, body.size_hint().exact());
+        let mut left = match framing {
+            Framing::None => return self.end(framing, out).await,
+            Framing::Length(length) => length,
+            Framing::Chunks | Framing::Close => u64::MAX,
+        };
+        while left > 0 {
+            let mut ready = poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await;
+            if ready.is_pending() {
+                // What is there leaves before the service is waited for.
+                self.write([&out, b"", b""], false).await?;
+                out.clear();
+                ready = Poll::Ready(poll_fn(|cx| body.as_mut().poll_frame(cx)).await);
+            }
+            let Poll::Ready(Some(frame)) = ready else { break };
+            let Ok(mut data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
+            data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= data.len() as u64;
+            let last = left == 0 || framing != Framing::Length(left) && body.is_end_stream();
+            self.piece(framing, &mut out, &data, last && framing != Framing::Chunks).await?;
+        }
+        if matches!(framing, Framing::Length(_)) && left > 0 {
+            return Err(format!("its body is {left} bytes too short"));
+        }
+        self.end(framing, out).await
+    }
+
+    /// A piece of the body, behind what is in `out`.
+    async fn piece(
+        &mut self,
+        framing: Framing,
+        out: &mut Vec<u8>,
+        data: &[u8],
+        last: bool,
+    ) -> Result<(), String> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.body_bytes += data.len() as u64;
+        let mut end: &[u8] = b"";
+        if framing == Framing::Chunks {
+            // Writing to a vector does not fail.
+            let _ = write!(out, "{:x}\r\n", data.len());
+            end = b"\r\n";
+        }
+        self.write([out, data, end], last).await?;
+        out.clear();
+        Ok(())
+    }
+
+    async fn end(&mut self, framing: Framing, mut out: Vec<u8>) -> Result<(), String> {
+        if framing == Framing::Chunks {
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+        self.write([&out, b"", b""], true).await?;
+        self.outcome = if framing == Framing::Close { Outcome::Close } else { Outcome::Clean };
+        Ok(())
+    }
+
+    fn framing<B: Body>(&self, parts: &Parts, body: &B) -> Framing {
+        let bodiless = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        match body.size_hint().exact() {
+            _ if bodiless || self.flags.head => Framing::None,
+            Some(length) => Framing::Length(length),
+            None if self.flags.http10 => Framing::Close,
+            None => Framing::Chunks,
+        }
+    }
+
+    fn head(&mut self, parts: &Parts, framing: Framing, length: Option<u64>) -> Vec<u8> {
+        self.status = parts.status.as_u16();
+        let mut out = format!(
+            "HTTP/1.1 {} {}\r\n",
+            parts.status.as_str(),
+            parts.status.canonical_reason().unwrap_or("")
+        );
+        let has = |name: HeaderName| parts.headers.contains_key(name);
+        if !has(header::DATE) {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+            let date = maitred_http::date::format(u64::try_from(now).unwrap_or(0));
+            out += &format!("date: {}\r\n", String::from_utf8_lossy(&date));
+        }
+        if !has(header::SERVER) {
+            out += "server: maitred\r\n";
+        }
+        match framing {
+            Framing::Length(length) => out += &format!("content-length: {length}\r\n"),
+            Framing::Chunks => out += "transfer-encoding: chunked\r\n",
+            Framing::None | Framing::Close => {}
+        }
+        let length = length.filter(|length| self.flags.head && *length > 0);
+        if let Some(length) = length.filter(|_| !has(header::CONTENT_LENGTH)) {
+            out += &format!("content-length: {length}\r\n");
+        }
+        if !self.flags.keep || framing == Framing::Close {
+            out += "connection: close\r\n";
+        } else if self.flags.http10 {
+            out += "connection: keep-alive\r\n";
+        }
+        let mut out = out.into_bytes();
+        for (name, value) in &parts.headers {
+            // Of a response to HEAD only the application knows what GET would bring.
+            let framed = name == header::CONTENT_LENGTH && !(self.flags.head && framing == Framing::None);
+            if framed || NOT_THE_APPLICATIONS.contains(name) {
+                continue;
+            }
+            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                out.extend_from_slice(part);
+            }
+        }
+        out.extend_from_slice(b"\r\n");
+        out
+    }
+
+    /// Writes all of it, or leaves the last of a response to Maitred when the socket is full.
+    async fn write(&mut self, pieces: [&[u8]; 3], last: bool) -> Result<(), String> {
+        let total: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut sent = 0;
+        while sent < total {
+            let rest = behind(pieces, sent);
+            match send(&self.connection.socket, rest) {
+                Ok(more) => sent += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if last {
+                        self.started = true;
+                        return self.leave(rest, total - sent).map_err(|error| error.to_string());
+                    }
+                    sent += self.wait_and_send(rest).await.map_err(|error| error.to_string())?;
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+            self.started = true;
+        }
+        Ok(())
+    }
+
+    /// Waits for room; others go on meanwhile.
+    async fn wait_and_send(&mut self, rest: [&[u8]; 3]) -> io::Result<usize> {
+        if self.waiter.is_none() {
+            let copy = self.connection.socket.try_clone()?;
+            self.waiter = Some(UnixStream::from_std(copy.into())?);
+        }
+        let Some(waiter) = &self.waiter else { return Ok(0) };
+        waiter.async_io(Interest::WRITABLE, || send(&self.connection.socket, rest)).await
+    }
+
+    fn leave(&self, rest: [&[u8]; 3], length: usize) -> io::Result<()> {
+        let (connection, request) = (self.connection.number, self.request);
+        if length <= TAIL_BYTES_KEPT {
+            let rest = rest.concat();
+            self.channel.report(|out| encode_tail(out, connection, request, &rest));
+            return Ok(());
+        }
+        let mut file = File::from(rustix::fs::memfd_create("rest", rustix::fs::MemfdFlags::CLOEXEC)?);
+        for piece in rest {
+            file.write_all(piece)?;
+        }
+        self.channel
+            .report_file(file.into(), |out| encode_tail_file(out, connection, request, 0, length as u64));
+        Ok(())
+    }
+}
+
+/// Fields that concern the connection.
+const NOT_THE_APPLICATIONS: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    HeaderName::from_static("keep-alive"),
+];
+
+fn behind(pieces: [&[u8]; 3], mut sent: usize) -> [&[u8]; 3] {
+    pieces.map(|piece| {
+        let skipped = sent.min(piece.len());
+        sent -= skipped;
+        piece.get(skipped..).unwrap_or_default()
+    })
+}
+
+fn send(socket: &OwnedFd, pieces: [&[u8]; 3]) -> io::Result<usize> {
+    const FLAGS: SendFlags = SendFlags::NOSIGNAL.union(SendFlags::DONTWAIT);
+    loop {
+        match sendmsg(socket, &pieces.map(IoSlice::new), &mut SendAncillaryBuffer::default(), FLAGS) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => return Ok(other?),
+        }
+    }
+}

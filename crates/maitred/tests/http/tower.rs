@@ -1,0 +1,61 @@
+//! The example of `maitred-handoff` that serves a `tower::Service`, behind the real server.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{Server, Setup};
+
+/// Builds the example, which cargo does by itself only if all tests are run, and starts it behind Maitred.
+fn with(transport: &str) -> Server {
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--package", "maitred-handoff", "--example", "tower"])
+        .status();
+    assert!(built.unwrap().success());
+    let example = Path::new(env!("CARGO_BIN_EXE_maitred")).with_file_name("examples").join("tower");
+    let pool = format!(
+        "[pool.rust]\ncommand = [\"{}\"]\nworkers = 2\ntransport = \"{transport}\"\nqueue = {{ timeout = \"30s\" }}",
+        example.display()
+    );
+    let setup = Setup::new().limit("body_bytes_max = \"8MiB\"").route("/*", "pool = \"rust\"").table(&pool);
+    let server = setup.start();
+    server.wait_for_processes();
+    server
+}
+
+#[test]
+fn a_tower_service_answers() {
+    for transport in ["direct", "relay"] {
+        let server = with(transport);
+        let mut client = server.connect();
+        for size in [0, 1, 1000, 300_000, 20_000_000] {
+            let response = client.get(&format!("/bytes/{size}"));
+            assert_eq!((response.status, response.body.len()), (200, size), "{transport}");
+            assert!(response.body.iter().all(|byte| *byte == b'x'));
+        }
+        assert_eq!(client.get("/chunks/30/5000").body, vec![b'y'; 150_000]);
+        for size in [0, 1000, 100_000, 5_000_000] {
+            let wanted = format!("{size} bytes, 0 of them not x");
+            assert_eq!(client.post("/count", &vec![b'x'; size]).text(), wanted, "{transport}");
+        }
+        assert_eq!(client.get("/nowhere").status, 404);
+        assert_eq!(client.get("/status/304").status, 304);
+        assert_eq!(client.get("/error").status, 500);
+        let head = client.method("HEAD", "/bytes/1000", "");
+        assert_eq!((head.status, head.need("content-length")), (200, "1000"));
+        drop(client);
+        server.stop();
+    }
+}
+
+#[test]
+fn requests_of_a_tower_service_run_at_the_same_time() {
+    let server = with("auto");
+    let mut slow: Vec<_> = (0..20).map(|_| server.connect()).collect();
+    for client in &mut slow {
+        client.send("GET /wait HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    assert_eq!(server.connect().get("/bytes/3").body, b"xxx");
+    // Their clients go away, which ends the service's futures: otherwise the processes would not end.
+    drop(slow);
+    server.stop();
+}
