@@ -21,7 +21,7 @@ fn files() -> crate::Result<Vec<(PathBuf, Vec<u8>)>> {
 }
 
 /// The root of the repository.
-fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod generate;
+mod sim;
 mod test;
 mod test_go;
 mod test_node;
@@ -27,6 +28,8 @@ enum Task {
     Bench(bench::Arguments),
     /// Write the files that are made from tables in the code: reference, schema, manual page, completions
     Generate,
+    /// Simulate worker pools and listener buckets
+    Sim(sim::Arguments),
     /// Run all tests, and install what they need
     Test,
 }
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Generate => generate::run(),
+        Task::Sim(arguments) => sim::run(&arguments),
         Task::Test => test::run(),
     };
     match result {

@@ -12,13 +12,19 @@
 //! | [`scenario`] | what happens: the experiment of 2002, steps, spikes, crashes |
 //! | [`engine`] | the events |
 //! | [`policy`] | who decides how many workers there are |
+//! | [`steering`] | listener buckets on 2 to 256 threads |
+//! | [`plot`] | pictures |
+//! | [`report`] | all of it, as the document shows it |
 //! | [`outcome`] | what came of it: counts, waits, samples over time |
 
 pub mod engine;
 pub mod outcome;
+pub mod plot;
 pub mod policy;
 pub mod random;
+pub mod report;
 pub mod scenario;
+pub mod steering;
 pub mod workload;
 
 /// Simulated time since the start, in microseconds.
