@@ -409,8 +409,8 @@ static void wait_for_frames(channel_t *channel)
     received_e received = receive(channel);
 
     if (received == WOULD_WAIT) {
-        flush(channel);
         ap_update_child_status(channel->c->sbh, SERVER_BUSY_KEEPALIVE, NULL);
+        flush(channel);
         if (poll(&waited, 1, TICK_MS) > 0) {
             received = receive(channel);
         }

@@ -44,6 +44,7 @@ static APR_OPTIONAL_FN_TYPE(ssl_engine_disable) *disable_ssl;
 static const char *set_listen(cmd_parms *cmd, void *config, const char *address, const char *option)
 {
     const char *wrong = ap_check_cmd_context(cmd, GLOBAL_ONLY);
+    const char *path = NULL;
     listener_t *listener;
     char *end = "x";
     long mode = MODE_DEFAULT;
@@ -52,10 +53,13 @@ static const char *set_listen(cmd_parms *cmd, void *config, const char *address,
     if (wrong != NULL) {
         return wrong;
     }
-    if (strncmp(address, "unix:/", 6) != 0) {
+    if (strncmp(address, "unix:", 5) == 0 && address[5] != 0) {
+        path = ap_server_root_relative(cmd->pool, address + 5);
+    }
+    if (path == NULL) {
         return "MaitredListen: the address has to be unix:/path";
     }
-    if (strlen(address + 5) > PATH_BYTES_MAX) {
+    if (strlen(path) > PATH_BYTES_MAX) {
         return apr_psprintf(cmd->pool, "MaitredListen: the path is longer than %d bytes", (int)PATH_BYTES_MAX);
     }
     if (option != NULL) {
@@ -67,7 +71,7 @@ static const char *set_listen(cmd_parms *cmd, void *config, const char *address,
         }
     }
     listener = apr_array_push(listeners);
-    listener->path = address + 5;
+    listener->path = path;
     listener->mode = (mode_t)mode;
     return NULL;
 }

@@ -44,7 +44,7 @@ ExtendedStatus On
     Require all granted
     AllowOverride All
 </Directory>
-<Directory "{tests}">
+<Directory "{cgi}">
     Require all granted
     Options +ExecCGI
 </Directory>
@@ -57,8 +57,8 @@ MaitredSendfile on
 <Location "/">
     SetHandler reference
 </Location>
-ScriptAliasMatch "^/app/echo(.*)" "{tests}/reference.py/echo$1"
-ScriptAliasMatch "^/(echo|sum)(.*)" "{tests}/reference.py/$1$2"
+ScriptAliasMatch "^/app/echo(.*)" "{cgi}/reference.py/echo$1"
+ScriptAliasMatch "^/(echo|sum)(.*)" "{cgi}/reference.py/$1$2"
 <LocationMatch "^(/app)?/(echo|sum)">
     SetHandler cgi-script
     # Apache drops the length that a CGI program states, unless told otherwise.
@@ -119,6 +119,11 @@ class Apache:
         self.path = str(self.root / "maitred.sock")
         self.log = self.root / "error.log"
         (self.root / "public").mkdir()
+        # Apache's user may not be allowed to look into the directory of the repository.
+        cgi = self.root / "cgi"
+        cgi.mkdir()
+        for name in ("reference.py", "stream.py"):
+            shutil.copy(HERE / name, cgi / name)
         user = ""
         if os.geteuid() == 0:
             user = "User www-data\nGroup www-data"
@@ -132,7 +137,7 @@ class Apache:
         load = "\n".join(f"LoadModule {name}_module {folder}/mod_{name}.so" for name in wanted)
         if mpm != "prefork":
             load += f"\nScriptSock {self.root}/cgid.sock"
-        values = {"root": self.root, "mpm": mpm, "modules": folder, "build": build(), "tests": HERE, "user": user}
+        values = {"root": self.root, "mpm": mpm, "modules": folder, "build": build(), "cgi": cgi, "user": user}
         text = CONFIGURATION.format(load=load, more=more.format(**values), **values)
         self.configuration = self.root / "httpd.conf"
         self.configuration.write_text(text)

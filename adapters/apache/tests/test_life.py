@@ -45,11 +45,12 @@ class Configuration(unittest.TestCase):
     def test_what_is_wrong_is_said(self):
         for line, wanted in (
             ("MaitredListen 127.0.0.1:80", "unix:/path"),
-            ("MaitredListen unix:relative", "unix:/path"),
+            ("MaitredListen unix:", "unix:/path"),
             ("MaitredListen unix:/x mode=999", "mode=0660"),
             ("MaitredListen unix:/x mode=", "mode=0660"),
             ("MaitredListen unix:/x owner=me", "mode=0660"),
             ("MaitredListen unix:/" + "x" * 100, "longer than"),
+            ("MaitredListen unix:" + "x" * 90, "longer than"),
             ("<VirtualHost *:80>\nMaitredListen unix:/x\n</VirtualHost>", "cannot occur"),
         ):
             apache = server.Apache("prefork", line)

@@ -18,8 +18,8 @@ HOSTS = """
         SetHandler server-status
         Require all granted
     </Location>
-    ScriptAliasMatch "^/cgi(.*)" "{tests}/reference.py/echo$1"
-    ScriptAlias "/stream" "{tests}/stream.py"
+    ScriptAliasMatch "^/cgi(.*)" "{cgi}/reference.py/echo$1"
+    ScriptAlias "/stream" "{cgi}/stream.py"
     <LocationMatch "^/(chunks|sendfile)/">
         SetHandler reference
     </LocationMatch>
@@ -195,6 +195,8 @@ class Site(unittest.TestCase):
     def test_status_shows_the_request_and_the_idle_channel(self):
         with kit.Connected(self.apache.path, str(self.apache.log)) as other:
             other.welcome()
+            other.send(kit.frame(kit.PING))
+            other.read_frame()
             answer = self.ask("/server-status?auto").body.decode()
         board = dict(line.split(": ", 1) for line in answer.splitlines() if ": " in line)["Scoreboard"]
         self.assertIn("W", board)
