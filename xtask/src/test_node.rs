@@ -8,6 +8,8 @@ use crate::test::step;
 /// The lowest major version that the adapter supports.
 const NODE_MIN: u32 = 20;
 const DIRECTORY: &str = "adapters/node";
+/// Applications that are compared with themselves, alone and behind Maitred.
+const DIFFERENTIAL: [&str; 2] = ["node-http", "node-express"];
 
 /// Runs them, or says why not.
 pub(crate) fn run() -> Result<()> {
@@ -15,17 +17,25 @@ pub(crate) fn run() -> Result<()> {
         println!("\n== Node adapter: SKIPPED: {why}");
         return Ok(());
     }
-    let node = |program: &str, arguments: &[&str]| {
+    let within = |directory: &str, program: &str, arguments: &[&str]| {
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(DIRECTORY);
+        command.args(arguments).current_dir(directory);
         command
     };
-    step("Node adapter, packages of the tests", &mut node("npm", &["ci", "--no-audit", "--no-fund"]))?;
-    step("Node adapter", &mut node("npm", &["test", "--silent"]))?;
+    for directory in [DIRECTORY, "examples/node-express"] {
+        let packages = ["ci", "--no-audit", "--no-fund"];
+        step(&format!("packages of {directory}"), &mut within(directory, "npm", &packages))?;
+    }
+    step("Node adapter", &mut within(DIRECTORY, "npm", &["test", "--silent"]))?;
     let conformance = ["../conformance/run.py", "--", "node", "tests/reference.js"];
-    step("Node adapter, conformance", &mut node("python3", &conformance))?;
+    step("Node adapter, conformance", &mut within(DIRECTORY, "python3", &conformance))?;
     let listener = [&conformance[..], &["--listener"]].concat();
-    step("Node adapter, conformance of a listener alone", &mut node("python3", &listener))
+    step("Node adapter, conformance of a listener alone", &mut within(DIRECTORY, "python3", &listener))?;
+    for name in DIFFERENTIAL {
+        let arguments = ["../differential/run.py", "--adapter", name];
+        step(&format!("Node adapter, differential, {name}"), &mut within(DIRECTORY, "python3", &arguments))?;
+    }
+    Ok(())
 }
 
 /// What keeps the tests from running.

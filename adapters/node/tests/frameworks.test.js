@@ -3,7 +3,7 @@
 const assert = require('node:assert/strict');
 const { after, before, describe, test } = require('node:test');
 
-const { missing, start } = require('./maitred');
+const { missing, start, startExample } = require('./maitred');
 
 describe('Express', { skip: missing }, () => {
   let maitred;
@@ -64,5 +64,17 @@ describe('Fastify', { skip: missing }, () => {
     } finally {
       assert.match(await maitred.stop(), /closed in order/);
     }
+  });
+});
+
+describe('examples/node-express', { skip: missing }, () => {
+  test('does what its text says', async (context) => {
+    const maitred = await startExample('node-express');
+    if (!maitred) return context.skip('npm ci was not run in examples/node-express');
+    assert.match((await maitred.ask('/')).body, /^Hello 127\.0\.0\.1, from process \d+\n$/);
+    const body = 'y'.repeat(1_000_000);
+    const answer = await maitred.ask('/upper', { method: 'POST', body, headers: { 'content-type': 'text/plain' } });
+    assert.equal(answer.body, body.toUpperCase());
+    return maitred.stop();
   });
 });

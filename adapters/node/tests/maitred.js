@@ -102,10 +102,25 @@ workers = 1
 ${pool}
 ${more}
 `);
+  return run(directory, file);
+}
+
+/** An example of the repository, on a port of its own choice; null if its packages are not installed. */
+async function startExample(name) {
+  const source = path.join(ROOT, 'examples', name);
+  if (!fs.existsSync(path.join(source, 'node_modules'))) return null;
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'maitred-node-'));
+  const file = path.join(directory, 'maitred.toml');
+  const text = fs.readFileSync(path.join(source, 'maitred.toml'), 'utf8').replace('":8080"', '"127.0.0.1:0"');
+  fs.writeFileSync(file, `${text}cwd = "${source}"\n`);
+  return run(directory, file);
+}
+
+async function run(directory, file) {
   const child = spawn(binary(), ['run', '-c', file], { stdio: ['ignore', 'pipe', 'pipe'] });
   const maitred = new Maitred(directory, child);
   maitred.port = Number((await maitred.says(/http:\/\/127\.0\.0\.1:(\d+)/))[1]);
   return maitred;
 }
 
-module.exports = { missing, start };
+module.exports = { missing, start, startExample };
