@@ -102,6 +102,30 @@ class Restart(unittest.TestCase):
                 self.assertEqual(idle.errors(), "")
                 busy.__exit__(), idle.__exit__()
 
+    def test_every_request_that_was_accepted_is_answered_in_a_restart(self):
+        """Maitred can tell by `EPIPE` what was not received; all else has to be reported before the channel ends."""
+        for mpm, limits in MPMS.items():
+            with self.subTest(mpm), server.Apache(mpm, limits + server.REFERENCE) as apache, connect(apache) as channel:
+                client, sent, done = channel.client(), 0, 0
+                channel._reading.append(client)
+                try:
+                    while sent < 100_000:
+                        data = kit.request_frame(7, sent, "/bytes/10", descriptors=int(sent == 0))
+                        channel.send(data, [client.far.fileno()] if sent == 0 else [])
+                        sent += 1
+                        if sent == 200:
+                            apache.reload()
+                        while sent - done > 40:
+                            self.assertEqual(channel.done().flags, kit.CLEAN)
+                            done += 1
+                except BrokenPipeError:
+                    pass
+                while done < sent:
+                    self.assertEqual(channel.done().request, done)
+                    done += 1
+                self.assertTrue(200 <= sent < 100_000, sent)
+                self.assertTrue(channel.at_end())
+
     def test_a_graceful_restart_reads_the_configuration_again(self):
         with server.Apache("prefork", ONE_PROCESS + server.REFERENCE) as apache:
             text = apache.configuration.read_text()
