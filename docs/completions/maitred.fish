@@ -30,6 +30,7 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "serve" -d 'Serve on
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "run" -d 'Run a configuration file in the foreground'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "check" -d 'Check a configuration file: bind nothing, start nothing'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "status" -d 'Show what a running server is doing'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "top" -d 'Watch what a running server is doing, in the terminal'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Have a running server read its configuration again'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a running server, after it has finished the requests that it has'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
@@ -51,6 +52,11 @@ complete -c maitred -n "__fish_maitred_using_subcommand status" -s c -l config -
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand status" -l json -d 'Print everything as JSON'
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s h -l help -d 'Print help'
+complete -c maitred -n "__fish_maitred_using_subcommand top" -s i -l interval -d 'Time between two looks at the server, in seconds' -r
+complete -c maitred -n "__fish_maitred_using_subcommand top" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand top" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand top" -l once -d 'Print one frame as text and end; standard output need not be a terminal'
+complete -c maitred -n "__fish_maitred_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -72,6 +72,19 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help]' \
 && ret=0
 ;;
+(top)
+_arguments "${_arguments_options[@]}" : \
+'-i+[Time between two looks at the server, in seconds]:SECONDS:_default' \
+'--interval=[Time between two looks at the server, in seconds]:SECONDS:_default' \
+'(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--once[Print one frame as text and end; standard output need not be a terminal]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+&& ret=0
+;;
 (reload)
 _arguments "${_arguments_options[@]}" : \
 '(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
@@ -117,6 +130,7 @@ _maitred_commands() {
 'run:Run a configuration file in the foreground' \
 'check:Check a configuration file\: bind nothing, start nothing' \
 'status:Show what a running server is doing' \
+'top:Watch what a running server is doing, in the terminal' \
 'reload:Have a running server read its configuration again' \
 'stop:Stop a running server, after it has finished the requests that it has' \
 'completions:Print the completion script of a shell' \
@@ -163,6 +177,11 @@ _maitred__subcmd__status_commands() {
 _maitred__subcmd__stop_commands() {
     local commands; commands=()
     _describe -t commands 'maitred stop commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__top_commands] )) ||
+_maitred__subcmd__top_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred top commands' commands "$@"
 }
 
 if [ "$funcstack[1]" = "_maitred" ]; then

@@ -20,6 +20,7 @@ fn main() -> ExitCode {
             shell::run(&read, Options { announce: true })
         }
         Command::Status(which) => say(cli::control::status(&which)),
+        Command::Top(top) => say(cli::top::run(&top, terminal)),
         Command::Reload(server) => say(cli::control::reload(&server)),
         Command::Stop(server) => say(cli::control::stop(&server)),
         Command::Completions { shell } => say(Ok(text(cli::generated::completions(shell)))),

@@ -23,17 +23,21 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 /// What `maitred status` prints.
 pub fn status(status: &Status) -> Result<String, Error> {
     let address = status.server.address()?;
-    let body = ask(&address, "GET", "/status.json", STATUS_TIMEOUT)?;
     if status.json {
-        return Ok(body);
+        return ask(&address, "GET", "/status.json", STATUS_TIMEOUT);
     }
-    match serde_json::from_str(&body) {
-        Ok(document) => Ok(text::render(&document)),
-        Err(error) => Err(Error::failed(
+    document(&address, "/status.json").map(|document| text::render(&document))
+}
+
+/// A JSON document of the admin address.
+pub(super) fn document(address: &AdminAddress, path: &str) -> Result<serde_json::Value, Error> {
+    let body = ask(address, "GET", path, STATUS_TIMEOUT)?;
+    serde_json::from_str(&body).map_err(|error| {
+        Error::failed(
             format_args!("what answered at {address} does not talk like Maitred: {error}"),
             "look whether another program listens there",
-        )),
-    }
+        )
+    })
 }
 
 /// `maitred reload`: what the server says to it.

@@ -9,9 +9,11 @@ pub mod generated;
 mod sections;
 #[cfg(test)]
 mod tests;
+pub mod top;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -49,6 +51,10 @@ pub enum Command {
     Check(ConfigFile),
     /// Show what a running server is doing
     Status(Status),
+    /// Watch what a running server is doing, in the terminal
+    ///
+    /// Quit with q. Over a slow line, a longer --interval helps.
+    Top(Top),
     /// Have a running server read its configuration again
     ///
     /// A file with an error changes nothing, and is reported here. No request is lost or cut.
@@ -131,6 +137,20 @@ pub struct Status {
     /// Print everything as JSON
     #[arg(long)]
     pub json: bool,
+    /// Which server.
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// `maitred top`
+#[derive(Debug, Args)]
+pub struct Top {
+    /// Print one frame as text and end; standard output need not be a terminal
+    #[arg(long)]
+    pub once: bool,
+    /// Time between two looks at the server, in seconds
+    #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = top::interval)]
+    pub interval: Duration,
     /// Which server.
     #[command(flatten)]
     pub server: Server,

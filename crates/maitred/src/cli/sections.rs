@@ -27,6 +27,7 @@ pub(super) const ALL: &[&Part] = &[
             ("maitred check -c site/maitred.toml", "say all that is wrong with a configuration"),
             ("maitred run -c site/maitred.toml", "run it in the foreground"),
             ("maitred status -c site/maitred.toml", "show what that server is doing"),
+            ("maitred top", "the same, live, in the terminal"),
             ("maitred reload && maitred status --json", "the server of ./maitred.toml"),
         ],
     },

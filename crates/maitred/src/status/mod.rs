@@ -9,6 +9,7 @@
 //! | [`json`] | `/status.json` |
 //! | [`metrics`] | `/metrics`, for Prometheus |
 //! | [`page`] | `/status` |
+//! | [`screen`] | what `maitred top` shows |
 //! | [`text`] | what `maitred status` prints |
 
 pub mod facts;
@@ -18,6 +19,7 @@ pub mod metrics;
 pub mod page;
 pub mod rates;
 pub mod scoreboard;
+pub mod screen;
 #[cfg(test)]
 mod tests;
 pub mod text;

@@ -216,6 +216,7 @@ pool web (direct): 3 slots, 2 requests in progress
   _W.
 
 pool a\"b\\c (auto): 1 slot, 0 requests in progress
+  its command does not exist
   ?
 
 _ waiting for a request  W working  S starting  D draining  . nobody there

@@ -99,12 +99,7 @@ fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {
         size(rates["bytes_per_second"].as_f64()),
         size(bytes)
     )?;
-    let mut troubles = Vec::new();
-    for (key, text) in TROUBLES {
-        if let Some(count) = totals[key].as_u64().filter(|count| *count > 0) {
-            troubles.push(format!("{count} {text}"));
-        }
-    }
+    let troubles = troubles(totals);
     if !troubles.is_empty() {
         writeln!(out, "trouble     {}", troubles.join(", "))?;
     }
@@ -120,6 +115,41 @@ const TROUBLES: [(&str, &str); 6] = [
     ("log_dropped", "log lines dropped"),
     ("panics", "panics"),
 ];
+
+/// What of `totals` is trouble.
+pub(super) fn troubles(totals: &Value) -> Vec<String> {
+    let count = |key: &str| totals[key].as_u64().filter(|count| *count > 0);
+    let told = TROUBLES.iter().filter_map(|(key, text)| Some(format!("{} {text}", count(key)?)));
+    told.collect()
+}
+
+/// What is wrong with a pool: what the master says, and empty slots by what their last process died of. One whose process
+/// was let go is nothing to show.
+pub(super) fn failing(pool: &Value, now: u64) -> Vec<String> {
+    let slots = list(&pool["slots"]);
+    let dead = |slot: &&Value| slot["state"] == "dead";
+    let nobody = slots.iter().all(|slot| dead(&slot));
+    let delayed = |slot: &Value| slot["delayed_until"].as_u64().filter(|until| *until > now);
+    let fails = |slot: &&Value| nobody || slot["deaths"].as_u64() > Some(0) || delayed(slot).is_some();
+    let mut groups: Vec<(String, Vec<&Value>)> = Vec::new();
+    for slot in slots.iter().filter(dead).filter(fails).filter(|slot| slot["last_end"].is_string()) {
+        let why = show(&slot["last_end"]);
+        match groups.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, slots)) => slots.push(slot),
+            None => groups.push((why, vec![slot])),
+        }
+    }
+    let told = groups.into_iter().map(|(why, slots)| {
+        let numbers: Vec<String> = slots.iter().map(|slot| show(&slot["slot"])).collect();
+        let deaths =
+            slots.iter().filter_map(|slot| slot["deaths"].as_u64()).max().filter(|deaths| *deaths > 1);
+        let again = deaths.map(|deaths| format!("; {deaths} times in a row")).unwrap_or_default();
+        let next = slots.iter().filter_map(|slot| delayed(slot)).min();
+        let next = next.map(|until| format!("; next start in {} s", until - now)).unwrap_or_default();
+        format!("slot {} failing: {why}{again}{next}", numbers.join(", "))
+    });
+    pool["trouble"].as_str().map(|_| show(&pool["trouble"])).into_iter().chain(told).collect()
+}
 
 /// Titles and what stands below them.
 type Column = (&'static str, fn(&Value) -> String);
@@ -145,7 +175,7 @@ const COLUMNS: [Column; 11] = [
 ];
 
 /// Where the thread runs: its home CPU, another one, or any (marked, since that was not the plan).
-fn cpu(thread: &Value) -> String {
+pub(super) fn cpu(thread: &Value) -> String {
     let (home, cpu) = (thread["home_cpu"].as_u64(), thread["cpu"].as_u64());
     match (home, cpu) {
         (None, None) => "any".to_owned(),
@@ -187,7 +217,11 @@ fn pools(status: &Value, out: &mut String) -> std::fmt::Result {
             plural(letters.len(), "slot"),
             plural(usize::try_from(busy).unwrap_or(usize::MAX), "request"),
         )?;
-        if !letters.is_empty() && letters.iter().all(|letter| *letter == NOBODY) {
+        let failing = failing(pool, status["unix_time"].as_u64().unwrap_or(0));
+        for text in &failing {
+            writeln!(out, "  {text}")?;
+        }
+        if failing.is_empty() && !letters.is_empty() && letters.iter().all(|letter| *letter == NOBODY) {
             writeln!(out, "  none of its processes is there: the error log says why")?;
         }
         for line in letters.chunks(LETTERS_PER_LINE) {
@@ -200,12 +234,12 @@ fn pools(status: &Value, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
-fn list(value: &Value) -> &[Value] {
+pub(super) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// A value without quotes and without control characters: the text goes to a terminal.
-fn show(value: &Value) -> String {
+pub(super) fn show(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.chars().filter(|char| !char.is_control()).collect(),
@@ -217,7 +251,7 @@ fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-fn duration(seconds: Option<u64>) -> String {
+pub(super) fn duration(seconds: Option<u64>) -> String {
     let Some(seconds) = seconds else { return "-".to_owned() };
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -232,7 +266,7 @@ fn seconds(nanoseconds: Option<u64>) -> String {
     nanoseconds.map_or_else(|| "-".to_owned(), |nanoseconds| format!("{:.1} s", nanoseconds as f64 / 1e9))
 }
 
-fn size(bytes: Option<f64>) -> String {
+pub(super) fn size(bytes: Option<f64>) -> String {
     match bytes {
         None => "-".to_owned(),
         Some(bytes) if bytes < 1e3 => format!("{bytes:.0} B"),

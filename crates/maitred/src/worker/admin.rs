@@ -58,12 +58,16 @@ impl Thread {
                 let text = self.shared.metrics(self.clock.unix_secs);
                 return self.admin_reply(index, request, 200, metrics::CONTENT_TYPE, &text, persistence);
             }
+            (Method::Get | Method::Head, "/status/history.json") => {
+                let text = self.shared.status.history(self.clock.unix_secs);
+                return self.admin_reply(index, request, 200, "application/json", &text, persistence);
+            }
             (Method::Post, "/reload") => Command::Reload,
             (Method::Post, "/stop") => Command::Stop,
             (_, "/status/events") => {
                 return self.plain_error(index, request, 405, b"Allow: GET\r\n", persistence);
             }
-            (_, "/" | "/status" | "/status.json" | "/metrics") => {
+            (_, "/" | "/status" | "/status.json" | "/status/history.json" | "/metrics") => {
                 return self.plain_error(index, request, 405, b"Allow: GET, HEAD\r\n", persistence);
             }
             (_, "/reload" | "/stop") => {

@@ -10,12 +10,15 @@ import base64
 import pathlib
 import subprocess
 import sys
+import time
 import urllib.request
 
 from devtools import Browser
 
 # Contrast of text that WCAG 2.2, 1.4.3 asks for.
 CONTRAST_MIN = 4.5
+# How long the pictures of the documentation are prepared.
+TRAFFIC_SECS = 30
 
 CONTRAST = """(() => {
     const channel = value => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
@@ -139,6 +142,15 @@ def survive_reload(browser, maitred, admin):
           "the charts go on")
 
 
+def make_traffic(site):
+    """Something for the charts to show: requests that come and go for a while."""
+    until = time.monotonic() + TRAFFIC_SECS
+    while (left := until - time.monotonic()) > 0:
+        for path in ["/a.txt"] * (3 + int(left) % 7) + ["/app/hello"] * 2:
+            urllib.request.urlopen(site + path).read()
+        time.sleep(0.01 * (int(left) % 5))
+
+
 def take_pictures(browser, directory):
     browser.evaluate("document.querySelectorAll('details').forEach(details => details.open = false)")
     for name, width, scheme in (("status-page", 1180, "light"), ("status-page-phone", 390, "dark")):
@@ -160,6 +172,7 @@ def main(chromium, admin, site, maitred, screenshots=None):
         look_at_colours(browser)
         look_at_phone(browser)
         if screenshots:
+            make_traffic(site)
             take_pictures(browser, screenshots)
         size(browser, 1180, 900)
         print("seen", flush=True)

@@ -1,0 +1,421 @@
+//! What `maitred top` shows: lines of text with colours, made from `/status.json`. The server can be of another version
+//! than the command, so whatever is missing is shown as `-`.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+use serde_json::Value;
+
+use super::text::{duration, list, show, size};
+
+/// Seconds that the charts remember; a terminal is seldom wider.
+pub const HISTORY_MAX: usize = 300;
+/// Rows that a block character can show one of.
+const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// Columns of a chart's title and number.
+const CHART_TITLE: usize = 26;
+/// Narrower than this, nothing is shown as it should be, but nothing breaks.
+const WIDTH_MIN: u16 = 20;
+
+/// Everything that a frame is made of.
+#[derive(Debug, Default)]
+pub struct Screen {
+    /// The last document.
+    pub status: Value,
+    /// One `last_second` of each document, the oldest first.
+    pub history: Vec<Value>,
+    /// Why there is nothing newer.
+    pub trouble: Option<String>,
+    /// Whether what comes is not shown for now.
+    pub paused: bool,
+    /// Lines that are above the terminal's first row.
+    pub scroll: u16,
+}
+
+impl Screen {
+    /// A new document has come.
+    pub fn take(&mut self, status: Value) {
+        if self.history.len() >= HISTORY_MAX {
+            self.history.remove(0);
+        }
+        self.history.push(status["rates"]["last_second"].clone());
+        self.trouble = None;
+        if !self.paused {
+            self.status = status;
+        }
+    }
+
+    /// Moves the view by so many lines, as far as there are any.
+    pub fn move_by(&mut self, lines: i32) {
+        let moved = i32::from(self.scroll).saturating_add(lines).max(0);
+        self.scroll = u16::try_from(moved).unwrap_or(u16::MAX);
+    }
+
+    /// Draws one frame: the document, and a last line that says what keys do.
+    pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        let [page, foot] = Layout::vertical([Constraint::Min(0), Constraint::Length(1)]).areas(frame.area());
+        let lines = self.lines(page.width);
+        let below = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(page.height);
+        self.scroll = self.scroll.min(below);
+        frame.render_widget(Paragraph::new(lines).scroll((self.scroll, 0)), page);
+        frame.render_widget(Paragraph::new(self.foot(below)), foot);
+    }
+
+    /// The whole document at this width, without the last line.
+    pub fn lines(&self, width: u16) -> Vec<Line<'static>> {
+        let width = width.max(WIDTH_MIN);
+        let mut lines = self.head();
+        lines.push(Line::default());
+        lines.extend(self.charts(width));
+        for pool in list(&self.status["pools"]) {
+            lines.push(Line::default());
+            lines.extend(self::pool(pool, &self.status["unix_time"], width));
+        }
+        lines.push(Line::default());
+        lines.extend(threads(&self.status));
+        lines.push(Line::default());
+        lines.extend(listens(&self.status));
+        lines
+    }
+
+    fn head(&self) -> Vec<Line<'static>> {
+        let (status, rates, totals) = (&self.status, &self.status["rates"], &self.status["totals"]);
+        let state = match (&self.trouble, self.paused) {
+            (Some(trouble), _) => Span::styled(format!("  {}", clean(trouble)), bad()),
+            (None, true) => Span::styled("  paused", Color::Yellow),
+            (None, false) => Span::default(),
+        };
+        let sum = |key: &str| {
+            list(&status["threads"]).iter().filter_map(|thread| thread[key].as_f64()).sum::<f64>()
+        };
+        let master = &status["master"];
+        let mut lines = vec![
+            Line::from(vec![
+                Span::styled(format!("maitred {}", show(&status["version"])), Modifier::BOLD),
+                Span::raw(format!(
+                    "  up {}  generation {}  process {}  master {}",
+                    duration(status["uptime_secs"].as_u64()),
+                    show(&status["generation"]),
+                    show(&status["pid"]),
+                    show(&status["master_pid"])
+                )),
+                state,
+            ]),
+            Line::from(format!(
+                "{} requests/s  {}/s sent  {} connections, {} new/s  CPU {:.1} %  reloads {}, {} refused, {} crashes",
+                show(&rates["requests_per_second"]),
+                size(rates["bytes_per_second"].as_f64()),
+                show(&totals["connections"]),
+                show(&rates["connections_per_second"]),
+                sum("cpu_percent"),
+                show(&master["reloads"]),
+                show(&master["reloads_refused"]),
+                show(&master["worker_crashes"]),
+            )),
+        ];
+        let troubles = super::text::troubles(totals);
+        if !troubles.is_empty() {
+            lines.push(Line::styled(format!("trouble: {}", troubles.join(", ")), Color::Yellow));
+        }
+        lines
+    }
+
+    fn charts(&self, width: u16) -> Vec<Line<'static>> {
+        let charts = [
+            ("requests/s", "requests_per_second", ""),
+            ("connections", "connections", ""),
+            ("CPU", "cpu_percent", " %"),
+            ("in queues", "queued", ""),
+        ];
+        let room = usize::from(width).saturating_sub(CHART_TITLE);
+        let chart = |(title, key, unit): (&str, &str, &str)| {
+            let skipped = self.history.len().saturating_sub(room);
+            let values: Vec<f64> =
+                self.history.iter().skip(skipped).map(|second| second[key].as_f64().unwrap_or(0.0)).collect();
+            let now = values.last().map_or_else(|| "-".to_owned(), |value| format!("{value:.1}{unit}"));
+            Line::from(vec![
+                Span::styled(format!("{title:<12}{now:>12}  "), quiet()),
+                Span::styled(bars(&values), Color::Blue),
+            ])
+        };
+        charts.into_iter().map(chart).collect()
+    }
+
+    fn foot(&self, below: u16) -> Line<'static> {
+        let more = match (self.scroll, below) {
+            (0, 0) => "",
+            (at, below) if at < below => ", more below",
+            _ => ", more above",
+        };
+        let pause = if self.paused { "go on" } else { "pause" };
+        Line::styled(format!("q quit   space {pause}   ↑ ↓ scroll{more}"), quiet())
+    }
+}
+
+/// Values as block characters, the largest as a full one. What is not zero is at least the smallest.
+fn bars(values: &[f64]) -> String {
+    let top = values.iter().copied().fold(0.0, f64::max);
+    let bar = |value: &f64| match (value / top * BARS.len() as f64).ceil() {
+        step if step >= 1.0 => BARS.get(step as usize - 1).copied().unwrap_or('█'),
+        _ => ' ',
+    };
+    values.iter().map(bar).collect()
+}
+
+fn pool(pool: &Value, now: &Value, width: u16) -> Vec<Line<'static>> {
+    let wait =
+        pool["queue_wait_us"].as_f64().map_or_else(|| "-".to_owned(), |us| format!("{:.1} ms", us / 1e3));
+    let mut lines = vec![Line::from(vec![
+        Span::styled(format!("pool {}", show(&pool["name"])), Modifier::BOLD),
+        Span::raw(format!(
+            "  {} requests/s  queue {} of {}, wait {wait}  transport {}",
+            show(&pool["requests_per_second"]),
+            show(&pool["queued"]),
+            show(&pool["queue_max"]),
+            show(&pool["transport"])
+        )),
+    ])];
+    let letters: Vec<char> = pool["letters"].as_str().unwrap_or_default().chars().collect();
+    for line in letters.chunks(usize::from(width.saturating_sub(2)).max(1)) {
+        let letters = line.iter().map(|letter| Span::styled(clean(&letter.to_string()), of_letter(*letter)));
+        lines.push(Line::from_iter(std::iter::once(Span::raw("  ")).chain(letters)));
+    }
+    for text in super::text::failing(pool, now.as_u64().unwrap_or(0)) {
+        lines.push(Line::styled(format!("  {text}"), bad()));
+    }
+    lines
+}
+
+fn of_letter(letter: char) -> Style {
+    match letter {
+        'W' => Style::new().fg(Color::Black).bg(Color::Blue),
+        '_' => Style::new().fg(Color::Green),
+        'S' => Style::new().fg(Color::Yellow),
+        'D' => Style::new().fg(Color::Magenta),
+        _ => quiet(),
+    }
+}
+
+/// Titles and keys of the table of threads; where the second is empty, the value is not a plain number.
+const COLUMNS: [(&str, &str); 13] = [
+    ("thread", "thread"),
+    ("pinned", ""),
+    ("cpu %", "cpu_percent"),
+    ("wait %", "run_delay_percent"),
+    ("req/s", "requests_per_second"),
+    ("conns", "connections"),
+    ("idle", "idle"),
+    ("read", "reading"),
+    ("queue", "queued"),
+    ("app", "handed_off"),
+    ("write", "writing"),
+    ("disk", "waiting"),
+    ("close", "lingering"),
+];
+
+fn threads(status: &Value) -> Vec<Line<'static>> {
+    let row = |thread: &Value| -> Vec<String> {
+        let cell = |(_, key): &(&str, &str)| match *key {
+            "" => super::text::cpu(thread),
+            key => show(&thread[key]),
+        };
+        COLUMNS.iter().map(cell).collect()
+    };
+    let table: Vec<Vec<String>> = list(&status["threads"]).iter().map(row).collect();
+    let width = |column: usize, title: &str| {
+        table.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0).max(title.len())
+    };
+    let widths: Vec<usize> =
+        COLUMNS.iter().enumerate().map(|(column, (title, _))| width(column, title)).collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let cells: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        cells.join("  ")
+    };
+    let mut lines = vec![Line::styled(line(&mut COLUMNS.iter().map(|(title, _)| *title)), quiet())];
+    lines.extend(table.iter().map(|row| Line::from(line(&mut row.iter().map(String::as_str)))));
+    lines
+}
+
+fn listens(status: &Value) -> Vec<Line<'static>> {
+    let one = |listen: &Value| {
+        let buckets = list(&listen["buckets"]);
+        let queues: Vec<String> = buckets.iter().map(|bucket| show(&bucket["queue"])).collect();
+        let max = buckets.iter().map(|bucket| &bucket["queue_max"]).find(|max| !max.is_null());
+        let max = max.map_or_else(|| "-".to_owned(), show);
+        let busy = buckets.iter().any(|bucket| bucket["queue"].as_u64() > Some(0));
+        let style = if busy { Style::new().fg(Color::Yellow) } else { Style::new() };
+        let address = show(&listen["address"]);
+        Line::styled(format!("listening {address}  accept queues {} (of {max})", queues.join(" ")), style)
+    };
+    list(&status["listens"]).iter().map(one).collect()
+}
+
+fn clean(text: &str) -> String {
+    text.chars().filter(|char| !char.is_control()).collect()
+}
+
+fn quiet() -> Style {
+    Style::new().fg(Color::DarkGray)
+}
+
+fn bad() -> Style {
+    Style::new().fg(Color::Red)
+}
+
+/// Lines without their colours, each with its end.
+pub fn plain(lines: &[Line<'_>]) -> String {
+    let line = |line: &Line<'_>| -> String {
+        let text: String = line.spans.iter().map(|span| span.content.as_ref()).collect();
+        format!("{}\n", text.trim_end())
+    };
+    lines.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use serde_json::json;
+
+    use super::*;
+
+    fn status() -> Value {
+        json!({
+            "version": "1.2.3", "uptime_secs": 90, "generation": 2, "pid": 71, "master_pid": 70, "unix_time": 1000,
+            "master": { "reloads": 1, "reloads_refused": 0, "worker_crashes": 0 },
+            "rates": {
+                "requests_per_second": 12.3, "connections_per_second": 1.0, "bytes_per_second": 1_500_000.0,
+                "last_second": { "requests_per_second": 20.0, "connections": 7, "cpu_percent": 50.5, "queued": 0 },
+            },
+            "totals": { "connections": 7, "timeouts": 2 },
+            "threads": [
+                { "thread": 0, "home_cpu": 0, "cpu": 0, "cpu_percent": 50.5, "connections": 7, "idle": 3 },
+                { "thread": 1, "home_cpu": 1, "cpu": null, "cpu_percent": 0.0 },
+            ],
+            "pools": [{
+                "name": "web", "transport": "auto", "queued": 4, "queue_max": 8, "queue_wait_us": 1500.0,
+                "requests_per_second": 3.0, "letters": "_WSD.",
+                "slots": [
+                    { "slot": 0, "state": "idle" },
+                    { "slot": 4, "state": "dead", "last_end": "exited with status 1", "deaths": 3, "delayed_until": 1007 },
+                ],
+            }],
+            "listens": [{ "address": "127.0.0.1:80", "buckets": [{ "queue": 3, "queue_max": 4096 }, { "queue": null }] }],
+        })
+    }
+
+    /// What a terminal of this size shows.
+    fn shown(screen: &mut Screen, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| screen.draw(frame)).unwrap();
+        let buffer = terminal.backend().buffer().clone();
+        let rows = buffer.content.chunks(usize::from(width).max(1));
+        rows.map(|row| row.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_owned() + "\n")
+            .collect()
+    }
+
+    #[test]
+    fn a_frame_shows_everything() {
+        let mut screen = Screen::default();
+        screen.take(status());
+        let expected = "\
+maitred 1.2.3  up 1 min 30 s  generation 2  process 71  master 70
+12.3 requests/s  1.5 MB/s sent  7 connections, 1.0 new/s  CPU 50.5 %  reloads 1, 0 refused, 0 crashes
+trouble: 2 timeouts
+
+requests/s          20.0  █
+connections          7.0  █
+CPU               50.5 %  █
+in queues            0.0
+
+pool web  3.0 requests/s  queue 4 of 8, wait 1.5 ms  transport auto
+  _WSD.
+  slot 4 failing: exited with status 1; 3 times in a row; next start in 7 s
+
+thread  pinned  cpu %  wait %  req/s  conns  idle  read  queue  app  write  disk  close
+     0       0   50.5       -      -      7     3     -      -    -      -     -      -
+     1    any*    0.0       -      -      -     -     -      -    -      -     -      -
+
+listening 127.0.0.1:80  accept queues 3 - (of 4096)
+q quit   space pause   ↑ ↓ scroll
+";
+        assert_eq!(shown(&mut screen, 110, 19), expected);
+        let text: String = expected.lines().take(18).map(|line| format!("{line}\n")).collect();
+        assert_eq!(plain(&screen.lines(110)), text, "and so does --once");
+    }
+
+    #[test]
+    fn a_small_terminal_is_scrolled() {
+        let mut screen = Screen::default();
+        screen.take(status());
+        let first = shown(&mut screen, 50, 6);
+        assert!(first.starts_with("maitred 1.2.3") && first.contains("more below"), "{first}");
+        screen.move_by(i32::MAX);
+        let last = shown(&mut screen, 50, 6);
+        assert!(last.contains("listening 127.0.0.1:80") && last.contains("more above"), "{last}");
+        assert_eq!(screen.scroll, 13, "no further than there are lines");
+        // A terminal that has grown shows all of it again.
+        assert!(shown(&mut screen, 40, 30).starts_with("maitred 1.2.3"));
+        for (width, height) in [(1, 1), (0, 0), (3, 2), (300, 80)] {
+            shown(&mut screen, width, height);
+        }
+    }
+
+    #[test]
+    fn letters_are_wrapped_and_coloured() {
+        let mut document = status();
+        document["pools"][0]["letters"] = "_".repeat(100).into();
+        let screen = Screen { status: document, ..Screen::default() };
+        let lines = screen.lines(42);
+        let letters: Vec<_> = lines.iter().filter(|line| line.to_string().contains("__")).collect();
+        assert_eq!(letters.iter().map(|line| line.width()).collect::<Vec<_>>(), [42, 42, 22]);
+        assert_eq!(letters[0].spans[1].style.fg, Some(Color::Green));
+    }
+
+    #[test]
+    fn a_pause_keeps_the_picture_and_trouble_is_said() {
+        let mut screen = Screen::default();
+        screen.take(status());
+        screen.paused = true;
+        let mut next = status();
+        next["generation"] = 3.into();
+        screen.take(next.clone());
+        let text = shown(&mut screen, 110, 20);
+        assert!(
+            text.contains("generation 2") && text.contains("paused") && text.contains("space go on"),
+            "{text}"
+        );
+        assert_eq!(screen.history.len(), 2, "the charts go on");
+        screen.paused = false;
+        screen.trouble = Some("no server\u{1b}[2J there".to_owned());
+        assert!(shown(&mut screen, 110, 20).contains("no server[2J there"));
+        screen.take(next);
+        assert!(shown(&mut screen, 110, 20).contains("generation 3"));
+        for _ in 0..2 * HISTORY_MAX {
+            screen.take(status());
+        }
+        assert_eq!(screen.history.len(), HISTORY_MAX);
+    }
+
+    #[test]
+    fn bars_are_scaled_to_the_largest() {
+        assert_eq!(bars(&[0.0, 0.001, 4.0, 8.0]), " ▁▄█");
+        assert_eq!(bars(&[0.0, 0.0]), "  ");
+        assert_eq!(bars(&[f64::NAN, 1.0]), " █");
+    }
+
+    #[test]
+    fn nonsense_is_no_panic_and_no_escape_sequence() {
+        for status in [
+            json!(null),
+            json!({ "version": "\u{1b}[31m", "pools": [{ "letters": "\u{7}W" }, 3], "threads": [null] }),
+        ] {
+            let mut screen = Screen::default();
+            screen.take(status);
+            let text = plain(&screen.lines(80));
+            assert!(text.chars().all(|char| char == '\n' || !char.is_control()), "{text:?}");
+        }
+    }
+}
