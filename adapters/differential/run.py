@@ -78,13 +78,12 @@ class _Report:
 
     def case(self, transport, name, alone, behind, allowances):
         """One case on one transport."""
-        wrong = [
-            f"{where}: {type(found).__name__}: {found}"
-            for where, found in (("alone", alone), ("behind", behind))
-            if isinstance(found, Exception)
-        ]
-        if not wrong:
-            left = unexplained(name, differences(alone, behind), allowances)
+        if isinstance(behind, Exception):
+            wrong = [f"behind: {type(behind).__name__}: {behind}"]
+        else:
+            # What the application fails at alone, its server may be to blame for.
+            found = [("failure", str(alone), "-")] if isinstance(alone, Exception) else differences(alone, behind)
+            left = unexplained(name, found, allowances)
             wrong = [f"{field}: alone {one[:300]!r}, behind {other[:300]!r}" for field, one, other in left]
         if not wrong:
             self.passed += 1
@@ -100,8 +99,8 @@ class _Report:
                 print(f"FAILED nothing differs any more: [[allow]] {allowance}", flush=True)
 
 
-def _log(server):
-    print(f"-- {server.name} wrote, at last:", *server.output().splitlines()[-_LOG_LINES:], sep="\n   ", flush=True)
+def _log(name, text):
+    print(f"-- {name} wrote, at last:", *text.splitlines()[-_LOG_LINES:], sep="\n   ", flush=True)
 
 
 def _possible(transport, chosen):
@@ -121,15 +120,15 @@ def _run(options, file, table, common, own):
             for name, found in alone.items():
                 print(name, *(found if isinstance(found, list) else [repr(found)]), sep="\n    ")
             return 0
-        if any(isinstance(found, Exception) for found in alone.values()):
-            _log(server)
+        alone_log = server.output()
     for transport in table.get("transports", ["direct", "relay"]):
         before = report.failed
         with tempfile.TemporaryDirectory() as directory, plan.behind(directory, transport) as server:
             for name, behind in _observations(server, _possible(transport, chosen)).items():
                 report.case(transport, name, alone[name], behind, [*common, *own])
             if report.failed > before:
-                _log(server)
+                _log("alone", alone_log)
+                _log(server.name, server.output())
     if not options.only:
         report.idle(own)
     skipped = len(named) - len(chosen)

@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from client import Connection, Failure
+
 _START_S = 60
 _STOP_S = 30
 _LISTENS = re.compile(r"http://(127\.0\.0\.1):(\d+)")
@@ -130,6 +132,22 @@ def _accepts(address):
         return None
 
 
+def listening(process):
+    """Where Maitred says that it listens; None if it has not said so yet."""
+    found = _LISTENS.search(process.output())
+    return (found[1], int(found[2])) if found else None
+
+
+def _answers(address):
+    """Whether the application does; its processes are started after Maitred listens."""
+    try:
+        with Connection(address) as connection:
+            connection.send(b"GET /bytes?n=1 HTTP/1.1\r\nHost: example.test\r\n\r\n")
+            return True if connection.response().status == 200 else None
+    except (Failure, OSError):
+        return None
+
+
 class Plan:
     """How an adapter's file says that its application is started."""
 
@@ -191,8 +209,8 @@ class Plan:
             configuration.write_text(text)
             words = [str(self._maitred), "run", "-c", str(configuration)]
             process = server.start(words, self._directory, self._environment(names), Path(directory, "maitred.log"))
-            found = process.until("saying where it listens", lambda: _LISTENS.search(process.output()))
-            server.address = (found[1], int(found[2]))
+            server.address = process.until("saying where it listens", lambda: listening(process))
+            process.until("answering", lambda: _answers(server.address))
         except BaseException:
             server.__exit__()
             raise

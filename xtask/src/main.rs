@@ -6,6 +6,7 @@ mod sim;
 mod test;
 mod test_go;
 mod test_node;
+mod test_python;
 
 use std::process::ExitCode;
 

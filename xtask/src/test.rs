@@ -12,6 +12,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("go", "golang-go"),
     ("git", "git"),
     ("python3", "python3"),
+    // Of Debian's Python; another one has it.
+    ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),
     ("chromium", "chromium"),
     ("make", "make"),
     // Without the package `apache2`, which would start a server of its own.
@@ -71,6 +73,7 @@ pub(crate) fn run() -> Result<()> {
     step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]))?;
     step("Apache adapter, sites and restarts", &mut apache(&["-m", "unittest"]))?;
     crate::test_go::run(&Path::new(&target).join("debug/maitred").canonicalize()?)?;
+    crate::test_python::run(Path::new(&target))?;
     crate::test_node::run()?;
     println!("\nall steps passed");
     Ok(())

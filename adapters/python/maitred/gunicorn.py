@@ -68,7 +68,7 @@ class HandoffWorker(Worker):
             sys.exit(1)
 
     def run(self):
-        """Serves until the worker is told to stop. Raises ProtocolError."""
+        """Serves until the worker is told to stop. Raises ProtocolError, about the channel of a pool."""
         if interface_of(self.wsgi) == "asgi":
             raise ConfigError("the application speaks ASGI, not WSGI: python3 -m maitred.uvicorn runs it behind Maitred")
         keep_many_descriptors()
@@ -143,6 +143,11 @@ class HandoffWorker(Worker):
                     answer(channel, self.wsgi, self._build, entry)
                 else:
                     with_hooks(channel, self.wsgi, self._build, entry)
+        except ProtocolError as error:
+            if self.channel_socket is not None:
+                raise
+            # Maitred's failure on this channel is no reason to take the others along.
+            self.log.error("A channel is closed, Maitred broke the handoff protocol: %s", error)
         finally:
             self._channels.discard(channel)
             channel.close()
@@ -174,20 +179,13 @@ class HandoffWorker(Worker):
             self._look_after()
             sock = self._accept(self._interval_ms())
             if sock is not None:
-                self._guarded(sock)
-
-    def _guarded(self, sock):
-        """A channel that breaks the protocol is Maitred's failure, and no reason to take the others along."""
-        try:
-            self._serve(sock)
-        except ProtocolError as error:
-            self.log.error("Maitred broke the handoff protocol: %s", error)
+                self._serve(sock)
 
     def _accept_for_threads(self, threads_max):
         running = set()
 
         def serve(sock):
-            self._guarded(sock)
+            self._serve(sock)
             running.discard(threading.current_thread())
             os.write(self.PIPE[1], b"1")
 

@@ -4,9 +4,11 @@ import importlib.util
 import os
 import signal
 import socket
+import subprocess
+import sys
 import unittest
 
-from tests.served import Channel, Process, connected
+from tests.served import PACKAGE, Channel, Process, connected
 
 APP = """
 import os, threading
@@ -240,6 +242,16 @@ class UnderTheArbiter(unittest.TestCase):
                 process.child.send_signal(signal.SIGTERM)
                 self.assertTrue(channel.at_end())
                 self.assertEqual(process.child.wait(30), 0)
+
+    def test_conformance(self):
+        kit = PACKAGE.parent / "conformance" / "run.py"
+        words = ("-m", "gunicorn", *CLASS, "-b", "unix:{dir}/app.sock", "--error-logfile", "error.log")
+        with Process(*words, "tests.reference:application", files={}) as process:
+            process.until((process.path / "app.sock").exists)
+            options = ["--connect", str(process.path / "app.sock"), "--log", str(process.path / "error.log")]
+            done = subprocess.run([sys.executable, str(kit), *options], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout)
+            self.assertIn(" 0 failed", done.stdout)
 
     def test_an_address_that_speaks_http_is_refused(self):
         with Process("-m", "gunicorn", *CLASS, "-b", "127.0.0.1:0", "app:app", files={"app.py": APP}) as process:
