@@ -68,6 +68,11 @@ impl Client {
         }
     }
 
+    /// Appends something to send.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
     /// The bytes that have left.
     pub(crate) fn bytes_sent(&self) -> &[u8] {
         &self.out[..self.sent]

@@ -17,9 +17,11 @@ mod client;
 mod episode;
 mod ledger;
 mod model;
+mod play;
 mod puppet;
 mod random;
 mod response;
+mod slow;
 mod stage;
 #[path = "../support/mod.rs"]
 mod support;

@@ -19,7 +19,7 @@ use crate::response;
 use crate::support::Server;
 
 /// `request_timeout` of both pools.
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 /// A request of this age is not touched any more: the server could be ending its process at the same time.
 const TOO_OLD: Duration = Duration::from_millis(1200);
 /// Lines of the trace that a failure shows.

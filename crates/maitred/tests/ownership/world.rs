@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
@@ -28,20 +29,31 @@ fn variable(name: &str) -> Option<u64> {
         .map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
 }
 
+/// What differs from server to server.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    pub(crate) threads: usize,
+    pub(crate) defer_accept: bool,
+    /// Length of each pool's queue.
+    pub(crate) queue: usize,
+    pub(crate) request_timeout: Duration,
+}
+
 /// A server with a pool for each transport, and where its processes report.
-pub(crate) fn start(threads: usize, defer_accept: bool, queue: usize) -> (Server, UnixListener) {
+pub(crate) fn start(kind: &Kind) -> (Server, UnixListener) {
+    let Kind { threads, defer_accept, queue, request_timeout } = kind;
     let pool = |name: &str| {
         format!(
             "[pool.{name}]\ncommand = [\"python3\", \"-S\", \"-E\", \"puppet.py\"]\nworkers = {SLOTS}\n\
              transport = \"{name}\"\nrequest_timeout = \"{}ms\"\nqueue = {{ max = {queue}, timeout = \"5m\" }}\n",
-            REQUEST_TIMEOUT.as_millis()
+            request_timeout.as_millis()
         )
     };
     let setup = Setup::new()
         .outside("puppet.py", include_bytes!("puppet.py"))
         .server(&format!("threads = {threads}\ngrace = \"5m\""))
         .listen(&format!("defer_accept = {defer_accept}"))
-        .limit("body_inline_bytes_max = \"8KiB\"\nbody_memory_bytes_max = \"64KiB\"\nwrite_timeout = \"10s\"")
+        .limit("body_inline_bytes_max = \"8KiB\"\nbody_memory_bytes_max = \"64KiB\"\nwrite_timeout = \"15s\"")
         .log("access = \"json\"")
         .route("/direct/*", "pool = \"direct\"")
         .route("/relay/*", "pool = \"relay\"")
@@ -57,7 +69,8 @@ pub(crate) fn start(threads: usize, defer_accept: bool, queue: usize) -> (Server
 fn stage(seed: u64, refusals: bool) -> Stage {
     let mut random = Random::new(seed);
     let threads = random.weighted(&[(2, 2), (1, 1), (1, 3)]);
-    let (server, listener) = start(threads, random.percent(50), if refusals { 2 } else { 1000 });
+    let (defer_accept, queue) = (random.percent(50), if refusals { 2 } else { 1000 });
+    let (server, listener) = start(&Kind { threads, defer_accept, queue, request_timeout: REQUEST_TIMEOUT });
     Stage::new(server, listener, random)
 }
 
@@ -81,7 +94,7 @@ fn descriptors(stage: &Stage) -> [usize; 2] {
 }
 
 fn play(seed: u64) -> usize {
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let refusals = seed.is_multiple_of(4);
     let kills = seed.is_multiple_of(5);
     let mut stage = stage(seed, refusals);
