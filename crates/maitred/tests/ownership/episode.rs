@@ -65,7 +65,7 @@ pub(crate) fn run(stage: &mut Stage, mood: Mood) {
             (25, Event::Step),
             (16, Event::Finish),
             (2, Event::HalfClose),
-            (2, Event::Leave),
+            (4, Event::Leave),
             (1, Event::Reload),
             (usize::from(mood.kills && !killed), Event::KillWorker),
             (often, Event::CrashIdle),
@@ -301,6 +301,7 @@ fn work(stage: &mut Stage) {
     }
     stage.let_leave();
     stage.doom_the_slow();
+    stage.end_the_forgotten();
 }
 
 /// How far a client has come.

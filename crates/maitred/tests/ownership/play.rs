@@ -37,7 +37,7 @@ impl Play {
     /// Waits for the next process to start.
     fn meet(&mut self) {
         let number = self.puppets.len() as u32;
-        let mut puppet = Puppet::accept(&self.listener, number, 1).unwrap();
+        let mut puppet = Puppet::accept(&self.listener, number, 1, false).unwrap();
         eventually("a puppet is welcome", || {
             puppet.hear().unwrap().iter().any(|heard| matches!(heard, Heard::Welcome))
         });

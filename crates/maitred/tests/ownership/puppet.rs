@@ -12,6 +12,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use maitred_handoff::{
     FromServer, Hello, MESSAGE_DESCRIPTORS_MAX, PAYLOAD_BYTES_MAX, RequestFlags, VERSION, encode_hello,
 };
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -68,6 +69,8 @@ pub(crate) struct Puppet {
     /// The pool that it belongs to.
     pub(crate) pool: String,
     pub(crate) phase: Phase,
+    /// It takes and returns no files.
+    pub(crate) sockets_only: bool,
     /// It has been welcomed, and may be sent requests.
     pub(crate) welcomed: bool,
     /// The response descriptors that it keeps.
@@ -82,7 +85,12 @@ pub(crate) struct Puppet {
 impl Puppet {
     /// Takes the channel of a process that has connected, and says HELLO in its name. `None` if it was ended before it could
     /// pass the channel.
-    pub(crate) fn accept(listener: &UnixListener, number: u32, capacity: u32) -> Option<Puppet> {
+    pub(crate) fn accept(
+        listener: &UnixListener,
+        number: u32,
+        capacity: u32,
+        sockets_only: bool,
+    ) -> Option<Puppet> {
         let (control, _) = listener.accept().unwrap();
         control.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut text = [0; 256];
@@ -93,6 +101,7 @@ impl Puppet {
             number,
             pool: text.trim().to_owned(),
             phase: Phase::Live,
+            sockets_only,
             welcomed: false,
             kept: HashMap::new(),
             control,
@@ -104,13 +113,7 @@ impl Puppet {
         let mut hello = Vec::new();
         encode_hello(
             &mut hello,
-            &Hello {
-                version_min: VERSION,
-                version_max: VERSION,
-                capacity,
-                sockets_only: false,
-                name: "puppet",
-            },
+            &Hello { version_min: VERSION, version_max: VERSION, capacity, sockets_only, name: "puppet" },
         );
         puppet.say(&hello, &[]);
         Some(puppet)
@@ -256,18 +259,42 @@ impl Puppet {
         }
         let mut body = request.body.to_vec();
         let head = String::from_utf8(request.head.to_vec()).map_err(|error| error.to_string())?;
+        let length = || -> Option<usize> {
+            head.split("\r\ncontent-length: ").nth(1)?.split('\r').next()?.parse().ok()
+        };
         if request.flags.body_fd {
             let file = std::fs::File::from(self.received.pop_front().ok_or_else(missing)?);
-            let length = head.split("\r\ncontent-length: ").nth(1).and_then(|rest| rest.split('\r').next());
-            let length: usize = length.and_then(|length| length.parse().ok()).ok_or("no content-length")?;
-            body = vec![0; length];
+            body = vec![0; length().ok_or("no content-length")?];
             std::os::unix::fs::FileExt::read_exact_at(&file, &mut body, 0)
                 .map_err(|error| error.to_string())?;
+        }
+        if let Some(from) = self.kept.get(&request.connection).filter(|_| request.flags.body_stream) {
+            body = read_stream(from, length().ok_or("no content-length")?);
         }
         let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let (connection, number) = (request.connection, request.request);
         Ok(Given { connection, request: number, flags: request.flags, target, body })
     }
+}
+
+/// So many bytes of a stream, or fewer if it ends.
+fn read_stream(from: &OwnedFd, length: usize) -> Vec<u8> {
+    let (mut bytes, mut at) = (vec![0; length], 0);
+    let patience = Timespec::try_from(PATIENCE).ok();
+    while at < length {
+        match rustix::io::read(from, &mut bytes[at..]) {
+            Ok(0) => break,
+            Ok(read) => at += read,
+            Err(Errno::AGAIN) => {
+                let mut readable = [PollFd::new(from, PollFlags::IN)];
+                assert_ne!(poll(&mut readable, patience.as_ref()), Ok(0), "{at} bytes of a body of {length}");
+            }
+            Err(Errno::INTR) => {}
+            Err(_) => break,
+        }
+    }
+    bytes.truncate(at);
+    bytes
 }
 
 /// One recvmsg(2): how many bytes, and the descriptors that came with them.
