@@ -1,6 +1,10 @@
 //! What the random test has found, each as a short story.
 
+use std::time::Duration;
+
 use crate::play::{Play, get, receives};
+use crate::response::pattern;
+use crate::support::eventually;
 
 #[test]
 fn a_connection_is_not_given_away_when_bytes_behind_the_request_were_read() {
@@ -52,5 +56,32 @@ fn a_request_that_is_not_safe_is_not_given_again_because_an_earlier_one_was_safe
     assert_eq!((given.target.as_str(), given.body.as_slice()), ("/relay/2", b"body".as_slice()));
     play.puppets[who].end(true);
     receives(&mut client, "502 Bad Gateway");
+    play.server.stop();
+}
+
+#[test]
+fn what_a_client_left_in_a_relay_is_not_given_to_the_next() {
+    let mut play = Play::new(100);
+    // The only other process of the pool is busy.
+    let _busy = play.connect(get("/relay/1"));
+    let (other, held) = play.request();
+    let mut slow = play.connect(get("/relay/2"));
+    slow.set_room(16 * 1024);
+    let (who, given) = play.request();
+    let body = pattern(2, 20_000_000);
+    let file = maitred_sys::memfile::sealed("body", &body).unwrap().into();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    // So much that neither the client's socket nor the relay takes any more.
+    play.answer_with(who, &given, (&head, &file, &body), Duration::from_millis(300));
+    receives(&mut slow, "0000002@");
+    slow.leave(true);
+    eventually("Maitred notices", || play.server.total("connections") == 2);
+    let mut next = play.connect(get("/relay/3"));
+    let (again, given) = play.request();
+    assert!(again == who && again != other, "the same process gets the next request");
+    play.answer(again, &given);
+    receives(&mut next, "\r\n\r\nok");
+    assert!(next.received.starts_with(b"HTTP/1.1 200 OK\r\n"));
+    play.answer(other, &held);
     play.server.stop();
 }

@@ -117,7 +117,8 @@ fn happen(stage: &mut Stage, event: Event, mood: Mood) {
             }
         }
         Event::Leave => {
-            if let Some(at) = any(stage, |line| line.client.stream.is_some()) {
+            let slow = stage.random.percent(60);
+            if let Some(at) = any(stage, |line| line.client.stream.is_some() && (!slow || !line.reads)) {
                 let reset = stage.random.percent(60);
                 stage.note(|| format!("client {at} leaves, reset {reset}"));
                 stage.lines[at].client.leave(reset);
@@ -170,8 +171,8 @@ fn connect(stage: &mut Stage, mood: Mood) {
         requests.push(Request::new(asked));
     }
     let client = Client::connect(stage.server.address, bytes);
-    let reads = stage.random.percent(70);
-    if !reads && stage.random.percent(50) {
+    let reads = stage.random.percent(55);
+    if !reads && stage.random.percent(80) {
         client.set_room(NARROW_BYTES);
     }
     let at = stage.lines.len();

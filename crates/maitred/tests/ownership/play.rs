@@ -3,8 +3,10 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
+use std::time::Duration;
 
 use maitred_handoff::{Done, Outcome, encode_done, encode_tail_file};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
@@ -68,14 +70,27 @@ impl Play {
     }
 
     /// Answers with a head and a whole file: writes what the socket takes, and returns the rest as a tail.
-    pub(crate) fn answer_with(&mut self, who: usize, given: &Given, head: &str, file: &File, bytes: &[u8]) {
+    /// It is taken to be full when it has had no room for `patience`.
+    pub(crate) fn answer_with(
+        &mut self,
+        who: usize,
+        given: &Given,
+        (head, file, bytes): (&str, &File, &[u8]),
+        patience: Duration,
+    ) {
         let descriptor = &self.puppets[who].kept[&given.connection];
         send(descriptor, head.as_bytes(), SendFlags::NOSIGNAL).unwrap();
         let mut written = 0;
         loop {
             match send(descriptor, &bytes[written..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) => written += sent,
-                Err(error) => break assert_eq!(error, Errno::AGAIN),
+                Err(error) => {
+                    assert_eq!(error, Errno::AGAIN);
+                    let mut room = [PollFd::new(descriptor, PollFlags::OUT)];
+                    if poll(&mut room, Timespec::try_from(patience).ok().as_ref()) == Ok(0) {
+                        break;
+                    }
+                }
             }
             assert!(written < bytes.len(), "the response has to be larger than all buffers");
         }

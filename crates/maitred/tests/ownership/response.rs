@@ -20,7 +20,7 @@ pub(crate) fn pattern(id: Id, bytes: usize) -> Vec<u8> {
 /// Lengths of bodies: of none, of a few bytes, of a few packets, and more than a socket buffer takes.
 pub(crate) fn length(random: &mut Random) -> usize {
     let (from, to) =
-        random.weighted(&[(1, (0, 1)), (5, (1, 300)), (4, (300, 70_000)), (2, (300_000, 900_000))]);
+        random.weighted(&[(1, (0, 1)), (5, (1, 300)), (4, (300, 70_000)), (3, (300_000, 900_000))]);
     random.within(from..to)
 }
 

@@ -29,7 +29,7 @@ fn hold_nobody(pool: &str) {
         let client = play.connect(get(&format!("/{pool}/slow")));
         client.set_room(ROOM_BYTES);
         let (who, given) = play.request();
-        play.answer_with(who, &given, &head, &file, &body);
+        play.answer_with(who, &given, (&head, &file, &body), Duration::ZERO);
         client
     };
     let mut slow: Vec<Client> = (0..SLOW).map(|_| slow(&mut play)).collect();
