@@ -74,13 +74,28 @@ pub struct SlotId {
     pub epoch: u64,
 }
 
+/// An application process as a worker process gets to know it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Started {
+    /// Its process id, to show.
+    pub pid: u32,
+    /// What it said in HELLO, if another worker process has heard that before.
+    pub greeting: Option<Greeting>,
+    /// It is to be given back as soon as no request waits for it ([`ToWorker::Release`]).
+    pub lent: bool,
+}
+
 /// From the worker process to the master.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
     /// All threads accept.
     Ready,
     /// The application process has said HELLO.
-    SlotReady(SlotId),
+    SlotReady(SlotId, Greeting),
+    /// This process has let go of the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way on it.
+    SlotReleased(SlotId),
+    /// Requests of this pool wait because no application process has room. A hint to look at the pool at once.
+    Pressed(u16),
     /// The channel to the application process broke, or it broke the protocol; replace the process.
     SlotLost(SlotId, String),
     /// The application process has closed its channel, so it is about to exit; one that is not has to be made to.
@@ -89,20 +104,59 @@ pub enum FromWorker {
     Command(u64, Command),
 }
 
+/// The scoreboard row of an application slot, if the file has one for it: one pool after the other.
+pub fn slot_row(config: &Config, id: SlotId) -> Option<usize> {
+    let pools = config.pools.iter().take(usize::from(id.pool));
+    let before: usize = pools.map(|pool| usize::from(pool.workers.slots())).sum();
+    let row = before + usize::from(id.slot);
+    (row < crate::status::scoreboard::SLOTS_MAX).then_some(row)
+}
+
+/// What an application process said in HELLO.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Greeting {
+    /// How many requests it takes at a time.
+    pub capacity: u32,
+    /// It takes one descriptor per message, and only stream sockets.
+    pub sockets_only: bool,
+    /// The adapter's name.
+    pub name: String,
+}
+
 /// What the admin address can ask of the master.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Command {
     /// As `SIGHUP`.
     Reload,
     /// As `SIGTERM`.
     Stop,
+    /// Something about the pool of this name.
+    Pool(String, PoolCommand),
+}
+
+/// What can be done with a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolCommand {
+    /// Replace all its processes, each by a new one that is ready.
+    Restart,
+    /// Let the process in this slot finish, and end it.
+    Drain(u16),
+    /// Keep this many processes, until the next reload.
+    Scale(u16),
 }
 
 /// From the master to a worker process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// A new application process; its channel (a stream socket) comes along as the descriptor.
-    SlotStarted(SlotId, u32),
+    /// An application process; its channel (a stream socket) comes along as the descriptor.
+    SlotStarted(SlotId, Started),
+    /// Give this application process no more requests, have it finish what it has, and then end.
+    Retire(SlotId),
+    /// Let go of this application process's channel as soon as nothing is under way on it, and say
+    /// [`FromWorker::SlotReleased`]. If `true`, it gets no more requests until then.
+    Release(SlotId, bool),
+    /// Why this pool has no application process and cannot start one; `None` when it can again.
+    Trouble(u16, Option<String>),
     /// That process has exited, with what wait(2) said in words.
     SlotExited(SlotId, String),
     /// Stop accepting, finish what is there within so many milliseconds, and exit. With a descriptor: send idle

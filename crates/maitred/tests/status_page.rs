@@ -255,7 +255,9 @@ fn the_page_is_live_in_a_browser() {
     // A process that is there earlier than the others would get two of the requests below.
     let status =
         || -> Value { serde_json::from_slice(&Client::connect(admin).get("/status.json").body).unwrap() };
-    eventually("the processes are ready", || status()["pools"][0]["letters"] == "_".repeat(12));
+    eventually("the processes are ready", || {
+        status()["pools"][0]["letters"].as_str().is_some_and(|letters| letters.starts_with(&"_".repeat(12)))
+    });
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut browser = Command::new("python3");
     browser.arg(manifest.join("tests/status_page/browser.py")).arg(chromium);

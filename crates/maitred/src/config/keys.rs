@@ -60,6 +60,15 @@ pub enum Kind {
         /// Largest allowed.
         max: u64,
     },
+    /// A whole number, or a table that says more.
+    WholeOrSection {
+        /// Smallest number allowed.
+        min: u64,
+        /// Largest number allowed.
+        max: u64,
+        /// The table.
+        table: &'static Table,
+    },
     /// `"16KiB"`, or a number of bytes.
     Size {
         /// Smallest allowed, in bytes.
@@ -131,6 +140,7 @@ impl Kind {
             Kind::Flag => "true or false".into(),
             Kind::Whole { .. } => "a whole number".into(),
             Kind::WordOrWhole { words, .. } => format!("{} or a whole number", quoted_list(words, ", ")),
+            Kind::WholeOrSection { .. } => "a whole number or a table".into(),
             Kind::Size { .. } => "a size such as \"16KiB\"".into(),
             Kind::Time { .. } => "a time such as \"5s\"".into(),
             Kind::Texts(_) | Kind::Choices(_) => "an array of strings".into(),
@@ -148,6 +158,9 @@ impl Kind {
             Kind::Whole { min, max } => format!("a whole number, {min} to {max}"),
             Kind::WordOrWhole { words, min, max } => {
                 format!("{} or a whole number, {min} to {max}", code_list(words))
+            }
+            Kind::WholeOrSection { min, max, table } => {
+                format!("a whole number, {min} to {max}, or a table, see `{}`", table.title)
             }
             Kind::Size { min, max } => format!("a size, {} to {}", show_bytes(*min), show_bytes(*max)),
             Kind::Time { min, max } => format!("a time, {} to {}", show_duration(*min), show_duration(*max)),

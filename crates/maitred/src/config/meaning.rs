@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pool::settings::Settings;
+
 /// A whole configuration. `sites` is never empty; its first entry is the default site.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Config {
@@ -265,8 +267,8 @@ pub struct Pool {
     pub name: String,
     /// `command`: program and arguments; never empty.
     pub command: Vec<String>,
-    /// `workers`: how many processes.
-    pub workers: u16,
+    /// `workers`: how many processes. With a number, [`Settings::fixed`].
+    pub workers: Settings,
     /// `cwd`: absolute after reading; defaults to the configuration file's directory.
     pub cwd: PathBuf,
     /// `env`: added to the master's environment, sorted by name.
@@ -281,6 +283,10 @@ pub struct Pool {
     pub request_timeout: Duration,
     /// `start_timeout`: how long a worker may take to say HELLO.
     pub start_timeout: Duration,
+    /// `health_interval`: how often an idle worker is asked whether it is still there; zero is never.
+    pub health_interval: Duration,
+    /// `open_files`: descriptors that a worker may have; `None` is what the master was given.
+    pub open_files: Option<u64>,
     /// `transport`, with `isolate`: an isolated pool has [`Transport::Relay`].
     pub transport: Transport,
     /// `isolate`: no process of this pool ever gets a client's socket.

@@ -78,9 +78,10 @@ impl<'a> Section<'a> {
             (Kind::Texts(_) | Kind::Choices(_), DeValue::String(text)) => {
                 format!("write {} = [\"{}\"]", key.name, shorten(text))
             }
-            (Kind::Whole { .. } | Kind::WordOrWhole { .. }, DeValue::String(text))
-                if text.parse::<u64>().is_ok() =>
-            {
+            (
+                Kind::Whole { .. } | Kind::WordOrWhole { .. } | Kind::WholeOrSection { .. },
+                DeValue::String(text),
+            ) if text.parse::<u64>().is_ok() => {
                 format!("write {} = {text}, without quotation marks", key.name)
             }
             (Kind::Flag, DeValue::String(text)) if matches!(text.as_ref(), "true" | "false") => {
@@ -141,7 +142,10 @@ impl<'a> Section<'a> {
         let span = value.span();
         let (min, max, number) = match (&key.kind, value.get_ref()) {
             (
-                Kind::Whole { min, max } | Kind::WordOrWhole { min, max, .. } | Kind::Size { min, max },
+                Kind::Whole { min, max }
+                | Kind::WordOrWhole { min, max, .. }
+                | Kind::WholeOrSection { min, max, .. }
+                | Kind::Size { min, max },
                 DeValue::Integer(number),
             ) => (*min, *max, i128::from_str_radix(number.as_str(), number.radix()).unwrap_or(i128::MAX)),
             (Kind::Size { min, max }, DeValue::String(text)) => {
@@ -342,7 +346,7 @@ impl<'a> Section<'a> {
     /// A table; an empty one if it is not given, or is not a table.
     pub(super) fn section(&self, name: &str) -> Section<'a> {
         let spec = match self.key(name).map(|key| (key, &key.kind)) {
-            Some((_, Kind::Section(spec))) => spec,
+            Some((_, Kind::Section(spec) | Kind::WholeOrSection { table: spec, .. })) => spec,
             _ => self.spec,
         };
         let (table, span) = match self.value(name).map(|value| (value, value.get_ref())) {

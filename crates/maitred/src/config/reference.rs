@@ -52,7 +52,10 @@ pub fn markdown() -> String {
 /// The tables below this one, each before those that stand in it.
 fn collect(table: &'static Table, found: &mut Vec<&'static Table>) {
     for key in table.keys {
-        if let Kind::Section(inner) | Kind::Sections(inner) | Kind::Named(inner) = key.kind
+        if let Kind::Section(inner)
+        | Kind::Sections(inner)
+        | Kind::Named(inner)
+        | Kind::WholeOrSection { table: inner, .. } = key.kind
             && !found.iter().any(|other| other.title == inner.title)
         {
             found.push(inner);

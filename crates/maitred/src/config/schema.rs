@@ -51,6 +51,9 @@ fn kind(kind: &Kind) -> Value {
         Kind::WordOrWhole { words, min, max } => {
             json!({ "anyOf": [{ "enum": words }, { "type": "integer", "minimum": min, "maximum": max }] })
         }
+        Kind::WholeOrSection { min, max, table: spec } => {
+            json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, table(spec)] })
+        }
         Kind::Size { min, max } => json!({ "anyOf": [
             { "type": "integer", "minimum": min, "maximum": max },
             { "type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB|kB|MB|GB)?$" },

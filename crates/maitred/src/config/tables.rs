@@ -9,6 +9,8 @@ use crate::status::scoreboard::{SLOTS_MAX, THREADS_MAX};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
+/// Processes of one pool; with the slots for those that drain, all pools together must fit into the scoreboard.
+const WORKERS_MAX: u64 = (SLOTS_MAX as u64) * 4 / 5;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The top of the file.
@@ -366,9 +368,9 @@ pub const POOL: Table = Table {
         ),
         Key::new(
             "workers",
-            Kind::Whole { min: 1, max: SLOTS_MAX as u64 },
-            Default::Whole(2),
-            "How many processes. All pools together have at most 1024.",
+            Kind::WholeOrSection { min: 1, max: WORKERS_MAX, table: &WORKERS },
+            Default::Absent("a table of defaults"),
+            "How many processes. A number is kept as it is; a table says between which bounds the pool grows and shrinks.",
         ),
         Key::new(
             "cwd",
@@ -402,6 +404,20 @@ pub const POOL: Table = Table {
             "How long a process may take to say that it is ready.",
         ),
         Key::new(
+            "health_interval",
+            Kind::Time { min: Duration::ZERO, max: HOUR },
+            Default::Time(SECOND.saturating_mul(10)),
+            "How often an idle process is asked whether it is still there, and how long it may take to answer; then it is \
+             replaced. 0 never asks.",
+        ),
+        Key::new(
+            "open_files",
+            Kind::Whole { min: 16, max: 1 << 20 },
+            Default::Absent("the limit that Maitred was started with"),
+            "Descriptors that each process may have open (`RLIMIT_NOFILE`). Maitred needs about one for each connection that \
+             the process knows.",
+        ),
+        Key::new(
             "transport",
             Kind::Choice(&["auto", "direct", "relay"]),
             Default::Text("auto"),
@@ -421,6 +437,62 @@ pub const POOL: Table = Table {
             Kind::Text("a path that does not end with `/`"),
             Default::Text(""),
             "The part of the path that the application is mounted at (`SCRIPT_NAME`).",
+        ),
+    ],
+};
+
+/// `workers`
+pub const WORKERS: Table = Table {
+    title: "workers",
+    doc: "How many processes a pool has. `workers = 4` is always four. A table lets the pool breathe: it starts processes \
+          before requests have to wait, and retires those that have not been needed for a while; `docs/pools.md` says how, and \
+          why these are the defaults.",
+    example: "[pool.web]\ncommand = [\"./app\"]\nworkers = { start = 2, min_spare = 1, max_spare = 4, max = 32 }\n",
+    keys: &[
+        Key::new("start", Kind::Whole { min: 0, max: WORKERS_MAX }, Default::Whole(2), "Started at first."),
+        Key::new(
+            "min_spare",
+            Kind::Whole { min: 0, max: WORKERS_MAX },
+            Default::Whole(1),
+            "More are started while fewer than this many are idle. With 0, one is started only when a request waits.",
+        ),
+        Key::new(
+            "max_spare",
+            Kind::Whole { min: 0, max: WORKERS_MAX },
+            Default::Whole(4),
+            "One is retired when more than this many have been idle for `retire_after`.",
+        ),
+        Key::new("max", Kind::Whole { min: 1, max: WORKERS_MAX }, Default::Whole(32), "The most."),
+        Key::new(
+            "spawn_max",
+            Kind::Whole { min: 1, max: WORKERS_MAX },
+            Default::Whole(32),
+            "The most that are started at a time. It begins with 1, and doubles while more are needed.",
+        ),
+        Key::new(
+            "retire_after",
+            Kind::Time { min: SECOND, max: DAY },
+            Default::Time(SECOND.saturating_mul(60)),
+            "How long processes must have been superfluous before the first of them is retired.",
+        ),
+        Key::new(
+            "max_requests",
+            Kind::Whole { min: 1, max: 1 << 53 },
+            Default::Absent("no bound"),
+            "Requests after which a process is replaced: a remedy for applications that leak. Each process gets up to a \
+             quarter less, so that not all are replaced at once.",
+        ),
+        Key::new(
+            "max_age",
+            Kind::Time { min: SECOND, max: DAY.saturating_mul(365) },
+            Default::Absent("no bound"),
+            "Age at which a process is replaced, likewise.",
+        ),
+        Key::new(
+            "max_memory",
+            Kind::Size { min: 1 << 20, max: 1 << 50 },
+            Default::Absent("no bound"),
+            "Resident memory (RSS) at which a process is replaced, looked at once a second.",
         ),
     ],
 };

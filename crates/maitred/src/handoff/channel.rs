@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES, MESSAGE_DESCRIPTORS_MAX};
@@ -116,6 +116,32 @@ pub enum Phase {
     Condemned(String),
 }
 
+/// Whether, and how, an application process is about to leave this thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It is not.
+    Stays,
+    /// It goes back to the master when it has no request, and none waits.
+    WhenUnneeded,
+    /// It gets no more requests, and goes back to the master when it has none.
+    WhenIdle,
+    /// It gets no more requests, and is told to end when it has none.
+    Retires,
+    /// It was told to end.
+    Told,
+}
+
+/// How a process does that was asked whether it is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// There is nothing to be done.
+    Good,
+    /// It is being asked: there is something to flush.
+    Asked,
+    /// It has nothing to do, and has not answered the last question.
+    Silent,
+}
+
 /// How a flush ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flushed {
@@ -165,6 +191,10 @@ pub struct Channel {
     pub known: Known,
     /// Whether it is in the list of channels that have something to flush.
     pub dirty: bool,
+    /// Whether it is about to leave.
+    pub leave: Leave,
+    /// When it was asked whether it is still there, or was last known to be; `true` if the answer is open.
+    asked: Option<(Instant, bool)>,
     socket: OwnedFd,
     next_request: u32,
     out: Vec<u8>,
@@ -194,6 +224,8 @@ impl Channel {
             input: Vec::new(),
             known: Known::default(),
             dirty: false,
+            leave: Leave::Stays,
+            asked: None,
             socket,
             next_request: 0,
             out: Vec::new(),
@@ -207,7 +239,52 @@ impl Channel {
 
     /// Whether it takes requests.
     pub fn is_live(&self) -> bool {
-        self.phase == Phase::Live
+        self.phase == Phase::Live && matches!(self.leave, Leave::Stays | Leave::WhenUnneeded)
+    }
+
+    /// Whether nothing is under way on it, in either direction.
+    pub fn is_quiet(&self) -> bool {
+        self.in_flight.is_empty() && self.input.is_empty() && self.received.is_empty() && !self.has_output()
+    }
+
+    /// Tells the process to end.
+    pub fn shut_down(&mut self) {
+        self.frames.push((self.out.len(), None));
+        maitred_handoff::encode_shutdown(&mut self.out);
+    }
+
+    /// Has the process drop its descriptors of all connections.
+    pub fn forget_all(&mut self) {
+        while let Some(connection) = self.known.order.front().copied() {
+            self.forget(connection);
+        }
+    }
+
+    /// Asks an idle process every `interval` whether it is still there. One that has a request answers when it is done with
+    /// that, so it is not asked.
+    pub fn health(&mut self, now: Instant, interval: Duration) -> Health {
+        if self.phase != Phase::Live || !self.in_flight.is_empty() || self.leave == Leave::Told {
+            self.asked = None;
+            return Health::Good;
+        }
+        let (since, open) = *self.asked.get_or_insert((now, false));
+        if now.saturating_duration_since(since) < interval {
+            return Health::Good;
+        }
+        if open {
+            return Health::Silent;
+        }
+        self.asked = Some((now, true));
+        self.frames.push((self.out.len(), None));
+        maitred_handoff::encode_ping(&mut self.out, 0);
+        Health::Asked
+    }
+
+    /// It has answered.
+    pub fn answered(&mut self) {
+        if let Some((_, open)) = &mut self.asked {
+            *open = false;
+        }
     }
 
     /// How many more requests it can start on at once.
@@ -270,6 +347,7 @@ impl Channel {
 
     fn enter(&mut self, number: u32, index: u32, carried: Option<Carried>, now: Instant) -> u32 {
         self.busy_since.get_or_insert(now);
+        self.asked = None;
         let request = self.next_request;
         self.next_request = self.next_request.wrapping_add(1);
         let offset = self.out.len();
@@ -299,7 +377,7 @@ impl Channel {
 
     /// Tells the process that the client of a request has gone.
     pub fn cancel(&mut self, request: u32, number: u32) {
-        if self.is_live() || self.phase == Phase::Starting {
+        if matches!(self.phase, Phase::Live | Phase::Starting) {
             self.frames.push((self.out.len(), None));
             maitred_handoff::encode_cancel(&mut self.out, number, request);
         }

@@ -24,6 +24,8 @@ pub struct Relay {
     pub watched: bool,
     /// Something may be in it that belongs to no response any more: it is not used again.
     pub spoilt: bool,
+    /// The process is not this thread's any more; what it has written is still on its way to the client.
+    pub orphan: bool,
     socket: OwnedFd,
 }
 
@@ -35,7 +37,10 @@ impl Relay {
     pub fn new(channel: u32) -> io::Result<(Relay, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        Ok((Relay { channel, index: None, uses: 0, watched: false, spoilt: false, socket }, far_end))
+        Ok((
+            Relay { channel, index: None, uses: 0, watched: false, spoilt: false, orphan: false, socket },
+            far_end,
+        ))
     }
 
     /// Our end.

@@ -54,6 +54,20 @@ where
     }
 }
 
+/// Writes a line of an application process, whatever the level: it is the application's log, not ours. What is no text, and
+/// control characters, are shown as such.
+pub fn application(name: &str, line: &[u8]) {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let time = super::iso(&maitred_http::date::format(since_epoch.as_secs()));
+    let mut text = String::with_capacity(line.len() + 64);
+    // Writing to a String cannot fail, and nobody can be told that standard error cannot be written.
+    let _ = write!(text, "{}Z APP   {name}: ", String::from_utf8_lossy(&time));
+    let line = String::from_utf8_lossy(line);
+    let _ = OneLine(&mut text).write_str(line.trim_end_matches('\r'));
+    text.push('\n');
+    let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), text.as_bytes());
+}
+
 fn colour(level: Level) -> &'static str {
     match level {
         Level::ERROR => "\x1b[31m",

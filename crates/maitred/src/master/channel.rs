@@ -139,7 +139,11 @@ fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::SlotId;
+    use crate::control::{SlotId, Started};
+
+    fn started() -> Started {
+        Started { pid: 1, greeting: None, lent: false }
+    }
 
     /// Reads one message as a worker process would; tells whether a descriptor came along.
     fn read(socket: &OwnedFd) -> (ToWorker, bool) {
@@ -162,11 +166,11 @@ mod tests {
         let mut sent = 0;
         while !channel.is_full() {
             let descriptor = (sent % 2 == 0).then(|| passed.try_clone().unwrap());
-            channel.send(&ToWorker::SlotStarted(id(sent), 1), descriptor);
+            channel.send(&ToWorker::SlotStarted(id(sent), started()), descriptor);
             sent += 1;
         }
         for slot in 0..sent {
-            assert_eq!(read(&theirs), (ToWorker::SlotStarted(id(slot), 1), slot % 2 == 0));
+            assert_eq!(read(&theirs), (ToWorker::SlotStarted(id(slot), started()), slot % 2 == 0));
             channel.flush();
         }
         assert!(!channel.is_full());

@@ -13,10 +13,12 @@
 //! | [`admin`] | the admin listener |
 //! | [`pid_file`] | the file with the master's process id |
 //! | [`process`] | how worker and application processes are started |
+//! | [`output`] | what application processes write to standard output and error |
 //! | [`channel`] | the control socket of one worker process |
 
 pub mod admin;
 pub mod channel;
+pub mod output;
 pub mod pid_file;
 pub mod prepare;
 pub mod process;

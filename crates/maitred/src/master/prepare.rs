@@ -15,8 +15,8 @@ use super::sockets::{self, Group};
 use super::state::events::{Plan, PoolPlan};
 use crate::affinity::plan as affinity;
 use crate::affinity::topology::Topology;
-use crate::config::{AdminAddress, Config};
-use crate::control::{Descriptor, Start};
+use crate::config::{AdminAddress, Config, Pool};
+use crate::control::{self, Descriptor, SlotId, Start};
 
 /// What does not change over the master's life.
 #[derive(Debug)]
@@ -90,8 +90,22 @@ impl Prepared {
             name: pool.name.clone(),
             workers: pool.workers,
             start_timeout: pool.start_timeout,
+            request_timeout: pool.request_timeout,
+            process: self.process_of(pool),
         });
         Plan { number, grace: self.config.server.grace, pools: pools.collect() }
+    }
+
+    /// All that the processes of a pool depend on, and that they cannot be told once they run.
+    fn process_of(&self, pool: &Pool) -> String {
+        let user = pool.user.as_ref().or(self.config.server.user.as_ref());
+        let told = self.config.limits.body_inline_bytes_max;
+        format!("{:?}", (&pool.command, &pool.cwd, &pool.env, user, pool.open_files, told))
+    }
+
+    /// The row of a slot in the scoreboard of this configuration's worker process.
+    pub fn slot_row(&self, id: SlotId) -> Option<usize> {
+        control::slot_row(&self.config, id)
     }
 
     /// The start document of a worker process, and the descriptors that it lists, in its order.

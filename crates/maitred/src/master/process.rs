@@ -9,6 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit};
 
 use super::channel::Channel;
+use super::output::Output;
 use super::prepare::Prepared;
 use crate::config::{Identity, Pool};
 use crate::control::{SlotId, Start};
@@ -38,12 +39,15 @@ pub fn start_worker(
     for descriptor in listed {
         command.descriptor(*descriptor);
     }
-    common(&mut command, prepared, prepared.config.server.user.as_ref())?;
+    if let Some(file) = &prepared.error_log {
+        command.stderr(file.as_fd());
+    }
+    common(&mut command, prepared.config.server.user.as_ref())?;
     Ok((command.spawn()?, channel))
 }
 
 /// Starts an application process: its channel is descriptor 3, and the environment says so (`MAITRED_CHANNEL`), with its
-/// pool and slot (`MAITRED_POOL`, `MAITRED_SLOT`). Returns the other end of the channel too.
+/// pool and slot (`MAITRED_POOL`, `MAITRED_SLOT`). Returns the other end of the channel too, and what it writes.
 ///
 /// # Errors
 /// What the system says, with what failed in words.
@@ -52,7 +56,7 @@ pub fn start_app(
     pool: &Pool,
     id: SlotId,
     open_files: Rlimit,
-) -> io::Result<(Child, OwnedFd)> {
+) -> io::Result<(Child, OwnedFd, Output)> {
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     let mut words = pool.command.iter();
@@ -67,22 +71,22 @@ pub fn start_app(
     }
     command.env("MAITRED_CHANNEL", maitred_sys::spawn::FIRST_DESCRIPTOR.to_string());
     command.env("MAITRED_POOL", &pool.name).env("MAITRED_SLOT", id.slot.to_string());
-    common(&mut command, prepared, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
+    let (output, written) = Output::pipe(&format!("{}/{}", pool.name, id.slot))?;
+    command.stdout(written.as_fd()).stderr(written.as_fd());
+    common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
     let child = command.spawn()?;
     if let Some(pid) = i32::try_from(child.pid()).ok().and_then(Pid::from_raw) {
         // The limit was raised for our own sake; programs that use select(2), or close all that could be open, want
         // the one that we were given. It is no loss if it cannot be set.
-        let _ = rustix::process::prlimit(Some(pid), Resource::Nofile, open_files);
+        let own = pool.open_files.map(|most| Rlimit { current: Some(most), maximum: Some(most) });
+        let _ = rustix::process::prlimit(Some(pid), Resource::Nofile, own.unwrap_or(open_files));
     }
-    Ok((child, ours))
+    Ok((child, ours, output))
 }
 
-fn common<'a>(command: &mut Command<'a>, prepared: &'a Prepared, user: Option<&Identity>) -> io::Result<()> {
+fn common(command: &mut Command<'_>, user: Option<&Identity>) -> io::Result<()> {
     for name in NOT_PASSED_ON {
         command.env_remove(name);
-    }
-    if let Some(file) = &prepared.error_log {
-        command.stderr(file.as_fd());
     }
     if let Some(user) = user.filter(|_| rustix::process::geteuid().is_root()) {
         command.account(Account::new(&user.name, user.uid, user.gid)?);

@@ -16,12 +16,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit};
 
 use super::channel::{Channel, Received};
+use super::output::Output;
 use super::prepare::{Prepared, Surroundings};
 use super::sockets;
 use super::state::Master;
-use super::state::events::{Action, Event};
+use super::state::events::{Action, Event, Seen};
 use crate::config::{Failure, Loaded};
-use crate::control::SlotId;
+use crate::control::{FromWorker, SlotId};
 use crate::status::scoreboard::Scoreboard;
 
 /// Reads the configuration, at the start and again at each reload.
@@ -46,8 +47,20 @@ struct Worker {
 /// An application process.
 struct App {
     child: Child,
+    /// Its name at the worker process that has its channel.
     slot: SlotId,
+    /// The generation of that worker process.
+    generation: u64,
+    /// Our hold on the channel's end, to give it to another worker process. Nothing is ever read from or written to it here.
+    channel: Option<OwnedFd>,
+    /// What it writes to standard output and standard error.
+    output: Output,
+    /// Its resident memory, in bytes, when that was last looked at.
+    memory: u64,
 }
+
+/// How often the memory of application processes is looked at, where it has a bound.
+const WEIGH_EVERY: Duration = Duration::from_secs(1);
 
 struct Shell<'a> {
     machine: Master,
@@ -69,6 +82,8 @@ struct Shell<'a> {
     workers: BTreeMap<u64, Worker>,
     apps: BTreeMap<u64, App>,
     events: VecDeque<Event>,
+    /// When the memory of application processes was last looked at.
+    weighed_at: Option<Instant>,
 }
 
 /// The whole life of a master process: 0 after a stop, 1 when the server could not be brought up, 2 when its first
@@ -115,6 +130,7 @@ impl<'a> Shell<'a> {
             workers: BTreeMap::new(),
             apps: BTreeMap::new(),
             events: VecDeque::from([Event::Start]),
+            weighed_at: None,
         })
     }
 
@@ -130,11 +146,16 @@ impl<'a> Shell<'a> {
             }
             self.show();
             self.wait();
-            if self.machine.next_deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+            self.take_signals();
+            let pressed = self.take_messages();
+            let due = self.machine.next_deadline().is_some_and(|deadline| deadline <= Instant::now());
+            if pressed || due {
+                self.observe();
+            }
+            if due {
                 self.events.push_back(Event::Tick);
             }
-            self.take_signals();
-            self.take_messages();
+            self.take_output();
             self.take_exits();
         }
     }
@@ -148,7 +169,11 @@ impl<'a> Shell<'a> {
                 descriptors.push(PollFd::new(&worker.channel, PollFlags::IN | room));
             }
         }
-        descriptors.extend(self.apps.values().map(|app| PollFd::new(&app.child, PollFlags::IN)));
+        for app in self.apps.values() {
+            descriptors.push(PollFd::new(&app.child, PollFlags::IN));
+            descriptors
+                .extend(app.output.pipe_end().map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
+        }
         let patience = self.machine.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
         // A wait that is too long for the type is as good as none.
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
@@ -170,12 +195,15 @@ impl<'a> Shell<'a> {
         }
     }
 
-    fn take_messages(&mut self) {
+    /// Takes what worker processes say. Gives back whether requests wait for a process somewhere.
+    fn take_messages(&mut self) -> bool {
+        let mut pressed = false;
         for (generation, worker) in &mut self.workers {
             worker.channel.flush();
             while !worker.channel.is_ended() {
                 match worker.channel.receive() {
                     Ok(Received::Message(message)) => {
+                        pressed |= matches!(message, FromWorker::Pressed(_));
                         self.events.push_back(Event::Worker(*generation, message));
                     }
                     Ok(Received::Empty) => break,
@@ -187,6 +215,40 @@ impl<'a> Shell<'a> {
                     }
                 }
             }
+        }
+        pressed
+    }
+
+    /// Shows the machine what the scoreboards say of application processes. A row is found by the machine's own numbers, and
+    /// what stands in it is compared and added, and nothing else.
+    fn observe(&mut self) {
+        let weighs = self.weighed_at.is_none_or(|at| at.elapsed() >= WEIGH_EVERY);
+        if weighs {
+            self.weighed_at = Some(Instant::now());
+        }
+        for (generation, worker) in &self.workers {
+            let Some(prepared) = self.plans.get(&worker.plan) else { continue };
+            let pools = &prepared.config.pools;
+            let rows = worker.board.pools.iter().take(pools.len());
+            let queued = rows.map(|row| u32::try_from(row.queued.get()).unwrap_or(u32::MAX)).collect();
+            let mut seen = Vec::new();
+            for (epoch, app) in self.apps.iter_mut().filter(|(_, app)| app.generation == *generation) {
+                let row = prepared.slot_row(app.slot).and_then(|row| worker.board.slots.get(row));
+                let (Some(row), Some(pool)) = (row, pools.get(usize::from(app.slot.pool))) else { continue };
+                if weighs && pool.workers.max_memory.is_some() {
+                    app.memory = resident_bytes(app.child.pid()).unwrap_or(0);
+                }
+                let busy = u32::try_from(row.in_flight.get()).unwrap_or(u32::MAX);
+                seen.push(Seen { epoch: *epoch, busy, requests: row.requests.get(), memory: app.memory });
+            }
+            self.events.push_back(Event::Observed { generation: *generation, queued, seen });
+        }
+    }
+
+    /// Passes on what application processes have written.
+    fn take_output(&mut self) {
+        for app in self.apps.values_mut() {
+            app.output.pass_on();
         }
     }
 
@@ -200,6 +262,7 @@ impl<'a> Shell<'a> {
         });
         self.apps.retain(|_, app| {
             let Some((clean, how)) = exited(&app.child) else { return true };
+            app.output.finish();
             events.push_back(Event::AppExited { slot: app.slot, clean, how });
             false
         });
@@ -219,7 +282,44 @@ impl<'a> Shell<'a> {
             row.slot_crashes.set(counts.slot_crashes);
             row.slots_delayed.set(counts.slots_delayed);
         }
+        self.show_delays();
     }
+
+    /// Which slots wait for their next start, and until when.
+    fn show_delays(&self) {
+        for (generation, worker) in &self.workers {
+            let Some(prepared) = self.plans.get(&worker.plan) else { continue };
+            for pool in self.machine.pools_of(*generation) {
+                let index = pool.home().index;
+                let slots =
+                    prepared.config.pools.get(usize::from(index)).map_or(0, |pool| pool.workers.slots());
+                let delay = pool.delay();
+                for slot in 0..slots {
+                    let id = SlotId { pool: index, slot, epoch: 0 };
+                    let Some(row) = prepared.slot_row(id).and_then(|row| worker.board.starts.get(row)) else {
+                        continue;
+                    };
+                    match delay.filter(|(number, ..)| *number == slot) {
+                        Some((_, until, deaths)) => row.delay(unix_secs_at(until), deaths),
+                        None => row.clear(),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The Unix time, in seconds, of a moment that is soon.
+fn unix_secs_at(moment: Instant) -> u64 {
+    let ahead = moment.saturating_duration_since(Instant::now());
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).saturating_add(ahead).as_secs()
+}
+
+/// The resident memory of a process, from `/proc/PID/statm` (proc_pid_statm(5)).
+fn resident_bytes(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages.saturating_mul(rustix::param::page_size() as u64))
 }
 
 /// Whether a process ended well, and how; `None` while it lives.

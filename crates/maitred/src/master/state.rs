@@ -44,6 +44,7 @@
 pub mod backoff;
 pub mod events;
 pub mod generation;
+pub mod pool;
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -52,9 +53,10 @@ use maitred_sys::signals::Signal;
 use tracing::Level;
 
 use self::backoff::{Backoff, WORKER};
-use self::events::{Action, Counts, Event, Notice, Plan, Refusal};
-use self::generation::{APP_KILL_DELAY, Generation, Out, WORKER_START_TIMEOUT};
-use crate::control::{Command, FromWorker, SlotId, ToWorker};
+use self::events::{Action, Counts, Event, Notice, Plan, Refusal, Seen};
+use self::generation::{Generation, Out, WORKER_START_TIMEOUT, WorkerPhase};
+use self::pool::{APP_KILL_DELAY_AT_ONCE, Home, Pool};
+use crate::control::{Command, FromWorker, PoolCommand, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master gives up.
 pub const START_DEATHS_MAX: u32 = 3;
@@ -90,6 +92,8 @@ pub struct Master {
     queued: Option<Vec<Asker>>,
     /// All that have a process left.
     generations: Vec<Generation>,
+    /// All that have a process left, or may get one.
+    pools: Vec<Pool>,
     crashes: Backoff,
     was_ready: bool,
     start_deaths: u32,
@@ -126,6 +130,7 @@ impl Master {
             reload: None,
             queued: None,
             generations: Vec::new(),
+            pools: Vec::new(),
             crashes: Backoff::default(),
             was_ready: false,
             start_deaths: 0,
@@ -147,24 +152,36 @@ impl Master {
             Event::Signal(signal) => self.signal(now, signal),
             Event::Worker(generation, message) => self.worker_says(now, generation, message),
             Event::WorkerExited { generation, how } => self.worker_exited(now, generation, &how),
-            Event::AppExited { slot, clean, how } => self.app_exited(now, slot, clean, &how),
+            Event::AppExited { slot, clean, how } => self.app_exited(now, slot.epoch, clean, &how),
+            Event::Observed { generation, queued, seen } => self.observed(now, generation, &queued, &seen),
             Event::Tick => self.tick(now),
         }
         self.take_over(now);
+        for pool in &mut self.pools {
+            pool.decide(now, out!(self));
+        }
         self.generations.retain(|generation| !generation.is_over());
+        self.pools.retain(|pool| !pool.is_over());
         self.finish();
         std::mem::take(&mut self.actions)
     }
 
     /// When to send [`Event::Tick`].
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.generations.iter().filter_map(Generation::next_deadline).chain(self.respawn_at).min()
+        let generations = self.generations.iter().filter_map(Generation::next_deadline);
+        let pools = self.pools.iter().filter_map(Pool::next_deadline);
+        generations.chain(pools).chain(self.respawn_at).min()
     }
 
     /// Numbers to show.
     pub fn counts(&self) -> Counts {
-        let slots_delayed = self.generations.iter().map(Generation::delayed).sum();
+        let slots_delayed = self.pools.iter().map(Pool::delayed).sum();
         Counts { slots_delayed, ..self.counts }
+    }
+
+    /// The pools that belong to a generation.
+    pub fn pools_of(&self, generation: u64) -> impl Iterator<Item = &Pool> {
+        self.pools.iter().filter(move |pool| pool.home().generation == generation)
     }
 
     /// The number of the current worker process.
@@ -192,9 +209,29 @@ impl Master {
     fn spawn(&mut self, now: Instant, plan: Rc<Plan>, adopts: bool) -> u64 {
         self.counts.generation += 1;
         let number = self.counts.generation;
-        let new = Generation::start(now, number, plan, adopts, out!(self));
+        let new = Generation::start(now, number, Rc::clone(&plan), adopts, out!(self));
         self.generations.push(new);
+        for (index, pool) in (0_u16..).zip(&plan.pools) {
+            let home = Home { generation: number, index, plan: plan.number };
+            let (current, plan) = (self.current, Rc::new(pool.clone()));
+            let lives_on =
+                |one: &&mut Pool| adopts && Some(one.home().generation) == current && one.survives(&plan);
+            match self.pools.iter_mut().find(lives_on) {
+                Some(pool) => pool.promise(Some(home)),
+                None => self.pools.push(Pool::new(now, home, plan)),
+            }
+        }
         number
+    }
+
+    /// Kills a worker process, and ends what is its.
+    fn kill(&mut self, now: Instant, number: u64) {
+        if let Some(generation) = self.generations.iter_mut().find(|one| one.number == number) {
+            generation.kill(out!(self));
+        }
+        for pool in &mut self.pools {
+            pool.worker_gone(now, number, out!(self));
+        }
     }
 
     fn spawn_current(&mut self, now: Instant) {
@@ -273,9 +310,9 @@ impl Master {
     fn refuse_reload(&mut self, now: Instant, why: &str) {
         let Some((reload, askers)) = self.reload.take() else { return };
         if let Reload::BringingUp { generation, plan } = reload {
-            let next = self.generations.iter_mut().find(|one| one.number == generation);
-            if let Some(next) = next {
-                next.kill(now, APP_KILL_DELAY, out!(self));
+            self.kill(now, generation);
+            for pool in &mut self.pools {
+                pool.promise(None);
             }
             self.actions.push(Action::Abandon(plan.number));
         }
@@ -304,7 +341,9 @@ impl Master {
     fn take_over(&mut self, now: Instant) {
         let Some((Reload::BringingUp { generation, plan }, _)) = &self.reload else { return };
         let (number, plan) = (*generation, Rc::clone(plan));
-        if !self.generation(number).is_some_and(|next| next.can_take_over()) {
+        self.complete_pools(now, number, &plan);
+        let ready = self.generation(number).is_some_and(|next| next.is_running());
+        if !ready || !self.pools_of(number).all(Pool::is_tried) {
             return;
         }
         let askers = self.reload.take().map(|(_, askers)| askers).unwrap_or_default();
@@ -312,12 +351,13 @@ impl Master {
         self.reply(&askers, true, "reloaded");
         self.respawn_at = None;
         let old = self.current.replace(number);
-        if let Some(old) = self.generations.iter_mut().find(|one| Some(one.number) == old) {
-            let from = old.number;
-            if let Some(grace_ms) = old.drain(now, out!(self)) {
-                self.actions.push(Action::Handover { from, to: number, grace_ms });
+        if let Some(from) = old {
+            match self.generation(from).and_then(|old| old.drain(now)) {
+                Some(grace_ms) => self.actions.push(Action::Handover { from, to: number, grace_ms }),
+                None => self.kill(now, from),
             }
         }
+        self.move_pools(now, &plan, old);
         self.actions.push(Action::Commit(plan.number));
         self.plan = Some(plan);
         self.crashes = Backoff::default();
@@ -325,6 +365,28 @@ impl Master {
         self.was_ready = true;
         self.log(Level::INFO, format!("reloaded: worker process {number} has taken over"));
         self.reload_is_over();
+    }
+
+    /// A pool that was to live on may have ended with its worker process: then the next generation needs one of its own.
+    fn complete_pools(&mut self, now: Instant, generation: u64, plan: &Plan) {
+        for (index, pool) in (0_u16..).zip(&plan.pools) {
+            let home = Home { generation, index, plan: plan.number };
+            if !self.pools.iter().any(|one| one.home() == home || one.promised() == Some(home)) {
+                self.pools.push(Pool::new(now, home, Rc::new(pool.clone())));
+            }
+        }
+    }
+
+    /// The pools that live on go to the generation that has taken over; the others stay with the old one.
+    fn move_pools(&mut self, now: Instant, plan: &Plan, old: Option<u64>) {
+        for pool in &mut self.pools {
+            let there = pool.promised().and_then(|home| plan.pools.get(usize::from(home.index)));
+            match there {
+                Some(there) => pool.move_home(now, Rc::new(there.clone()), out!(self)),
+                None if Some(pool.home().generation) == old => pool.let_go(now),
+                None => {}
+            }
+        }
     }
 
     fn worker_says(&mut self, now: Instant, number: u64, message: FromWorker) {
@@ -336,15 +398,62 @@ impl Master {
                     self.current_is_ready(number);
                 }
             }
-            FromWorker::SlotReady(id) => generation.app_ready(id),
-            FromWorker::SlotLost(id, why) => generation.app_lost(id, &why, out!(self)),
-            FromWorker::SlotClosed(id) => generation.app_closed(now, id),
+            FromWorker::SlotReady(id, greeting) => {
+                self.slot(number, id.epoch, |pool, slot, _| pool.ready(now, slot, greeting));
+            }
+            FromWorker::SlotLost(id, why) => {
+                self.slot(number, id.epoch, |pool, slot, out| pool.lost(now, slot, &why, out));
+            }
+            FromWorker::SlotClosed(id) => self.slot(number, id.epoch, |pool, slot, _| pool.closed(now, slot)),
+            FromWorker::SlotReleased(id) => {
+                self.slot(number, id.epoch, |pool, slot, out| pool.released(slot, number, out));
+            }
+            // The shell looks at the scoreboard when it hears this.
+            FromWorker::Pressed(_) => {}
             FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
+            FromWorker::Command(command, Command::Pool(name, wanted)) => {
+                let answer = self.pool_command(now, &name, wanted);
+                let (well, text) = match &answer {
+                    Ok(text) => (true, text),
+                    Err(text) => (false, text),
+                };
+                self.reply(&[(number, command)], well, text);
+            }
             FromWorker::Command(command, Command::Stop) => {
                 self.reply(&[(number, command)], true, "stopping");
                 if !matches!(self.phase, Phase::Stopping { .. }) {
                     self.stop(now);
                 }
+            }
+        }
+    }
+
+    /// Does something with the slot of a process whose channel a generation has.
+    fn slot(&mut self, generation: u64, epoch: u64, act: impl FnOnce(&mut Pool, usize, &mut Out<'_>)) {
+        for pool in &mut self.pools {
+            if let Some(slot) = pool.slot_of(epoch).filter(|slot| pool.is_at(*slot, generation)) {
+                return act(pool, slot, out!(self));
+            }
+        }
+    }
+
+    fn pool_command(&mut self, now: Instant, name: &str, wanted: PoolCommand) -> Result<String, String> {
+        let found = self.pools.iter_mut().find(|pool| pool.is_serving() && pool.pool_name() == name);
+        let pool = found.ok_or_else(|| format!("there is no pool {name}"))?;
+        match wanted {
+            PoolCommand::Restart => Ok(pool.restart(now)),
+            PoolCommand::Drain(slot) => pool.drain_slot(now, slot, out!(self)),
+            PoolCommand::Scale(workers) => pool.scale(now, workers),
+        }
+    }
+
+    fn observed(&mut self, now: Instant, generation: u64, queued: &[u32], seen: &[Seen]) {
+        for pool in &mut self.pools {
+            let Some(index) = pool.index_at(generation) else { continue };
+            let waiting = queued.get(usize::from(index)).copied().unwrap_or(0);
+            pool.see(now, generation, waiting, seen);
+            if waiting > 0 {
+                pool.lend(generation, out!(self));
             }
         }
     }
@@ -359,7 +468,10 @@ impl Master {
     fn worker_exited(&mut self, now: Instant, number: u64, how: &str) {
         let known = self.generations.iter_mut().find(|one| one.number == number);
         let Some(generation) = known else { return };
-        let lived = generation.gone(now, out!(self));
+        let lived = generation.gone(now);
+        for pool in &mut self.pools {
+            pool.worker_gone(now, number, out!(self));
+        }
         let next =
             matches!(&self.reload, Some((Reload::BringingUp { generation, .. }, _)) if *generation == number);
         if next {
@@ -385,11 +497,15 @@ impl Master {
         }
     }
 
-    fn app_exited(&mut self, now: Instant, slot: SlotId, clean: bool, how: &str) {
-        for generation in &mut self.generations {
-            if generation.app_exited(now, slot, clean, how, out!(self)) {
-                return;
-            }
+    fn app_exited(&mut self, now: Instant, epoch: u64, clean: bool, how: &str) {
+        let found = self.pools.iter().position(|pool| pool.slot_of(epoch).is_some());
+        let Some((at, slot)) = found.and_then(|at| Some((at, self.pools.get(at)?.slot_of(epoch)?))) else {
+            return;
+        };
+        let owner = self.pools.get(at).and_then(|pool| pool.owner_of(slot));
+        let listening = owner.and_then(|number| self.generation(number)).is_some_and(|one| one.listens());
+        if let Some(pool) = self.pools.get_mut(at) {
+            pool.exited(now, slot, clean, how, listening, out!(self));
         }
     }
 
@@ -397,17 +513,18 @@ impl Master {
         if self.respawn_at.is_some_and(|at| at <= now) {
             self.spawn_current(now);
         }
-        for generation in &mut self.generations {
-            generation.tick(now, out!(self));
+        let numbers = |which: fn(&Generation, Instant) -> bool, all: &[Generation]| -> Vec<u64> {
+            all.iter().filter(|one| which(one, now)).map(|one| one.number).collect()
+        };
+        for number in numbers(Generation::is_overdue, &self.generations) {
+            self.log(Level::WARN, format!("worker process {number} did not finish within its grace"));
+            self.kill(now, number);
         }
-        let late: Vec<u64> = self
-            .generations
-            .iter()
-            .filter(|one| one.start_deadline().is_some_and(|deadline| deadline <= now))
-            .map(|one| one.number)
-            .collect();
-        for number in late {
+        for number in numbers(Generation::is_late, &self.generations) {
             self.worker_is_late(now, number);
+        }
+        for pool in &mut self.pools {
+            pool.tick(now, out!(self));
         }
     }
 
@@ -420,9 +537,7 @@ impl Master {
             return self.fail(now, text);
         }
         self.log(Level::ERROR, text);
-        if let Some(generation) = self.generations.iter_mut().find(|one| one.number == number) {
-            generation.kill(now, APP_KILL_DELAY, out!(self));
-        }
+        self.kill(now, number);
     }
 
     /// From Up (or Loading) to Stopping: what both ways of stopping have in common.
@@ -444,11 +559,17 @@ impl Master {
     fn stop(&mut self, now: Instant) {
         self.log(Level::INFO, "stopping");
         self.leave_up(now, 0, "the server is stopping");
-        for generation in &mut self.generations {
-            let number = generation.number;
-            if let Some(grace_ms) = generation.drain(now, out!(self)) {
-                self.actions.push(Action::Send(number, ToWorker::Drain(grace_ms)));
+        for number in self.numbers() {
+            match self.generation(number).map(|one| (one.drain(now), one.worker)) {
+                Some((Some(grace_ms), _)) => {
+                    self.actions.push(Action::Send(number, ToWorker::Drain(grace_ms)));
+                }
+                Some((None, WorkerPhase::Starting { .. })) => self.kill(now, number),
+                _ => {}
             }
+        }
+        for pool in &mut self.pools {
+            pool.let_go(now);
         }
         self.actions.push(Action::CloseSockets);
     }
@@ -456,13 +577,21 @@ impl Master {
     fn stop_at_once(&mut self, now: Instant, exit_code: u8) {
         self.log(Level::INFO, "stopping at once");
         self.leave_up(now, exit_code, "the server is stopping");
-        for generation in &mut self.generations {
-            let number = generation.number;
-            if generation.halt(now, out!(self)) {
+        for number in self.numbers() {
+            if self.generation(number).is_some_and(|one| one.halt(now)) {
                 self.actions.push(Action::Send(number, ToWorker::Drain(0)));
+            } else {
+                self.kill(now, number);
             }
         }
+        for pool in &mut self.pools {
+            pool.end(now + APP_KILL_DELAY_AT_ONCE, out!(self));
+        }
         self.actions.push(Action::CloseSockets);
+    }
+
+    fn numbers(&self) -> Vec<u64> {
+        self.generations.iter().map(|one| one.number).collect()
     }
 
     fn fail(&mut self, now: Instant, text: String) {
@@ -474,6 +603,7 @@ impl Master {
     fn finish(&mut self) {
         if let Phase::Stopping { exit_code } = self.phase
             && self.generations.is_empty()
+            && self.pools.is_empty()
         {
             self.phase = Phase::Done;
             self.actions.push(Action::Exit(exit_code));

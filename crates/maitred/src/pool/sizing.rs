@@ -120,6 +120,8 @@ pub struct Retirement {
 pub struct Decision {
     /// How many workers to start, in slots that are [`Phase::Empty`] or [`Phase::Delayed`]. There are that many.
     pub start: u16,
+    /// How many more are missing, that cannot be started now.
+    pub missing: u16,
     /// The worker to drain.
     pub retire: Option<Retirement>,
     /// When to ask again at the latest, even if nothing happens to the pool. `None`: the pool is settled.
@@ -206,6 +208,12 @@ impl Sizing {
         }
     }
 
+    /// Other settings from now on. What is above them is retired as it becomes spare.
+    pub fn resize(&mut self, now: Instant, settings: Settings) {
+        self.spare = LeastSpare::new(now, settings.retire_after);
+        self.settings = settings;
+    }
+
     /// What to do now. To be called whenever a slot or the queue has changed, and when [`Decision::look_again`] says so.
     ///
     /// `slots` should be [`Settings::slots`] long, so that workers that drain take no one's place. `queued` is how many
@@ -273,7 +281,8 @@ impl Sizing {
         }
         let quiet = start == 0 && wish.counts.starting == 0;
         let retire = if quiet { self.retirement(now, slots, wish) } else { None };
-        Decision { start, retire, look_again: self.look_again(now, slots, wish, start) }
+        let missing = wish.need.saturating_sub(start);
+        Decision { start, missing, retire, look_again: self.look_again(now, slots, wish, start) }
     }
 
     /// How many workers are missing.

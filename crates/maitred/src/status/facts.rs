@@ -54,6 +54,10 @@ pub struct PoolFacts {
     pub first_slot: usize,
     /// How many it has there.
     pub slots: usize,
+    /// Processes that are started at first.
+    pub start: u16,
+    /// The most that there are.
+    pub max: u16,
     /// `auto`, `direct` or `relay`.
     pub transport: &'static str,
     /// Requests that may wait for its processes.
@@ -71,11 +75,13 @@ impl Facts {
         }
         let mut first_slot = 0;
         let pools = start.config.pools.iter().map(|pool| {
-            let slots = usize::from(pool.workers).min(SLOTS_MAX - first_slot);
+            let slots = usize::from(pool.workers.slots()).min(SLOTS_MAX - first_slot);
             let facts = PoolFacts {
                 name: pool.name.clone(),
                 first_slot,
                 slots,
+                start: pool.workers.start,
+                max: pool.workers.max,
                 queue_max: pool.queue_max,
                 transport: match pool.transport {
                     Transport::Auto => "auto",

@@ -145,6 +145,8 @@ fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> Val
     json!({
         "name": pool.name,
         "transport": pool.transport,
+        "start": pool.start,
+        "max": pool.max,
         "queued": live.pool_queues.get(number),
         "queue_max": pool.queue_max,
         "queue_wait_us": rates.wait_us.map(round),

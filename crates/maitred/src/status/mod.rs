@@ -76,6 +76,11 @@ impl Status {
         };
     }
 
+    /// What is wrong with a pool, if anything.
+    pub fn trouble(&self, pool: usize) -> Option<String> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner).get(&pool).cloned()
+    }
+
     /// `/status.json`, with the queues of this moment.
     pub fn json(&self, board: &Scoreboard, unix_secs: u64, queues: Queues) -> String {
         json::render(board, &self.facts, &self.live(unix_secs, queues)).to_string()

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Event-loop threads that the file has rows for.
 pub const THREADS_MAX: usize = 256;
+/// Pools that the file has rows for.
+pub const POOLS_MAX: usize = 64;
 /// Application slots that the file has rows for, over all pools.
 pub const SLOTS_MAX: usize = 1024;
 
@@ -16,6 +18,30 @@ maitred_sys::shared! {
     #[derive(Debug, Default)]
     #[repr(transparent)]
     pub struct Cell(AtomicU64);
+}
+
+maitred_sys::shared! {
+    /// A number that several threads change, each by one: a locked instruction each time.
+    #[derive(Debug, Default)]
+    #[repr(transparent)]
+    pub struct Tally(AtomicU64);
+}
+
+impl Tally {
+    /// The present value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// One more, if that is no more than `max`. Gives back what it was before.
+    pub fn raise(&self, max: u64) -> Option<u64> {
+        self.0.fetch_update(Relaxed, Relaxed, |value| (value < max).then_some(value + 1)).ok()
+    }
+
+    /// One less, but never below 0.
+    pub fn lower(&self) {
+        let _ = self.0.fetch_update(Relaxed, Relaxed, |value| value.checked_sub(1));
+    }
 }
 
 impl Cell {
@@ -54,6 +80,8 @@ maitred_sys::shared! {
         pub slots: [SlotRow; SLOTS_MAX],
         /// Of the same slots, what the master knows; written by the master.
         pub starts: [StartRow; SLOTS_MAX],
+        /// Pools, in the order of the configuration.
+        pub pools: [PoolRow; POOLS_MAX],
     }
 
     /// What the master knows.
@@ -200,6 +228,14 @@ maitred_sys::shared! {
         pub starts: Cell,
     }
 
+    /// One pool of application processes.
+    #[derive(Debug, Default)]
+    #[repr(C, align(64))]
+    pub struct PoolRow {
+        /// Requests that wait for a process, over all threads.
+        pub queued: Tally,
+    }
+
     /// What the master knows of an application slot.
     #[derive(Debug, Default)]
     #[repr(C)]
@@ -258,6 +294,7 @@ impl Scoreboard {
             threads: std::array::from_fn(|_| ThreadRow::default()),
             slots: std::array::from_fn(|_| SlotRow::default()),
             starts: std::array::from_fn(|_| StartRow::default()),
+            pools: std::array::from_fn(|_| PoolRow::default()),
         })
     }
 }

@@ -25,11 +25,21 @@ fn facts() -> Facts {
         }],
         threads: vec![Some(0), Some(1)],
         pools: vec![
-            PoolFacts { name: "web".to_owned(), first_slot: 0, slots: 3, transport: "direct", queue_max: 8 },
+            PoolFacts {
+                name: "web".to_owned(),
+                first_slot: 0,
+                slots: 3,
+                start: 3,
+                max: 3,
+                transport: "direct",
+                queue_max: 8,
+            },
             PoolFacts {
                 name: "a\"b\\c".to_owned(),
                 first_slot: 3,
                 slots: 1,
+                start: 1,
+                max: 1,
                 transport: "auto",
                 queue_max: 8,
             },

@@ -17,7 +17,7 @@
 //! one are not answered before.
 
 use std::ops::Range;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -26,42 +26,22 @@ use maitred_sys::delivery::Sending;
 use rustix::event::epoll;
 
 use super::connection::{After, Again, State};
-use super::event_loop::{Thread, Token};
+use super::event_loop::Thread;
 use super::hand_off::payload_bytes_max;
 use super::send::CUT_OFF;
 use super::shared::Outgoing;
-use crate::control::{FromWorker, SlotId};
-use crate::handoff::{Channel, InFlight, Phase, RELAY_BIT, Received};
+use crate::control::{FromWorker, Greeting, SlotId};
+use crate::handoff::{InFlight, Phase, RELAY_BIT, Received};
 use crate::serve::{Persistence, Segment, Summary};
-use crate::status::scoreboard::{SlotRow, SlotState};
 
 /// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
 const READS_PER_TURN_MAX: u32 = 16;
 /// What is said of a process that has closed its channel.
-const CLOSED: &str = "it closed its channel";
+pub(super) const CLOSED: &str = "it closed its channel";
 /// How long a condemned process may take to be gone before its clients are cut off all the same.
 const CONDEMNED_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Thread {
-    /// Takes in a new application process.
-    pub(super) fn open_channel(&mut self, id: SlotId, pid: u32, socket: OwnedFd) {
-        let row = self.shared.slot_row(id);
-        let key = self.pools.channels.insert(Channel::new(id, pid, row, socket));
-        if let Some(pool) = self.pools.pools.get_mut(usize::from(id.pool)) {
-            pool.channels.push(key);
-        }
-        let token = Token::Channel { key: key as u32, epoch: id.epoch as u32 };
-        use epoll::EventFlags as F;
-        let socket = self.pools.channels[key].socket();
-        if let Err(error) = epoll::add(&self.epoll, socket, token.pack(), F::IN | F::OUT | F::RDHUP | F::ET) {
-            return self.condemn(key, &format!("its channel cannot be watched: {error}"));
-        }
-        if let Some(row) = self.slot_row(key) {
-            row.begin(pid, self.clock.unix_us());
-        }
-        self.show_slot(key);
-    }
-
     pub(super) fn on_channel(&mut self, key: usize, epoch: u32, flags: epoll::EventFlags) {
         let Some(channel) = self.pools.channels.get(key) else { return };
         if channel.id.epoch as u32 & 0x00ff_ffff != epoch {
@@ -85,11 +65,12 @@ impl Thread {
         let pool = usize::from(channel.id.pool);
         self.show_slot(key);
         self.serve_queue(pool);
+        self.settle_process(key);
     }
 
     /// Reads everything that a process has said, and acts on it; `to_the_end` if its end is known to be there, which makes
     /// no edge of its own when bytes come before it.
-    fn hear_out(&mut self, key: usize, to_the_end: bool) -> Result<Received, String> {
+    pub(super) fn hear_out(&mut self, key: usize, to_the_end: bool) -> Result<Received, String> {
         for _ in 0..READS_PER_TURN_MAX {
             let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Received::Drained) };
             let received = channel.receive().map_err(|error| format!("its channel failed: {error}"))?;
@@ -144,7 +125,7 @@ impl Thread {
                     let skipped = usize::from(descriptors).min(received.len());
                     received.drain(..skipped);
                 }
-                FromApp::Pong { .. } => {}
+                FromApp::Pong { .. } => self.pools.channels[key].answered(),
             }
         }
         input.drain(..at);
@@ -173,7 +154,9 @@ impl Thread {
             "ready"
         );
         self.touch(key);
-        self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReady(id)));
+        let (capacity, sockets_only) = (hello.capacity, hello.sockets_only);
+        let greeting = Greeting { capacity, sockets_only, name: hello.name.to_owned() };
+        self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReady(id, greeting)));
         Ok(())
     }
 
@@ -349,7 +332,7 @@ impl Thread {
     }
 
     /// Answers requests that a process has not seen, and never will.
-    fn answer_unsent(&mut self, unsent: Vec<InFlight>) {
+    pub(super) fn answer_unsent(&mut self, unsent: Vec<InFlight>) {
         for InFlight { index, number } in unsent {
             self.row.handoff_lost.add(1);
             match index {
@@ -363,87 +346,6 @@ impl Thread {
                 None => {}
             }
         }
-    }
-
-    /// The process reads no more frames, but finishes what it has: requests that it cannot have seen are answered here.
-    pub(super) fn let_leave(&mut self, key: usize) {
-        let Some(channel) = self.pools.channels.get_mut(key) else { return };
-        if channel.phase == Phase::Live {
-            channel.phase = Phase::Leaving;
-        }
-        let (unsent, pool) = (channel.take_unsent(), usize::from(channel.id.pool));
-        self.answer_unsent(unsent);
-        self.show_slot(key);
-        self.publish_room(pool);
-    }
-
-    /// Gives a process up, and has the master end it. Its requests stay with it until it is gone.
-    pub(super) fn condemn(&mut self, key: usize, why: &str) {
-        let Some(channel) = self.pools.channels.get_mut(key) else { return };
-        if matches!(channel.phase, Phase::Condemned(_)) {
-            return;
-        }
-        channel.phase = Phase::Condemned(why.to_owned());
-        let _ = epoll::delete(&self.epoll, channel.socket());
-        let (id, unsent) = (channel.id, channel.take_unsent());
-        self.answer_unsent(unsent);
-        let message =
-            if why == CLOSED { FromWorker::SlotClosed(id) } else { FromWorker::SlotLost(id, why.to_owned()) };
-        self.shared.outbox.send(Outgoing::Tell(message));
-        self.show_slot(key);
-        self.publish_room(usize::from(id.pool));
-    }
-
-    /// The master says that a process has exited. Its channel may hold answers that it sent before.
-    pub(super) fn on_slot_exited(&mut self, id: SlotId, how: &str) {
-        let found = self.pools.channels.iter().find(|(_, channel)| channel.id == id).map(|(key, _)| key);
-        let Some(key) = found else { return self.note_end(id, how) };
-        let heard = match &self.pools.channels[key].phase {
-            Phase::Condemned(why) => Err(why.clone()),
-            _ => self.hear_out(key, true),
-        };
-        self.note_end(
-            id,
-            &heard.as_ref().err().map_or_else(
-                || how.to_owned(),
-                |why| match why.as_str() {
-                    CLOSED => how.to_owned(),
-                    why => format!("{why}; {how}"),
-                },
-            ),
-        );
-        let Some(channel) = self.pools.channels.try_remove(key) else { return };
-        let _ = epoll::delete(&self.epoll, channel.socket());
-        if let Some(pool) = self.pools.pools.get_mut(usize::from(id.pool)) {
-            pool.channels.retain(|other| *other != key);
-        }
-        if let Some(row) = self.row_of(channel.row) {
-            row.enter(SlotState::Dead, self.clock.unix_us());
-            row.in_flight.set(0);
-        }
-        let expected = self.drain.is_some() || channel.phase == Phase::Leaving;
-        if !expected || !channel.in_flight.is_empty() {
-            let (pool, slot, pid) = (self.shared.pool_name(id.pool), id.slot, channel.pid);
-            let why = heard.err().map(|why| format!("{why}; ")).unwrap_or_default();
-            tracing::warn!(
-                pool,
-                slot,
-                pid,
-                requests = channel.in_flight.len(),
-                "application process lost: {why}{how}"
-            );
-        }
-        for (request, found) in &channel.in_flight {
-            let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
-            self.row.handoff_lost.add(1);
-            // One that was cut off meanwhile may have left its index to another connection.
-            let has = State::HandedOff { channel: key as u32, request: *request };
-            if self.connections.get(index as usize).is_some_and(|connection| connection.state == has) {
-                self.lose(index, false);
-            }
-        }
-        self.lose_relays(key);
-        self.publish_room(usize::from(id.pool));
     }
 
     /// A request has taken longer than its pool allows: the process is taken to be stuck.
@@ -476,7 +378,7 @@ impl Thread {
     }
 
     /// A request was lost with its process. If nobody can have noticed, another process gets it.
-    fn lose(&mut self, index: u32, unseen: bool) {
+    pub(super) fn lose(&mut self, index: u32, unseen: bool) {
         if (unseen || self.is_untouched(index)) && self.give_again(index) {
             return;
         }
@@ -533,32 +435,9 @@ impl Thread {
     }
 
     /// Keeps for the status page how a process ended.
-    fn note_end(&self, id: SlotId, how: &str) {
+    pub(super) fn note_end(&self, id: SlotId, how: &str) {
         if let Some(row) = self.shared.slot_row(id) {
             self.shared.status.note_end(row, how);
         }
-    }
-
-    fn row_of(&self, row: Option<usize>) -> Option<&'static SlotRow> {
-        self.shared.board.slots.get(row?)
-    }
-
-    fn slot_row(&self, key: usize) -> Option<&'static SlotRow> {
-        self.row_of(self.pools.channels.get(key)?.row)
-    }
-
-    /// Brings the scoreboard's row of a process up to date.
-    pub(super) fn show_slot(&self, key: usize) {
-        let (Some(channel), Some(row)) = (self.pools.channels.get(key), self.slot_row(key)) else { return };
-        let state = match channel.phase {
-            Phase::Starting => SlotState::Starting,
-            Phase::Live if channel.in_flight.is_empty() => SlotState::Idle,
-            Phase::Live => SlotState::Busy,
-            Phase::Leaving | Phase::Condemned(_) => SlotState::Draining,
-        };
-        row.enter(state, self.clock.unix_us());
-        row.in_flight.set(channel.in_flight.len() as u64);
-        row.capacity.set(u64::from(channel.capacity));
-        row.service_us.set(u64::from(channel.service_us()));
     }
 }

@@ -131,11 +131,18 @@ impl Control<'_> {
 
     fn on_message(&mut self, message: ToWorker, descriptor: Option<OwnedFd>) {
         match (message, descriptor) {
-            (ToWorker::SlotStarted(id, pid), Some(channel)) => {
+            (ToWorker::SlotStarted(id, started), Some(channel)) => {
                 let home = self.shared.home_of(id);
                 let _ = rustix::io::ioctl_fionbio(&channel, true);
-                self.shared.inboxes[home].send(Message::SlotStarted { id, pid, channel });
+                self.shared.inboxes[home].send(Message::SlotStarted { id, started, channel });
             }
+            (ToWorker::Retire(id), _) => {
+                self.shared.inboxes[self.shared.home_of(id)].send(Message::Retire(id));
+            }
+            (ToWorker::Release(id, at_once), _) => {
+                self.shared.inboxes[self.shared.home_of(id)].send(Message::Release(id, at_once));
+            }
+            (ToWorker::Trouble(pool, why), _) => self.shared.set_trouble(pool, why),
             (ToWorker::SlotExited(id, how), _) => {
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::SlotExited { id, how });
             }

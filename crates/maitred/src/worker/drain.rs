@@ -76,6 +76,8 @@ impl Thread {
             return;
         }
         drain.next_look = now + LOOK_EVERY;
+        self.settle_leaving();
+        let Some(drain) = &self.drain else { return };
         if now < drain.until {
             return self.dismiss_idle();
         }

@@ -59,6 +59,10 @@ pub(super) struct Thread {
     pub(super) dirty: Vec<usize>,
     /// Relays that are not watched yet: key, which of their uses is meant, and when they shall be.
     pub(super) unwatched: VecDeque<(u32, u32, Instant)>,
+    /// When the health of application processes is looked at next.
+    pub(super) next_health: Option<Instant>,
+    /// When the master was last told that requests wait.
+    pub(super) pressed_at: Option<Instant>,
     /// Channels with more to read than one turn takes: key and epoch.
     pub(super) loud: Vec<(usize, u32)>,
     /// Received bytes, of whichever connection is being looked at.
@@ -152,6 +156,8 @@ impl Thread {
             dirty: Vec::new(),
             loud: Vec::new(),
             unwatched: VecDeque::new(),
+            next_health: None,
+            pressed_at: None,
             rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
             tx: Vec::with_capacity(RECEIVE_BYTES),
             again: Vec::new(),
@@ -199,6 +205,7 @@ impl Thread {
         self.hear_loud();
         self.watch_relays();
         self.tell_watchers();
+        self.check_health();
         self.drain_step();
         self.flush_channels();
         let dropped = self.log.tick(self.clock.now);
@@ -338,7 +345,9 @@ impl Thread {
         for message in self.shared.inboxes[self.number].take() {
             match message {
                 Message::Adopt(migrant) => self.adopt(*migrant),
-                Message::SlotStarted { id, pid, channel } => self.open_channel(id, pid, channel),
+                Message::SlotStarted { id, started, channel } => self.open_channel(id, started, channel),
+                Message::Retire(id) => self.on_retire(id),
+                Message::Release(id, at_once) => self.on_release(id, at_once),
                 Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
                 Message::Offer { pool, thread } => self.on_offer(pool, thread),
                 Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, &result),
@@ -379,6 +388,7 @@ impl Thread {
             drain,
             self.next_watch(),
             self.watchers.next_event(),
+            self.next_health,
         ];
         let first = due.into_iter().flatten().min()?;
         let wait = first.saturating_duration_since(Instant::now());

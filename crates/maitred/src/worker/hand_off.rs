@@ -22,8 +22,16 @@ use super::origin::{self, Arrival, Client};
 use crate::config::{Pool, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Flushed, RELAY_BIT};
+use crate::serve::fixed::{Manner, Reply};
 use crate::serve::{Exchange, Persistence};
 
+/// A request that no process takes; the body is filled in.
+const UNAVAILABLE: Reply<'_> = Reply {
+    status: 503,
+    fields: b"Retry-After: 1\r\n",
+    content_type: "text/plain; charset=utf-8",
+    body: b"",
+};
 /// What an application process may be sent in one frame, beyond the body: head and meta lines.
 const HEAD_ALLOWANCE: u32 = 256 * 1024;
 
@@ -67,7 +75,7 @@ impl Thread {
         }
         let live = others().find(|thread| known.live[*thread].load(Relaxed) > 0);
         live.or_else(|| {
-            let slots = self.shared.start.config.pools[pool].workers;
+            let slots = self.shared.start.config.pools[pool].workers.slots();
             let mut homes =
                 (0..slots).map(|slot| self.shared.home_of(SlotId { pool: pool as u16, slot, epoch: 0 }));
             if homes.clone().any(|home| home == self.number) { None } else { homes.next() }
@@ -103,26 +111,47 @@ impl Thread {
     /// Lets a request wait for a process, if there is room in the queue.
     fn enqueue(&mut self, index: u32, pool: usize, exchange: &Exchange<'_>, given: Given<'_>) -> Step {
         let settings = &self.shared.start.config.pools[pool];
-        let waiting = &self.shared.pools[pool].queued;
-        if waiting.load(Relaxed) >= settings.queue_max {
-            self.row.queue_refused.add(1);
-            // The connection goes on, and its next request must not find this one's body.
-            self.work(index).spool = None;
-            return self.plain_error(
-                index,
-                exchange.request,
-                503,
-                b"Retry-After: 1\r\n",
-                exchange.persistence,
-            );
+        if self.is_without_hope(pool) {
+            return self.refuse_queued(index, pool, exchange);
         }
-        waiting.fetch_add(1, Relaxed);
+        let Some(before) = self.shared.join_queue(pool, u64::from(settings.queue_max)) else {
+            return self.refuse_queued(index, pool, exchange);
+        };
+        if before == 0 {
+            self.press(pool);
+        }
         self.keep(index, given);
         self.enter(index, State::Queued { pool: pool as u16 });
         self.wheel.arm(index, self.clock.now + settings.queue_timeout);
         self.pools.pools[pool].queue.push_back(index);
         self.publish_room(pool);
         Step::Waits
+    }
+
+    /// Whether nothing of a pool runs, and its processes have not come up lately: then waiting is for nothing.
+    fn is_without_hope(&self, pool: usize) -> bool {
+        let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
+        !lives && self.shared.trouble(pool).is_some()
+    }
+
+    /// 503, with the reason if the pool is in trouble.
+    fn refuse_queued(&mut self, index: u32, pool: usize, exchange: &Exchange<'_>) -> Step {
+        self.row.queue_refused.add(1);
+        // The connection goes on, and its next request must not find this one's body.
+        self.work(index).spool = None;
+        let manner = Manner::of(exchange, self.shared.start.config.server.server_header);
+        let text = self.unavailable(pool);
+        let reply = Reply { body: text.as_bytes(), ..UNAVAILABLE };
+        let summary = reply.write(&manner, &mut self.tx);
+        self.whole(index, exchange.request, summary, exchange.persistence)
+    }
+
+    /// What the body of a 503 says.
+    fn unavailable(&self, pool: usize) -> String {
+        match self.shared.trouble(pool) {
+            Some(why) => format!("503 Service Unavailable\n{why}\n"),
+            None => "503 Service Unavailable\n".to_owned(),
+        }
     }
 
     /// Ends a connection whose client has gone while its request waited.
@@ -134,7 +163,7 @@ impl Thread {
     /// Takes a connection out of the queue that it waits in, if it does.
     pub(super) fn leave_queue(&mut self, index: u32) {
         if let State::Queued { pool } = self.connections[index as usize].state {
-            self.shared.pools[usize::from(pool)].queued.fetch_sub(1, Relaxed);
+            self.shared.quit_queue(usize::from(pool));
             let queue = &mut self.pools.pools[usize::from(pool)].queue;
             if let Some(at) = queue.iter().position(|waiting| *waiting == index) {
                 queue.remove(at);
@@ -379,7 +408,11 @@ impl Thread {
             let pool = usize::from(channel.id.pool);
             match result {
                 // The socket being full, epoll says when it is not.
-                Ok(Flushed::All | Flushed::Blocked) => self.publish_room(pool),
+                Ok(Flushed::All) => {
+                    self.publish_room(pool);
+                    self.settle_process(key);
+                }
+                Ok(Flushed::Blocked) => self.publish_room(pool),
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.let_leave(key),
                 Err(error) => self.condemn(key, &format!("its channel failed: {error}")),
             }
@@ -394,7 +427,7 @@ impl Thread {
             known.room[self.number].store(room.saturating_sub(waiting), Relaxed);
             known.live[self.number].store(live, Relaxed);
             known.waiting[self.number].store(waiting, Relaxed);
-            if room > 0 && waiting == 0 && known.queued.load(Relaxed) > 0 {
+            if room > 0 && waiting == 0 && self.shared.queued(pool) > 0 {
                 self.offer(pool);
             }
         }

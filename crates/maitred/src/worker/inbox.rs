@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::connection::{Again, Spool};
-use crate::control::SlotId;
+use crate::control::{SlotId, Started};
 
 /// What one thread is told by another.
 #[derive(Debug)]
@@ -19,11 +19,15 @@ pub enum Message {
     SlotStarted {
         /// Which one.
         id: SlotId,
-        /// Its process id, to show.
-        pid: u32,
+        /// What is known of it.
+        started: Started,
         /// Its channel.
         channel: OwnedFd,
     },
+    /// Give an application process no more requests, and end it when it has none.
+    Retire(SlotId),
+    /// Give up the channel of an application process when it has no request; with `true`, give it none until then.
+    Release(SlotId, bool),
     /// The application process has exited.
     SlotExited {
         /// Which one.

@@ -34,6 +34,7 @@ mod feed;
 mod hand_off;
 pub mod inbox;
 mod origin;
+mod processes;
 mod proxied;
 mod receive;
 mod relay;
@@ -190,7 +191,6 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
         room: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
-        queued: AtomicU32::new(0),
         handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
     });
     let share = Share::of(&start, threads as u64);

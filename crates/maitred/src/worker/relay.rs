@@ -375,7 +375,7 @@ impl Thread {
     fn drop_relay(&mut self, key: u32) {
         let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
         let channel = relay.channel as usize;
-        if let Some(found) = self.pools.channels.get_mut(channel) {
+        if let Some(found) = self.pools.channels.get_mut(channel).filter(|_| !relay.orphan) {
             found.idle_relays.retain(|idle| *idle != key);
             found.forget_number(RELAY_BIT | key);
             self.touch(channel);
@@ -452,7 +452,7 @@ impl Thread {
     /// The process of this channel has exited: what it had written is sent on; a response that is not whole by then
     /// never will be.
     pub(super) fn lose_relays(&mut self, channel: usize) {
-        let of = |relay: &Relay| relay.channel as usize == channel;
+        let of = |relay: &Relay| relay.channel as usize == channel && !relay.orphan;
         let keys: Vec<(u32, Option<u32>)> = self
             .pools
             .relays
@@ -461,6 +461,9 @@ impl Thread {
             .map(|(key, relay)| (key as u32, relay.index))
             .collect();
         for (key, index) in keys {
+            if let Some(relay) = self.pools.relays.get_mut(key as usize) {
+                relay.orphan = true;
+            }
             if let Some(index) = index {
                 self.row.handoff_lost.add(1);
                 if let Some(relayed) = self.work(index).relayed.as_deref_mut() {

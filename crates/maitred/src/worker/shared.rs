@@ -9,7 +9,7 @@ use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
 
 use super::inbox::{Inbox, Message, Migrant};
-use crate::control::{Command, FromWorker, SlotId, Start};
+use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
@@ -66,8 +66,6 @@ pub struct PoolShared {
     pub live: Vec<AtomicU32>,
     /// Per thread: requests that wait there.
     pub waiting: Vec<AtomicU32>,
-    /// Requests that wait, over all threads; bounded by the pool's `queue_max`.
-    pub queued: AtomicU32,
     /// Per thread: what it has handed to application processes; each written by its thread.
     pub handed: Vec<HandedOff>,
 }
@@ -114,11 +112,7 @@ pub enum Outgoing {
 impl Shared {
     /// The scoreboard row of an application slot, if the file has one for it.
     pub fn slot_row(&self, id: SlotId) -> Option<usize> {
-        let pools = &self.start.config.pools;
-        let before: usize =
-            pools.iter().take(usize::from(id.pool)).map(|pool| usize::from(pool.workers)).sum();
-        let row = before + usize::from(id.slot);
-        (row < crate::status::scoreboard::SLOTS_MAX).then_some(row)
+        slot_row(&self.start.config, id)
     }
 
     /// Whether the process is on its way out.
@@ -145,6 +139,33 @@ impl Shared {
     /// The connection has arrived, and the thread that took it in has counted it.
     pub fn end_transfer(&self) {
         self.in_transit.fetch_sub(1, AcqRel);
+    }
+
+    /// Requests that wait for a process of a pool, over all threads; bounded by its `queue.max`.
+    pub fn queued(&self, pool: usize) -> u64 {
+        self.board.pools.get(pool).map_or(0, |row| row.queued.get())
+    }
+
+    /// Counts one more of them, unless there are `max`. Gives back how many there were.
+    pub fn join_queue(&self, pool: usize, max: u64) -> Option<u64> {
+        self.board.pools.get(pool)?.queued.raise(max)
+    }
+
+    /// Counts one less.
+    pub fn quit_queue(&self, pool: usize) {
+        if let Some(row) = self.board.pools.get(pool) {
+            row.queued.lower();
+        }
+    }
+
+    /// The master says why a pool has no process, or that it has one again.
+    pub fn set_trouble(&self, pool: u16, why: Option<String>) {
+        self.status.note_trouble(usize::from(pool), why.as_deref());
+    }
+
+    /// Why a pool has no process, if that is so and it cannot start one.
+    pub fn trouble(&self, pool: usize) -> Option<String> {
+        self.status.trouble(pool)
     }
 
     /// The name of a pool, for messages.
@@ -181,7 +202,9 @@ impl Shared {
                 .iter()
                 .filter_map(of)
                 .collect(),
-            pools: self.pools.iter().map(|pool| pool.queued.load(Relaxed)).collect(),
+            pools: (0..self.pools.len())
+                .map(|pool| u32::try_from(self.queued(pool)).unwrap_or(u32::MAX))
+                .collect(),
         }
     }
 

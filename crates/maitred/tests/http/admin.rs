@@ -34,7 +34,12 @@ fn status_json_is_an_account_of_what_happened() {
     assert_eq!(status["threads"].as_array().unwrap().len(), 2);
     assert_eq!(status["listens"][0]["address"], server.address.to_string());
     assert_eq!(status["pools"][0]["name"], "app");
-    assert_eq!(status["pools"][0]["slots"].as_array().unwrap().len(), 2);
+    assert_eq!(status["pools"][0]["max"], 2);
+    assert_eq!(
+        status["pools"][0]["slots"].as_array().unwrap().len(),
+        3,
+        "one more, for a process that is replaced"
+    );
     assert_eq!(status["generation"], 1);
     server.stop();
 }

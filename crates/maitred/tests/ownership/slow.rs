@@ -66,7 +66,7 @@ fn is_idle(play: &Play, pool: &str) -> bool {
     let gauge = |name: &str| status["totals"][name].as_u64().unwrap();
     let pools = status["pools"].as_array().unwrap();
     let letters = pools.iter().find(|found| found["name"] == pool).unwrap()["letters"].as_str().unwrap();
-    gauge("writing") + gauge("handed_off") == SLOW as u64 && letters == "__"
+    gauge("writing") + gauge("handed_off") == SLOW as u64 && letters == "__."
 }
 
 #[test]

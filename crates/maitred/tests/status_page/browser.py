@@ -54,7 +54,7 @@ def look_at_numbers(browser, site):
     browser.until("document.querySelector('#live').textContent === 'live'", "it says that it is live")
     score = "document.querySelector('#pools article .score')"
     browser.until(f"{score}.textContent.match(/W/g).length === 5", "five slots at work")
-    browser.until(f"/^12 slots: .*5 busy/.test({score}.getAttribute('aria-label'))", "the same in words")
+    browser.until(f"/^15 slots: .*5 busy/.test({score}.getAttribute('aria-label'))", "the same in words")
     browser.until("/exited with status 1/.test(document.querySelectorAll('#pools article')[1].innerText)", "why a pool fails")
     browser.until("/Affinity: off/.test(document.querySelector('#affinity').textContent)", "how CPUs were chosen")
     check(browser.evaluate("document.querySelectorAll('#listens tr').length") >= 1, "a row per bucket")

@@ -127,7 +127,12 @@ impl Server {
         super::eventually("all processes are ready", || {
             let status = self.status();
             let pools = status["pools"].as_array().unwrap();
-            pools.iter().all(|pool| pool["letters"].as_str().unwrap().bytes().all(|letter| letter == b'_'))
+            let ready = |pool: &serde_json::Value| {
+                let letters = pool["letters"].as_str().unwrap();
+                letters.matches('_').count() as u64 >= pool["start"].as_u64().unwrap()
+                    && !letters.contains('S')
+            };
+            pools.iter().all(ready)
         });
     }
 

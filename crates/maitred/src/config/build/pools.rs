@@ -1,9 +1,10 @@
 //! `[pool.NAME]`
 
-use super::super::finding::At;
+use super::super::finding::{At, Span};
 use super::super::meaning::{Pool, Site, Target, Transport};
 use super::super::reader::{Section, shorten};
-use crate::status::scoreboard::SLOTS_MAX;
+use crate::pool::settings::Settings;
+use crate::status::scoreboard::{POOLS_MAX, SLOTS_MAX};
 
 pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     check_name(name, section);
@@ -20,6 +21,8 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         queue_timeout: queue.time("timeout"),
         request_timeout: section.time("request_timeout"),
         start_timeout: section.time("start_timeout"),
+        health_interval: section.time("health_interval"),
+        open_files: open_files(section),
         transport: transport(section, isolate),
         isolate,
         mount: mount(section),
@@ -48,18 +51,60 @@ fn command(section: &Section<'_>) -> Vec<String> {
     words.into_iter().map(|word| word.value).collect()
 }
 
-fn workers(section: &Section<'_>) -> u16 {
-    match section.given("workers") {
-        Some(span) if section.is_table("workers") => {
-            section.cx.error_with(
-                &span,
-                "`workers`: expected a whole number, found a table",
-                "this version keeps a fixed number of processes: write workers = 2; a pool that grows and shrinks \
-                 comes later",
-            );
-            1
+fn workers(section: &Section<'_>) -> Settings {
+    if section.given("workers").is_some() && !section.is_table("workers") {
+        let fixed: At<u16> = section.number("workers");
+        return Settings::fixed(fixed.value.max(1));
+    }
+    let table = section.section("workers");
+    let max: At<u16> = table.number("max");
+    // A default gives way to a smaller `max`; what was written has to fit.
+    let up_to_max = |name: &str| {
+        let number: At<u16> = table.number(name);
+        match table.given(name) {
+            None => number.value.min(max.value),
+            Some(span) => {
+                if number.value > max.value {
+                    exceeds(&table, name, number.value, &span, "max", &max);
+                }
+                number.value
+            }
         }
-        _ => section.number("workers").value,
+    };
+    let given = |name: &str| {
+        let number: At<u64> = table.number(name);
+        table.given(name).map(|_| number.value)
+    };
+    let age = table.time("max_age");
+    let (start, min_spare, max_spare) =
+        (up_to_max("start"), up_to_max("min_spare"), table.number("max_spare"));
+    if let Some(span) = table.given("min_spare").filter(|_| min_spare > max_spare.value) {
+        exceeds(&table, "min_spare", min_spare, &span, "max_spare", &max_spare);
+    }
+    Settings {
+        start,
+        min_spare,
+        max_spare: max_spare.value,
+        max: max.value,
+        spawn_max: table.number("spawn_max").value,
+        retire_after: table.time("retire_after"),
+        max_requests: given("max_requests"),
+        max_age: table.given("max_age").map(|_| age),
+        max_memory: given("max_memory"),
+    }
+}
+
+fn open_files(section: &Section<'_>) -> Option<u64> {
+    let number: At<u64> = section.number("open_files");
+    section.given("open_files").map(|_| number.value)
+}
+
+/// One of `workers`' numbers is above another that bounds it.
+fn exceeds(table: &Section<'_>, name: &str, value: u16, span: &Span, bound: &str, at: &At<u16>) {
+    let message = format!("`{name}` = {value} is more than `{bound}` = {}", at.value);
+    match table.given(bound) {
+        Some(other) => table.cx.conflict(span, message, &format!("`{bound}` is set here"), &other),
+        None => table.cx.error_with(span, message, format!("`{bound}` is {} when it is not given", at.value)),
     }
 }
 
@@ -120,10 +165,18 @@ pub(super) fn check_together(
     pools: &[Pool],
     sites: &[Site],
 ) {
-    let workers: usize = pools.iter().map(|pool| usize::from(pool.workers)).sum();
-    if let (true, Some((_, last))) = (workers > SLOTS_MAX, named.last()) {
-        let message = format!("the pools have {workers} workers together, and {SLOTS_MAX} is the most");
+    let slots: usize = pools.iter().map(|pool| usize::from(pool.workers.slots())).sum();
+    if let (true, Some((_, last))) = (slots > SLOTS_MAX, named.last()) {
+        let most: usize = pools.iter().map(|pool| usize::from(pool.workers.max)).sum();
+        let message = format!(
+            "the pools have up to {most} processes together, and with a quarter more for those that are being replaced {slots}; \
+             {SLOTS_MAX} is the most"
+        );
         root.cx.error(&last.given("workers").unwrap_or(last.span.clone()), message);
+    }
+    if let Some((name, section)) = named.get(POOLS_MAX) {
+        root.cx
+            .error(&name.span, format!("{} is one too many: {POOLS_MAX} pools is the most", section.label));
     }
     for (index, (name, section)) in named.iter().enumerate() {
         let led_to = |site: &Site| site.routes.iter().any(|route| route.target == Target::Pool(index));

@@ -238,23 +238,25 @@ fn single_values_are_checked() {
 #[test]
 fn pools_are_checked() {
     let text = format!(
-        "{COMPLETE}[pool.\"a b\"]\ncommand = []\nworkers = {{ start = 2, max = 4 }}\ncwd = \"/file\"\n\
+        "{COMPLETE}[pool.\"a b\"]\ncommand = []\nworkers = {{ start = 5, min_spare = 6, max = 4 }}\ncwd = \"/file\"\n\
          env = {{ \"A=\" = \"1\" }}\ntransport = \"rely\"\nmount = \"app/\"\n[pool.b]\ncommand = \"python3\"\n\
-         workers = 1024\ntransport = \"dirct\"\nmount = \"/\"\n"
+         workers = 819\ntransport = \"dirct\"\nmount = \"/\"\n"
     );
     assert_eq!(
         brief(&text),
         [
             "3:7 \"a b\" cannot be the name of a pool | it takes 1 to 64 letters, digits, `-` and `_`",
             "4:11 `command` is empty | its first item is the program to start",
-            "5:11 `workers`: expected a whole number, found a table | this version keeps a fixed number of processes: \
-             write workers = 2; a pool that grows and shrinks comes later",
+            "5:21 `start` = 5 is more than `max` = 4",
+            "5:36 `min_spare` = 6 is more than `max` = 4",
+            "5:36 `min_spare` = 6 is more than `max_spare` = 4 | `max_spare` is 4 when it is not given",
             "6:7 `cwd`: this is not a directory: /file",
             "7:9 `env`: \"A=\" cannot be a name",
             "8:13 `transport` does not take \"rely\" | did you mean \"relay\"?",
             "9:9 `mount`: \"app/\" is not a path to mount at | it starts with `/` and does not end with it: \"/app\"",
             "11:11 `command`: expected an array of strings, found a string | write command = [\"python3\"]",
-            "12:11 the pools have 1025 workers together, and 1024 is the most",
+            "12:11 the pools have up to 823 processes together, and with a quarter more for those that are being replaced \
+             1029; 1024 is the most",
             "13:13 `transport` does not take \"dirct\" | did you mean \"direct\"?",
             "14:9 `mount` does not end with `/` | leave it out for the root",
         ]

@@ -9,6 +9,7 @@ use super::super::keys::{Kind, Table};
 use super::super::reader::Section;
 use super::super::{build, fuzzing, tables::ROOT};
 use super::*;
+use crate::pool::settings::Settings;
 
 /// Sets every key to something other than its default.
 const EVERYTHING: &str = r#"
@@ -73,12 +74,24 @@ user = "app"
 queue = { max = 7, timeout = "250ms" }
 request_timeout = "2m"
 start_timeout = "1h"
+health_interval = "3s"
+open_files = 2000
 transport = "direct"
 mount = "/app"
 
 [pool.apart]
 command = ["app"]
 isolate = true
+[pool.apart.workers]
+start = 1
+min_spare = 2
+max_spare = 3
+max = 9
+spawn_max = 4
+retire_after = "5s"
+max_requests = 6
+max_age = "7m"
+max_memory = "80MiB"
 
 [limits]
 connections_per_thread_max = 1
@@ -179,7 +192,7 @@ fn sites_and_routes_reach_their_meaning() {
     assert_eq!((&last.pattern, &last.target), (&PathPattern::All, &Target::Files(files.clone())));
 
     let pool = &config.pools[0];
-    assert_eq!((pool.name.as_str(), pool.workers, pool.queue_max), ("web", 5, 7));
+    assert_eq!((pool.name.as_str(), pool.workers, pool.queue_max), ("web", Settings::fixed(5), 7));
     assert_eq!(pool.env, [("A".into(), "1".into()), ("B".into(), "2".into())]);
     assert_eq!(pool.cwd, Path::new("/etc/maitred/app"));
     assert_eq!(pool.user.as_ref().map(|user| user.uid), Some(1001));
@@ -191,6 +204,19 @@ fn sites_and_routes_reach_their_meaning() {
     assert!(!pool.isolate);
     let apart = &config.pools[1];
     assert_eq!((apart.isolate, apart.transport), (true, Transport::Relay));
+    assert_eq!((pool.health_interval, pool.open_files), (Duration::from_secs(3), Some(2000)));
+    let workers = Settings {
+        start: 1,
+        min_spare: 2,
+        max_spare: 3,
+        max: 9,
+        spawn_max: 4,
+        retire_after: Duration::from_secs(5),
+        max_requests: Some(6),
+        max_age: Some(Duration::from_secs(420)),
+        max_memory: Some(80 << 20),
+    };
+    assert_eq!(apart.workers, workers);
 }
 
 #[test]
@@ -207,7 +233,7 @@ fn defaults_are_those_that_are_declared() {
     let files = config.sites[0].files.as_ref().unwrap();
     assert_eq!(files.index, ["index.html"]);
     assert!(!files.listing && !files.hidden && !files.symlinks_may_leave && files.precompressed.is_empty());
-    assert_eq!((config.pools[0].workers, config.pools[0].queue_max), (2, 1024));
+    assert_eq!((config.pools[0].workers, config.pools[0].queue_max), (Settings::default(), 1024));
     assert_eq!(config.pools[0].cwd, Path::new("/etc/maitred"));
     assert_eq!((config.pools[0].transport, config.pools[0].isolate), (Transport::Auto, false));
     assert_eq!(config.server.spool, Path::new("/var/tmp"));
@@ -225,7 +251,11 @@ fn pools_keep_the_order_of_the_file() {
 fn declared(table: &'static Table, all: &mut BTreeSet<(&'static str, &'static str)>) {
     for key in table.keys {
         all.insert((table.title, key.name));
-        if let Kind::Section(inner) | Kind::Sections(inner) | Kind::Named(inner) = key.kind {
+        if let Kind::Section(inner)
+        | Kind::Sections(inner)
+        | Kind::Named(inner)
+        | Kind::WholeOrSection { table: inner, .. } = key.kind
+        {
             declared(inner, all);
         }
     }
@@ -254,7 +284,11 @@ fn every_example_of_the_reference_is_a_good_part_of_a_file() {
     let mut tables = vec![&ROOT];
     while let Some(table) = tables.pop() {
         for key in table.keys {
-            if let Kind::Section(inner) | Kind::Sections(inner) | Kind::Named(inner) = key.kind {
+            if let Kind::Section(inner)
+            | Kind::Sections(inner)
+            | Kind::Named(inner)
+            | Kind::WholeOrSection { table: inner, .. } = key.kind
+            {
                 tables.push(inner);
             }
         }

@@ -8,7 +8,7 @@ use sd_notify::NotifyState;
 
 use super::{App, Shell, Worker, log_failure};
 use crate::config::{Failure, Loaded};
-use crate::control::{SlotId, ToWorker};
+use crate::control::{Greeting, SlotId, Started, ToWorker};
 use crate::master::prepare::Prepared;
 use crate::master::process;
 use crate::master::state::events::{Action, Event, Notice, Refusal};
@@ -46,15 +46,19 @@ impl Shell<'_> {
                     log_failure("killing a worker process", worker.child.kill());
                 }
             }
-            Action::TerminateApp(slot) => {
-                if let Some(app) = self.apps.get(&slot.epoch) {
+            Action::TerminateApp(epoch) => {
+                if let Some(app) = self.apps.get_mut(&epoch) {
+                    app.channel = None;
                     log_failure("ending an application process", app.child.terminate());
                 }
             }
-            Action::KillApp(slot) => {
-                if let Some(app) = self.apps.get(&slot.epoch) {
+            Action::KillApp(epoch) => {
+                if let Some(app) = self.apps.get(&epoch) {
                     log_failure("killing an application process", app.child.kill());
                 }
+            }
+            Action::MoveApp { generation, slot, greeting, lent } => {
+                self.move_app(generation, slot, greeting, lent);
             }
             Action::CloseSockets => self.close_sockets(),
             Action::Notify(notice) => self.notify(notice),
@@ -162,10 +166,27 @@ impl Shell<'_> {
         let worker = self.workers.get_mut(&generation).ok_or_else(gone)?;
         let prepared = self.plans.get(&plan).ok_or_else(gone)?;
         let pool = prepared.config.pools.get(usize::from(slot.pool)).ok_or_else(gone)?;
-        let (child, channel) = process::start_app(prepared, pool, slot, self.open_files)?;
-        worker.channel.send(&ToWorker::SlotStarted(slot, child.pid()), Some(channel));
-        self.apps.insert(slot.epoch, App { child, slot });
+        let (child, channel, output) = process::start_app(prepared, pool, slot, self.open_files)?;
+        let kept = channel.try_clone().ok();
+        let started = Started { pid: child.pid(), greeting: None, lent: false };
+        worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
+        self.apps.insert(slot.epoch, App { child, slot, generation, channel: kept, output, memory: 0 });
         Ok(())
+    }
+
+    /// Gives the channel of an application process to another worker process. If that cannot be, the process is ended: it
+    /// would wait for ever.
+    fn move_app(&mut self, generation: u64, slot: SlotId, greeting: Option<Greeting>, lent: bool) {
+        let Some(app) = self.apps.get_mut(&slot.epoch) else { return };
+        let channel = app.channel.as_ref().and_then(|channel| channel.try_clone().ok());
+        match (self.workers.get_mut(&generation), channel) {
+            (Some(worker), Some(channel)) => {
+                (app.slot, app.generation) = (slot, generation);
+                let started = Started { pid: app.child.pid(), greeting, lent };
+                worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
+            }
+            _ => log_failure("killing an application process", app.child.kill()),
+        }
     }
 
     fn hand_over(&mut self, from: u64, to: u64, grace_ms: u64) {

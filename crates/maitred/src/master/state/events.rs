@@ -5,7 +5,8 @@ use std::time::Duration;
 use maitred_sys::signals::Signal;
 use tracing::Level;
 
-use crate::control::{FromWorker, SlotId, ToWorker};
+use crate::control::{FromWorker, Greeting, SlotId, ToWorker};
+use crate::pool::settings::Settings;
 
 /// What the machine needs to know of a configuration that is ready to be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,9 +25,27 @@ pub struct PoolPlan {
     /// Its name, for messages.
     pub name: String,
     /// How many application processes.
-    pub workers: u16,
+    pub workers: Settings,
     /// How long one may take until it is ready.
     pub start_timeout: Duration,
+    /// How long one may take for a request.
+    pub request_timeout: Duration,
+    /// Everything else that concerns its processes, in whatever form: they live on under another configuration if this is
+    /// the same there.
+    pub process: String,
+}
+
+/// What the scoreboard says of an application process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Which one.
+    pub epoch: u64,
+    /// Requests that it has.
+    pub busy: u32,
+    /// Requests that it has answered since its present worker process got its channel.
+    pub requests: u64,
+    /// Its resident memory in bytes; 0 if that was not looked at.
+    pub memory: u64,
 }
 
 /// Why a configuration cannot be used.
@@ -65,6 +84,15 @@ pub enum Event {
         /// What wait(2) said in words, or why it could not be started.
         how: String,
     },
+    /// What the scoreboard of a generation says of its pools; before each [`Event::Tick`], and when requests wait.
+    Observed {
+        /// Which generation.
+        generation: u64,
+        /// Requests that wait, by pool.
+        queued: Vec<u32>,
+        /// Its application processes.
+        seen: Vec<Seen>,
+    },
     /// The time that [`super::Master::next_deadline`] named has come.
     Tick,
 }
@@ -98,6 +126,17 @@ pub enum Action {
         /// Its name for good.
         slot: SlotId,
     },
+    /// Give the channel of an application process to this generation's worker process, which has to know it by this name.
+    MoveApp {
+        /// Whose it is from now on.
+        generation: u64,
+        /// Its name there.
+        slot: SlotId,
+        /// What it said in HELLO, if it has.
+        greeting: Option<Greeting>,
+        /// It is to be given back.
+        lent: bool,
+    },
     /// Send a message to a worker process.
     Send(u64, ToWorker),
     /// Connect two worker processes by a socket pair: [`ToWorker::Adopt`] to the new, [`ToWorker::Drain`] to the old.
@@ -111,10 +150,10 @@ pub enum Action {
     },
     /// `SIGKILL` to the worker process of this generation.
     KillWorker(u64),
-    /// `SIGTERM` to an application process.
-    TerminateApp(SlotId),
-    /// `SIGKILL` to an application process.
-    KillApp(SlotId),
+    /// `SIGTERM` to the application process of this epoch.
+    TerminateApp(u64),
+    /// `SIGKILL` to the application process of this epoch.
+    KillApp(u64),
     /// Close all listening sockets.
     CloseSockets,
     /// Tell the service manager, and at the first [`Notice::Ready`] also the person who started us.
@@ -151,6 +190,6 @@ pub struct Counts {
     pub slots_started: u64,
     /// Application processes that died without being asked to.
     pub slot_crashes: u64,
-    /// Slots that wait before their next start, because they keep dying.
+    /// Application processes that are missing because the last ones died.
     pub slots_delayed: u64,
 }

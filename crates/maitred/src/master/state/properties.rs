@@ -7,9 +7,11 @@ use proptest::prelude::*;
 
 use super::Phase;
 use super::events::{Action, Event};
-use super::generation::{APP_KILL_DELAY, DRAIN_MARGIN};
+use super::generation::DRAIN_MARGIN;
+use super::pool::APP_KILL_DELAY;
 use super::tests::{GRACE, World};
-use crate::control::{Command, FromWorker};
+use crate::control::{Command, FromWorker, PoolCommand};
+use crate::pool::settings::Settings;
 
 /// What may happen. Numbers choose among what lives.
 #[derive(Debug, Clone)]
@@ -24,6 +26,12 @@ enum Happening {
     AppLost(usize),
     Reload(usize),
     StopCommand(usize),
+    /// Whether processes may live on under the next configuration, and whether its pools breathe.
+    Same(bool, bool),
+    /// A channel that was asked back is given back; one that was lent comes back by itself.
+    Release(usize),
+    Observe(u32, u32),
+    Pool(usize, PoolCommand),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -38,6 +46,18 @@ fn happening() -> impl Strategy<Value = Happening> {
         4 => (any::<usize>(), any::<bool>()).prop_map(|(which, clean)| Happening::AppDies(which, clean)),
         2 => any::<usize>().prop_map(Happening::AppLost),
         3 => any::<usize>().prop_map(Happening::Reload),
+        3 => any::<(bool, bool)>().prop_map(|(same, breathes)| Happening::Same(same, breathes)),
+        12 => any::<usize>().prop_map(Happening::Release),
+        6 => (0_u32..3, 0_u32..5).prop_map(|(busy, queued)| Happening::Observe(busy, queued)),
+        3 => (any::<usize>(), pool_command()).prop_map(|(which, command)| Happening::Pool(which, command)),
+    ]
+}
+
+fn pool_command() -> impl Strategy<Value = PoolCommand> {
+    prop_oneof![
+        Just(PoolCommand::Restart),
+        (0_u16..5).prop_map(PoolCommand::Drain),
+        (0_u16..9).prop_map(PoolCommand::Scale),
     ]
 }
 
@@ -72,6 +92,21 @@ fn happens(world: &mut World, happening: &Happening) {
         }
         Happening::Reload(which) => world.command(worker(world, which), Command::Reload),
         Happening::StopCommand(which) => world.command(worker(world, which), Command::Stop),
+        Happening::Same(same, breathes) => {
+            world.same = same;
+            let breathing = Settings { start: 1, min_spare: 1, max_spare: 1, max: 6, ..Settings::default() };
+            world.sizes = if breathes { breathing } else { Settings::fixed(2) };
+        }
+        Happening::Release(which) => {
+            let wanted: Vec<u64> = world.asked_back.iter().copied().collect();
+            if let Some(epoch) = which.checked_rem(wanted.len()).and_then(|at| wanted.get(at)) {
+                world.release(*epoch);
+            }
+        }
+        Happening::Observe(busy, queued) => world.observe(busy, queued),
+        Happening::Pool(which, command) => {
+            world.command(worker(world, which), Command::Pool("p0".to_owned(), command));
+        }
     }
 }
 

@@ -5,13 +5,16 @@ use std::time::{Duration, Instant};
 
 use maitred_sys::signals::Signal;
 
-use super::events::{Action, Event, Notice, Plan, PoolPlan, Refusal};
+use super::events::{Action, Event, Notice, Plan, PoolPlan, Refusal, Seen};
 use super::generation::{DRAIN_MARGIN, WORKER_START_TIMEOUT};
+use super::pool::APP_KILL_DELAY;
 use super::{Master, Phase, Reload};
-use crate::control::{Command, FromWorker, SlotId, ToWorker};
+use crate::control::{Command, FromWorker, Greeting, PoolCommand, SlotId, ToWorker};
+use crate::pool::settings::Settings;
 
 pub(super) const GRACE: Duration = Duration::from_secs(20);
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// What the world knows of a worker process.
 #[derive(Debug, Default)]
@@ -34,6 +37,17 @@ pub(super) struct World {
     pub log: Vec<String>,
     pub done: Vec<Action>,
     pub exit: Option<u8>,
+    /// How many processes the pools of the next configuration have.
+    pub sizes: Settings,
+    /// Whether their processes may live on under the next configuration.
+    pub same: bool,
+    /// Processes that have said HELLO.
+    hello: BTreeSet<u64>,
+    /// Those that were told to finish.
+    pub retired: BTreeSet<u64>,
+    /// Those whose channels were asked back, and those that are between two worker processes.
+    pub asked_back: BTreeSet<u64>,
+    given_back: BTreeSet<u64>,
     generation_last: u64,
     epochs_seen: BTreeSet<u64>,
     plan_last: u64,
@@ -52,6 +66,12 @@ impl World {
             log: Vec::new(),
             done: Vec::new(),
             exit: None,
+            sizes: Settings::fixed(2),
+            same: false,
+            hello: BTreeSet::new(),
+            retired: BTreeSet::new(),
+            asked_back: BTreeSet::new(),
+            given_back: BTreeSet::new(),
             generation_last: 0,
             epochs_seen: BTreeSet::new(),
             plan_last: 0,
@@ -112,7 +132,9 @@ impl World {
 
     pub(super) fn app_ready(&mut self, epoch: u64) {
         if let Some((slot, generation, _)) = self.apps.get(&epoch).copied() {
-            self.event(Event::Worker(generation, FromWorker::SlotReady(slot)));
+            self.hello.insert(epoch);
+            let greeting = Greeting { capacity: 1, sockets_only: false, name: "test".to_owned() };
+            self.event(Event::Worker(generation, FromWorker::SlotReady(slot, greeting)));
         }
     }
 
@@ -148,7 +170,13 @@ impl World {
 
     fn plan(&mut self, pools: u16) -> Plan {
         self.plan_last += 1;
-        let pool = |number| PoolPlan { name: format!("p{number}"), workers: 2, start_timeout: START_TIMEOUT };
+        let pool = |number| PoolPlan {
+            name: format!("p{number}"),
+            workers: self.sizes,
+            start_timeout: START_TIMEOUT,
+            request_timeout: REQUEST_TIMEOUT,
+            process: if self.same { String::new() } else { self.plan_last.to_string() },
+        };
         Plan { number: self.plan_last, grace: GRACE, pools: (0..pools).map(pool).collect() }
     }
 
@@ -182,14 +210,18 @@ impl World {
                 let how = "was killed by SIGKILL".to_owned();
                 self.queue.push_back(Event::WorkerExited { generation: *generation, how });
             }
-            Action::TerminateApp(slot) => {
-                let app = self.apps.get_mut(&slot.epoch).expect("a living process");
+            Action::TerminateApp(epoch) => {
+                let app = self.apps.get_mut(epoch).expect("a living process");
                 assert!(!std::mem::replace(&mut app.2, true), "asked twice");
             }
-            Action::KillApp(slot) => {
-                assert!(self.apps.remove(&slot.epoch).is_some());
+            Action::KillApp(epoch) => {
+                let (slot, ..) = self.apps.remove(epoch).expect("a living process");
+                self.hello.remove(epoch);
                 let how = "was killed by SIGKILL".to_owned();
-                self.queue.push_back(Event::AppExited { slot: *slot, clean: false, how });
+                self.queue.push_back(Event::AppExited { slot, clean: false, how });
+            }
+            Action::MoveApp { generation, slot, greeting, .. } => {
+                self.moved(*generation, *slot, greeting.as_ref())
             }
             Action::Log(_, text) => self.log.push(text.clone()),
             Action::Exit(code) => {
@@ -210,7 +242,54 @@ impl World {
                 assert!(worker.commands_open.remove(command), "answered twice or never asked");
             }
             ToWorker::SlotExited(slot, _) => assert!(!self.apps.contains_key(&slot.epoch)),
+            ToWorker::Retire(slot) => {
+                assert_eq!(
+                    self.apps.get(&slot.epoch).map(|app| app.1),
+                    Some(generation),
+                    "it has its channel"
+                );
+                self.retired.insert(slot.epoch);
+            }
+            ToWorker::Release(slot, _) => {
+                assert_eq!(
+                    self.apps.get(&slot.epoch).map(|app| app.1),
+                    Some(generation),
+                    "it has its channel"
+                );
+                self.asked_back.insert(slot.epoch);
+            }
+            ToWorker::Trouble(..) => {}
             ToWorker::SlotStarted(..) | ToWorker::Adopt => panic!("the shell's own: {message:?}"),
+        }
+    }
+
+    /// A channel changes hands: only what was asked back and given back, with nobody in between.
+    fn moved(&mut self, generation: u64, slot: SlotId, greeting: Option<&Greeting>) {
+        assert!(self.workers.contains_key(&generation), "moved to a worker process that is not there");
+        assert!(self.given_back.remove(&slot.epoch), "nobody has given it back");
+        assert_eq!(greeting.is_some(), self.hello.contains(&slot.epoch));
+        let app = self.apps.get_mut(&slot.epoch).expect("a living process");
+        (app.0, app.1) = (slot, generation);
+    }
+
+    /// The worker process lets go of a channel that was asked back.
+    pub(super) fn release(&mut self, epoch: u64) {
+        let Some((slot, generation, _)) = self.apps.get(&epoch).copied() else { return };
+        if self.asked_back.remove(&epoch) && self.workers.contains_key(&generation) {
+            self.given_back.insert(epoch);
+            self.event(Event::Worker(generation, FromWorker::SlotReleased(slot)));
+            self.given_back.remove(&epoch);
+        }
+    }
+
+    /// What the scoreboards say: `busy` requests at each process, and `queued` in each pool.
+    pub(super) fn observe(&mut self, busy: u32, queued: u32) {
+        for generation in self.workers.keys().copied().collect::<Vec<_>>() {
+            let at = self.apps.iter().filter(|(_, app)| app.1 == generation);
+            let seen =
+                at.map(|(epoch, _)| Seen { epoch: *epoch, busy, requests: u64::from(busy), memory: 0 });
+            let (queued, seen) = (vec![queued; 3], seen.collect());
+            self.event(Event::Observed { generation, queued, seen });
         }
     }
 
@@ -442,7 +521,7 @@ fn a_lost_application_is_killed_and_replaced() {
     let mut world = World::up();
     let (slot, ..) = *world.apps.values().next().unwrap();
     world.event(Event::Worker(1, FromWorker::SlotLost(slot, "broke the protocol".to_owned())));
-    assert!(world.has_done(&Action::KillApp(slot)));
+    assert!(world.has_done(&Action::KillApp(slot.epoch)));
     world.pass(Duration::from_millis(100));
     assert_eq!(world.apps.len(), 2);
 }
@@ -454,6 +533,9 @@ fn an_application_that_says_no_hello_is_killed() {
     world.worker_ready(1);
     world.pass(START_TIMEOUT);
     assert_eq!(world.apps.len(), 0);
+    world.pass(Duration::from_millis(100));
+    assert_eq!(world.apps.len(), 1, "one at a time, until one is ready");
+    world.all_ready();
     world.pass(Duration::from_millis(100));
     assert_eq!(world.apps.len(), 2);
 }
@@ -476,11 +558,201 @@ fn messages_of_the_dead_and_unknown_are_ignored() {
     world.event(Event::Worker(77, FromWorker::Ready));
     world.event(Event::WorkerExited { generation: 77, how: String::new() });
     let slot = SlotId { pool: 9, slot: 9, epoch: 999 };
-    world.event(Event::Worker(1, FromWorker::SlotReady(slot)));
+    let greeting = Greeting { capacity: 1, sockets_only: false, name: "test".to_owned() };
+    world.event(Event::Worker(1, FromWorker::SlotReady(slot, greeting)));
     world.event(Event::Worker(1, FromWorker::SlotLost(slot, String::new())));
     world.event(Event::AppExited { slot, clean: false, how: String::new() });
     world.signal(Signal::Child);
     assert_eq!(format!("{:?}", world.master), before);
     assert!(matches!(world.master.phase, Phase::Up));
     assert!(!matches!(world.master.reload, Some((Reload::Preparing, _))));
+}
+
+/// A world with one pool of these processes, whose worker process and processes are ready.
+fn with_pool(sizes: Settings) -> World {
+    let mut world = World::new();
+    (world.sizes, world.same) = (sizes, true);
+    world.event(Event::Start);
+    world.all_ready();
+    world.done.clear();
+    world
+}
+
+#[test]
+fn a_pool_that_is_unchanged_lives_through_a_reload() {
+    let mut world = with_pool(Settings::fixed(2));
+    let before: Vec<u64> = world.apps.keys().copied().collect();
+    world.signal(Signal::Hangup);
+    world.worker_ready(2);
+    assert_eq!(world.master.current(), Some(2), "nothing has to be started first");
+    assert_eq!(world.asked_back.len(), 2);
+    assert!(world.apps.values().all(|app| app.1 == 1), "the old one has them until it gives them back");
+    before.iter().for_each(|epoch| world.release(*epoch));
+    assert!(world.apps.values().all(|app| app.1 == 2));
+    world.worker_dies(1);
+    assert_eq!(world.apps.keys().copied().collect::<Vec<_>>(), before);
+    assert!(world.apps.values().all(|app| !app.2), "nobody was asked to end");
+}
+
+#[test]
+fn what_an_old_worker_does_not_give_back_ends_with_it_and_is_replaced() {
+    let mut world = with_pool(Settings::fixed(2));
+    let before: Vec<u64> = world.apps.keys().copied().collect();
+    world.signal(Signal::Hangup);
+    world.worker_ready(2);
+    world.release(before[0]);
+    world.pass(Duration::from_millis(100));
+    world.worker_dies(1);
+    assert!(world.apps[&before[1]].2, "it is asked to end");
+    world.app_dies(before[1], true);
+    assert_eq!(world.apps.len(), 2);
+    assert_eq!(world.master.counts().slot_crashes, 0, "that was no crash");
+}
+
+#[test]
+fn an_old_worker_whose_requests_wait_is_lent_a_process() {
+    let mut world = with_pool(Settings::fixed(2));
+    world.signal(Signal::Hangup);
+    world.worker_ready(2);
+    let all: Vec<u64> = world.apps.keys().copied().collect();
+    all.iter().for_each(|epoch| world.release(*epoch));
+    let seen = Vec::new();
+    world.event(Event::Observed { generation: 1, queued: vec![1], seen: seen.clone() });
+    let lent: Vec<u64> = world.asked_back.iter().copied().collect();
+    assert_eq!(lent.len(), 1, "one is enough");
+    world.event(Event::Observed { generation: 1, queued: vec![3], seen });
+    assert_eq!(world.asked_back.len(), 1);
+    world.release(lent[0]);
+    assert_eq!(world.apps[&lent[0]].1, 1);
+    // It gives it back by itself.
+    world.asked_back.insert(lent[0]);
+    world.release(lent[0]);
+    assert_eq!(world.apps[&lent[0]].1, 2);
+}
+
+#[test]
+fn a_refused_reload_leaves_the_pool_where_it_is() {
+    let mut world = with_pool(Settings::fixed(2));
+    world.signal(Signal::Hangup);
+    world.worker_dies(2);
+    assert_eq!(world.master.counts().reloads_refused, 1);
+    world.signal(Signal::Hangup);
+    world.worker_ready(3);
+    assert_eq!((world.master.current(), world.asked_back.len()), (Some(3), 2));
+}
+
+#[test]
+fn a_worker_that_dies_in_a_reload_costs_its_pool_and_not_the_next_one() {
+    let mut world = with_pool(Settings::fixed(1));
+    world.signal(Signal::Hangup);
+    world.worker_dies(1);
+    assert!(world.apps.len() >= 2, "the old one ends, and the next generation starts its own");
+    world.all_ready();
+    let current = world.master.current().unwrap();
+    assert!(world.apps.values().any(|app| app.1 == current && !app.2));
+}
+
+#[test]
+fn a_pool_grows_with_its_load_and_shrinks_when_it_is_gone() {
+    let sizes = Settings { start: 1, min_spare: 1, max_spare: 1, max: 8, ..Settings::default() };
+    let mut world = with_pool(sizes);
+    for _ in 0..20 {
+        world.pass(Duration::from_millis(100));
+        world.observe(1, 5);
+        world.all_ready();
+    }
+    assert_eq!(world.apps.len(), 8, "all that it may have");
+    let started = world.master.counts().slots_started;
+    for _ in 0..200 {
+        world.pass(Duration::from_secs(1));
+        world.observe(0, 0);
+        for epoch in std::mem::take(&mut world.retired) {
+            world.app_dies(epoch, true);
+        }
+    }
+    assert_eq!(world.apps.len(), 1);
+    let counts = world.master.counts();
+    assert_eq!((counts.slots_started, counts.slot_crashes), (started, 0));
+}
+
+#[test]
+fn a_restart_replaces_every_process_and_never_has_too_few() {
+    let mut world = with_pool(Settings::fixed(4));
+    let before: BTreeSet<u64> = world.apps.keys().copied().collect();
+    world.command(1, Command::Pool("p0".to_owned(), PoolCommand::Restart));
+    for _ in 0..50 {
+        world.all_ready();
+        for epoch in std::mem::take(&mut world.retired) {
+            let serving = world.apps.len() - 1;
+            assert!(serving >= 4, "{serving} are left");
+            world.app_dies(epoch, true);
+        }
+        world.pass(Duration::from_millis(100));
+    }
+    assert_eq!(world.apps.len(), 4);
+    assert!(world.apps.keys().all(|epoch| !before.contains(epoch)));
+    world.nothing_unanswered();
+}
+
+#[test]
+fn a_pool_is_scaled_and_a_slot_drained_on_request() {
+    let mut world = with_pool(Settings { start: 1, min_spare: 0, max: 8, ..Settings::default() });
+    world.command(1, Command::Pool("p0".to_owned(), PoolCommand::Scale(5)));
+    for _ in 0..10 {
+        world.pass(Duration::from_millis(100));
+        world.all_ready();
+    }
+    assert_eq!(world.apps.len(), 5);
+    world.command(1, Command::Pool("p0".to_owned(), PoolCommand::Drain(2)));
+    assert_eq!(world.retired.len(), 1);
+    for (slot, name) in [(2, "p0"), (77, "p0"), (0, "nobody")] {
+        world.done.clear();
+        world.command(1, Command::Pool(name.to_owned(), PoolCommand::Drain(slot)));
+        let refused = |action: &Action| matches!(action, Action::Send(1, ToWorker::CommandDone(_, false, _)));
+        assert!(world.done.iter().any(refused), "{name} {slot}");
+    }
+    world.nothing_unanswered();
+}
+
+#[test]
+fn a_process_that_does_not_finish_is_killed() {
+    let mut world = with_pool(Settings::fixed(1));
+    world.command(1, Command::Pool("p0".to_owned(), PoolCommand::Drain(0)));
+    let epoch = *world.retired.iter().next().unwrap();
+    world.pass(Duration::from_secs(1));
+    world.all_ready();
+    world.pass(REQUEST_TIMEOUT + APP_KILL_DELAY);
+    assert!(!world.apps.contains_key(&epoch));
+    assert_eq!(world.apps.len(), 1, "another one is there");
+}
+
+#[test]
+fn a_pool_that_cannot_start_says_why_and_does_not_spin() {
+    let mut world = with_pool(Settings::default());
+    for _ in 0..5 {
+        for epoch in world.apps.keys().copied().collect::<Vec<_>>() {
+            world.app_dies(epoch, false);
+        }
+        world.pass(Duration::from_secs(1));
+    }
+    let told = |action: &Action| match action {
+        Action::Send(1, ToWorker::Trouble(0, Some(why))) => why.contains("exited with status 1"),
+        _ => false,
+    };
+    assert!(world.done.iter().any(told));
+    let before = world.master.counts().slots_started;
+    for _ in 0..60 {
+        for epoch in world.apps.keys().copied().collect::<Vec<_>>() {
+            world.app_dies(epoch, false);
+        }
+        world.pass(Duration::from_secs(1));
+    }
+    let started = world.master.counts().slots_started - before;
+    assert!(started <= 12, "{started} starts in a minute");
+    while world.apps.is_empty() {
+        world.pass(Duration::from_secs(1));
+    }
+    world.done.clear();
+    world.all_ready();
+    assert!(world.has_done(&Action::Send(1, ToWorker::Trouble(0, None))));
 }

@@ -1,0 +1,742 @@
+//! One pool of application processes, as the master decides about it: which slots are filled, by whom their channels are
+//! owned, and how each process ends. How many there shall be is [`Sizing`]'s business.
+//!
+//! A pool belongs to the generation whose configuration it stands in, its *home*. When a reload leaves what concerns its
+//! processes as it is, the pool, with all of them, gets the new generation for its home.
+//!
+//! | slot | HELLO | lost | closed its channel | exits | its worker process is gone | deadline |
+//! |---|---|---|---|---|---|---|
+//! | Empty | cannot be | cannot be | cannot be | cannot be | stays | none: [`Sizing`] says when it is filled |
+//! | Starting⁵ | → Ready | kill → Ending | → Ending | → Empty, a death | → Ending | kill → Ending |
+//! | Ready | ignored | kill → Ending | → Ending | → Empty, a death | → Ending | none |
+//! | Draining⁶ | ignored | kill → Ending | → Ending | → Empty | → Ending | kill → Ending |
+//! | Ending⁷ | ignored | ignored | ignored | → Empty, a death unless it was asked to go | stays | kill, once |
+//!
+//! ⁵ Until the pool's start timeout. ⁶ Until it has answered what it had, which takes no longer than `request_timeout`.
+//! ⁷ Sent a signal, or about to exit by itself.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tracing::Level;
+
+use super::events::{Action, PoolPlan, Seen};
+use super::generation::Out;
+use crate::control::{Greeting, SlotId, ToWorker};
+use crate::pool::settings::Settings;
+use crate::pool::sizing::{self, Sizing, SlotView, Why};
+
+/// Between `SIGTERM` and `SIGKILL` of an application process.
+pub const APP_KILL_DELAY: Duration = Duration::from_secs(5);
+/// The same when everything has to end at once.
+pub const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
+/// How long an application process that has closed its channel may take to exit.
+const APP_EXIT_PATIENCE: Duration = Duration::from_millis(250);
+/// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
+/// One may be an accident.
+const FAILED_STARTS: u32 = 2;
+/// How often a pool that changes is looked at.
+const OBSERVE_OFTEN: Duration = Duration::from_millis(100);
+/// How often one is looked at in which nothing has happened for [`CALM_AFTER`].
+const OBSERVE_SELDOM: Duration = Duration::from_secs(1);
+/// After this, a pool is taken to be at rest.
+const CALM_AFTER: Duration = Duration::from_secs(3);
+
+/// Where a pool stands: a generation, and the pool's index in its configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Home {
+    /// Number of the generation.
+    pub generation: u64,
+    /// Index of the pool.
+    pub index: u16,
+    /// Number of the configuration.
+    pub plan: u64,
+}
+
+/// What the process of a slot is doing. The module's table says what each means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotPhase {
+    /// There is none.
+    Empty,
+    /// Started, no HELLO.
+    Starting {
+        /// When it must have said it.
+        deadline: Instant,
+    },
+    /// Said HELLO.
+    Ready,
+    /// Gets no more requests.
+    Draining {
+        /// When it is killed.
+        kill_at: Instant,
+    },
+    /// Sent a signal, or exiting.
+    Ending {
+        /// When it is killed; `None` when it has been.
+        kill_at: Option<Instant>,
+    },
+}
+
+/// One place for an application process.
+#[derive(Debug, Clone)]
+struct Slot {
+    epoch: u64,
+    phase: SlotPhase,
+    /// Whose worker process has its channel.
+    at: Home,
+    /// Its channel was asked back, and this is who gets it then.
+    wanted_by: Option<Home>,
+    /// It is at a generation that will give it back by itself.
+    lent: bool,
+    /// It was asked to go: its end is no death.
+    asked: bool,
+    /// It is to be replaced, because somebody said so.
+    stale: bool,
+    greeting: Option<Greeting>,
+    started: Instant,
+    /// When it began to be idle, or busy.
+    since: Instant,
+    busy: u32,
+    /// Requests that it had before its present worker process began to count.
+    requests_before: u64,
+    requests: u64,
+    memory: u64,
+}
+
+/// What becomes of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Course {
+    /// Its home serves.
+    Serving,
+    /// Its home finishes: what crashes is replaced, what exits cleanly has been let go.
+    LetGo,
+    /// All its processes end.
+    Ending,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    plan: Rc<PoolPlan>,
+    home: Home,
+    /// The generation that is to be its home after the reload under way.
+    next: Option<Home>,
+    /// Generations that may still have requests for it.
+    former: Vec<Home>,
+    course: Course,
+    slots: Vec<Slot>,
+    sizing: Sizing,
+    /// An application process of it has been ready, or has failed to become so.
+    tried: bool,
+    queued: u32,
+    look_again: Option<Instant>,
+    next_observation: Option<Instant>,
+    /// When something last happened.
+    stirred: Instant,
+    next_replacement: Instant,
+    /// Processes that there were when somebody asked for all to be replaced.
+    floor: usize,
+    /// What the worker process was told of the pool's trouble.
+    told: Option<String>,
+    /// Processes in a row that have ended before they were ready.
+    failed_starts: u32,
+    /// How the last process ended.
+    last_words: String,
+}
+
+impl Pool {
+    /// A pool without processes; [`Pool::decide`] starts the first.
+    pub fn new(now: Instant, home: Home, plan: Rc<PoolPlan>) -> Pool {
+        let mut pool = Pool {
+            home,
+            next: None,
+            former: Vec::new(),
+            course: Course::Serving,
+            slots: Vec::new(),
+            sizing: Sizing::new(now, plan.workers),
+            tried: plan.workers.start == 0,
+            queued: 0,
+            look_again: None,
+            next_observation: None,
+            stirred: now,
+            next_replacement: now,
+            floor: 0,
+            told: None,
+            failed_starts: 0,
+            last_words: String::new(),
+            plan,
+        };
+        pool.fit(now);
+        pool
+    }
+
+    /// The generation that it belongs to.
+    pub fn home(&self) -> Home {
+        self.home
+    }
+
+    /// Whether every process of it is gone, and none will be started.
+    pub fn is_over(&self) -> bool {
+        self.course == Course::Ending && self.slots.iter().all(|slot| slot.phase == SlotPhase::Empty)
+    }
+
+    /// Whether one of its processes has been ready, or has failed to become so.
+    pub fn is_tried(&self) -> bool {
+        self.tried
+    }
+
+    /// Processes that are missing because the last ones died.
+    pub fn delayed(&self) -> u64 {
+        if self.course == Course::Ending || self.sizing.trouble().is_none() {
+            return 0;
+        }
+        let wanted = self.plan.workers.start.max(self.plan.workers.min_spare).max(1);
+        u64::from(wanted).saturating_sub(self.slots.iter().filter(|slot| slot.is_up()).count() as u64)
+    }
+
+    /// Until when, and after how many deaths in a row, the next start is put off; with the slot to show it at.
+    pub fn delay(&self) -> Option<(u16, Instant, u32)> {
+        let trouble = self.sizing.trouble()?;
+        let empty = self.slots.iter().position(|slot| slot.phase == SlotPhase::Empty)?;
+        Some((u16::try_from(empty).ok()?, trouble.next_try, trouble.deaths))
+    }
+
+    /// Whether it could go on under that configuration, with the processes that it has.
+    pub fn survives(&self, plan: &PoolPlan) -> bool {
+        self.course == Course::Serving
+            && self.next.is_none()
+            && self.plan.process == plan.process
+            && self.plan.name == plan.name
+            && usize::from(plan.workers.slots()) >= self.slots.len()
+    }
+
+    /// It will have this home if the reload under way succeeds; `None` if it does not.
+    pub fn promise(&mut self, next: Option<Home>) {
+        self.next = next;
+    }
+
+    /// The home that it was promised.
+    pub fn promised(&self) -> Option<Home> {
+        self.next
+    }
+
+    /// Its index in the configuration of a generation that it belongs to, or that may still have requests for it.
+    pub fn index_at(&self, generation: u64) -> Option<u16> {
+        let homes = self.former.iter().chain([&self.home]);
+        homes.filter(|home| home.generation == generation).map(|home| home.index).next()
+    }
+
+    /// Goes to the home that it was promised: the old one is asked for all channels.
+    pub fn move_home(&mut self, now: Instant, plan: Rc<PoolPlan>, out: &mut Out<'_>) {
+        let Some(next) = self.next.take() else { return };
+        self.former.push(self.home);
+        self.home = next;
+        self.stir(now);
+        self.sizing.resize(now, plan.workers);
+        self.plan = plan;
+        self.fit(now);
+        self.told = None;
+        for (number, slot) in (0..).zip(&mut self.slots) {
+            if matches!(slot.phase, SlotPhase::Starting { .. } | SlotPhase::Ready) && slot.at != next {
+                slot.wanted_by = Some(next);
+                out.send(slot.at.generation, ToWorker::Release(slot.id(number), false));
+            }
+        }
+    }
+
+    /// Its home finishes what it has: with the processes that are there.
+    pub fn let_go(&mut self, now: Instant) {
+        if self.course == Course::Serving {
+            self.course = Course::LetGo;
+            let up = self.slots.iter().filter(|slot| slot.is_up()).count();
+            self.freeze(now, up.max(1));
+        }
+    }
+
+    fn freeze(&mut self, now: Instant, workers: usize) {
+        self.sizing.resize(now, Settings::fixed(u16::try_from(workers).unwrap_or(u16::MAX)));
+    }
+
+    /// All its processes end, and no other is started.
+    pub fn end(&mut self, kill_at: Instant, out: &mut Out<'_>) {
+        self.course = Course::Ending;
+        self.next = None;
+        self.slots.iter_mut().for_each(|slot| slot.terminate(kill_at, out));
+    }
+
+    /// A worker process is gone, and with it its ends of channels. What it had of this pool ends; the pool itself, if it was
+    /// its home.
+    pub fn worker_gone(&mut self, now: Instant, generation: u64, out: &mut Out<'_>) {
+        self.former.retain(|home| home.generation != generation);
+        if self.home.generation == generation {
+            return self.end(now + APP_KILL_DELAY, out);
+        }
+        for slot in &mut self.slots {
+            slot.wanted_by = slot.wanted_by.filter(|home| home.generation != generation);
+        }
+        for slot in self.slots.iter_mut().filter(|slot| slot.at.generation == generation) {
+            slot.asked = true;
+            slot.terminate(now + APP_KILL_DELAY, out);
+        }
+    }
+
+    /// The process in this slot said HELLO.
+    pub fn ready(&mut self, now: Instant, number: usize, greeting: Greeting) {
+        let Some(slot) = self.slots.get_mut(number) else { return };
+        if matches!(slot.phase, SlotPhase::Starting { .. }) {
+            (slot.phase, slot.since, slot.greeting) = (SlotPhase::Ready, now, Some(greeting));
+            self.tried = true;
+            self.failed_starts = 0;
+            self.stir(now);
+        }
+    }
+
+    /// The worker process has lost the process in this slot.
+    pub fn lost(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
+        let name = self.name(number);
+        let Some(slot) = self.slots.get_mut(number) else { return };
+        if slot.is_up() || matches!(slot.phase, SlotPhase::Draining { .. }) {
+            out.log(Level::WARN, format!("{name} is replaced: {why}"));
+            slot.kill(out);
+            self.tried = true;
+            self.stir(now);
+        }
+    }
+
+    /// The process in this slot has closed its channel: it exits, or is made to.
+    pub fn closed(&mut self, now: Instant, number: usize) {
+        let Some(slot) = self.slots.get_mut(number) else { return };
+        let patience = match slot.phase {
+            SlotPhase::Draining { .. } => APP_KILL_DELAY,
+            _ => APP_EXIT_PATIENCE,
+        };
+        if slot.is_up() || matches!(slot.phase, SlotPhase::Draining { .. }) {
+            slot.phase = SlotPhase::Ending { kill_at: Some(now + patience) };
+            self.tried = true;
+        }
+    }
+
+    /// The worker process of a generation has given the channel of this slot back.
+    pub fn released(&mut self, number: usize, from: u64, out: &mut Out<'_>) {
+        let Some(slot) = self.slots.get_mut(number) else { return };
+        if slot.at.generation != from || matches!(slot.phase, SlotPhase::Empty | SlotPhase::Ending { .. }) {
+            return;
+        }
+        let to = slot.wanted_by.take().unwrap_or(self.home);
+        slot.requests_before += std::mem::take(&mut slot.requests);
+        (slot.at, slot.lent) = (to, to != self.home);
+        let Ok(index) = u16::try_from(number) else { return };
+        let (id, greeting, lent) = (slot.id(index), slot.greeting.clone(), slot.lent);
+        out.actions.push(Action::MoveApp { generation: to.generation, slot: id, greeting, lent });
+        if matches!(slot.phase, SlotPhase::Draining { .. }) {
+            out.send(to.generation, ToWorker::Retire(id));
+        }
+    }
+
+    /// The process in this slot has exited. `listening`: the worker process that had its channel wants to know.
+    pub fn exited(
+        &mut self,
+        now: Instant,
+        number: usize,
+        clean: bool,
+        how: &str,
+        listening: bool,
+        out: &mut Out<'_>,
+    ) {
+        let name = self.name(number);
+        let Some(slot) = self.slots.get_mut(number) else { return };
+        let Ok(index) = u16::try_from(number) else { return };
+        if listening {
+            out.send(slot.at.generation, ToWorker::SlotExited(slot.id(index), how.to_owned()));
+        }
+        let was_ready = slot.greeting.is_some();
+        let let_go = self.course == Course::LetGo && clean && was_ready;
+        let (asked, lived) = (slot.asked || let_go, now.saturating_duration_since(slot.started));
+        slot.phase = SlotPhase::Empty;
+        self.tried = true;
+        self.stir(now);
+        if let_go {
+            let left = self.slots.iter().filter(|slot| slot.phase != SlotPhase::Empty).count();
+            match left {
+                0 => self.course = Course::Ending,
+                left => self.freeze(now, left),
+            }
+        }
+        if asked || self.course == Course::Ending {
+            return;
+        }
+        out.counts.slot_crashes += 1;
+        self.sizing.died(now, lived, was_ready);
+        how.clone_into(&mut self.last_words);
+        self.failed_starts += u32::from(!was_ready);
+        let young = if was_ready { "" } else { " before it was ready" };
+        let hint = match clean && !was_ready {
+            true => {
+                "; a program that goes into the background leaves nobody to talk to: keep it in the foreground"
+            }
+            false => "",
+        };
+        let next = match self.sizing.trouble() {
+            Some(trouble) if trouble.next_try > now => {
+                format!("; the next one starts in {:?}", trouble.next_try - now)
+            }
+            _ => String::new(),
+        };
+        out.log(Level::WARN, format!("{name} {how}{young}{next}{hint}"));
+    }
+
+    /// Takes in what the scoreboard says.
+    pub fn see(&mut self, now: Instant, generation: u64, queued: u32, seen: &[Seen]) {
+        if generation == self.home.generation {
+            if queued != self.queued {
+                self.stir(now);
+            }
+            self.queued = queued;
+        }
+        let mut stirred = false;
+        for slot in self.slots.iter_mut().filter(|slot| slot.at.generation == generation) {
+            let Some(found) = seen.iter().find(|found| found.epoch == slot.epoch) else { continue };
+            let worked = found.requests != slot.requests || found.busy != slot.busy;
+            if worked {
+                slot.since = now;
+                stirred = true;
+            }
+            (slot.busy, slot.requests, slot.memory) = (found.busy, found.requests, found.memory);
+        }
+        if stirred {
+            self.stir(now);
+        }
+    }
+
+    /// Requests of this pool wait in a generation that is not its home: one process goes there for as long as it is needed.
+    pub fn lend(&mut self, generation: u64, out: &mut Out<'_>) {
+        let Some(borrower) = self.former.iter().copied().find(|home| home.generation == generation) else {
+            return;
+        };
+        let serves = |slot: &Slot| {
+            let there = slot.at == borrower && slot.is_up();
+            there || slot.wanted_by == Some(borrower)
+        };
+        if self.slots.iter().any(serves) {
+            return;
+        }
+        let home = self.home;
+        let ready = self.slots.iter_mut().enumerate().filter(|(_, slot)| {
+            slot.phase == SlotPhase::Ready && slot.at == home && slot.wanted_by.is_none()
+        });
+        if let Some((number, slot)) = ready.min_by_key(|(_, slot)| slot.busy)
+            && let Ok(number) = u16::try_from(number)
+        {
+            slot.wanted_by = Some(borrower);
+            out.send(home.generation, ToWorker::Release(slot.id(number), true));
+        }
+    }
+
+    /// Starts and retires processes as [`Sizing`] says.
+    pub fn decide(&mut self, now: Instant, out: &mut Out<'_>) {
+        if self.course == Course::Ending {
+            return;
+        }
+        let views: Vec<SlotView> = self.slots.iter().map(Slot::view).collect();
+        let decision = self.sizing.decide(now, &views, self.queued);
+        self.look_again = decision.look_again;
+        for _ in 0..decision.start {
+            self.fill(now, out);
+        }
+        let serving = self.course == Course::Serving;
+        if let Some(retirement) = decision.retire.filter(|_| serving) {
+            let why = match retirement.why {
+                Why::Spare => "it is not needed",
+                Why::Requests => "it has had its number of requests",
+                Why::Age => "it is old enough",
+                Why::Memory => "it takes too much memory",
+            };
+            self.retire(now, usize::from(retirement.slot), why, out);
+        }
+        match serving && decision.start == 0 {
+            true => self.replace_stale(now, decision.missing, out),
+            false => self.next_replacement = now + OBSERVE_OFTEN,
+        }
+        self.tell_trouble(out);
+        self.plan_observation(now);
+    }
+
+    /// Retires one of the processes that are to be replaced, when those that take their place are there; or, while some of
+    /// them are `missing` because there is no slot for them, when there are still as many as there were.
+    fn replace_stale(&mut self, now: Instant, missing: u16, out: &mut Out<'_>) {
+        let stale = self.slots.iter().position(|slot| slot.stale && slot.phase == SlotPhase::Ready);
+        let Some(number) = stale.filter(|_| now >= self.next_replacement) else { return };
+        self.next_replacement = now + OBSERVE_OFTEN;
+        let starting = |slot: &Slot| matches!(slot.phase, SlotPhase::Starting { .. }) && !slot.stale;
+        let ready = self.slots.iter().filter(|slot| slot.phase == SlotPhase::Ready).count();
+        let enough = missing == 0 || ready > self.floor;
+        if enough && self.sizing.trouble().is_none() && !self.slots.iter().any(starting) {
+            self.stir(now);
+            self.retire(now, number, "it is replaced", out);
+        }
+    }
+
+    /// Has a process finish, and end.
+    fn retire(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
+        let name = self.name(number);
+        let kill_at = now + self.plan.request_timeout + APP_KILL_DELAY;
+        let Some(slot) = self.slots.get_mut(number).filter(|slot| slot.phase == SlotPhase::Ready) else {
+            return;
+        };
+        let Ok(index) = u16::try_from(number) else { return };
+        (slot.phase, slot.asked) = (SlotPhase::Draining { kill_at }, true);
+        out.send(slot.at.generation, ToWorker::Retire(slot.id(index)));
+        out.log(Level::INFO, format!("{name} is retired: {why}"));
+    }
+
+    /// Starts a process in the first empty slot.
+    fn fill(&mut self, now: Instant, out: &mut Out<'_>) {
+        let Some(number) = self.slots.iter().position(|slot| slot.phase == SlotPhase::Empty) else { return };
+        let Ok(index) = u16::try_from(number) else { return };
+        let mut slot = Slot::empty(now, self.home);
+        slot.epoch = out.epoch();
+        slot.phase = SlotPhase::Starting { deadline: now + self.plan.start_timeout };
+        out.counts.slots_started += 1;
+        let id = slot.id(index);
+        if let Some(place) = self.slots.get_mut(number) {
+            *place = slot;
+        }
+        self.stir(now);
+        out.actions.push(Action::SpawnApp {
+            generation: self.home.generation,
+            plan: self.home.plan,
+            slot: id,
+        });
+    }
+
+    /// Lets the worker process know whether waiting is for nothing.
+    fn tell_trouble(&mut self, out: &mut Out<'_>) {
+        let trouble = (self.failed_starts >= FAILED_STARTS).then(|| {
+            let (name, how, starts) = (&self.plan.name, &self.last_words, self.failed_starts);
+            format!("pool \"{name}\" cannot start: {starts} processes in a row have ended before they were ready, the last one {how}")
+        });
+        if trouble != self.told {
+            self.told.clone_from(&trouble);
+            out.send(self.home.generation, ToWorker::Trouble(self.home.index, trouble));
+        }
+    }
+
+    /// Somebody asks for all processes to be replaced. Gives back what to answer.
+    pub fn restart(&mut self, now: Instant) -> String {
+        let mut count = 0;
+        for slot in self.slots.iter_mut().filter(|slot| slot.is_up()) {
+            slot.stale = true;
+            count += 1;
+        }
+        self.floor = count;
+        self.stir(now);
+        format!("{count} processes of pool {} are replaced, one after the other", self.plan.name)
+    }
+
+    /// Somebody asks for the process of a slot to finish and go.
+    ///
+    /// # Errors
+    /// When there is none that could.
+    pub fn drain_slot(&mut self, now: Instant, number: u16, out: &mut Out<'_>) -> Result<String, String> {
+        let name = self.name(usize::from(number));
+        match self.slots.get(usize::from(number)).map(|slot| slot.phase) {
+            Some(SlotPhase::Ready) => {
+                self.retire(now, usize::from(number), "somebody asked for it", out);
+                Ok(format!("{name} finishes what it has, and ends"))
+            }
+            _ => Err(format!("{name}: there is no process that is ready")),
+        }
+    }
+
+    /// Somebody asks for a fixed number of processes.
+    ///
+    /// # Errors
+    /// When there are no slots for so many.
+    pub fn scale(&mut self, now: Instant, workers: u16) -> Result<String, String> {
+        let max = u16::try_from(self.slots.len() * 4 / 5).unwrap_or(u16::MAX).max(1);
+        if workers == 0 || workers > max {
+            return Err(format!(
+                "pool {} can have 1 to {max} processes until its configuration says more",
+                self.plan.name
+            ));
+        }
+        let limits = self.plan.workers;
+        self.sizing.resize(
+            now,
+            Settings {
+                max_requests: limits.max_requests,
+                max_age: limits.max_age,
+                max_memory: limits.max_memory,
+                spawn_max: limits.spawn_max,
+                retire_after: Duration::from_secs(1),
+                ..Settings::fixed(workers)
+            },
+        );
+        self.stir(now);
+        Ok(format!("pool {} keeps {workers} processes until the next reload", self.plan.name))
+    }
+
+    /// Does what is due.
+    pub fn tick(&mut self, now: Instant, out: &mut Out<'_>) {
+        let mut late = Vec::new();
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            if slot.deadline().is_none_or(|deadline| deadline > now) {
+                continue;
+            }
+            match slot.phase {
+                SlotPhase::Starting { .. } => late.push((number, "was not ready within its start timeout")),
+                SlotPhase::Draining { .. } => late.push((number, "did not finish in time")),
+                _ => {}
+            }
+            slot.kill(out);
+        }
+        for (number, what) in late {
+            out.log(Level::WARN, format!("{} {what}", self.name(number)));
+            self.tried = true;
+        }
+        self.plan_observation(now);
+    }
+
+    /// The next time at which [`Pool::tick`] or [`Pool::decide`] has something to do.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let replacement = self.slots.iter().any(|slot| slot.stale && slot.phase == SlotPhase::Ready);
+        let more = [self.look_again, self.next_observation, replacement.then_some(self.next_replacement)];
+        let sizing = more.into_iter().flatten().filter(|_| self.course != Course::Ending);
+        self.slots.iter().filter_map(Slot::deadline).chain(sizing).min()
+    }
+
+    /// When the scoreboard is to be looked at next, if the pool's size depends on what it says.
+    fn plan_observation(&mut self, now: Instant) {
+        let workers = &self.plan.workers;
+        let recycles = workers.max_requests.is_some() || workers.max_memory.is_some();
+        let away = !self.former.is_empty() || self.slots.iter().any(|slot| slot.stale);
+        if workers.is_fixed() && !recycles && !away || self.course == Course::Ending {
+            self.next_observation = None;
+            return;
+        }
+        let calm = now.saturating_duration_since(self.stirred) >= CALM_AFTER;
+        let interval = if calm { OBSERVE_SELDOM } else { OBSERVE_OFTEN };
+        let latest = now + interval;
+        let due = self.next_observation.filter(|at| *at > now && *at <= latest);
+        self.next_observation = Some(due.unwrap_or(latest));
+    }
+
+    /// The slot of a process.
+    pub fn slot_of(&self, epoch: u64) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.epoch == epoch && slot.phase != SlotPhase::Empty)
+    }
+
+    /// Whether the channel of this slot is at the worker process of a generation.
+    pub fn is_at(&self, number: usize, generation: u64) -> bool {
+        self.slots.get(number).is_some_and(|slot| slot.at.generation == generation)
+    }
+
+    /// The generation that has the channel of this slot.
+    pub fn owner_of(&self, number: usize) -> Option<u64> {
+        self.slots.get(number).map(|slot| slot.at.generation)
+    }
+
+    /// Its name.
+    pub fn pool_name(&self) -> &str {
+        &self.plan.name
+    }
+
+    /// Whether its home serves.
+    pub fn is_serving(&self) -> bool {
+        self.course == Course::Serving
+    }
+
+    fn name(&self, number: usize) -> String {
+        format!("application process {}/{number}", self.plan.name)
+    }
+
+    fn stir(&mut self, now: Instant) {
+        self.stirred = now;
+    }
+
+    /// As many slots as the settings need; never fewer than there are.
+    fn fit(&mut self, now: Instant) {
+        let slots = usize::from(self.plan.workers.slots()).max(self.slots.len());
+        self.slots.resize(slots, Slot::empty(now, self.home));
+    }
+}
+
+impl Slot {
+    fn empty(now: Instant, at: Home) -> Slot {
+        Slot {
+            epoch: 0,
+            phase: SlotPhase::Empty,
+            at,
+            wanted_by: None,
+            lent: false,
+            asked: false,
+            stale: false,
+            greeting: None,
+            started: now,
+            since: now,
+            busy: 0,
+            requests_before: 0,
+            requests: 0,
+            memory: 0,
+        }
+    }
+
+    /// Its name at the generation where its channel is.
+    fn id(&self, number: u16) -> SlotId {
+        SlotId { pool: self.at.index, slot: number, epoch: self.epoch }
+    }
+
+    /// Whether there is a process that serves, or will.
+    fn is_up(&self) -> bool {
+        matches!(self.phase, SlotPhase::Starting { .. } | SlotPhase::Ready)
+    }
+
+    fn view(&self) -> SlotView {
+        use sizing::Phase;
+        let phase = match self.phase {
+            SlotPhase::Empty => Phase::Empty,
+            // What is to be replaced counts for nothing, so that what replaces it is started.
+            _ if self.stale => Phase::Draining,
+            SlotPhase::Starting { .. } => Phase::Starting,
+            SlotPhase::Ready if self.busy > 0 => Phase::Busy,
+            // Its end will be a death, which says when the next one may be started.
+            SlotPhase::Ending { .. } if !self.asked => Phase::Busy,
+            SlotPhase::Ready => Phase::Idle,
+            SlotPhase::Draining { .. } | SlotPhase::Ending { .. } => Phase::Draining,
+        };
+        SlotView {
+            phase,
+            since: self.since,
+            started: self.started,
+            requests: self.requests_before + self.requests,
+            memory: self.memory,
+            busy: if phase == Phase::Busy { self.busy.max(1) } else { self.busy },
+            capacity: self.greeting.as_ref().map_or(0, |greeting| greeting.capacity),
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        match self.phase {
+            SlotPhase::Starting { deadline } => Some(deadline),
+            SlotPhase::Draining { kill_at } => Some(kill_at),
+            SlotPhase::Ending { kill_at } => kill_at,
+            SlotPhase::Empty | SlotPhase::Ready => None,
+        }
+    }
+
+    fn kill(&mut self, out: &mut Out<'_>) {
+        self.phase = SlotPhase::Ending { kill_at: None };
+        out.actions.push(Action::KillApp(self.epoch));
+    }
+
+    fn terminate(&mut self, kill_at: Instant, out: &mut Out<'_>) {
+        match &mut self.phase {
+            SlotPhase::Empty | SlotPhase::Ending { kill_at: None } => {}
+            SlotPhase::Ending { kill_at: Some(earlier) } => *earlier = kill_at.min(*earlier),
+            phase => {
+                *phase = SlotPhase::Ending { kill_at: Some(kill_at) };
+                out.actions.push(Action::TerminateApp(self.epoch));
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The life of application processes, as their home thread sees it: they come, are tended, and go.
+//!
+//! | what | asked by | what is done |
+//! |---|---|---|
+//! | started | the master | its channel is watched; it is `Starting` until HELLO |
+//! | retire | the master | no more requests; when it has none left, SHUTDOWN |
+//! | release | the master | its channel is given back when nothing is under way on it, for another worker process |
+//! | not answering | `health_interval` | an idle process that does not answer PING is condemned |
+//! | lost | the kernel, the protocol, `request_timeout` | condemned: the master ends it |
+//! | exited | the master | what it still said is read; its other requests are lost |
+
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+
+use super::channels::CLOSED;
+use super::connection::State;
+use super::event_loop::{Thread, Token};
+use super::shared::Outgoing;
+use crate::control::{FromWorker, SlotId, Started};
+use crate::handoff::{Channel, Health, Leave, Phase, RELAY_BIT, Relay};
+use crate::status::scoreboard::{SlotRow, SlotState};
+
+/// How often the health of processes is looked at; a pool's `health_interval` is met to within this.
+const HEALTH_TICK: Duration = Duration::from_millis(500);
+/// The master hears of waiting requests at most this often; it looks by itself ten times a second.
+const PRESS_INTERVAL: Duration = Duration::from_millis(10);
+
+impl Thread {
+    /// Takes in a new application process.
+    pub(super) fn open_channel(&mut self, id: SlotId, started: Started, socket: OwnedFd) {
+        let Started { pid, greeting, lent } = started;
+        let mut channel = Channel::new(id, pid, self.shared.slot_row(id), socket);
+        if let Some(greeting) = greeting {
+            channel.phase = Phase::Live;
+            channel.capacity = greeting.capacity;
+            channel.sockets_only = greeting.sockets_only;
+        }
+        channel.leave = if lent { Leave::WhenUnneeded } else { Leave::Stays };
+        let key = self.pools.channels.insert(channel);
+        if let Some(pool) = self.pools.pools.get_mut(usize::from(id.pool)) {
+            pool.channels.push(key);
+        }
+        let token = Token::Channel { key: key as u32, epoch: id.epoch as u32 };
+        use epoll::EventFlags as F;
+        let socket = self.pools.channels[key].socket();
+        if let Err(error) = epoll::add(&self.epoll, socket, token.pack(), F::IN | F::OUT | F::RDHUP | F::ET) {
+            return self.condemn(key, &format!("its channel cannot be watched: {error}"));
+        }
+        if let Some(row) = self.slot_row(key) {
+            row.begin(pid, self.clock.unix_us());
+        }
+        self.next_health.get_or_insert(self.clock.now + HEALTH_TICK);
+        self.show_slot(key);
+        self.serve_queue(usize::from(id.pool));
+        self.settle_process(key);
+    }
+
+    /// Takes a process out of use, and ends it when it has answered what it has.
+    pub(super) fn on_retire(&mut self, id: SlotId) {
+        self.part_with(id, Leave::Retires);
+    }
+
+    /// Gives a process back to the master as soon as nothing is under way; `at_once` if it gets nothing more until then.
+    pub(super) fn on_release(&mut self, id: SlotId, at_once: bool) {
+        self.part_with(id, if at_once { Leave::WhenIdle } else { Leave::WhenUnneeded });
+    }
+
+    fn part_with(&mut self, id: SlotId, leave: Leave) {
+        let Some(key) = self.key_of(id) else { return };
+        self.pools.channels[key].leave = leave;
+        self.show_slot(key);
+        self.publish_room(usize::from(id.pool));
+        self.settle_process(key);
+    }
+
+    fn key_of(&self, id: SlotId) -> Option<usize> {
+        self.pools.channels.iter().find(|(_, channel)| channel.id.epoch == id.epoch).map(|(key, _)| key)
+    }
+
+    /// Parts with a process that is to go, once nothing is under way on its channel.
+    pub(super) fn settle_process(&mut self, key: usize) {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return };
+        if !channel.is_quiet() || !matches!(channel.phase, Phase::Live | Phase::Starting) {
+            return;
+        }
+        let pool = usize::from(channel.id.pool);
+        match channel.leave {
+            Leave::Retires => {
+                channel.leave = Leave::Told;
+                channel.shut_down();
+                self.touch(key);
+            }
+            Leave::WhenUnneeded if self.shared.queued(pool) > 0 => {}
+            Leave::WhenUnneeded | Leave::WhenIdle => self.release(key),
+            Leave::Stays | Leave::Told => {}
+        }
+    }
+
+    /// The same for all that are to go: what they wait for may have ended elsewhere.
+    pub(super) fn settle_leaving(&mut self) {
+        let leaving = self.pools.channels.iter().filter(|(_, channel)| channel.leave != Leave::Stays);
+        let keys: Vec<usize> = leaving.map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.settle_process(key));
+    }
+
+    /// Lets go of a channel on which nothing is under way. Whoever gets it next starts from nothing: the process drops all
+    /// descriptors that it keeps.
+    fn release(&mut self, key: usize) {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return };
+        channel.leave = Leave::WhenIdle;
+        channel.forget_all();
+        channel.idle_relays.clear();
+        let mut idle = Vec::new();
+        let own = |relay: &Relay| relay.channel as usize == key && !relay.orphan;
+        for (number, relay) in self.pools.relays.iter_mut().filter(|(_, relay)| own(relay)) {
+            channel.forget_number(RELAY_BIT | number as u32);
+            // A response may still be on its way to a slow client.
+            (relay.orphan, relay.spoilt) = (true, true);
+            if relay.index.is_none() {
+                idle.push(number);
+            }
+        }
+        for number in idle {
+            self.pools.relays.try_remove(number);
+        }
+        if channel.has_output() {
+            // What it does not take now, it takes when epoll says so; then this is tried again.
+            return self.touch(key);
+        }
+        let id = channel.id;
+        self.take_out(key);
+        self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReleased(id)));
+        self.publish_room(usize::from(id.pool));
+    }
+
+    /// Takes a channel out of everything that knows it.
+    fn take_out(&mut self, key: usize) -> Option<Channel> {
+        let channel = self.pools.channels.try_remove(key)?;
+        let _ = epoll::delete(&self.epoll, channel.socket());
+        if let Some(pool) = self.pools.pools.get_mut(usize::from(channel.id.pool)) {
+            pool.channels.retain(|other| *other != key);
+        }
+        if let Some(row) = self.row_of(channel.row) {
+            row.enter(SlotState::Dead, self.clock.unix_us());
+            row.in_flight.set(0);
+        }
+        Some(channel)
+    }
+
+    /// Asks idle processes whether they are still there, and gives up those that have not answered the last time.
+    pub(super) fn check_health(&mut self) {
+        let now = self.clock.now;
+        if self.next_health.is_none_or(|at| now < at) {
+            return;
+        }
+        self.next_health = (!self.pools.channels.is_empty()).then(|| now + HEALTH_TICK);
+        let (mut silent, mut asked) = (Vec::new(), Vec::new());
+        for (key, channel) in &mut self.pools.channels {
+            let pool = self.shared.start.config.pools.get(usize::from(channel.id.pool));
+            let Some(interval) = pool.map(|pool| pool.health_interval).filter(|time| !time.is_zero()) else {
+                continue;
+            };
+            match channel.health(now, interval) {
+                Health::Good => {}
+                Health::Asked => asked.push(key),
+                Health::Silent => silent.push(key),
+            }
+        }
+        asked.into_iter().for_each(|key| self.touch(key));
+        silent.into_iter().for_each(|key| self.condemn(key, "it is idle and does not answer"));
+    }
+
+    /// Tells the master that requests wait, so that it does not find out at its next look only.
+    pub(super) fn press(&mut self, pool: usize) {
+        let now = self.clock.now;
+        if self.pressed_at.is_none_or(|at: Instant| now.saturating_duration_since(at) >= PRESS_INTERVAL) {
+            self.pressed_at = Some(now);
+            self.shared.outbox.send(Outgoing::Tell(FromWorker::Pressed(pool as u16)));
+        }
+    }
+
+    /// The process reads no more frames, but finishes what it has: requests that it cannot have seen are answered here.
+    pub(super) fn let_leave(&mut self, key: usize) {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return };
+        if channel.phase == Phase::Live {
+            channel.phase = Phase::Leaving;
+        }
+        let (unsent, pool) = (channel.take_unsent(), usize::from(channel.id.pool));
+        self.answer_unsent(unsent);
+        self.show_slot(key);
+        self.publish_room(pool);
+    }
+
+    /// Gives a process up, and has the master end it. Its requests stay with it until it is gone.
+    pub(super) fn condemn(&mut self, key: usize, why: &str) {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return };
+        if matches!(channel.phase, Phase::Condemned(_)) {
+            return;
+        }
+        channel.phase = Phase::Condemned(why.to_owned());
+        let _ = epoll::delete(&self.epoll, channel.socket());
+        let (id, unsent) = (channel.id, channel.take_unsent());
+        self.answer_unsent(unsent);
+        let message =
+            if why == CLOSED { FromWorker::SlotClosed(id) } else { FromWorker::SlotLost(id, why.to_owned()) };
+        self.shared.outbox.send(Outgoing::Tell(message));
+        self.show_slot(key);
+        self.publish_room(usize::from(id.pool));
+    }
+
+    /// The master says that a process has exited. Its channel may hold answers that it sent before.
+    pub(super) fn on_slot_exited(&mut self, id: SlotId, how: &str) {
+        let Some(key) = self.key_of(id) else { return self.note_end(id, how) };
+        let heard = match &self.pools.channels[key].phase {
+            Phase::Condemned(why) => Err(why.clone()),
+            _ => self.hear_out(key, true),
+        };
+        let said = heard.as_ref().err().filter(|why| why.as_str() != CLOSED);
+        self.note_end(id, &said.map_or_else(|| how.to_owned(), |why| format!("{why}; {how}")));
+        let Some(channel) = self.take_out(key) else { return };
+        let expected =
+            self.drain.is_some() || channel.phase == Phase::Leaving || channel.leave == Leave::Told;
+        if !expected || !channel.in_flight.is_empty() {
+            let (pool, slot, pid) = (self.shared.pool_name(id.pool), id.slot, channel.pid);
+            let why = heard.err().map(|why| format!("{why}; ")).unwrap_or_default();
+            tracing::warn!(
+                pool,
+                slot,
+                pid,
+                requests = channel.in_flight.len(),
+                "application process lost: {why}{how}"
+            );
+        }
+        for (request, found) in &channel.in_flight {
+            let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
+            self.row.handoff_lost.add(1);
+            // One that was cut off meanwhile may have left its index to another connection.
+            let has = State::HandedOff { channel: key as u32, request: *request };
+            if self.connections.get(index as usize).is_some_and(|connection| connection.state == has) {
+                self.lose(index, false);
+            }
+        }
+        self.lose_relays(key);
+        self.publish_room(usize::from(id.pool));
+    }
+
+    fn row_of(&self, row: Option<usize>) -> Option<&'static SlotRow> {
+        self.shared.board.slots.get(row?)
+    }
+
+    pub(super) fn slot_row(&self, key: usize) -> Option<&'static SlotRow> {
+        self.row_of(self.pools.channels.get(key)?.row)
+    }
+
+    /// Brings the scoreboard's row of a process up to date.
+    pub(super) fn show_slot(&self, key: usize) {
+        let (Some(channel), Some(row)) = (self.pools.channels.get(key), self.slot_row(key)) else { return };
+        let state = match channel.phase {
+            Phase::Starting => SlotState::Starting,
+            Phase::Live if matches!(channel.leave, Leave::Retires | Leave::Told) => SlotState::Draining,
+            Phase::Live if channel.in_flight.is_empty() => SlotState::Idle,
+            Phase::Live => SlotState::Busy,
+            Phase::Leaving | Phase::Condemned(_) => SlotState::Draining,
+        };
+        row.enter(state, self.clock.unix_us());
+        row.in_flight.set(channel.in_flight.len() as u64);
+        row.capacity.set(u64::from(channel.capacity));
+        row.service_us.set(u64::from(channel.service_us()));
+    }
+}
