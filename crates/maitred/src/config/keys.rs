@@ -85,6 +85,8 @@ pub enum Kind {
     },
     /// An array of strings of the form that is described.
     Texts(&'static str),
+    /// A string of the form that is described, or an array of them.
+    TextOrTexts(&'static str),
     /// An array of some of these strings.
     Choices(&'static [&'static str]),
     /// A table whose keys are free, and whose values are strings.
@@ -144,6 +146,7 @@ impl Kind {
             Kind::Size { .. } => "a size such as \"16KiB\"".into(),
             Kind::Time { .. } => "a time such as \"5s\"".into(),
             Kind::Texts(_) | Kind::Choices(_) => "an array of strings".into(),
+            Kind::TextOrTexts(_) => "a string or an array of strings".into(),
             Kind::Map(_) | Kind::Section(_) | Kind::Named(_) => "a table".into(),
             Kind::Sections(_) => "an array of tables".into(),
         }
@@ -165,6 +168,7 @@ impl Kind {
             Kind::Size { min, max } => format!("a size, {} to {}", show_bytes(*min), show_bytes(*max)),
             Kind::Time { min, max } => format!("a time, {} to {}", show_duration(*min), show_duration(*max)),
             Kind::Texts(form) => format!("an array: {form}"),
+            Kind::TextOrTexts(form) => format!("{form}; or an array of several"),
             Kind::Choices(words) => format!("an array of {}", code_list(words)),
             Kind::Map(form) => format!("a table: {form}"),
             Kind::Section(table) => format!("a table, see `{}`", table.title),

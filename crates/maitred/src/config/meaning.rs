@@ -265,8 +265,8 @@ pub struct HeaderRules {
 pub struct Pool {
     /// The name in the file.
     pub name: String,
-    /// `command`: program and arguments; never empty.
-    pub command: Vec<String>,
+    /// `command`, `connect`, `listen`: who answers.
+    pub source: Source,
     /// `workers`: how many processes. With a number, [`Settings::fixed`].
     pub workers: Settings,
     /// `cwd`: absolute after reading; defaults to the configuration file's directory.
@@ -294,6 +294,39 @@ pub struct Pool {
     /// `strip_prefix`-like: the part of the path that the application is mounted at (`SCRIPT_NAME`); empty for none,
     /// otherwise starts with `/` and does not end with it.
     pub mount: String,
+}
+
+/// Who answers the requests of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Source {
+    /// `command`: program and arguments, never empty. Processes that Maitred starts, and that get requests over their channels.
+    Command(Vec<String>),
+    /// `command` with `listen`: processes that Maitred starts, and that accept connections by themselves. Neither is empty. No
+    /// route leads here.
+    Listen {
+        /// Program and arguments.
+        command: Vec<String>,
+        /// What the inherited sockets are bound to, in this order.
+        addresses: Vec<SocketAddr>,
+    },
+    /// `connect = "unix:/path"`: a server that runs already, and speaks the handoff protocol on this socket.
+    Channel(PathBuf),
+    /// `connect = "http://…"`: HTTP/1.1 servers; never empty.
+    Http(Vec<Upstream>),
+}
+
+/// Where an HTTP/1.1 server listens.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Upstream {
+    /// `http://host:port`, resolved when the configuration was read.
+    Tcp {
+        /// As it was written, for the `Host` field where none is given, and for messages.
+        name: String,
+        /// The address.
+        address: SocketAddr,
+    },
+    /// `http+unix:/path`
+    Unix(PathBuf),
 }
 
 /// `transport = "auto" | "direct" | "relay"`

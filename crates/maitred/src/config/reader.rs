@@ -302,6 +302,9 @@ impl<'a> Section<'a> {
             let at = |text: &&str| At { value: (*text).to_owned(), span: self.span.clone() };
             return default.iter().map(at).collect();
         };
+        if let (Kind::TextOrTexts(_), DeValue::String(text)) = (&key.kind, value.get_ref()) {
+            return vec![At { value: text.to_string(), span: value.span() }];
+        }
         let DeValue::Array(array) = value.get_ref() else {
             self.wrong_type(key, value);
             return Vec::new();

@@ -63,6 +63,9 @@ fn kind(kind: &Kind) -> Value {
             { "type": "string", "pattern": "^[0-9]+ ?(ms|s|m|min|h)$" },
         ] }),
         Kind::Texts(_) => json!({ "type": "array", "items": { "type": "string" } }),
+        Kind::TextOrTexts(_) => {
+            json!({ "anyOf": [{ "type": "string" }, { "type": "array", "minItems": 1, "items": { "type": "string" } }] })
+        }
         Kind::Choices(words) => {
             json!({ "type": "array", "items": { "enum": words }, "uniqueItems": true })
         }

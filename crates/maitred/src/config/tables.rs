@@ -355,7 +355,8 @@ pub const HEADERS: Table = Table {
 /// `[pool.NAME]`
 pub const POOL: Table = Table {
     title: "[pool.NAME]",
-    doc: "A pool of application processes, which Maitred starts and hands requests to. NAME is what routes call it: \
+    doc: "A pool of application processes. With `command`, Maitred starts them and hands requests to them; with `command` and \
+          `listen`, they accept connections by themselves; with `connect`, they run already. NAME is what routes call it: \
           letters, digits, `-` and `_`.",
     example: "[pool.web]\ncommand = [\"python3\", \"-m\", \"maitred\", \"app:application\"]\nworkers = 2\n\
               queue = { max = 1024, timeout = \"5s\" }\n",
@@ -363,8 +364,24 @@ pub const POOL: Table = Table {
         Key::new(
             "command",
             Kind::Texts("program and arguments"),
-            Default::Required,
+            Default::Absent("nothing is started"),
             "What is started. It is not given to a shell. A program without `/` is looked for in `PATH`.",
+        ),
+        Key::new(
+            "connect",
+            Kind::TextOrTexts("`\"unix:/path\"` or `\"http://host:port\"`"),
+            Default::Absent("not to a server that runs already"),
+            "A server that runs already. `\"unix:/path\"` speaks the handoff protocol on that socket, as Apache httpd does with \
+             mod_maitred, and gunicorn's arbiter; Maitred keeps `workers` channels to it, and connects again when it restarts. \
+             `\"http://host:port\"` or `\"http+unix:/path\"` is any HTTP/1.1 server, which requests are passed on to; several \
+             share the load.",
+        ),
+        Key::new(
+            "listen",
+            Kind::TextOrTexts("an address such as `\":8000\"`"),
+            Default::Absent("they get requests from Maitred"),
+            "With `command`: sockets that the processes inherit (`LISTEN_FDS`) and accept connections on by themselves. No route \
+             leads to such a pool; Maitred only runs it.",
         ),
         Key::new(
             "workers",

@@ -100,7 +100,7 @@ impl Prepared {
     fn process_of(&self, pool: &Pool) -> String {
         let user = pool.user.as_ref().or(self.config.server.user.as_ref());
         let told = self.config.limits.body_inline_bytes_max;
-        format!("{:?}", (&pool.command, &pool.cwd, &pool.env, user, pool.open_files, told))
+        format!("{:?}", (&pool.source, &pool.cwd, &pool.env, user, pool.open_files, told))
     }
 
     /// The row of a slot in the scoreboard of this configuration's worker process.

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Resource, Rlimit};
 use super::channel::Channel;
 use super::output::Output;
 use super::prepare::Prepared;
-use crate::config::{Identity, Pool};
+use crate::config::{Identity, Pool, Source};
 use crate::control::{SlotId, Start};
 
 /// This program, whatever has become of its file since.
@@ -59,7 +59,10 @@ pub fn start_app(
 ) -> io::Result<(Child, OwnedFd, Output)> {
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    let mut words = pool.command.iter();
+    let (Source::Command(words) | Source::Listen { command: words, .. }) = &pool.source else {
+        return Err(io::Error::other("the pool has no command"));
+    };
+    let mut words = words.iter();
     let program = words.next().ok_or_else(|| io::Error::other("the pool has no command"))?;
     let mut command = Command::new(program);
     for word in words {

@@ -1,8 +1,11 @@
 //! `[pool.NAME]`
 
+use std::net::{SocketAddr, ToSocketAddrs};
+
 use super::super::finding::{At, Span};
-use super::super::meaning::{Pool, Site, Target, Transport};
+use super::super::meaning::{Pool, Site, Source, Target, Transport, Upstream};
 use super::super::reader::{Section, shorten};
+use super::super::values;
 use crate::pool::settings::Settings;
 use crate::status::scoreboard::{POOLS_MAX, SLOTS_MAX};
 
@@ -12,7 +15,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     let isolate = section.flag("isolate");
     Pool {
         name: name.value.clone(),
-        command: command(section),
+        source: source(section),
         workers: workers(section),
         cwd: super::directory(section, "cwd").map_or_else(|| section.cx.origin.base.clone(), |cwd| cwd.value),
         env: env(section),
@@ -35,6 +38,86 @@ fn check_name(name: &At<String>, section: &Section<'_>) {
         let message = format!("\"{}\" cannot be the name of a pool", shorten(&name.value));
         section.cx.error_with(&name.span, message, "it takes 1 to 64 letters, digits, `-` and `_`");
     }
+}
+
+/// Who answers: exactly one of `command`, `command` with `listen`, and `connect`.
+fn source(section: &Section<'_>) -> Source {
+    let (command, connect, listen) = (command(section), section.texts("connect"), section.texts("listen"));
+    for key in ["connect", "listen"] {
+        if let Some(span) = section.empty_array(key) {
+            section.cx.error_with(&span, format!("`{key}` is empty"), "leave it out, or name an address");
+        }
+    }
+    if let (Some(command), Some(connect)) = (section.given("command"), section.given("connect")) {
+        let message = "`connect` is for a server that runs already";
+        section.cx.conflict(&connect, message, "`command` is set here", &command);
+    }
+    if let (Some(listen), None) = (section.given("listen"), section.given("command")) {
+        section.cx.error_with(&listen, "`listen` needs a `command`", "its processes accept on these sockets");
+    }
+    if section.given("command").is_none() && section.given("connect").is_none() {
+        section.cx.missing(
+            &section.span,
+            format!("{} has no `command`", section.label),
+            "`command` takes an array: program and arguments; or set `connect`",
+        );
+    }
+    if !connect.is_empty() {
+        return connected(section, &connect);
+    }
+    let address = |text: &At<String>| {
+        let what = format!("`listen`: \"{}\" is not an address to listen on", shorten(&text.value));
+        section.cx.accept(&text.span, &what, values::listen_address(&text.value))
+    };
+    let addresses: Vec<SocketAddr> = listen.iter().filter_map(address).collect();
+    match addresses.is_empty() {
+        true => Source::Command(command),
+        false => Source::Listen { command, addresses },
+    }
+}
+
+/// `connect`: one socket of the handoff protocol, or HTTP servers.
+fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
+    let mut upstreams = Vec::new();
+    for text in texts {
+        if let Some(path) = text.value.strip_prefix("unix:") {
+            if texts.len() > 1 {
+                section.cx.error(&text.span, "`connect`: a socket of the handoff protocol stands alone");
+            }
+            return Source::Channel(section.cx.origin.base.join(path));
+        }
+        match upstream(section, &text.value) {
+            Ok(upstream) => upstreams.push(upstream),
+            Err(why) => section.cx.error_with(
+                &text.span,
+                format!("`connect`: \"{}\": {why}", shorten(&text.value)),
+                "it takes \"unix:/path\", \"http://host:port\" or \"http+unix:/path\"",
+            ),
+        }
+    }
+    Source::Http(upstreams)
+}
+
+fn upstream(section: &Section<'_>, text: &str) -> Result<Upstream, String> {
+    if let Some(path) = text.strip_prefix("http+unix:") {
+        return Ok(Upstream::Unix(section.cx.origin.base.join(path)));
+    }
+    let Some(name) = text.strip_prefix("http://") else {
+        return Err("this is no address of a server".into());
+    };
+    let name = name.strip_suffix('/').unwrap_or(name);
+    if name.is_empty() || name.contains(['/', '?', '#', '@']) {
+        return Err("there is more in it than host and port".into());
+    }
+    let with_port = if name.rsplit(']').next().is_some_and(|end| end.contains(':')) {
+        name.to_owned()
+    } else {
+        format!("{name}:80")
+    };
+    let found =
+        with_port.to_socket_addrs().map_err(|error| format!("its address cannot be found: {error}"))?;
+    let address = found.into_iter().next().ok_or("it has no address")?;
+    Ok(Upstream::Tcp { name: name.to_owned(), address })
 }
 
 fn command(section: &Section<'_>) -> Vec<String> {
@@ -179,6 +262,9 @@ pub(super) fn check_together(
             .error(&name.span, format!("{} is one too many: {POOLS_MAX} pools is the most", section.label));
     }
     for (index, (name, section)) in named.iter().enumerate() {
+        if pools.get(index).is_some_and(|pool| matches!(pool.source, Source::Listen { .. })) {
+            continue;
+        }
         let led_to = |site: &Site| site.routes.iter().any(|route| route.target == Target::Pool(index));
         if !sites.iter().any(led_to) {
             root.cx.warn(

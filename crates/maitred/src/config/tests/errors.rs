@@ -183,7 +183,7 @@ fn what_is_missing_is_said_where_it_belongs() {
             "1:1 [[listen]] has no `address` | `address` takes `\"0.0.0.0:8080\"`, `\"[::1]:8080\"` or `\":8080\"`",
             "2:1 this site has neither `root` nor a route, so that it answers nothing | add root = \"public\", or a \
              [[site.route]]",
-            "3:1 [pool.a] has no `command` | `command` takes an array: program and arguments",
+            "3:1 [pool.a] has no `command` | `command` takes an array: program and arguments; or set `connect`",
         ]
     );
 }

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -92,6 +93,16 @@ retire_after = "5s"
 max_requests = 6
 max_age = "7m"
 max_memory = "80MiB"
+
+[pool.old]
+connect = ["http://127.0.0.1:9000/", "http+unix:/run/old.sock"]
+
+[pool.apache]
+connect = "unix:/run/apache.sock"
+
+[pool.prefork]
+command = ["gunicorn"]
+listen = [":8000"]
 
 [limits]
 connections_per_thread_max = 1
@@ -217,6 +228,24 @@ fn sites_and_routes_reach_their_meaning() {
         max_memory: Some(80 << 20),
     };
     assert_eq!(apart.workers, workers);
+    let address: SocketAddr = "127.0.0.1:9000".parse().unwrap();
+    let sources: Vec<Source> = config.pools[1..].iter().map(|pool| pool.source.clone()).collect();
+    let upstreams = vec![
+        Upstream::Tcp { name: "127.0.0.1:9000".into(), address },
+        Upstream::Unix("/run/old.sock".into()),
+    ];
+    assert_eq!(
+        sources,
+        [
+            Source::Command(vec!["app".into()]),
+            Source::Http(upstreams),
+            Source::Channel("/run/apache.sock".into()),
+            Source::Listen {
+                command: vec!["gunicorn".into()],
+                addresses: vec!["0.0.0.0:8000".parse().unwrap()],
+            },
+        ]
+    );
 }
 
 #[test]
