@@ -12,10 +12,10 @@ use std::rc::Rc;
 use super::admin::AdminListener;
 use super::pid_file::PidFile;
 use super::sockets::{self, Group};
-use super::state::events::{Plan, PoolPlan};
+use super::state::events::{Plan, PoolKind, PoolPlan};
 use crate::affinity::plan as affinity;
 use crate::affinity::topology::Topology;
-use crate::config::{AdminAddress, Config, Pool};
+use crate::config::{AdminAddress, Config, Pool, Source};
 use crate::control::{self, Descriptor, SlotId, Start};
 
 /// What does not change over the master's life.
@@ -88,6 +88,11 @@ impl Prepared {
     pub fn plan(&self, number: u64) -> Plan {
         let pools = self.config.pools.iter().map(|pool| PoolPlan {
             name: pool.name.clone(),
+            kind: match pool.source {
+                Source::Command(_) => PoolKind::Started,
+                Source::Channel(_) => PoolKind::Connected,
+                Source::Listen { .. } | Source::Http(_) => PoolKind::Absent,
+            },
             workers: pool.workers,
             start_timeout: pool.start_timeout,
             request_timeout: pool.request_timeout,

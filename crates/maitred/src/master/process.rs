@@ -2,10 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use maitred_sys::memfile;
 use maitred_sys::spawn::{Account, Child, Command};
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit};
 
 use super::channel::Channel;
@@ -85,6 +87,24 @@ pub fn start_app(
         let _ = rustix::process::prlimit(Some(pid), Resource::Nofile, own.unwrap_or(open_files));
     }
     Ok((child, ours, output))
+}
+
+/// A channel to a server that runs already, and the process id of whoever listens there, to show.
+///
+/// # Errors
+/// What the system says, with the path. It never waits: a Unix socket whose queue is full says so at once.
+pub fn connect(path: &Path) -> io::Result<(OwnedFd, u32)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let failed = |error: Errno| {
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("connecting to {}: {error}", path.display()))
+    };
+    let address = SocketAddrUnix::new(path).map_err(failed)?;
+    rustix::net::connect(&socket, &address).map_err(failed)?;
+    let pid = rustix::net::sockopt::socket_peercred(&socket)
+        .map_or(0, |credentials| credentials.pid.as_raw_nonzero().get());
+    Ok((socket, u32::try_from(pid).unwrap_or(0)))
 }
 
 fn common(command: &mut Command<'_>, user: Option<&Identity>) -> io::Result<()> {

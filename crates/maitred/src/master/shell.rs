@@ -44,9 +44,26 @@ struct Worker {
     board: SharedMap<Scoreboard>,
 }
 
+/// Who is at the other end of a channel.
+enum Process {
+    /// A process that was started here.
+    Own(Child),
+    /// One of a server that runs already, by its process id. It has gone when its channel has, which the machine says.
+    Foreign(u32),
+}
+
+impl Process {
+    fn pid(&self) -> u32 {
+        match self {
+            Process::Own(child) => child.pid(),
+            Process::Foreign(pid) => *pid,
+        }
+    }
+}
+
 /// An application process.
 struct App {
-    child: Child,
+    process: Process,
     /// Its name at the worker process that has its channel.
     slot: SlotId,
     /// The generation of that worker process.
@@ -54,7 +71,7 @@ struct App {
     /// Our hold on the channel's end, to give it to another worker process. Nothing is ever read from or written to it here.
     channel: Option<OwnedFd>,
     /// What it writes to standard output and standard error.
-    output: Output,
+    output: Option<Output>,
     /// Its resident memory, in bytes, when that was last looked at.
     memory: u64,
 }
@@ -170,9 +187,11 @@ impl<'a> Shell<'a> {
             }
         }
         for app in self.apps.values() {
-            descriptors.push(PollFd::new(&app.child, PollFlags::IN));
-            descriptors
-                .extend(app.output.pipe_end().map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
+            if let Process::Own(child) = &app.process {
+                descriptors.push(PollFd::new(child, PollFlags::IN));
+            }
+            let pipe = app.output.as_ref().and_then(Output::pipe_end);
+            descriptors.extend(pipe.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
         }
         let patience = self.machine.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
         // A wait that is too long for the type is as good as none.
@@ -236,7 +255,7 @@ impl<'a> Shell<'a> {
                 let row = prepared.slot_row(app.slot).and_then(|row| worker.board.slots.get(row));
                 let (Some(row), Some(pool)) = (row, pools.get(usize::from(app.slot.pool))) else { continue };
                 if weighs && pool.workers.max_memory.is_some() {
-                    app.memory = resident_bytes(app.child.pid()).unwrap_or(0);
+                    app.memory = resident_bytes(app.process.pid()).unwrap_or(0);
                 }
                 let busy = u32::try_from(row.in_flight.get()).unwrap_or(u32::MAX);
                 seen.push(Seen { epoch: *epoch, busy, requests: row.requests.get(), memory: app.memory });
@@ -248,7 +267,7 @@ impl<'a> Shell<'a> {
     /// Passes on what application processes have written.
     fn take_output(&mut self) {
         for app in self.apps.values_mut() {
-            app.output.pass_on();
+            app.output.iter_mut().for_each(Output::pass_on);
         }
     }
 
@@ -261,8 +280,9 @@ impl<'a> Shell<'a> {
             false
         });
         self.apps.retain(|_, app| {
-            let Some((clean, how)) = exited(&app.child) else { return true };
-            app.output.finish();
+            let Process::Own(child) = &app.process else { return true };
+            let Some((clean, how)) = exited(child) else { return true };
+            app.output.iter_mut().for_each(Output::finish);
             events.push_back(Event::AppExited { slot: app.slot, clean, how });
             false
         });

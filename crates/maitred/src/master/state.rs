@@ -53,7 +53,7 @@ use maitred_sys::signals::Signal;
 use tracing::Level;
 
 use self::backoff::{Backoff, WORKER};
-use self::events::{Action, Counts, Event, Notice, Plan, Refusal, Seen};
+use self::events::{Action, Counts, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Seen};
 use self::generation::{Generation, Out, WORKER_START_TIMEOUT, WorkerPhase};
 use self::pool::{APP_KILL_DELAY_AT_ONCE, Home, Pool};
 use crate::control::{Command, FromWorker, PoolCommand, ToWorker};
@@ -211,7 +211,7 @@ impl Master {
         let number = self.counts.generation;
         let new = Generation::start(now, number, Rc::clone(&plan), adopts, out!(self));
         self.generations.push(new);
-        for (index, pool) in (0_u16..).zip(&plan.pools) {
+        for (index, pool) in with_slots(&plan) {
             let home = Home { generation: number, index, plan: plan.number };
             let (current, plan) = (self.current, Rc::new(pool.clone()));
             let lives_on =
@@ -369,7 +369,7 @@ impl Master {
 
     /// A pool that was to live on may have ended with its worker process: then the next generation needs one of its own.
     fn complete_pools(&mut self, now: Instant, generation: u64, plan: &Plan) {
-        for (index, pool) in (0_u16..).zip(&plan.pools) {
+        for (index, pool) in with_slots(plan) {
             let home = Home { generation, index, plan: plan.number };
             if !self.pools.iter().any(|one| one.home() == home || one.promised() == Some(home)) {
                 self.pools.push(Pool::new(now, home, Rc::new(pool.clone())));
@@ -404,7 +404,9 @@ impl Master {
             FromWorker::SlotLost(id, why) => {
                 self.slot(number, id.epoch, |pool, slot, out| pool.lost(now, slot, &why, out));
             }
-            FromWorker::SlotClosed(id) => self.slot(number, id.epoch, |pool, slot, _| pool.closed(now, slot)),
+            FromWorker::SlotClosed(id) => {
+                self.slot(number, id.epoch, |pool, slot, out| pool.closed(now, slot, out));
+            }
             FromWorker::SlotReleased(id) => {
                 self.slot(number, id.epoch, |pool, slot, out| pool.released(slot, number, out));
             }
@@ -609,6 +611,11 @@ impl Master {
             self.actions.push(Action::Exit(exit_code));
         }
     }
+}
+
+/// The pools of a configuration that have slots to be filled, with their indices.
+fn with_slots(plan: &Plan) -> impl Iterator<Item = (u16, &PoolPlan)> {
+    (0_u16..).zip(&plan.pools).filter(|(_, pool)| pool.kind != PoolKind::Absent)
 }
 
 #[cfg(test)]

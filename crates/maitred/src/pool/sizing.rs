@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 pub use super::settings::Settings;
 use super::spare::LeastSpare;
-use crate::master::state::backoff::{APP, Backoff};
+use crate::master::state::backoff::{APP, Backoff, Rules};
 
 /// Time between two bursts of starts. Long enough that one request in a queue that is about to empty starts one worker
 /// and not several; short enough that 63 workers are on their way after half a second.
@@ -152,6 +152,7 @@ pub struct Sizing {
     next_recycling: Instant,
     spare: LeastSpare,
     backoff: Backoff,
+    rules: Rules,
     /// When starting is allowed again after a death.
     not_before: Instant,
     trouble: Option<Trouble>,
@@ -202,10 +203,16 @@ impl Sizing {
             next_recycling: now,
             spare: LeastSpare::new(now, settings.retire_after),
             backoff: Backoff::default(),
+            rules: APP,
             not_before: now,
             trouble: None,
             young_death: None,
         }
+    }
+
+    /// The same with other delays after early deaths.
+    pub fn with_delays(self, rules: Rules) -> Sizing {
+        Sizing { rules, ..self }
     }
 
     /// Other settings from now on. What is above them is retired as it becomes spare.
@@ -226,13 +233,13 @@ impl Sizing {
     /// A worker died without having been asked to. `was_ready` says whether it ever said so; `lived` counts from its start.
     pub fn died(&mut self, now: Instant, lived: Duration, was_ready: bool) {
         let lived = if was_ready { lived } else { Duration::ZERO };
-        if lived >= APP.long_life {
+        if lived >= self.rules.long_life {
             return;
         }
         self.ramp = 1;
         // Those that die while a delay runs belong to the same trouble: they do not make it worse.
         if now >= self.not_before {
-            self.not_before = now + self.backoff.died(lived, &APP);
+            self.not_before = now + self.backoff.died(lived, &self.rules);
         }
         self.young_death = Some(now);
         let deaths = self.trouble.map_or(0, |trouble| trouble.deaths).saturating_add(1);
@@ -372,7 +379,7 @@ impl Sizing {
         if enough || slots.iter().any(|slot| slot.is_ready() && slot.started >= death) {
             self.trouble = None;
         }
-        if self.trouble.is_none() && now.saturating_duration_since(death) >= APP.long_life {
+        if self.trouble.is_none() && now.saturating_duration_since(death) >= self.rules.long_life {
             self.backoff = Backoff::default();
             self.young_death = None;
         }

@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use rustix::event::epoll;
 
 use super::channels::CLOSED;
-use super::connection::State;
+use super::connection::{Again, State};
 use super::event_loop::{Thread, Token};
 use super::shared::Outgoing;
+use crate::config::Source;
 use crate::control::{FromWorker, SlotId, Started};
 use crate::handoff::{Channel, Health, Leave, Phase, RELAY_BIT, Relay};
 use crate::status::scoreboard::{SlotRow, SlotState};
@@ -233,12 +234,19 @@ impl Thread {
                 "application process lost: {why}{how}"
             );
         }
+        // A server that runs already may be given up without being gone: then nobody else may get what it has.
+        let foreign = self.shared.start.config.pools.get(usize::from(id.pool));
+        let foreign = foreign.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
+        let may_live = foreign && matches!(&channel.phase, Phase::Condemned(why) if why != CLOSED);
         for (request, found) in &channel.in_flight {
             let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
             // One that was cut off meanwhile may have left its index to another connection.
             let has = State::HandedOff { channel: key as u32, request: *request };
             if self.connections.get(index as usize).is_some_and(|connection| connection.state == has) {
+                if may_live {
+                    self.work(index).again = Again::Never;
+                }
                 self.lose(index, false);
             }
         }

@@ -5,6 +5,7 @@
 
 mod admin;
 mod bodies;
+mod connect;
 mod files;
 mod limits;
 mod log;

@@ -3,11 +3,12 @@
 use std::os::fd::AsFd;
 
 use maitred_sys::memfile::SharedMap;
+use maitred_sys::spawn::Child;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use sd_notify::NotifyState;
 
-use super::{App, Shell, Worker, log_failure};
-use crate::config::{Failure, Loaded};
+use super::{App, Process, Shell, Worker, log_failure};
+use crate::config::{Failure, Loaded, Source};
 use crate::control::{Greeting, SlotId, Started, ToWorker};
 use crate::master::prepare::Prepared;
 use crate::master::process;
@@ -49,13 +50,11 @@ impl Shell<'_> {
             Action::TerminateApp(epoch) => {
                 if let Some(app) = self.apps.get_mut(&epoch) {
                     app.channel = None;
-                    log_failure("ending an application process", app.child.terminate());
                 }
+                self.end_app(epoch, "ending an application process", Child::terminate);
             }
             Action::KillApp(epoch) => {
-                if let Some(app) = self.apps.get(&epoch) {
-                    log_failure("killing an application process", app.child.kill());
-                }
+                self.end_app(epoch, "killing an application process", Child::kill);
             }
             Action::MoveApp { generation, slot, greeting, lent } => {
                 self.move_app(generation, slot, greeting, lent);
@@ -166,11 +165,20 @@ impl Shell<'_> {
         let worker = self.workers.get_mut(&generation).ok_or_else(gone)?;
         let prepared = self.plans.get(&plan).ok_or_else(gone)?;
         let pool = prepared.config.pools.get(usize::from(slot.pool)).ok_or_else(gone)?;
-        let (child, channel, output) = process::start_app(prepared, pool, slot, self.open_files)?;
+        let (process, channel, output) = match &pool.source {
+            Source::Channel(path) => {
+                let (channel, pid) = process::connect(path)?;
+                (Process::Foreign(pid), channel, None)
+            }
+            _ => {
+                let (child, channel, output) = process::start_app(prepared, pool, slot, self.open_files)?;
+                (Process::Own(child), channel, Some(output))
+            }
+        };
         let kept = channel.try_clone().ok();
-        let started = Started { pid: child.pid(), greeting: None, lent: false };
+        let started = Started { pid: process.pid(), greeting: None, lent: false };
         worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
-        self.apps.insert(slot.epoch, App { child, slot, generation, channel: kept, output, memory: 0 });
+        self.apps.insert(slot.epoch, App { process, slot, generation, channel: kept, output, memory: 0 });
         Ok(())
     }
 
@@ -182,10 +190,24 @@ impl Shell<'_> {
         match (self.workers.get_mut(&generation), channel) {
             (Some(worker), Some(channel)) => {
                 (app.slot, app.generation) = (slot, generation);
-                let started = Started { pid: app.child.pid(), greeting, lent };
+                let started = Started { pid: app.process.pid(), greeting, lent };
                 worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
             }
-            _ => log_failure("killing an application process", app.child.kill()),
+            _ => self.end_app(slot.epoch, "killing an application process", Child::kill),
+        }
+    }
+
+    /// Ends an application process; one that was not started here only loses its channel, and has gone with that.
+    fn end_app(&mut self, epoch: u64, what: &str, end: impl FnOnce(&Child) -> std::io::Result<()>) {
+        let Some(app) = self.apps.get(&epoch) else { return };
+        let slot = app.slot;
+        match &app.process {
+            Process::Own(child) => log_failure(what, end(child)),
+            Process::Foreign(_) => {
+                self.apps.remove(&epoch);
+                let how = "has no channel any more".to_owned();
+                self.events.push_back(Event::AppExited { slot, clean: true, how });
+            }
         }
     }
 

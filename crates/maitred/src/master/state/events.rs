@@ -24,6 +24,8 @@ pub struct Plan {
 pub struct PoolPlan {
     /// Its name, for messages.
     pub name: String,
+    /// What its slots are filled with.
+    pub kind: PoolKind,
     /// How many application processes.
     pub workers: Settings,
     /// How long one may take until it is ready.
@@ -33,6 +35,17 @@ pub struct PoolPlan {
     /// Everything else that concerns its processes, in whatever form: they live on under another configuration if this is
     /// the same there.
     pub process: String,
+}
+
+/// What the slots of a pool are filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PoolKind {
+    /// Processes that the master starts.
+    Started,
+    /// Channels to a server that runs already. What closes its channel has gone, as far as anybody here can know.
+    Connected,
+    /// Nothing: it has no slots.
+    Absent,
 }
 
 /// What the scoreboard says of an application process.

@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use super::events::{Action, PoolPlan, Seen};
+use super::backoff::{APP, CONNECT};
+use super::events::{Action, PoolKind, PoolPlan, Seen};
 use super::generation::Out;
 use crate::control::{Greeting, SlotId, ToWorker};
 use crate::pool::settings::Settings;
@@ -35,6 +36,9 @@ const APP_EXIT_PATIENCE: Duration = Duration::from_millis(250);
 /// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
 /// One may be an accident.
 const FAILED_STARTS: u32 = 2;
+/// The same for a server that runs already: being restarted, it refuses for a moment. With the delays between attempts this is
+/// about a second and a half.
+const FAILED_CONNECTS: u32 = 5;
 /// How often a pool that changes is looked at.
 const OBSERVE_OFTEN: Duration = Duration::from_millis(100);
 /// How often one is looked at in which nothing has happened for [`CALM_AFTER`].
@@ -153,7 +157,10 @@ impl Pool {
             former: Vec::new(),
             course: Course::Serving,
             slots: Vec::new(),
-            sizing: Sizing::new(now, plan.workers),
+            sizing: Sizing::new(now, plan.workers).with_delays(match plan.kind {
+                PoolKind::Connected => CONNECT,
+                PoolKind::Started | PoolKind::Absent => APP,
+            }),
             tried: plan.workers.start == 0,
             queued: 0,
             look_again: None,
@@ -303,9 +310,18 @@ impl Pool {
         }
     }
 
-    /// The process in this slot has closed its channel: it exits, or is made to.
-    pub fn closed(&mut self, now: Instant, number: usize) {
+    /// The process in this slot has closed its channel: it exits, or is made to. A server that runs already may do that as
+    /// it likes.
+    pub fn closed(&mut self, now: Instant, number: usize, out: &mut Out<'_>) {
         let Some(slot) = self.slots.get_mut(number) else { return };
+        if self.plan.kind == PoolKind::Connected {
+            if slot.is_up() || matches!(slot.phase, SlotPhase::Draining { .. }) {
+                slot.asked |= slot.greeting.is_some();
+                slot.kill(out);
+                self.stir(now);
+            }
+            return;
+        }
         let patience = match slot.phase {
             SlotPhase::Draining { .. } => APP_KILL_DELAY,
             _ => APP_EXIT_PATIENCE,
@@ -370,7 +386,7 @@ impl Pool {
         how.clone_into(&mut self.last_words);
         self.failed_starts += u32::from(!was_ready);
         let young = if was_ready { "" } else { " before it was ready" };
-        let hint = match clean && !was_ready {
+        let hint = match clean && !was_ready && self.plan.kind == PoolKind::Started {
             true => {
                 "; a program that goes into the background leaves nobody to talk to: keep it in the foreground"
             }
@@ -511,8 +527,15 @@ impl Pool {
 
     /// Lets the worker process know whether waiting is for nothing.
     fn tell_trouble(&mut self, out: &mut Out<'_>) {
-        let trouble = (self.failed_starts >= FAILED_STARTS).then(|| {
+        let enough = match self.plan.kind {
+            PoolKind::Connected => FAILED_CONNECTS,
+            PoolKind::Started | PoolKind::Absent => FAILED_STARTS,
+        };
+        let trouble = (self.failed_starts >= enough).then(|| {
             let (name, how, starts) = (&self.plan.name, &self.last_words, self.failed_starts);
+            if self.plan.kind == PoolKind::Connected {
+                return format!("pool \"{name}\" cannot be reached: {how}");
+            }
             format!("pool \"{name}\" cannot start: {starts} processes in a row have ended before they were ready, the last one {how}")
         });
         if trouble != self.told {
@@ -647,7 +670,11 @@ impl Pool {
     }
 
     fn name(&self, number: usize) -> String {
-        format!("application process {}/{number}", self.plan.name)
+        let what = match self.plan.kind {
+            PoolKind::Connected => "channel",
+            PoolKind::Started | PoolKind::Absent => "application process",
+        };
+        format!("{what} {}/{number}", self.plan.name)
     }
 
     fn stir(&mut self, now: Instant) {

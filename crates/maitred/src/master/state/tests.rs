@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use maitred_sys::signals::Signal;
 
-use super::events::{Action, Event, Notice, Plan, PoolPlan, Refusal, Seen};
+use super::events::{Action, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Seen};
 use super::generation::{DRAIN_MARGIN, WORKER_START_TIMEOUT};
 use super::pool::APP_KILL_DELAY;
 use super::{Master, Phase, Reload};
@@ -39,6 +39,8 @@ pub(super) struct World {
     pub exit: Option<u8>,
     /// How many processes the pools of the next configuration have.
     pub sizes: Settings,
+    /// What the slots of its pools are filled with.
+    pub kind: PoolKind,
     /// Whether their processes may live on under the next configuration.
     pub same: bool,
     /// Processes that have said HELLO.
@@ -67,6 +69,7 @@ impl World {
             done: Vec::new(),
             exit: None,
             sizes: Settings::fixed(2),
+            kind: PoolKind::Started,
             same: false,
             hello: BTreeSet::new(),
             retired: BTreeSet::new(),
@@ -172,6 +175,7 @@ impl World {
         self.plan_last += 1;
         let pool = |number| PoolPlan {
             name: format!("p{number}"),
+            kind: self.kind,
             workers: self.sizes,
             start_timeout: START_TIMEOUT,
             request_timeout: REQUEST_TIMEOUT,
