@@ -162,6 +162,8 @@ pub enum ToWorker {
     /// Stop accepting, finish what is there within so many milliseconds, and exit. With a descriptor: send idle
     /// keep-alive connections over it ([`crate::worker`]'s handover) first.
     Drain(u64),
+    /// Another worker process has taken over meanwhile: the descriptor that comes along leads there.
+    Successor,
     /// The descriptor that comes along brings the predecessor's idle connections.
     Adopt,
     /// How the command of this number ended: whether well, and a text for the person who asked.

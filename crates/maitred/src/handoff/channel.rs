@@ -100,6 +100,8 @@ pub struct InFlight {
     pub index: Option<u32>,
     /// The number that the process knows the response descriptor by: the index, or that of a relay.
     pub number: u32,
+    /// When the client went; the process has as long again as for any request to be done with it.
+    pub disowned: Option<Instant>,
 }
 
 /// How far an application process has come.
@@ -280,6 +282,12 @@ impl Channel {
         Health::Asked
     }
 
+    /// Whether it has a request whose client has been gone for longer than `timeout`.
+    pub fn clings(&self, now: Instant, timeout: Duration) -> bool {
+        let gone = self.in_flight.values().filter_map(|found| found.disowned);
+        self.phase == Phase::Live && gone.into_iter().any(|at| now.saturating_duration_since(at) >= timeout)
+    }
+
     /// It has answered.
     pub fn answered(&mut self) {
         if let Some((_, open)) = &mut self.asked {
@@ -353,7 +361,7 @@ impl Channel {
         let offset = self.out.len();
         self.passing.extend(carried.map(|carried| Passing { offset, carried }));
         self.frames.push((offset, Some(request)));
-        self.in_flight.insert(request, InFlight { index: Some(index), number });
+        self.in_flight.insert(request, InFlight { index: Some(index), number, disowned: None });
         request
     }
 

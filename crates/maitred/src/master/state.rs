@@ -357,6 +357,9 @@ impl Master {
                 None => self.kill(now, from),
             }
         }
+        let earlier = self.generations.iter().filter(|one| one.is_draining() && Some(one.number) != old);
+        let earlier: Vec<u64> = earlier.map(|one| one.number).collect();
+        self.actions.extend(earlier.into_iter().map(|from| Action::Succeed { from, to: number }));
         self.move_pools(now, &plan, old);
         self.actions.push(Action::Commit(plan.number));
         self.plan = Some(plan);

@@ -306,6 +306,7 @@ impl Thread {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let Some(found) = channel.in_flight.get_mut(&request) else { return };
         if let Some(index) = found.index.take() {
+            found.disowned = Some(self.clock.now);
             let number = found.number;
             if !self.work(index).cancelled {
                 self.row.cancelled.add(1);
@@ -333,7 +334,7 @@ impl Thread {
 
     /// Answers requests that a process has not seen, and never will.
     pub(super) fn answer_unsent(&mut self, unsent: Vec<InFlight>) {
-        for InFlight { index, number } in unsent {
+        for InFlight { index, number, .. } in unsent {
             self.row.handoff_lost.add(1);
             match index {
                 Some(index) if number & RELAY_BIT != 0 => {

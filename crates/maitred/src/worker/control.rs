@@ -30,8 +30,8 @@ const ADOPTED_PER_TURN: usize = 64;
 struct Control<'a> {
     shared: &'static Shared,
     socket: &'a OwnedFd,
-    /// Brings the predecessor's idle connections.
-    predecessor: Option<OwnedFd>,
+    /// They bring the predecessors' idle connections.
+    predecessors: Vec<OwnedFd>,
     /// Which thread gets the next of them.
     next_thread: usize,
     /// Who waits for the answer to which command: thread, index, serial.
@@ -51,7 +51,7 @@ pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<Pid>) -> 
     let mut control = Control {
         shared,
         socket,
-        predecessor: None,
+        predecessors: Vec::new(),
         next_thread: 0,
         asking: HashMap::new(),
         commands: 0,
@@ -81,7 +81,7 @@ impl Control<'_> {
         if !self.orphaned {
             descriptors.push(PollFd::new(self.socket, PollFlags::IN));
         }
-        descriptors.extend(self.predecessor.as_ref().map(|socket| PollFd::new(socket, PollFlags::IN)));
+        descriptors.extend(self.predecessors.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
         let wait = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
         match poll(&mut descriptors, wait.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -149,13 +149,19 @@ impl Control<'_> {
             (ToWorker::Drain(grace_ms), successor) => {
                 self.drain(Duration::from_millis(grace_ms), successor.map(Arc::new));
             }
-            (ToWorker::Adopt, Some(predecessor)) => self.predecessor = Some(predecessor),
+            (ToWorker::Adopt, Some(predecessor)) => self.predecessors.push(predecessor),
+            (ToWorker::Successor, Some(successor)) => {
+                let successor = Arc::new(successor);
+                for inbox in &self.shared.inboxes {
+                    inbox.send(Message::Successor(Arc::clone(&successor)));
+                }
+            }
             (ToWorker::CommandDone(number, well, text), _) => {
                 if let Some((thread, index, serial)) = self.asking.remove(&number) {
                     self.shared.inboxes[thread].send(Message::CommandDone { index, serial, well, text });
                 }
             }
-            (ToWorker::SlotStarted(..) | ToWorker::Adopt, None) => {
+            (ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor, None) => {
                 tracing::error!("a message of the master came without its descriptor");
             }
         }
@@ -168,23 +174,30 @@ impl Control<'_> {
         }
     }
 
-    /// Distributes the predecessor's connections over the threads.
+    /// Distributes the predecessors' connections over the threads.
     fn take_connections(&mut self) {
+        let mut predecessors = std::mem::take(&mut self.predecessors);
+        predecessors.retain(|predecessor| self.take_some(predecessor));
+        self.predecessors = predecessors;
+    }
+
+    /// Takes some of one predecessor's connections. Gives back whether there may be more.
+    fn take_some(&mut self, predecessor: &OwnedFd) -> bool {
         for _ in 0..ADOPTED_PER_TURN {
-            let Some(predecessor) = &self.predecessor else { return };
             match receive_connection(predecessor.as_fd()) {
                 Ok(Some(migrant)) => {
                     self.shared.transfer(self.next_thread, migrant);
                     self.next_thread = (self.next_thread + 1) % self.shared.inboxes.len();
                 }
-                Ok(None) => self.predecessor = None,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Ok(None) => return false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 Err(error) => {
                     tracing::warn!(%error, "the predecessor's connections cannot be read");
-                    self.predecessor = None;
+                    return false;
                 }
             }
         }
+        true
     }
 }
 

@@ -57,6 +57,14 @@ impl Thread {
         self.dismiss_idle();
     }
 
+    /// The successor has one itself: what becomes idle from now on goes straight there.
+    pub(super) fn follow_to(&mut self, successor: Arc<OwnedFd>) {
+        if let Some(drain) = &mut self.drain {
+            drain.successor = Some(successor);
+            self.dismiss_idle();
+        }
+    }
+
     /// Whether this thread, and with it the process, has nothing left to do.
     pub(super) fn is_finished(&self) -> bool {
         let Some(drain) = &self.drain else { return false };

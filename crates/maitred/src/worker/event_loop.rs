@@ -356,6 +356,7 @@ impl Thread {
                 }
                 Message::Listen => self.on_listen(),
                 Message::Drain { grace, successor } => self.begin_drain(grace, successor),
+                Message::Successor(successor) => self.follow_to(successor),
             }
         }
     }

@@ -190,6 +190,8 @@ impl Thread {
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
         let sent = Sent { relay, queue_us, keep: exchange.persistence != Persistence::Close };
         let Some(request) = self.write_frame(index, key, exchange, given, sent) else {
+            // Its far end may have been dropped with the frame.
+            relay_key.into_iter().for_each(|relay| self.drop_relay(relay));
             return self.plain_error(index, exchange.request, 413, b"", Persistence::Close);
         };
         self.note_handed_off(index, pool, queue_us, exchange.request, given);

@@ -62,6 +62,8 @@ pub enum Message {
         /// A text for the person who asked.
         text: String,
     },
+    /// Idle connections go there from now on.
+    Successor(Arc<OwnedFd>),
     /// Look at the listeners, although nothing was reported.
     Listen,
     /// Stop accepting; finish what is there.

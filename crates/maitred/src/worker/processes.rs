@@ -6,6 +6,7 @@
 //! | retire | the master | no more requests; when it has none left, SHUTDOWN |
 //! | release | the master | its channel is given back when nothing is under way on it, for another worker process |
 //! | not answering | `health_interval` | an idle process that does not answer PING is condemned |
+//! | clinging | `request_timeout` | a process that does not finish a request whose client has gone is condemned |
 //! | lost | the kernel, the protocol, `request_timeout` | condemned: the master ends it |
 //! | exited | the master | what it still said is read; its other requests are lost |
 
@@ -150,16 +151,21 @@ impl Thread {
         Some(channel)
     }
 
-    /// Asks idle processes whether they are still there, and gives up those that have not answered the last time.
+    /// Asks idle processes whether they are still there, and gives up those that have not answered the last time, or that do
+    /// not come to an end with a request whose client has gone.
     pub(super) fn check_health(&mut self) {
         let now = self.clock.now;
         if self.next_health.is_none_or(|at| now < at) {
             return;
         }
         self.next_health = (!self.pools.channels.is_empty()).then(|| now + HEALTH_TICK);
-        let (mut silent, mut asked) = (Vec::new(), Vec::new());
+        let (mut silent, mut asked, mut late) = (Vec::new(), Vec::new(), Vec::new());
         for (key, channel) in &mut self.pools.channels {
             let pool = self.shared.start.config.pools.get(usize::from(channel.id.pool));
+            if pool.is_some_and(|pool| channel.clings(now, pool.request_timeout)) {
+                late.push(key);
+                continue;
+            }
             let Some(interval) = pool.map(|pool| pool.health_interval).filter(|time| !time.is_zero()) else {
                 continue;
             };
@@ -170,6 +176,8 @@ impl Thread {
             }
         }
         asked.into_iter().for_each(|key| self.touch(key));
+        late.into_iter()
+            .for_each(|key| self.condemn(key, "a cancelled request took longer than request_timeout"));
         silent.into_iter().for_each(|key| self.condemn(key, "it is idle and does not answer"));
     }
 

@@ -12,7 +12,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::connection::{After, Relayed, State};
+use super::connection::{After, Again, Relayed, State};
 use super::event_loop::{Thread, Token};
 use super::send::Sent;
 use crate::handoff::{RELAY_BIT, Relay};
@@ -343,6 +343,7 @@ impl Thread {
         work.after = Some(after);
         work.tail.clear();
         work.tail_bytes = 0;
+        work.again = Again::Never;
         self.count(index, status);
         let body_bytes = relayed.filter.body_bytes();
         self.row.bytes_handed_off.add(body_bytes);
@@ -372,7 +373,7 @@ impl Thread {
     }
 
     /// Ends a relay: closing our end takes it out of the epoll set, and the process is told to close its own.
-    fn drop_relay(&mut self, key: u32) {
+    pub(super) fn drop_relay(&mut self, key: u32) {
         let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
         let channel = relay.channel as usize;
         if let Some(found) = self.pools.channels.get_mut(channel).filter(|_| !relay.orphan) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Client, Server, Setup, eventually};
+use crate::support::{Client, Gate, Server, Setup, eventually};
 
 fn start() -> Server {
     let server = Setup::with_files()
@@ -100,4 +100,26 @@ fn no_connection_is_refused_when_the_worker_process_is_killed() {
     });
     let stopped = server.terminate(Signal::TERM);
     assert!(stopped.status.success(), "{stopped:?}");
+}
+
+/// A request that outlives two reloads: its connection is kept, at the newest of the three worker processes.
+#[test]
+fn a_connection_outlives_several_reloads_in_one_request() {
+    let gate = Gate::new();
+    let lines = "workers = 2\nqueue = { timeout = \"60s\" }";
+    let server = Setup::with_files().server("threads = 2").pool("app", Some(&gate), lines).start();
+    server.wait_for_processes();
+    let mut client = server.connect();
+    client.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let waiting = gate.arrival();
+    for _ in 0..2 {
+        let (status, said) = server.command(&["reload"]);
+        assert!(status.success(), "{said}");
+    }
+    server.wait_for_line(|line| line.contains("worker process 2 exited"));
+    waiting.release();
+    assert_eq!(client.response("GET").text(), "waited\n");
+    server.wait_for_line(|line| line.contains("worker process 1 exited"));
+    assert_eq!(client.get("/app/hello?on").text(), "hello on\n");
+    server.stop();
 }

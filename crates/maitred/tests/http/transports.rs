@@ -1,5 +1,7 @@
 //! What a client gets does not depend on how the application's response comes to it.
 
+use std::time::Duration;
+
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Gate, Response, Server, Setup, eventually};
@@ -108,6 +110,27 @@ fn a_request_that_was_lost_with_its_process_is_given_again_if_it_is_safe() {
         assert_eq!((server.total("handoff_lost"), server.total("given_again")), (2, 1), "{transport}");
         let stopped = server.stop();
         assert_eq!(stopped.access.len(), 3, "{transport}: each request is logged once");
+    }
+}
+
+/// The process is told that the client has gone. One that does not come to an end all the same must not be busy for ever.
+#[test]
+fn a_request_whose_client_has_gone_has_a_deadline_too() {
+    for transport in ["direct", "relay"] {
+        let gate = Gate::new();
+        let lines = format!(
+            "workers = 1\ntransport = \"{transport}\"\nrequest_timeout = \"1s\"\nqueue = {{ timeout = \"60s\" }}"
+        );
+        let server = Setup::with_files().pool("app", Some(&gate), &lines).start();
+        server.wait_for_processes();
+        let mut client = server.connect();
+        client.send("GET /app/wait HTTP/1.1\r\nHost: h\r\n\r\n");
+        let waiting = gate.arrival();
+        rustix::net::sockopt::set_socket_linger(client.tcp(), Some(Duration::ZERO)).unwrap();
+        drop(client);
+        assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n", "{transport}");
+        drop(waiting);
+        server.stop();
     }
 }
 

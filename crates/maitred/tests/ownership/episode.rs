@@ -213,15 +213,10 @@ fn step_one(stage: &mut Stage) {
     }
 }
 
-/// Begins a reload, unless the last one has yet to come to its end: a worker process that is still finishing has given its idle
-/// connections to one that is gone by the next reload, and closes those that become idle later.
+/// Begins a reload, whether or not the last one has come to its end.
 fn reload(stage: &mut Stage) {
-    let [worker] = workers(stage)[..] else { return };
-    if stage.replaced != Some(worker) {
-        stage.replaced = Some(worker);
-        stage.note(|| "reload".into());
-        kill_process(stage.server.pid(), Signal::HUP).unwrap();
-    }
+    stage.note(|| "reload".into());
+    kill_process(stage.server.pid(), Signal::HUP).unwrap();
 }
 
 /// Worker processes: children of the master that run the same program.
@@ -302,7 +297,6 @@ fn work(stage: &mut Stage) {
     }
     stage.let_leave();
     stage.doom_the_slow();
-    stage.end_the_forgotten();
 }
 
 /// How far a client has come.

@@ -116,10 +116,6 @@ pub(crate) struct Stage {
     pub(crate) wild: bool,
     /// For direct and relay: requests may have gone to a process that the test could not hear any more.
     unseen: [bool; 2],
-    /// Puppets that Maitred will end because of requests that take too long, and the clients of these.
-    slow: Vec<(u32, Vec<usize>)>,
-    /// The worker process that the last reload replaces.
-    pub(crate) replaced: Option<i32>,
     trace: VecDeque<String>,
 }
 
@@ -139,8 +135,6 @@ impl Stage {
             next_puppet: 0,
             wild: false,
             unseen: [false; 2],
-            slow: Vec::new(),
-            replaced: None,
             trace: VecDeque::new(),
         }
     }
@@ -434,26 +428,9 @@ impl Stage {
             if self.puppets[at].may_speak() && old.contains(&self.puppets[at].number) {
                 let number = self.puppets[at].number;
                 self.note(|| format!("puppet {number} takes too long"));
-                let jobs = self.jobs.iter().filter(|job| job.puppet == number);
-                let clients = jobs.map(|job| self.ids[&job.id].0).collect();
-                self.slow.push((number, clients));
                 self.doom(at, true);
             }
         }
-    }
-
-    /// Ends slow puppets whose clients have left: through a relay nobody waits for them then, and no time limit ends them.
-    pub(crate) fn end_the_forgotten(&mut self) {
-        let Stage { slow, lines, puppets, .. } = self;
-        for (number, clients) in slow.iter() {
-            let puppet = puppets.iter_mut().find(|puppet| puppet.number == *number);
-            if clients.iter().all(|at| lines[*at].model.left)
-                && let Some(puppet) = puppet
-            {
-                puppet.end(true);
-            }
-        }
-        slow.retain(|(number, _)| puppets.iter().any(|puppet| puppet.number == *number));
     }
 
     /// A puppet goes on with a request by one step.
@@ -633,6 +610,5 @@ impl Stage {
         self.ids.clear();
         self.detached.clear();
         self.unseen = [false; 2];
-        self.slow.clear();
     }
 }

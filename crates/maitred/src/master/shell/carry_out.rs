@@ -41,7 +41,10 @@ impl Shell<'_> {
                     worker.channel.send(&message, None);
                 }
             }
-            Action::Handover { from, to, grace_ms } => self.hand_over(from, to, grace_ms),
+            Action::Handover { from, to, grace_ms } => {
+                self.connect_workers(from, to, &ToWorker::Drain(grace_ms))
+            }
+            Action::Succeed { from, to } => self.connect_workers(from, to, &ToWorker::Successor),
             Action::KillWorker(generation) => {
                 if let Some(worker) = self.workers.get(&generation) {
                     log_failure("killing a worker process", worker.child.kill());
@@ -211,7 +214,8 @@ impl Shell<'_> {
         }
     }
 
-    fn hand_over(&mut self, from: u64, to: u64, grace_ms: u64) {
+    /// Makes a pair: one end brings the idle connections of `from` to `to`, the other goes to `from` with `message`.
+    fn connect_workers(&mut self, from: u64, to: u64, message: &ToWorker) {
         let pair =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
         let (old_end, new_end) = match pair {
@@ -225,7 +229,7 @@ impl Shell<'_> {
             worker.channel.send(&ToWorker::Adopt, Some(end));
         }
         if let Some(worker) = self.workers.get_mut(&from) {
-            worker.channel.send(&ToWorker::Drain(grace_ms), old_end);
+            worker.channel.send(message, old_end);
         }
     }
 

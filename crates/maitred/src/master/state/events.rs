@@ -161,6 +161,14 @@ pub enum Action {
         /// What the old one may take, in milliseconds.
         grace_ms: u64,
     },
+    /// Connect a worker process that drains to the one that has taken over after its successor: [`ToWorker::Adopt`] to
+    /// the new, [`ToWorker::Successor`] to the old.
+    Succeed {
+        /// The old one.
+        from: u64,
+        /// The new one.
+        to: u64,
+    },
     /// `SIGKILL` to the worker process of this generation.
     KillWorker(u64),
     /// `SIGTERM` to the application process of this epoch.

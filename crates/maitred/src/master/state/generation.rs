@@ -174,6 +174,11 @@ impl Generation {
         self.worker == WorkerPhase::Running
     }
 
+    /// Whether its worker process finishes what it has.
+    pub fn is_draining(&self) -> bool {
+        matches!(self.worker, WorkerPhase::Draining { .. })
+    }
+
     /// Whether its worker process should have been ready by now.
     pub fn is_late(&self, now: Instant) -> bool {
         self.start_deadline().is_some_and(|deadline| deadline <= now)

@@ -209,6 +209,10 @@ impl World {
                 assert!(self.workers[to].ready && self.workers[to].adopts);
                 self.sent(*from, &ToWorker::Drain(0));
             }
+            Action::Succeed { from, to } => {
+                assert!(self.workers[to].ready && self.workers[to].adopts);
+                assert!(self.workers[from].drained, "only what drains has a successor");
+            }
             Action::KillWorker(generation) => {
                 assert!(self.workers.remove(generation).is_some());
                 let how = "was killed by SIGKILL".to_owned();
@@ -263,7 +267,9 @@ impl World {
                 self.asked_back.insert(slot.epoch);
             }
             ToWorker::Trouble(..) => {}
-            ToWorker::SlotStarted(..) | ToWorker::Adopt => panic!("the shell's own: {message:?}"),
+            ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor => {
+                panic!("the shell's own: {message:?}")
+            }
         }
     }
 
@@ -580,6 +586,18 @@ fn with_pool(sizes: Settings) -> World {
     world.all_ready();
     world.done.clear();
     world
+}
+
+#[test]
+fn a_worker_that_still_drains_gets_the_newest_successor() {
+    let mut world = World::up();
+    for _ in 0..2 {
+        world.signal(Signal::Hangup);
+        world.all_ready();
+    }
+    assert_eq!(world.master.current(), Some(3));
+    assert!(world.has_done(&Action::Succeed { from: 1, to: 3 }));
+    assert!(!world.has_done(&Action::Succeed { from: 2, to: 3 }), "that one was handed over to it");
 }
 
 #[test]
