@@ -25,6 +25,9 @@ _maitred() {
             maitred,man)
                 cmd="maitred__subcmd__man"
                 ;;
+            maitred,pool)
+                cmd="maitred__subcmd__pool"
+                ;;
             maitred,reload)
                 cmd="maitred__subcmd__reload"
                 ;;
@@ -50,7 +53,7 @@ _maitred() {
 
     case "${cmd}" in
         maitred)
-            opts="-h -V --help --version serve run check status top reload stop completions man"
+            opts="-h -V --help --version serve run check status top reload stop pool completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -106,6 +109,36 @@ _maitred() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        maitred__subcmd__pool)
+            opts="-c -a -h --json --config --admin --help restart drain scale"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

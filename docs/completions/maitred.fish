@@ -33,6 +33,7 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "status" -d 'Show wh
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "top" -d 'Watch what a running server is doing, in the terminal'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Have a running server read its configuration again'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a running server, after it has finished the requests that it has'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "pool" -d 'Show a pool of application processes, or change what runs in it'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "man" -d 'Print the manual page, in roff'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose' -r
@@ -63,5 +64,9 @@ complete -c maitred -n "__fish_maitred_using_subcommand reload" -s h -l help -d 
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand pool" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand pool" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand pool" -l json -d 'Print the pool\'s part of the status as JSON'
+complete -c maitred -n "__fish_maitred_using_subcommand pool" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand completions" -s h -l help -d 'Print help'
 complete -c maitred -n "__fish_maitred_using_subcommand man" -s h -l help -d 'Print help'

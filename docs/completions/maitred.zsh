@@ -105,6 +105,22 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
 ;;
+(pool)
+_arguments "${_arguments_options[@]}" : \
+'(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'()--json[Print the pool'\''s part of the status as JSON]' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+':name -- The pool, as in the configuration\: \[pool.NAME\]:_default' \
+'::action -- What to do:((restart\:"Replace all its processes"
+drain\:"End one process, after it has finished what it has"
+scale\:"Keep this many processes"))' \
+'::number -- The slot to drain, from 0 as `maitred pool NAME` counts them; or how many processes to keep:_default' \
+&& ret=0
+;;
 (completions)
 _arguments "${_arguments_options[@]}" : \
 '-h[Print help]' \
@@ -133,6 +149,7 @@ _maitred_commands() {
 'top:Watch what a running server is doing, in the terminal' \
 'reload:Have a running server read its configuration again' \
 'stop:Stop a running server, after it has finished the requests that it has' \
+'pool:Show a pool of application processes, or change what runs in it' \
 'completions:Print the completion script of a shell' \
 'man:Print the manual page, in roff' \
     )
@@ -152,6 +169,11 @@ _maitred__subcmd__completions_commands() {
 _maitred__subcmd__man_commands() {
     local commands; commands=()
     _describe -t commands 'maitred man commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__pool_commands] )) ||
+_maitred__subcmd__pool_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred pool commands' commands "$@"
 }
 (( $+functions[_maitred__subcmd__reload_commands] )) ||
 _maitred__subcmd__reload_commands() {

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Top(top) => say(cli::top::run(&top, terminal)),
         Command::Reload(server) => say(cli::control::reload(&server)),
         Command::Stop(server) => say(cli::control::stop(&server)),
+        Command::Pool(pool) => say(cli::control::pool(&pool)),
         Command::Completions { shell } => say(Ok(text(cli::generated::completions(shell)))),
         Command::Man => {
             say(cli::generated::man().map(text).map_err(|error| exit::Error::failed(error, "try again")))

@@ -1,4 +1,4 @@
-//! `maitred status`, `reload` and `stop`: asks a running server at its admin address.
+//! `maitred status`, `reload`, `stop` and `pool`: asks a running server at its admin address.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::client::{self, Reply};
 use super::exit::Error;
-use super::{DEFAULT_CONFIG, Server, Status};
+use super::{DEFAULT_CONFIG, Pool, PoolAction, Server, Status};
 use crate::config::{self, AdminAddress, user_runtime_dir};
 use crate::status::text;
 
@@ -43,6 +43,54 @@ pub(super) fn document(address: &AdminAddress, path: &str) -> Result<serde_json:
 /// `maitred reload`: what the server says to it.
 pub fn reload(server: &Server) -> Result<String, Error> {
     ask(&server.address()?, "POST", "/reload", COMMAND_TIMEOUT)
+}
+
+/// `maitred pool`: what the server says to it, or the pool's part of the status.
+pub fn pool(pool: &Pool) -> Result<String, Error> {
+    let name = &pool.name;
+    let path = match (pool.action, pool.number) {
+        (None, _) => return show_pool(pool),
+        (Some(PoolAction::Restart), None) => format!("/pool/{name}/restart"),
+        (Some(PoolAction::Drain), Some(slot)) => format!("/pool/{name}/drain/{slot}"),
+        (Some(PoolAction::Scale), Some(workers)) => format!("/pool/{name}/scale/{workers}"),
+        (Some(PoolAction::Restart), Some(_)) => {
+            return Err(Error::usage(
+                "restart takes no number: it replaces all processes of the pool",
+                format_args!("to end one of them, `maitred pool {name} drain SLOT`"),
+            ));
+        }
+        (Some(PoolAction::Drain | PoolAction::Scale), None) => {
+            return Err(Error::usage("the number is missing", "see `maitred pool --help`"));
+        }
+    };
+    ask(&pool.server.address()?, "POST", &path, COMMAND_TIMEOUT)
+}
+
+fn show_pool(pool: &Pool) -> Result<String, Error> {
+    let status = document(&pool.server.address()?, "/status.json")?;
+    let pools = text::list(&status["pools"]);
+    let Some(found) = pools.iter().find(|found| found["name"] == pool.name.as_str()) else {
+        let names: Vec<String> = pools.iter().map(|pool| text::show(&pool["name"])).collect();
+        return Err(Error::failed(
+            format_args!("there is no pool {}", pool.name),
+            match names.as_slice() {
+                [] => "the server has no pools".to_owned(),
+                names => format!("there is: {}", names.join(", ")),
+            },
+        ));
+    };
+    Ok(if pool.json { format!("{found:#}") } else { text::pool(found, &status) })
+}
+
+/// The name of a pool on the command line; what could not be one is not asked for.
+///
+/// # Errors
+/// What a name may be made of.
+pub(super) fn pool_name(text: &str) -> Result<String, String> {
+    match config::Pool::is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("the name of a pool has 1 to 64 letters, digits, `-` and `_`".to_owned()),
+    }
 }
 
 /// `maitred stop`: returns when the server has ended, so that another one can be started; if that cannot be seen, as soon as

@@ -63,6 +63,12 @@ pub enum Command {
     ///
     /// Returns when the server has ended, within its `grace`.
     Stop(Server),
+    /// Show a pool of application processes, or change what runs in it
+    ///
+    /// Without an action: its processes and what is wrong with it. `restart` replaces each process by a new one that is ready,
+    /// `drain SLOT` has the process in one slot finish what it has and end, `scale N` keeps N processes until the next
+    /// reload. No request is lost or cut.
+    Pool(Pool),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -140,6 +146,38 @@ pub struct Status {
     /// Which server.
     #[command(flatten)]
     pub server: Server,
+}
+
+/// `maitred pool`
+#[derive(Debug, Args)]
+#[command(override_usage = "maitred pool [OPTIONS] <NAME> [restart | drain <SLOT> | scale <N>]")]
+pub struct Pool {
+    /// The pool, as in the configuration: [pool.NAME]
+    #[arg(value_name = "NAME", value_parser = control::pool_name)]
+    pub name: String,
+    /// What to do
+    #[arg(value_name = "ACTION")]
+    pub action: Option<PoolAction>,
+    /// The slot to drain, from 0 as `maitred pool NAME` counts them; or how many processes to keep
+    #[arg(value_name = "NUMBER", required_if_eq_any([("action", "drain"), ("action", "scale")]))]
+    pub number: Option<u16>,
+    /// Print the pool's part of the status as JSON
+    #[arg(long, conflicts_with = "action")]
+    pub json: bool,
+    /// Which server.
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// What can be done with a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PoolAction {
+    /// Replace all its processes
+    Restart,
+    /// End one process, after it has finished what it has
+    Drain,
+    /// Keep this many processes
+    Scale,
 }
 
 /// `maitred top`

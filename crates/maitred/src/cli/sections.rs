@@ -28,6 +28,10 @@ pub(super) const ALL: &[&Part] = &[
             ("maitred run -c site/maitred.toml", "run it in the foreground"),
             ("maitred status -c site/maitred.toml", "show what that server is doing"),
             ("maitred top", "the same, live, in the terminal"),
+            (
+                "maitred pool web restart",
+                "replace the application processes of [pool.web], without a lost request",
+            ),
             ("maitred reload && maitred status --json", "the server of ./maitred.toml"),
         ],
     },

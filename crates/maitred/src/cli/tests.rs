@@ -22,6 +22,8 @@ fn defaults_are_those_that_help_promises() {
     };
     assert!(status.json);
     assert_eq!(status.server.admin, Some(AdminAddress::Unix("/run/a.sock".into())));
+    let Ok(Command::Pool(pool)) = parse("maitred pool web scale 4 -c a.toml") else { panic!() };
+    assert_eq!((pool.action, pool.number), (Some(PoolAction::Scale), Some(4)));
 }
 
 #[test]
@@ -35,6 +37,12 @@ fn a_wrong_command_line_exits_with_2() {
         "maitred status --admin 10.0.0.1:9180",
         "maitred stop -c a.toml --admin unix:/a",
         "maitred frobnicate",
+        "maitred pool",
+        "maitred pool web scale",
+        "maitred pool web drain",
+        "maitred pool web frobnicate",
+        "maitred pool web/../x restart",
+        "maitred pool web restart --json",
     ] {
         assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
     }

@@ -296,6 +296,14 @@ pub struct Pool {
     pub mount: String,
 }
 
+impl Pool {
+    /// Whether a pool may have this name: 1 to 64 letters, digits, `-` and `_`, so that it can stand in paths and labels.
+    pub fn is_name(text: &str) -> bool {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        (1..=64).contains(&text.len()) && text.bytes().all(known)
+    }
+}
+
 /// Who answers the requests of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {

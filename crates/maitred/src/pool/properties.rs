@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::buckets::{BucketView, Buckets};
 use super::model::{Fate, World};
-use super::sizing::{Phase, SPAWN_INTERVAL, Settings, Sizing, SlotView, Why};
+use super::sizing::{Phase, RETIRE_INTERVAL, SPAWN_INTERVAL, Settings, Sizing, SlotView, Why};
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -229,6 +229,21 @@ fn a_pool_may_shrink_to_nothing() {
     assert_eq!(world.live(), 1);
     world.run(secs(90), ms(100), |_| 0);
     assert_eq!(world.live(), 0);
+}
+
+/// Fewer are wanted, and all are busy: they go one after the other, and finish what they have.
+#[test]
+fn more_workers_than_may_be_are_retired_under_load() {
+    let mut world = World::new(Settings::fixed(6), ms(100));
+    world.run(secs(5), ms(100), |_| 9);
+    assert_eq!((world.live(), world.count(&[Phase::Busy])), (6, 6));
+    world.settings = Settings::fixed(2);
+    world.sizing.resize(world.now, world.settings);
+    world.run(secs(20), ms(100), |_| 9);
+    assert_eq!((world.live(), world.count(&[Phase::Busy])), (2, 2));
+    assert!(world.retirements.iter().all(|(_, retirement)| retirement.why == Why::OverMax));
+    let times: Vec<_> = world.retirements.iter().map(|(at, _)| *at).collect();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= RETIRE_INTERVAL), "{times:?}");
 }
 
 #[test]

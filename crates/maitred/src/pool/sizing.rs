@@ -13,6 +13,9 @@
 //! Until the pool's first worker is ready, its workers' capacity is not known; so whatever waits until then is taken for
 //! the need of one worker, beside `start` and `min_spare`.
 //!
+//! Rule 4 has one exception: where there are more workers than `max`, which is so after [`Sizing::resize`] only, they are
+//! retired, one at a time, whatever they are doing: they finish what they have.
+//!
 //! *Spare* is free capacity less what is queued, in workers: in a pool whose workers take 8 requests at a time, 20 free
 //! places are 2 spare workers.
 
@@ -98,6 +101,8 @@ impl SlotView {
 pub enum Why {
     /// More than `max_spare` workers were spare for `retire_after`.
     Spare,
+    /// There are more workers than `max`, which has been lowered.
+    OverMax,
     /// It has had `max_requests`, or nearly.
     Requests,
     /// It has reached `max_age`, or nearly.
@@ -215,7 +220,7 @@ impl Sizing {
         Sizing { rules, ..self }
     }
 
-    /// Other settings from now on. What is above them is retired as it becomes spare.
+    /// Other settings from now on. What is above `max` is retired, also while it is needed.
     pub fn resize(&mut self, now: Instant, settings: Settings) {
         self.spare = LeastSpare::new(now, settings.retire_after);
         self.settings = settings;
@@ -314,6 +319,13 @@ impl Sizing {
             self.next_recycling = now + SPAWN_INTERVAL;
             return Some(due);
         }
+        if self.is_over_max(counts) && now >= self.next_retirement {
+            let ready = numbered(slots).filter(|(_, slot)| slot.is_ready());
+            let least = ready.min_by_key(|(_, slot)| (slot.busy, slot.started)).map(|(index, _)| index);
+            let slot = longest_idle(slots).or(least)?;
+            self.next_retirement = now + RETIRE_INTERVAL;
+            return Some(Retirement { slot, why: Why::OverMax });
+        }
         let superfluous = self.spare.least() > self.most_spare();
         if !superfluous || wish.queued > 0 || wish.need > 0 || now < self.next_retirement {
             return None;
@@ -329,6 +341,10 @@ impl Sizing {
     fn must_retire_first(&self, now: Instant, counts: &Counts) -> bool {
         let full = self.room(counts) == 0 && (counts.vacant > 0 || counts.draining == 0);
         full && self.trouble.is_none() && now >= self.not_before
+    }
+
+    fn is_over_max(&self, counts: &Counts) -> bool {
+        counts.live > self.settings.max
     }
 
     /// `max_spare`, or `min_spare` if that is more: otherwise one would be retired only to be missed.
@@ -393,10 +409,11 @@ impl Sizing {
         let sure = self.spare.least() > self.most_spare();
         let known = if sure { now } else { now + self.spare.part().min(RETIRE_INTERVAL) };
         let retires = (quiet && surplus).then(|| self.next_retirement.max(known));
+        let over = self.is_over_max(counts).then_some(self.next_retirement);
         let recycles = wish.due.map(|_| self.next_recycling);
         let ready = numbered(slots).filter(|(_, slot)| slot.is_ready());
         let ages = ready.filter_map(|(index, slot)| self.old_at(index, slot)).min();
-        let times = [starts, retires, recycles, ages];
+        let times = [starts, retires, over, recycles, ages];
         times.into_iter().flatten().filter(|at| *at > now).min()
     }
 }

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 /// The letter of a slot without a process.
 const NOBODY: char = '.';
+/// What the letters mean.
+const LEGEND: &str = "_ waiting for a request  W working  S starting  D draining  . nobody there";
 /// Letters in one line of a pool's row.
 const LETTERS_PER_LINE: usize = 64;
 
@@ -190,13 +192,9 @@ fn threads(status: &Value, out: &mut String) {
     for thread in list(&status["threads"]) {
         table.push(COLUMNS.iter().map(|(_, text)| text(thread)).collect());
     }
-    let width = |column: usize| table.iter().filter_map(|row| row.get(column)).map(String::len).max();
-    let widths: Vec<usize> = (0..COLUMNS.len()).filter_map(width).collect();
     out.push('\n');
-    for row in &table {
-        let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-        out.push_str(&cells.join("  "));
+    for row in aligned(&table) {
+        out.push_str(&row);
         out.push('\n');
     }
     if table.iter().filter_map(|row| row.get(1)).any(|cpu| cpu.ends_with('*')) {
@@ -207,39 +205,94 @@ fn threads(status: &Value, out: &mut String) {
 fn pools(status: &Value, out: &mut String) -> std::fmt::Result {
     let pools = list(&status["pools"]);
     for pool in pools {
-        let letters: Vec<char> = pool["letters"].as_str().unwrap_or_default().chars().collect();
-        let busy: u64 = list(&pool["slots"]).iter().filter_map(|slot| slot["in_flight"].as_u64()).sum();
-        writeln!(
-            out,
-            "\npool {} ({}): {}, {} in progress",
-            show(&pool["name"]),
-            show(&pool["transport"]),
-            plural(letters.len(), "slot"),
-            plural(usize::try_from(busy).unwrap_or(usize::MAX), "request"),
-        )?;
-        let failing = failing(pool, status["unix_time"].as_u64().unwrap_or(0));
-        for text in &failing {
-            writeln!(out, "  {text}")?;
-        }
-        if failing.is_empty() && !letters.is_empty() && letters.iter().all(|letter| *letter == NOBODY) {
-            writeln!(out, "  none of its processes is there: the error log says why")?;
-        }
-        for line in letters.chunks(LETTERS_PER_LINE) {
-            writeln!(out, "  {}", line.iter().collect::<String>())?;
-        }
+        writeln!(out)?;
+        pool_summary(pool, status, out)?;
     }
     if !pools.is_empty() {
-        writeln!(out, "\n_ waiting for a request  W working  S starting  D draining  . nobody there")?;
+        writeln!(out, "\n{LEGEND}")?;
     }
     Ok(())
 }
 
-pub(super) fn list(value: &Value) -> &[Value] {
+/// How many slots, what is wrong, and the letters.
+fn pool_summary(pool: &Value, status: &Value, out: &mut String) -> std::fmt::Result {
+    let letters: Vec<char> = pool["letters"].as_str().unwrap_or_default().chars().collect();
+    let busy: u64 = list(&pool["slots"]).iter().filter_map(|slot| slot["in_flight"].as_u64()).sum();
+    writeln!(
+        out,
+        "pool {} ({}): {}, {} in progress",
+        show(&pool["name"]),
+        show(&pool["transport"]),
+        plural(letters.len(), "slot"),
+        plural(usize::try_from(busy).unwrap_or(usize::MAX), "request"),
+    )?;
+    let failing = failing(pool, status["unix_time"].as_u64().unwrap_or(0));
+    for text in &failing {
+        writeln!(out, "  {text}")?;
+    }
+    if failing.is_empty() && !letters.is_empty() && letters.iter().all(|letter| *letter == NOBODY) {
+        writeln!(out, "  none of its processes is there: the error log says why")?;
+    }
+    for line in letters.chunks(LETTERS_PER_LINE) {
+        writeln!(out, "  {}", line.iter().collect::<String>())?;
+    }
+    Ok(())
+}
+
+/// What `maitred pool NAME` prints: the pool's part of `status`, with a row for each process that is there, and for each slot
+/// whose last process has left word.
+pub fn pool(pool: &Value, status: &Value) -> String {
+    let mut out = String::new();
+    // Writing to a String cannot fail.
+    let _ = pool_details(pool, status, &mut out);
+    out
+}
+
+const PROCESS_COLUMNS: [Column; 6] = [
+    ("slot", |slot| show(&slot["slot"])),
+    ("state", |slot| if slot["state"] == "dead" { "empty".to_owned() } else { show(&slot["state"]) }),
+    ("pid", |slot| if slot["state"] == "dead" { "-".to_owned() } else { show(&slot["pid"]) }),
+    ("requests", |slot| show(&slot["requests"])),
+    ("in progress", |slot| show(&slot["in_flight"])),
+    ("started", |slot| show(&slot["starts"])),
+];
+
+fn pool_details(pool: &Value, status: &Value, out: &mut String) -> std::fmt::Result {
+    pool_summary(pool, status, out)?;
+    let queue = &pool["queued"];
+    writeln!(out, "  waiting: {} (of {})\n", show(queue), show(&pool["queue_max"]))?;
+    let told = |slot: &&Value| slot["state"] != "dead" || slot["last_end"].is_string();
+    let slots: Vec<&Value> = list(&pool["slots"]).iter().filter(told).collect();
+    let mut table: Vec<Vec<String>> =
+        vec![PROCESS_COLUMNS.iter().map(|(title, _)| (*title).to_owned()).collect()];
+    table.extend(slots.iter().map(|slot| PROCESS_COLUMNS.iter().map(|(_, text)| text(slot)).collect()));
+    let ends = slots.iter().map(|slot| show(&slot["last_end"]));
+    let last = std::iter::once("last end".to_owned()).chain(ends);
+    for (row, end) in aligned(&table).into_iter().zip(last) {
+        writeln!(out, "{row}  {end}")?;
+    }
+    writeln!(out, "\n{LEGEND}")
+}
+
+/// The rows of a table, its columns right-aligned.
+fn aligned(table: &[Vec<String>]) -> Vec<String> {
+    let columns = table.first().map_or(0, Vec::len);
+    let width = |column: usize| table.iter().filter_map(|row| row.get(column)).map(String::len).max();
+    let widths: Vec<usize> = (0..columns).filter_map(width).collect();
+    let line = |row: &Vec<String>| {
+        let cells: Vec<String> =
+            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        cells.join("  ")
+    };
+    table.iter().map(line).collect()
+}
+
+pub(crate) fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// A value without quotes and without control characters: the text goes to a terminal.
-pub(super) fn show(value: &Value) -> String {
+pub(crate) fn show(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => text.chars().filter(|char| !char.is_control()).collect(),

@@ -9,7 +9,8 @@ use super::answer::Step;
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::shared::Outgoing;
-use crate::control::Command;
+use crate::config::Pool;
+use crate::control::{Command, PoolCommand};
 use crate::serve::Persistence;
 use crate::serve::fixed::{Manner, Reply};
 use crate::status::{metrics, page};
@@ -25,6 +26,21 @@ fn is_local(authority: &str) -> bool {
     host.is_empty()
         || host.eq_ignore_ascii_case("localhost")
         || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// What `/pool/NAME/restart`, `/pool/NAME/drain/SLOT` and `/pool/NAME/scale/N` ask for; the master knows whether there is such a
+/// pool.
+fn pool_command(path: &str) -> Option<Command> {
+    let (name, wanted) = path.strip_prefix("/pool/")?.split_once('/')?;
+    let number =
+        |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
+    let wanted = match wanted.split_once('/') {
+        None if wanted == "restart" => PoolCommand::Restart,
+        Some(("drain", slot)) => PoolCommand::Drain(number(slot)?),
+        Some(("scale", workers)) => PoolCommand::Scale(number(workers)?),
+        _ => return None,
+    };
+    Pool::is_name(name).then(|| Command::Pool(name.to_owned(), wanted))
 }
 
 /// How long the master may take for a command: a reload waits for the new worker process, and it for its applications.
@@ -64,6 +80,7 @@ impl Thread {
             }
             (Method::Post, "/reload") => Command::Reload,
             (Method::Post, "/stop") => Command::Stop,
+            (Method::Post, path) if let Some(command) = pool_command(path) => command,
             (_, "/status/events") => {
                 return self.plain_error(index, request, 405, b"Allow: GET\r\n", persistence);
             }
@@ -71,6 +88,9 @@ impl Thread {
                 return self.plain_error(index, request, 405, b"Allow: GET, HEAD\r\n", persistence);
             }
             (_, "/reload" | "/stop") => {
+                return self.plain_error(index, request, 405, b"Allow: POST\r\n", persistence);
+            }
+            (_, path) if pool_command(path).is_some() => {
                 return self.plain_error(index, request, 405, b"Allow: POST\r\n", persistence);
             }
             _ => return self.plain_error(index, request, 404, b"", persistence),
@@ -166,7 +186,34 @@ impl Thread {
 
 #[cfg(test)]
 mod tests {
-    use super::is_local;
+    use super::*;
+
+    #[test]
+    fn paths_of_pool_commands_are_strict() {
+        let asked = |wanted| Some(Command::Pool("we_b-1".to_owned(), wanted));
+        assert_eq!(pool_command("/pool/we_b-1/restart"), asked(PoolCommand::Restart));
+        assert_eq!(pool_command("/pool/we_b-1/drain/0"), asked(PoolCommand::Drain(0)));
+        assert_eq!(pool_command("/pool/we_b-1/scale/65535"), asked(PoolCommand::Scale(65535)));
+        for path in [
+            "/pool/web",
+            "/pool/web/",
+            "/pool//restart",
+            "/pool/web/restart/",
+            "/pool/web/restart/1",
+            "/pool/web/drain",
+            "/pool/web/drain/",
+            "/pool/web/drain/+1",
+            "/pool/web/drain/-1",
+            "/pool/web/scale/65536",
+            "/pool/web/scale/1/2",
+            "/pool/web/remove",
+            "/pool/w%65b/restart",
+            "/pool/../reload",
+            "/pools/web/restart",
+        ] {
+            assert_eq!(pool_command(path), None, "{path}");
+        }
+    }
 
     #[test]
     fn only_names_of_this_machine_are_answered() {

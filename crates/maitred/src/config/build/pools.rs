@@ -33,8 +33,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
 }
 
 fn check_name(name: &At<String>, section: &Section<'_>) {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if name.value.is_empty() || name.value.len() > 64 || !name.value.bytes().all(known) {
+    if !Pool::is_name(&name.value) {
         let message = format!("\"{}\" cannot be the name of a pool", shorten(&name.value));
         section.cx.error_with(&name.span, message, "it takes 1 to 64 letters, digits, `-` and `_`");
     }

@@ -463,6 +463,7 @@ impl Pool {
         if let Some(retirement) = decision.retire.filter(|_| serving) {
             let why = match retirement.why {
                 Why::Spare => "it is not needed",
+                Why::OverMax => "there are more than there may be",
                 Why::Requests => "it has had its number of requests",
                 Why::Age => "it is old enough",
                 Why::Memory => "it takes too much memory",
@@ -567,8 +568,30 @@ impl Pool {
                 self.retire(now, usize::from(number), "somebody asked for it", out);
                 Ok(format!("{name} finishes what it has, and ends"))
             }
-            _ => Err(format!("{name}: there is no process that is ready")),
+            Some(SlotPhase::Starting { .. }) => {
+                Err(format!("{name} is still starting; there is nothing to finish yet"))
+            }
+            Some(SlotPhase::Draining { .. } | SlotPhase::Ending { .. }) => {
+                Err(format!("{name} is ending already"))
+            }
+            Some(SlotPhase::Empty) => Err(format!(
+                "slot {number} of pool {} is empty; filled are: {}",
+                self.plan.name,
+                self.filled()
+            )),
+            None => Err(format!(
+                "pool {} has no slot {number}: they are numbered from 0 to {}",
+                self.plan.name,
+                self.slots.len() - 1
+            )),
         }
+    }
+
+    /// The slots where there is a process, for a message.
+    fn filled(&self) -> String {
+        let filled = self.slots.iter().enumerate().filter(|(_, slot)| slot.is_up());
+        let numbers: Vec<String> = filled.map(|(number, _)| number.to_string()).collect();
+        if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") }
     }
 
     /// Somebody asks for a fixed number of processes.

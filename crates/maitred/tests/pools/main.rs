@@ -1,0 +1,9 @@
+//! Pools of application processes that breathe, seen from outside: the real binary, with small Python applications.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod commands;
+mod load;
+mod look;
+#[path = "../support/mod.rs"]
+mod support;
