@@ -375,7 +375,7 @@ fn the_schema_refuses_what_is_wrong() {
         "[server]\nthreads = \"many\"\n",
         "[server]\nthreads = 0\n",
         "[server]\ngrace = \"5 weeks\"\n",
-        "[pool.web]\nworkers = 2\n",
+        "[pool.web]\ncommand = [\"a\"]\nworkers = \"many\"\n",
         "[pool.web]\ncommand = \"python3\"\n",
         "[log]\naccess = \"xml\"\n",
     ] {
