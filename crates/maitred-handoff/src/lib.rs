@@ -37,6 +37,9 @@ pub const VERSION: u16 = 1;
 pub const CHANNEL_VARIABLE: &str = "MAITRED_CHANNEL";
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
+/// Bytes of a REQUEST before its meta part: header, and the lengths of the parts. One without meta lines holds behind them
+/// what an HTTP/1.1 server would be sent.
+pub const REQUEST_PREFIX_BYTES: usize = HEADER_BYTES + from_server::PART_LENGTHS_BYTES;
 /// Bytes of a frame's payload from Maitred, unless WELCOME says otherwise: bounds an application's receive buffer.
 pub const PAYLOAD_BYTES_MAX: u32 = 2 * 1024 * 1024;
 /// Bytes of a frame's payload from an application; bounds Maitred's receive buffer per channel.

@@ -14,6 +14,7 @@
 //! | [`route`] | the one function that chooses what answers a request |
 //! | [`serve`] | files and fixed replies |
 //! | [`handoff`] | requests to application processes, by descriptor |
+//! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
 //! | [`log`] | access log and error log |
 //! | [`status`] | scoreboard, and the three ways to show it |
 
@@ -25,6 +26,7 @@ pub mod handoff;
 pub mod log;
 pub mod master;
 pub mod pool;
+pub mod proxy;
 pub mod route;
 pub mod serve;
 pub mod status;

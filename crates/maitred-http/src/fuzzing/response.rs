@@ -23,6 +23,7 @@ pub fn response(data: &[u8]) {
         http10: choice & 2 != 0,
         keep: choice & 4 != 0,
         server_header: choice & 8 != 0,
+        switch: false,
     };
     let whole = pass(wanted, input, usize::MAX);
     let seen = check(wanted, &whole);

@@ -33,6 +33,8 @@ pub(super) enum Head {
         discard: bool,
         /// Whether the client was told that its connection is kept.
         keep: bool,
+        /// Whether the application keeps its own connection.
+        lasts: bool,
     },
 }
 
@@ -104,13 +106,17 @@ struct Seen {
     upgrade: bool,
     /// Whether `Connection` names a field that would go on if it did not.
     named: bool,
+    /// Whether `Connection` says `close`.
+    close: bool,
+    /// Whether `Connection` says `keep-alive`.
+    keep_alive: bool,
 }
 
 impl Source<'_, '_> {
     #[inline]
     fn pass(&self, wanted: Wanted, http_date: &[u8; 29], out: &mut Vec<u8>) -> Result<Head, Bad> {
         match self.status {
-            101 => return Err(Bad::SwitchingProtocols),
+            101 if !wanted.switch || self.http10 => return Err(Bad::SwitchingProtocols),
             100..=599 => {}
             status => return Err(Bad::Status(status)),
         }
@@ -122,6 +128,9 @@ impl Source<'_, '_> {
             seen = self.lines(true, out)?;
         }
         let framing = self.framing(&seen, wanted)?;
+        if self.status == 101 {
+            return switch(&seen, out);
+        }
         if self.status < 200 {
             if wanted.http10 {
                 // 9110-15.2
@@ -150,7 +159,8 @@ impl Source<'_, '_> {
         }
         out.extend_from_slice(connection(keep, wanted.http10, seen.upgrade));
         out.extend_from_slice(b"\r\n");
-        Ok(Head::Final { status: self.status, framing, chunks, discard, keep })
+        let lasts = !seen.close && (seen.keep_alive || !self.http10);
+        Ok(Head::Final { status: self.status, framing, chunks, discard, keep, lasts })
     }
 
     /// Writes the status line and the fields that go on, in runs that are as long as possible. With
@@ -214,12 +224,16 @@ impl Source<'_, '_> {
             (4, b'd') if is(b"date") => seen.date = true,
             (6, b's') if is(b"server") => seen.server = true,
             (7, b'u') if is(b"upgrade") => {
-                // What the server could switch to is the only sense of a 426 (9110-15.5.22).
-                seen.upgrade = self.status == 426;
+                // What the server could switch to is the only sense of a 426 (9110-15.5.22), and of a 101.
+                seen.upgrade = matches!(self.status, 101 | 426);
                 return Ok(seen.upgrade);
             }
             (10, b'c') if is(b"connection") => {
-                seen.named |= value.split(|byte| *byte == b',').any(names_field);
+                for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                    seen.close |= option.eq_ignore_ascii_case(b"close");
+                    seen.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
+                    seen.named |= names_field(option);
+                }
                 return Ok(false);
             }
             (14, b'c') if is(b"content-length") => {
@@ -285,7 +299,6 @@ fn check_line_end(bytes: &[u8], end: usize) -> Result<(), Bad> {
 
 /// Whether an option of `Connection` may be the name of a field that would go on without it.
 fn names_field(option: &[u8]) -> bool {
-    let option = option.trim_ascii();
     !(option.is_empty()
         || option.eq_ignore_ascii_case(b"close")
         || option.eq_ignore_ascii_case(b"upgrade")
@@ -317,6 +330,17 @@ fn number(value: &[u8]) -> Result<u64, Bad> {
         let digit = digit.checked_sub(b'0').filter(|digit| *digit <= 9).ok_or(BAD)?;
         number.checked_mul(10).and_then(|number| number.checked_add(digit.into())).ok_or(BAD)
     })
+}
+
+/// The end of a head with 101, behind which the other protocol begins. It has to say which (9110-15.2.2).
+#[cold]
+fn switch(seen: &Seen, out: &mut Vec<u8>) -> Result<Head, Bad> {
+    if !seen.upgrade {
+        return Err(Bad::SwitchingProtocols);
+    }
+    out.extend_from_slice(b"Connection: upgrade\r\n\r\n");
+    let (framing, chunks, discard, keep, lasts) = (Framing::UntilEnd, false, false, false, false);
+    Ok(Head::Final { status: 101, framing, chunks, discard, keep, lasts })
 }
 
 /// The field line `Connection`, if one is needed (9112-9.3).

@@ -25,6 +25,8 @@ pub struct Wanted {
     pub keep: bool,
     /// `Server: maitred` is written if the application names no server.
     pub server_header: bool,
+    /// The request asked for another protocol, and the client gets it if the application agrees (101).
+    pub switch: bool,
 }
 
 /// How far one call came.
@@ -57,6 +59,8 @@ pub struct Filter {
     status: u16,
     /// Whether the head told the client that its connection is kept.
     keep: bool,
+    /// Whether the application's own connection lasts beyond the response, by what its head says.
+    lasts: bool,
 }
 
 /// What the next byte is part of.
@@ -96,6 +100,7 @@ impl Filter {
             interim: 0,
             status: 0,
             keep: false,
+            lasts: false,
         }
     }
 
@@ -159,6 +164,20 @@ impl Filter {
     #[inline]
     pub fn keeps(&self) -> bool {
         self.keep && !self.sink.excess && self.complete()
+    }
+
+    /// Whether the application's own connection can be used for another request: the response is complete, its end was
+    /// told by its framing, and its head does not say otherwise (9112-9.3).
+    #[inline]
+    pub fn lasts(&self) -> bool {
+        self.lasts && !self.sink.excess && self.complete()
+    }
+
+    /// Whether the application has switched to another protocol (9110-15.2.2). All that follows is not HTTP, and goes on
+    /// unchanged until the stream ends.
+    #[inline]
+    pub fn switched(&self) -> bool {
+        self.status == 101
     }
 
     /// Whether the response is complete.
@@ -259,12 +278,13 @@ impl Filter {
     /// The state behind a head.
     #[inline]
     fn behind(&mut self, head: Head) -> Result<(), Bad> {
-        let Head::Final { status, framing, chunks, discard, keep } = head else {
+        let Head::Final { status, framing, chunks, discard, keep, lasts } = head else {
             self.interim += 1;
             return if self.interim > INTERIM_RESPONSES_MAX { Err(Bad::TooManyInterim) } else { Ok(()) };
         };
         self.status = status;
         self.keep = keep;
+        self.lasts = lasts && framing != Framing::UntilEnd;
         self.sink.chunks = chunks;
         self.sink.discard = discard;
         self.state = match framing {

@@ -303,6 +303,28 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         "maitred_thread_handoffs_again_total",
         "Of these, given to another application process."
     ),
+    cell!(Counter, One, proxied, "maitred_thread_proxied_total", "Requests passed on to HTTP servers."),
+    cell!(
+        Counter,
+        One,
+        upstream_connections,
+        "maitred_thread_upstream_connections_total",
+        "Connections made to HTTP servers: requests passed on divided by this is how often one is used."
+    ),
+    cell!(
+        Counter,
+        One,
+        upstream_failures,
+        "maitred_thread_upstream_failures_total",
+        "Times that an HTTP server could not be reached, broke a response off, or was silent for too long."
+    ),
+    cell!(
+        Counter,
+        One,
+        upstream_retries,
+        "maitred_thread_upstream_retries_total",
+        "Requests that were passed on again, over another connection or to another server."
+    ),
     cell!(Counter, One, malformed, "maitred_thread_malformed_total", "Requests refused as malformed."),
     cell!(Counter, One, timeouts, "maitred_thread_timeouts_total", "Connections that ran into a time limit."),
     cell!(Counter, One, cache_hits, "maitred_thread_cache_hits_total", "Files found in the cache."),

@@ -176,6 +176,14 @@ maitred_sys::shared! {
         pub handoff_lost: Cell,
         /// Of these, given to another one.
         pub given_again: Cell,
+        /// Requests passed on to HTTP servers.
+        pub proxied: Cell,
+        /// Connections made to these.
+        pub upstream_connections: Cell,
+        /// Requests that such a server did not answer: it could not be reached, broke off, or was silent for too long.
+        pub upstream_failures: Cell,
+        /// Requests that were passed on again.
+        pub upstream_retries: Cell,
         /// Requests refused as malformed (4xx by the HTTP/1 rules).
         pub malformed: Cell,
         /// Connections that ran into a time limit.

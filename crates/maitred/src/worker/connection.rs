@@ -10,6 +10,7 @@
 //! | `Queued` | waits for an application process | no | the pool's `queue_timeout` |
 //! | `HandedOff` | an application process owns the connection | no | the pool's `request_timeout` |
 //! | `Relayed` | an application process answers through a relay | no | the pool's `request_timeout`, or `write_timeout` |
+//! | `Proxied` | an HTTP server answers; the table in `proxy` says more | after an upgrade | one of several, see there |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` |
 //! | `Watching` | is told the status every second | no | `WATCHER_PATIENCE` since it last took something |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
@@ -58,6 +59,11 @@ pub enum State {
     Relayed {
         /// Key of the relay.
         relay: u32,
+    },
+    /// An HTTP server answers.
+    Proxied {
+        /// Key of the connection to it.
+        upstream: u32,
     },
     /// At the master.
     Command,
@@ -162,6 +168,8 @@ pub struct Work {
     pub tail_bytes: usize,
     /// The response that comes through a relay.
     pub relayed: Option<Box<Relayed>>,
+    /// The request that an HTTP server has.
+    pub proxied: Option<Box<Proxied>>,
     /// When the request was handed to an application process.
     pub handed_off_at: Option<Instant>,
     /// The process may keep the connection for another protocol.
@@ -233,7 +241,82 @@ pub struct Feed {
     pub sent: u64,
 }
 
+/// A request that an HTTP server has, and the response that comes of it.
+#[derive(Debug)]
+pub struct Proxied {
+    /// What becomes of the server's bytes.
+    pub filter: Filter,
+    /// Index of the pool.
+    pub pool: u16,
+    /// The request, without a body that is spooled; after an upgrade, what the client has sent.
+    pub out: Vec<u8>,
+    /// How much of `out` has been sent.
+    pub sent: usize,
+    /// The body, if it is spooled.
+    pub feed: Option<Feed>,
+    /// Asking twice does no harm (9110-9.2.1).
+    pub safe: bool,
+    /// The client's connection is kept afterwards, if the response allows it.
+    pub keep: bool,
+    /// Servers of the pool that have failed it.
+    pub tried: Vec<u16>,
+    /// Connections that it was sent over, or that were tried.
+    pub attempts: u8,
+    /// No idle connection is used any more: one has turned out to be closed.
+    pub fresh_only: bool,
+    /// What the client is told if nobody answers.
+    pub status: u16,
+    /// The server may have seen some of the request.
+    pub any_sent: bool,
+    /// The server takes no more of it.
+    pub send_failed: bool,
+    /// Something of a response has come.
+    pub begun: bool,
+    /// The last read has left nothing in the socket.
+    pub drained: bool,
+    /// The client has finished sending, and may be gone.
+    pub half_closed: bool,
+    /// After an upgrade: all that the client has to send was read.
+    pub client_ended: bool,
+}
+
+impl Proxied {
+    /// A request that no server has yet.
+    pub fn new(filter: Filter, pool: u16, out: Vec<u8>, feed: Option<Feed>, safe: bool, keep: bool) -> Self {
+        Proxied {
+            filter,
+            pool,
+            out,
+            sent: 0,
+            feed,
+            safe,
+            keep,
+            tried: Vec::new(),
+            attempts: 0,
+            fresh_only: false,
+            status: 502,
+            any_sent: false,
+            send_failed: false,
+            begun: false,
+            drained: false,
+            half_closed: false,
+            client_ended: false,
+        }
+    }
+
+    /// Whether the server has all of the request.
+    pub fn is_sent(&self) -> bool {
+        let fed = self.feed.as_ref().is_none_or(|feed| feed.sent == feed.spool.bytes);
+        self.sent == self.out.len() && fed && !self.send_failed
+    }
+}
+
 impl Work {
+    /// If an HTTP server was answering: whether the client was given another protocol, and the bytes that it got.
+    pub fn proxied_end(&self) -> Option<(bool, u64)> {
+        self.proxied.as_ref().map(|proxied| (proxied.filter.switched(), proxied.filter.body_bytes()))
+    }
+
     /// Empties everything, and keeps the memory of the buffers.
     pub fn reset(&mut self) {
         let (mut input, mut head) = (std::mem::take(&mut self.input), std::mem::take(&mut self.head));

@@ -55,6 +55,7 @@ impl Thread {
         self.shared.draining.store(true, Relaxed);
         self.drain = Some(Drain { until: now + grace, successor, next_look: now + LOOK_EVERY });
         self.dismiss_idle();
+        self.close_idle_upstreams();
     }
 
     /// The successor has one itself: what becomes idle from now on goes straight there.
@@ -177,6 +178,7 @@ impl Thread {
             }
             State::HandedOff { channel, .. } => self.on_request_timeout(index, channel as usize),
             State::Relayed { .. } => self.on_relay_timeout(index),
+            State::Proxied { .. } => self.on_proxy_timeout(index),
             State::Command => self.end_command(index, 504, "the master did not answer in time"),
             State::Writing | State::Watching => self.abort(index),
             State::Disk | State::Spooling => {}

@@ -19,6 +19,7 @@ use super::inbox::Message;
 use super::origin::Teller;
 use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
+use super::upstream::Upstreams;
 use super::watch::Watchers;
 use crate::handoff::Pools;
 use crate::log::error::Limiter;
@@ -55,6 +56,8 @@ pub(super) struct Thread {
     /// When to try again after the system ran out of something.
     pub(super) accept_again_at: Option<Instant>,
     pub(super) pools: Pools,
+    /// Connections to HTTP servers.
+    pub(super) upstreams: Upstreams,
     /// Channels with frames to send at the end of the turn.
     pub(super) dirty: Vec<usize>,
     /// Relays that are not watched yet: key, which of their uses is meant, and when they shall be.
@@ -87,10 +90,11 @@ pub(super) enum Token {
     Listener(u32),
     Channel { key: u32, epoch: u32 },
     Relay { key: u32, channel: u32 },
+    Upstream { key: u32, serial: u32 },
     Inbox,
 }
 
-const SERIAL_MASK: u32 = 0x00ff_ffff;
+pub(super) const SERIAL_MASK: u32 = 0x00ff_ffff;
 
 impl Token {
     pub(super) fn pack(self) -> epoll::EventData {
@@ -100,6 +104,7 @@ impl Token {
             Token::Channel { key, epoch } => (2, epoch & SERIAL_MASK, key),
             Token::Inbox => (3, 0, 0),
             Token::Relay { key, channel } => (4, channel & SERIAL_MASK, key),
+            Token::Upstream { key, serial } => (5, serial & SERIAL_MASK, key),
         };
         epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
     }
@@ -112,6 +117,7 @@ impl Token {
             1 => Token::Listener(index),
             2 => Token::Channel { key: index, epoch: serial },
             4 => Token::Relay { key: index, channel: serial },
+            5 => Token::Upstream { key: index, serial },
             _ => Token::Inbox,
         }
     }
@@ -153,6 +159,7 @@ impl Thread {
             accepting: false,
             accept_again_at: None,
             pools: Pools::new(shared.start.config.pools.len()),
+            upstreams: Upstreams::new(&shared.start.config.pools, number),
             dirty: Vec::new(),
             loud: Vec::new(),
             unwatched: VecDeque::new(),
@@ -204,6 +211,7 @@ impl Thread {
         }
         self.hear_loud();
         self.watch_relays();
+        self.sweep_upstreams();
         self.tell_watchers();
         self.check_health();
         self.drain_step();
@@ -235,6 +243,7 @@ impl Thread {
         match token {
             Token::Connection { index, serial } if self.is_current(index, serial) => self.close(index),
             Token::Channel { key, .. } => self.condemn(key as usize, "a bug in maitred"),
+            Token::Upstream { key, serial } => self.lose_upstream(key, serial),
             _ => {}
         }
     }
@@ -249,6 +258,7 @@ impl Thread {
             Token::Listener(which) => self.on_listener(which as usize),
             Token::Channel { key, epoch } => self.on_channel(key as usize, epoch, flags),
             Token::Relay { key, channel } => self.on_relay(key, channel),
+            Token::Upstream { key, serial } => self.on_upstream(key, serial, flags),
             Token::Inbox => self.on_inbox(),
         }
     }
@@ -291,6 +301,10 @@ impl Thread {
                     self.pump_relay(index);
                 }
             }
+            State::Proxied { .. } => {
+                connection.readable |= arrived;
+                self.on_proxied_client(index, flags);
+            }
             State::HandedOff { .. } => {
                 connection.readable |= arrived;
                 if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
@@ -323,6 +337,7 @@ impl Thread {
                 self.feed_relay(index, relay);
                 self.pump_relay(index);
             }
+            State::Proxied { .. } => self.move_proxied(index),
             State::Spooling
             | State::Disk
             | State::Queued { .. }
@@ -388,6 +403,7 @@ impl Thread {
             self.accept_again_at,
             drain,
             self.next_watch(),
+            self.upstreams.next_sweep(),
             self.watchers.next_event(),
             self.next_health,
         ];
@@ -426,7 +442,7 @@ impl Thread {
         let row = self.row;
         let gauge = |state: State| match state {
             State::Idle => &row.idle,
-            State::HandedOff { .. } | State::Relayed { .. } => &row.handed_off,
+            State::HandedOff { .. } | State::Relayed { .. } | State::Proxied { .. } => &row.handed_off,
             State::Writing | State::Watching => &row.writing,
             State::Queued { .. } => &row.queued,
             State::Head | State::Body | State::Spooling => &row.reading,
@@ -464,6 +480,7 @@ impl Thread {
         }
         self.leave_queue(index);
         self.leave_relay(index);
+        self.leave_proxy(index);
         self.enter(index, State::Linger);
         self.row.lingering.sub(1);
         self.wheel.disarm(index);
@@ -518,6 +535,7 @@ mod tests {
             Token::Listener(3),
             Token::Channel { key: 9, epoch: 77 },
             Token::Relay { key: 5, channel: 1 },
+            Token::Upstream { key: 6, serial: 2 },
             Token::Inbox,
         ] {
             assert_eq!(Token::unpack(token.pack()), token);

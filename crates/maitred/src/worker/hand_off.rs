@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-use maitred_handoff::RequestFlags;
+use maitred_handoff::{HeadPart, RequestFlags};
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::{Filter, Wanted};
 use maitred_http::uri;
@@ -19,7 +19,7 @@ use super::connection::{After, Again, State};
 use super::event_loop::Thread;
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{self, Arrival, Client};
-use crate::config::{Pool, Transport};
+use crate::config::{Pool, Source, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Flushed, RELAY_BIT};
 use crate::serve::fixed::{Manner, Reply};
@@ -47,6 +47,9 @@ impl Thread {
         if !self.tx.is_empty() {
             // The process writes to the socket itself: what was answered before has to be out first.
             return Step::FlushFirst;
+        }
+        if matches!(self.shared.start.config.pools[pool].source, Source::Http(_)) {
+            return self.proxy(index, pool, exchange, given);
         }
         if let Some(key) = self.pools.choose(pool, self.clock.now) {
             return self.hand_off(index, key, exchange, given);
@@ -203,6 +206,7 @@ impl Thread {
                     http10: exchange.request.version == Version::Http10,
                     keep,
                     server_header: self.shared.start.config.server.server_header,
+                    switch: false,
                 });
                 self.start_relay(index, relay, (key as u32, request), filter, keep);
                 self.start_feed(index, relay);
@@ -315,15 +319,7 @@ impl Thread {
             "host",
             if request.authority.is_empty() { b"localhost" } else { request.authority.as_bytes() },
         );
-        for field in request.fields {
-            let upgrade = may_detach && field.name.eq_ignore_ascii_case("upgrade");
-            let forwardable = maitred_handoff::is_forwardable(field.name)
-                && !named_by_connection(request, field.name)
-                && !origin::tells(field.name);
-            if upgrade || forwardable {
-                head.field(field.name, field.value);
-            }
-        }
+        append_fields(&mut head, request, may_detach);
         let began_unix_us = (self.clock.unix_secs * 1_000_000 + u64::from(self.clock.unix_micros))
             .saturating_sub(sent.queue_us);
         self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
@@ -473,7 +469,7 @@ pub(super) fn payload_bytes_max(body_inline_bytes_max: u32) -> u32 {
 }
 
 /// The target in origin form, as it was judged: the application sees the path that the route was chosen by.
-fn canonical_target<'r>(exchange: &Exchange<'r>) -> Cow<'r, str> {
+pub(super) fn canonical_target<'r>(exchange: &Exchange<'r>) -> Cow<'r, str> {
     let request = exchange.request;
     if exchange.path == request.path.as_bytes() && request.target.starts_with('/') {
         return Cow::Borrowed(request.target);
@@ -485,6 +481,20 @@ fn canonical_target<'r>(exchange: &Exchange<'r>) -> Cow<'r, str> {
         target.extend_from_slice(query.as_bytes());
     }
     Cow::Owned(String::from_utf8_lossy(&target).into_owned())
+}
+
+/// Appends the fields that go on to an application: not those of this hop, nor those that [`origin::Teller::tell`] writes.
+/// With `upgrade`, what the client wants to switch to.
+pub(super) fn append_fields(head: &mut HeadPart<'_>, request: &Request<'_, '_>, upgrade: bool) {
+    for field in request.fields {
+        let upgrade = upgrade && field.name.eq_ignore_ascii_case("upgrade");
+        let forwardable = maitred_handoff::is_forwardable(field.name)
+            && !named_by_connection(request, field.name)
+            && !origin::tells(field.name);
+        if upgrade || forwardable {
+            head.field(field.name, field.value);
+        }
+    }
 }
 
 /// Whether `Connection` names a field, which makes it one of this hop only (9110-7.6.1).

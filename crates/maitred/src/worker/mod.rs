@@ -15,6 +15,10 @@
 //! | [`relay`] | responses that come through a relay |
 //! | [`spool`] | request bodies that are too large for a frame |
 //! | [`feed`] | the same, for processes that take no files |
+//! | [`proxy`] | requests to HTTP servers: choice, request, failure |
+//! | [`pump`] | their responses |
+//! | [`tunnel`] | other protocols, after an upgrade |
+//! | [`upstream`] | the connections to these servers |
 //! | [`origin`] | who the client is, and what applications are told of it |
 //! | [`channels`] | what application processes say, and how they end |
 //! | [`admin`], [`watch`] | the admin address |
@@ -36,6 +40,8 @@ pub mod inbox;
 mod origin;
 mod processes;
 mod proxied;
+mod proxy;
+mod pump;
 mod receive;
 mod relay;
 mod sandbox;
@@ -43,6 +49,8 @@ mod send;
 pub mod shared;
 mod spool;
 pub mod timers;
+mod tunnel;
+mod upstream;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -59,7 +67,7 @@ use self::accept::Listener;
 use self::event_loop::Thread;
 use self::inbox::Inbox;
 use self::shared::{HandedOff, PoolShared, Shared};
-use crate::config::Limits;
+use crate::config::{Limits, Pool, Source};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::writer::{Settings, ThreadLog, Writer};
 use crate::route::Router;
@@ -187,11 +195,12 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
     let file_sets = plans
         .into_iter()
         .map(|plan| FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages));
-    let pools = start.config.pools.iter().map(|_| PoolShared {
+    let pools = start.config.pools.iter().map(|pool| PoolShared {
         room: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
+        load: std::iter::repeat_with(AtomicU32::default).take(servers(pool)).collect(),
     });
     let share = Share::of(&start, threads as u64);
     let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));
@@ -233,11 +242,24 @@ impl Share {
         let share = share.saturating_sub(DESCRIPTORS_PER_THREAD).max(4);
         let cached_files = u64::from(limits.file_cache_files_max).min(share / 4);
         let wanted = u64::from(limits.connections_per_thread_max);
-        let connections = wanted.min(share - cached_files);
+        // A client whose request is passed on to a server takes a second descriptor.
+        let servers: usize = start.config.pools.iter().map(servers).sum();
+        let idle = (servers * upstream::IDLE_PER_UPSTREAM_MAX) as u64;
+        let left =
+            (share - cached_files).saturating_sub(idle.min(share / 4)) / if servers > 0 { 2 } else { 1 };
+        let connections = wanted.min(left.max(1));
         if connections < wanted {
             tracing::info!(open_files, connections, "connections per thread are limited by RLIMIT_NOFILE");
         }
         Share { connections, cached_files }
+    }
+}
+
+/// How many HTTP servers a pool has.
+fn servers(pool: &Pool) -> usize {
+    match &pool.source {
+        Source::Http(servers) => servers.len(),
+        _ => 0,
     }
 }
 

@@ -242,7 +242,7 @@ impl Thread {
     }
 
     /// Sends at once what fits into the socket; nothing else waits to be sent.
-    fn send_now(&mut self, index: u32, bytes: &[u8]) {
+    pub(super) fn send_now(&mut self, index: u32, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }

@@ -292,6 +292,10 @@ impl Thread {
             let body_bytes = work.relayed.as_ref().map_or(0, |relayed| relayed.filter.body_bytes());
             work.summary.get_or_insert(Summary { status: CUT_OFF, body_bytes });
         }
+        if let Some((switched, body_bytes)) = connection.work.as_deref().and_then(Work::proxied_end) {
+            let status = if switched { 101 } else { CUT_OFF };
+            connection.work().summary.get_or_insert(Summary { status, body_bytes });
+        }
         self.log_kept(index, unsent);
         self.close(index);
     }

@@ -66,6 +66,8 @@ pub struct PoolShared {
     pub live: Vec<AtomicU32>,
     /// Per thread: requests that wait there.
     pub waiting: Vec<AtomicU32>,
+    /// Per HTTP server: requests that all threads have there.
+    pub load: Vec<AtomicU32>,
     /// Per thread: what it has handed to application processes; each written by its thread.
     pub handed: Vec<HandedOff>,
 }

@@ -13,10 +13,14 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     check_name(name, section);
     let queue = section.section("queue");
     let isolate = section.flag("isolate");
+    let source = source(section);
     Pool {
         name: name.value.clone(),
-        source: source(section),
-        workers: workers(section),
+        workers: match source {
+            Source::Http(_) => no_workers(section),
+            _ => workers(section),
+        },
+        source,
         cwd: super::directory(section, "cwd").map_or_else(|| section.cx.origin.base.clone(), |cwd| cwd.value),
         env: env(section),
         user: super::user(section),
@@ -174,6 +178,17 @@ fn workers(section: &Section<'_>) -> Settings {
         max_age: table.given("max_age").map(|_| age),
         max_memory: given("max_memory"),
     }
+}
+
+/// HTTP servers have no processes of ours.
+fn no_workers(section: &Section<'_>) -> Settings {
+    for key in ["workers", "queue"] {
+        if let (Some(span), Some(connect)) = (section.given(key), section.given("connect")) {
+            let message = format!("`{key}` is for application processes");
+            section.cx.conflict(&span, message, "HTTP servers are named here", &connect);
+        }
+    }
+    Settings::fixed(0)
 }
 
 fn open_files(section: &Section<'_>) -> Option<u64> {

@@ -1,0 +1,466 @@
+//! Requests to HTTP servers: which server gets one, what it is sent, and what is done when it fails.
+//!
+//! The client's connection is `Proxied` from the request to the end of the response, and has one connection to a server
+//! meanwhile (`upstream`). Its request was read as a whole before, so that its length is known, and that a slow upload
+//! keeps no server waiting. What it is doing:
+//!
+//! | phase | known by | deadline | when it passes | when the server ends or breaks it |
+//! |---|---|---|---|---|
+//! | connecting | not `connected` | [`CONNECT_TIMEOUT`] | another server, or 504 | another server, or 502 |
+//! | asked | not `begun` | `request_timeout` since the last byte that was sent | 504 | asked again, if that is harmless; or 502 |
+//! | head | `begun`, no head written | `request_timeout` since its last byte | 504 | 502 |
+//! | content | a head was written | the same, or the client's `write_timeout` | cut off | its end, or cut off |
+//! | tunnel | the filter has `switched` | [`TUNNEL_IDLE_TIMEOUT`] | cut off | the end, once the client has all |
+//!
+//! **Asked again** (the request goes over another connection): one that could not be made has had no byte of the request, so
+//! that any request is given to the next server. One that ends without a byte of a response may have been acted on, so that
+//! only requests with a safe method (9110-9.2.1) are sent again: over a new connection, if it was an idle one, which the
+//! server may close at any time; otherwise to another server. [`ATTEMPTS_MAX`] bounds all of it.
+//!
+//! **A client that goes away** takes its connection to the server with it: nothing else tells an HTTP server. One that has only
+//! stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_PATIENCE`] is
+//! what the server has to begin with its response then.
+
+use std::time::Duration;
+
+use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
+use maitred_http::request::{Framing, Method, Request, Version};
+use maitred_http::response::{Filter, Wanted};
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
+
+use super::answer::{Given, Step};
+use super::connection::{Feed, Proxied, State};
+use super::event_loop::Thread;
+use super::hand_off::{append_fields, canonical_target, payload_bytes_max};
+use super::origin::{Arrival, Client};
+use crate::config::{Pool, Source, Upstream};
+use crate::proxy::Failure;
+use crate::serve::{Exchange, Persistence};
+
+/// How long a server may take to accept a connection. One that is there does so within a round trip; this is for the second
+/// attempt of the kernel's, after a lost packet, and for the third.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long nothing may come from either side after an upgrade. WebSockets are silent for minutes, and say PING if not.
+pub(super) const TUNNEL_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
+/// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
+const ATTEMPTS_MAX: u8 = 4;
+/// How long the response may take to begin once the client has stopped sending.
+const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of a body that one server takes in one turn, so that the others get theirs.
+const SENT_PER_TURN: u64 = 512 * 1024;
+
+impl Thread {
+    /// Passes a request on to a server of this pool.
+    pub(super) fn proxy(
+        &mut self,
+        index: u32,
+        pool: usize,
+        exchange: &Exchange<'_>,
+        given: Given<'_>,
+    ) -> Step {
+        if !self.register(index) {
+            self.close(index);
+            return Step::Gone;
+        }
+        let request = exchange.request;
+        let settings = &self.shared.start.config.pools[pool];
+        let Some(out) = self.write_request(index, settings, exchange, given) else {
+            return self.plain_error(index, request, 413, b"", Persistence::Close);
+        };
+        let keep = exchange.persistence != Persistence::Close;
+        let filter = Filter::new(Wanted {
+            head_request: request.method == Method::Head,
+            http10: request.version == Version::Http10,
+            keep,
+            server_header: self.shared.start.config.server.server_header,
+            switch: switches(request),
+        });
+        let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
+        let hung_up = self.connections[index as usize].hung_up;
+        let work = self.work(index);
+        work.head.clear();
+        work.head.extend_from_slice(given.head);
+        work.body.clear();
+        (work.pool, work.queue_us) = (Some(pool as u16), 0);
+        let feed = work.spool.take().map(|spool| Feed { spool, sent: 0 });
+        work.proxied = Some(Box::new(Proxied::new(filter, pool as u16, out, feed, safe, keep)));
+        self.row.proxied.add(1);
+        if let Err(status) = self.attempt(index) {
+            self.work(index).proxied = None;
+            return self.plain_error(index, request, status, b"", exchange.persistence);
+        }
+        self.send_request(index);
+        if hung_up {
+            self.on_half_closed(index);
+        }
+        Step::Waits
+    }
+
+    /// The request as the server gets it, behind [`REQUEST_PREFIX_BYTES`] of something else. `None` if it is too large.
+    fn write_request(
+        &mut self,
+        index: u32,
+        settings: &Pool,
+        exchange: &Exchange<'_>,
+        given: Given<'_>,
+    ) -> Option<Vec<u8>> {
+        let request = exchange.request;
+        let id = self.teller.next_id();
+        self.work(index).request_id = Some(id);
+        let connection = &self.connections[index as usize];
+        let spool = connection.work.as_deref().and_then(|work| work.spool.as_ref());
+        let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 1024);
+        let flags = RequestFlags {
+            keep: false,
+            http10: false,
+            head: false,
+            body_fd: false,
+            may_detach: false,
+            body_stream: false,
+        };
+        // A frame without meta lines: what is behind its prefix is the canonical head, which HTTP servers get, too.
+        let mut head =
+            begin_request(&mut out, 0, 0, flags, 0).head(request.method_text, &canonical_target(exchange));
+        let host =
+            if request.authority.is_empty() { name_of(settings, 0) } else { request.authority.to_owned() };
+        head.field("host", host.as_bytes());
+        append_fields(&mut head, request, switches(request));
+        let peer = &connection.remote;
+        let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
+        let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
+        let began_unix_us = self.clock.unix_us().saturating_sub(waited);
+        self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
+        const PREFIX: &str = "x-forwarded-prefix";
+        let told =
+            client.proxied && request.fields.iter().any(|field| field.name.eq_ignore_ascii_case(PREFIX));
+        if !settings.mount.is_empty() && !told {
+            head.field(PREFIX, settings.mount.as_bytes());
+        }
+        if switches(request) {
+            head.field("connection", b"upgrade");
+        }
+        let length = match spool {
+            Some(spool) => Some(spool.bytes),
+            None => (request.framing != Framing::None).then_some(given.body.len() as u64),
+        };
+        let mut body = head.body(length);
+        if spool.is_none() {
+            body.extend(given.body);
+        }
+        let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
+        body.finish(most).then_some(out)
+    }
+
+    /// Finds the request a connection to a server that it was not given to yet.
+    ///
+    /// # Errors
+    /// The status to answer with.
+    fn attempt(&mut self, index: u32) -> Result<(), u16> {
+        loop {
+            let now = self.clock.now;
+            let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return Err(500) };
+            let (pool, fresh) = (proxied.pool, proxied.fresh_only);
+            let tried = std::mem::take(&mut proxied.tried);
+            if proxied.attempts >= ATTEMPTS_MAX {
+                return Err(proxied.status);
+            }
+            proxied.attempts += 1;
+            (proxied.sent, proxied.any_sent, proxied.send_failed) = (REQUEST_PREFIX_BYTES, false, false);
+            if let Some(feed) = &mut proxied.feed {
+                feed.sent = 0;
+            }
+            let load = &self.shared.pools[usize::from(pool)].load;
+            let load = |server: usize| {
+                load.get(server).map_or(0, |load| load.load(std::sync::atomic::Ordering::Relaxed))
+            };
+            let balancer = self.upstreams.balancer(pool);
+            let chosen = balancer.and_then(|balancer| balancer.choose(now, &tried, load));
+            let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return Err(500) };
+            proxied.tried = tried;
+            let Some(server) = chosen else { return Err(proxied.status) };
+            let at = (pool, server as u16);
+            let idle = if fresh { None } else { self.take_idle(at, index) };
+            match idle.map_or_else(|| self.open_upstream(at, index), Ok) {
+                Ok(upstream) => {
+                    self.enter(index, State::Proxied { upstream });
+                    let connected = self.upstreams.get(upstream).is_some_and(|found| found.connected);
+                    let patience = if connected { self.request_timeout(pool) } else { CONNECT_TIMEOUT };
+                    self.arm_proxied(index, patience);
+                    return Ok(());
+                }
+                Err(error) if is_our_own(&error) => {
+                    self.limiter.log(now, || tracing::error!(%error, "no connection to an HTTP server"));
+                    self.forgive(at);
+                    return Err(503);
+                }
+                Err(error) => self.note_failure(index, at, Failure::Unreachable, 502, &error.to_string()),
+            }
+        }
+    }
+
+    /// A server has failed this request, which is not given to it again.
+    fn note_failure(&mut self, index: u32, at: (u16, u16), failure: Failure, status: u16, why: &str) {
+        let now = self.clock.now;
+        self.row.upstream_failures.add(1);
+        if let Some(proxied) = self.work(index).proxied.as_deref_mut() {
+            proxied.tried.push(at.1);
+            proxied.status = status;
+        }
+        let settings = self.shared.start.config.pools.get(usize::from(at.0));
+        let out =
+            self.upstreams.balancer(at.0).and_then(|found| found.failed(usize::from(at.1), failure, now));
+        self.limiter.log(now, || {
+            let server = settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
+            let out_ms = out.map(|out| out.as_millis() as u64);
+            tracing::warn!(
+                pool = self.shared.pool_name(at.0),
+                server,
+                out_ms,
+                "an HTTP server failed: {why}"
+            );
+        });
+    }
+
+    /// What came of a request says nothing about its server.
+    fn forgive(&mut self, at: (u16, u16)) {
+        if let Some(balancer) = self.upstreams.balancer(at.0) {
+            balancer.unknown(usize::from(at.1));
+        }
+    }
+
+    /// Sends what the server takes of the request. That it takes nothing any more shows when its response is read, or the
+    /// lack of one: it may have answered before it had all.
+    pub(super) fn send_request(&mut self, index: u32) {
+        let Some(key) = self.upstream_of(index) else { return };
+        let Some(upstream) = self.upstreams.get(key).filter(|upstream| upstream.connected) else { return };
+        let work = self.connections[index as usize].work.as_deref_mut();
+        let Some(proxied) = work.and_then(|work| work.proxied.as_deref_mut()) else { return };
+        if proxied.send_failed || proxied.filter.switched() {
+            return;
+        }
+        let (before, mut share) = (proxied.any_sent, SENT_PER_TURN);
+        let result = loop {
+            let rest = proxied.out.get(proxied.sent..).unwrap_or_default();
+            let sent = if !rest.is_empty() {
+                let more = if proxied.feed.is_some() { SendFlags::MORE } else { SendFlags::empty() };
+                let sent = send(upstream.socket(), rest, SendFlags::NOSIGNAL | more);
+                sent.inspect(|sent| proxied.sent += sent)
+            } else if let Some(feed) = proxied.feed.as_mut().filter(|feed| feed.sent < feed.spool.bytes) {
+                let bytes = (feed.spool.bytes - feed.sent).min(share) as usize;
+                if bytes == 0 {
+                    break Ok(true);
+                }
+                let sent =
+                    rustix::fs::sendfile(upstream.socket(), &feed.spool.file, Some(&mut feed.sent), bytes);
+                sent.inspect(|sent| share -= *sent as u64)
+            } else {
+                break Ok(false);
+            };
+            match sent {
+                // The file is shorter than it was.
+                Ok(0) => break Err(()),
+                Ok(_) => proxied.any_sent = true,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break Ok(false),
+                Err(_) => break Err(()),
+            }
+        };
+        proxied.send_failed = result.is_err();
+        let progress = proxied.any_sent && (!before || share < SENT_PER_TURN);
+        let (waits, pool) = (!proxied.begun, proxied.pool);
+        if result.is_err() {
+            // Whatever the reason, nothing more will be sent, and the server must not wait for it.
+            let _ = shutdown(upstream.socket(), Shutdown::Write);
+        }
+        if progress && waits {
+            self.arm_proxied(index, self.request_timeout(pool));
+        }
+        if result != Ok(false) {
+            self.look_again(index);
+        }
+    }
+
+    pub(super) fn request_timeout(&self, pool: u16) -> Duration {
+        self.shared.start.config.pools[usize::from(pool)].request_timeout
+    }
+
+    /// Sets the deadline, unless a client that may be gone has set one.
+    pub(super) fn arm_proxied(&mut self, index: u32, patience: Duration) {
+        let now = self.clock.now;
+        let proxied = self.work(index).proxied.as_deref();
+        if !proxied.is_some_and(|proxied| proxied.half_closed && !proxied.begun) {
+            self.wheel.arm(index, now + patience);
+        }
+    }
+
+    /// Key of the connection to the server that the client waits for.
+    pub(super) fn upstream_of(&self, index: u32) -> Option<u32> {
+        match self.connections.get(index as usize)?.state {
+            State::Proxied { upstream } => Some(upstream),
+            _ => None,
+        }
+    }
+
+    pub(super) fn on_upstream(&mut self, key: u32, serial: u32, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        let Some(upstream) = self.upstreams.current(key, serial) else { return };
+        upstream.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
+        let Some(index) = upstream.index else {
+            // An event may be about what was read in this turn already.
+            if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) && !self.is_clean(key) {
+                self.drop_upstream(key);
+            }
+            return;
+        };
+        if !upstream.connected {
+            match sockopt::socket_error(upstream.socket()) {
+                Ok(Ok(())) if !flags.intersects(F::ERR | F::HUP) => upstream.connected = true,
+                Ok(Ok(())) => return self.fail_proxy(index, Failure::Unreachable, 502, "no connection"),
+                Ok(Err(error)) | Err(error) => {
+                    let why = error.to_string();
+                    return self.fail_proxy(index, Failure::Unreachable, 502, &why);
+                }
+            }
+            let pool = upstream.at.0;
+            self.arm_proxied(index, self.request_timeout(pool));
+        }
+        self.move_proxied(index);
+    }
+
+    /// Moves what can be moved, in both directions.
+    pub(super) fn move_proxied(&mut self, index: u32) {
+        self.send_request(index);
+        self.pump_to_server(index);
+        self.pump_to_client(index);
+    }
+
+    /// What epoll says of the client's socket.
+    pub(super) fn on_proxied_client(&mut self, index: u32, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        if flags.intersects(F::HUP | F::ERR) {
+            self.row.cancelled.add(1);
+            return self.abort(index);
+        }
+        if flags.contains(F::RDHUP) {
+            self.on_half_closed(index);
+        }
+        if flags.contains(F::OUT) || self.is_tunnel(index) {
+            self.move_proxied(index);
+        }
+    }
+
+    fn on_half_closed(&mut self, index: u32) {
+        let now = self.clock.now;
+        let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return };
+        if !proxied.begun && !std::mem::replace(&mut proxied.half_closed, true) {
+            let pool = proxied.pool;
+            let patience = HALF_CLOSED_PATIENCE.min(self.request_timeout(pool));
+            self.wheel.arm(index, now + patience);
+        }
+    }
+
+    /// The server did not answer: another one is asked, if that is harmless, or the client gets an error. A response that has
+    /// begun is cut off.
+    pub(super) fn fail_proxy(&mut self, index: u32, failure: Failure, status: u16, why: &str) {
+        let Some(key) = self.upstream_of(index) else { return };
+        let Some(upstream) = self.upstreams.get(key) else { return };
+        let (at, used) = (upstream.at, upstream.used);
+        let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return };
+        let unanswered = !proxied.begun && (proxied.safe || !proxied.any_sent);
+        let silent = failure == Failure::Broken && status == 504;
+        if used && unanswered && !silent {
+            // It was closed as idle connections are, and the request may just have met that.
+            proxied.fresh_only = true;
+            self.forgive(at);
+        } else {
+            self.note_failure(index, at, failure, status, why);
+        }
+        if self.work(index).proxied.as_deref().is_some_and(|proxied| proxied.filter.head_written()) {
+            return self.abort(index);
+        }
+        self.drop_upstream(key);
+        let answered = match unanswered && !silent {
+            true => self.attempt(index),
+            false => Err(status),
+        };
+        match answered {
+            Ok(()) => {
+                self.row.upstream_retries.add(1);
+                self.send_request(index);
+            }
+            Err(status) => {
+                self.enter(index, State::Head);
+                self.work(index).proxied = None;
+                self.answer_kept_error(index, status, Persistence::Close);
+            }
+        }
+    }
+
+    /// The deadline of a request that a server has; the module's table says which one it was.
+    pub(super) fn on_proxy_timeout(&mut self, index: u32) {
+        let Some(key) = self.upstream_of(index) else { return };
+        let connected = self.upstreams.get(key).is_some_and(|upstream| upstream.connected);
+        let work = self.work(index);
+        let client_waits = work.sent >= work.output.len();
+        let Some(proxied) = work.proxied.as_deref() else { return };
+        let gone = proxied.half_closed && !proxied.begun;
+        if gone {
+            self.row.cancelled.add(1);
+        }
+        let tunnel = self.is_tunnel(index);
+        if gone || tunnel || !client_waits {
+            return self.abort(index);
+        }
+        match connected {
+            true => {
+                self.fail_proxy(index, Failure::Broken, 504, "it was silent for longer than request_timeout")
+            }
+            false => self.fail_proxy(index, Failure::Unreachable, 504, "it accepts no connection"),
+        }
+    }
+
+    /// The connection goes on, or away, without what the server may still have to say.
+    pub(super) fn leave_proxy(&mut self, index: u32) {
+        let Some(key) = self.upstream_of(index) else { return };
+        self.enter(index, State::Head);
+        self.work(index).proxied = None;
+        if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
+            self.forgive(at);
+        }
+        self.drop_upstream(key);
+    }
+
+    /// After a panic: the connection to the server goes, and the client's with it.
+    pub(super) fn lose_upstream(&mut self, key: u32, serial: u32) {
+        match self.upstreams.current(key, serial).map(|upstream| upstream.index) {
+            Some(Some(index)) => self.close(index),
+            Some(None) => self.drop_upstream(key),
+            None => {}
+        }
+    }
+}
+
+/// Whether the client may get another protocol: only after a request of 1.1 that ends with its head (9110-7.8).
+fn switches(request: &Request<'_, '_>) -> bool {
+    request.upgrade && request.version == Version::Http11 && request.framing == Framing::None
+}
+
+/// What a server of a pool is called.
+fn name_of(settings: &Pool, server: usize) -> String {
+    match &settings.source {
+        Source::Http(servers) => match servers.get(server) {
+            Some(Upstream::Tcp { name, .. }) => name.clone(),
+            Some(Upstream::Unix(path)) if server > 0 => path.display().to_string(),
+            _ => "localhost".to_owned(),
+        },
+        _ => "localhost".to_owned(),
+    }
+}
+
+/// Whether the fault lies here: no descriptors, or no memory, are left.
+fn is_our_own(error: &std::io::Error) -> bool {
+    let own = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|error| own.contains(&error))
+}

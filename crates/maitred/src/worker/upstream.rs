@@ -1,0 +1,272 @@
+//! Connections to HTTP servers: made without waiting, kept for further requests, and closed.
+//!
+//! | a connection is | it ends that by |
+//! |---|---|
+//! | connecting: `index` is set, not `connected` | the first event: its error, or none; `CONNECT_TIMEOUT` |
+//! | busy: `index` is set | the end of the response, after which it is idle or closed; an error; its client's going away |
+//! | idle: `index` is none | the next request; any bytes, since a server has nothing to say unasked; `IDLE_TIMEOUT`; drain |
+//!
+//! It belongs to one thread for all its life, and enters the epoll set once, edge-triggered, both ways.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with, sockopt,
+};
+use slab::Slab;
+
+use super::event_loop::{Thread, Token};
+use crate::config::{Pool, Source, Upstream};
+use crate::proxy::Balancer;
+
+/// Connections without a request that a thread keeps to one server: more only help a thread that answers more than this
+/// many requests at the same time, again and again.
+pub(super) const IDLE_PER_UPSTREAM_MAX: usize = 32;
+/// How long one is kept: as long as most servers keep theirs, so that it is mostly they who close.
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often idle connections are looked at: their timeout is met to within this.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// One connection to a server.
+#[derive(Debug)]
+pub(super) struct UpstreamConnection {
+    socket: OwnedFd,
+    /// Tells it from an earlier one of the same key.
+    pub(super) serial: u32,
+    /// Pool, and server of it.
+    pub(super) at: (u16, u16),
+    /// The client connection whose request it has; `None` while it is idle.
+    pub(super) index: Option<u32>,
+    /// Connecting has ended, and well.
+    pub(super) connected: bool,
+    /// A response has come over it before: that it is closed now may have been meant for nobody.
+    pub(super) used: bool,
+    /// Epoll said that the server has finished sending, or that the connection has broken.
+    pub(super) hung_up: bool,
+    idle_since: Instant,
+}
+
+/// The servers of one pool, as one thread knows them.
+#[derive(Debug)]
+struct Servers {
+    balancer: Balancer,
+    /// Keys of idle connections, for each server; the one that was used last is at the end.
+    idle: Vec<Vec<u32>>,
+}
+
+/// All connections of a thread to HTTP servers.
+#[derive(Debug)]
+pub(super) struct Upstreams {
+    connections: Slab<UpstreamConnection>,
+    /// One per pool of the configuration; `None` for those that are no HTTP servers.
+    pools: Vec<Option<Servers>>,
+    serial: u32,
+    next_sweep: Option<Instant>,
+}
+
+impl Upstreams {
+    /// No connections yet.
+    pub(super) fn new(pools: &[Pool], thread: usize) -> Upstreams {
+        let servers = |pool: &Pool| match &pool.source {
+            Source::Http(servers) => Some(Servers {
+                balancer: Balancer::new(servers.len(), thread),
+                idle: vec![Vec::new(); servers.len()],
+            }),
+            _ => None,
+        };
+        Upstreams {
+            connections: Slab::new(),
+            pools: pools.iter().map(servers).collect(),
+            serial: 0,
+            next_sweep: None,
+        }
+    }
+
+    /// The connection with this key.
+    pub(super) fn get(&mut self, key: u32) -> Option<&mut UpstreamConnection> {
+        self.connections.get_mut(key as usize)
+    }
+
+    /// The connection that an event is about, if it is still there.
+    pub(super) fn current(&mut self, key: u32, serial: u32) -> Option<&mut UpstreamConnection> {
+        self.get(key).filter(|connection| connection.serial == serial)
+    }
+
+    /// What is known of the servers of a pool.
+    pub(super) fn balancer(&mut self, pool: u16) -> Option<&mut Balancer> {
+        self.pools.get_mut(usize::from(pool))?.as_mut().map(|servers| &mut servers.balancer)
+    }
+
+    /// When idle connections want to be looked at.
+    pub(super) fn next_sweep(&self) -> Option<Instant> {
+        self.next_sweep
+    }
+
+    fn idle(&mut self, at: (u16, u16)) -> Option<&mut Vec<u32>> {
+        self.pools.get_mut(usize::from(at.0))?.as_mut()?.idle.get_mut(usize::from(at.1))
+    }
+}
+
+impl UpstreamConnection {
+    /// The socket; it does not block.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Whether the server has closed it, or has sent something unasked, since it was looked at last.
+    fn is_stale(&self) -> bool {
+        let peeked = recv(&self.socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        self.hung_up || !matches!(peeked, Err(Errno::AGAIN))
+    }
+}
+
+/// Begins to connect. Whether that has succeeded already is said, too.
+fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let family = match upstream {
+        Upstream::Tcp { address, .. } if address.is_ipv4() => AddressFamily::INET,
+        Upstream::Tcp { .. } => AddressFamily::INET6,
+        Upstream::Unix(_) => AddressFamily::UNIX,
+    };
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    let connected = match upstream {
+        Upstream::Tcp { address, .. } => {
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            connect(&socket, address)
+        }
+        Upstream::Unix(path) => connect(&socket, &SocketAddrUnix::new(path)?),
+    };
+    match connected {
+        Ok(()) => Ok((socket, true)),
+        Err(Errno::INPROGRESS) => Ok((socket, false)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Thread {
+    /// An idle connection to this server, given to the client connection at `index`. It is asked whether the server has
+    /// closed it, or has said something unasked, which must not be taken for the answer to this request.
+    pub(super) fn take_idle(&mut self, at: (u16, u16), index: u32) -> Option<u32> {
+        while let Some(key) = self.upstreams.idle(at)?.pop() {
+            let connection = self.upstreams.get(key)?;
+            if connection.is_stale() {
+                self.drop_upstream(key);
+                continue;
+            }
+            connection.index = Some(index);
+            self.count_load(at, true);
+            return Some(key);
+        }
+        None
+    }
+
+    /// A new connection to this server for the client connection at `index`.
+    ///
+    /// # Errors
+    /// What socket(2) or connect(2) say at once.
+    pub(super) fn open_upstream(&mut self, at: (u16, u16), index: u32) -> io::Result<u32> {
+        let pool = self.shared.start.config.pools.get(usize::from(at.0));
+        let server = match pool.map(|pool| &pool.source) {
+            Some(Source::Http(servers)) => servers.get(usize::from(at.1)),
+            _ => None,
+        };
+        let (socket, connected) = open(server.ok_or(io::ErrorKind::NotFound)?)?;
+        self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & super::event_loop::SERIAL_MASK;
+        let serial = self.upstreams.serial;
+        let entry = self.upstreams.connections.vacant_entry();
+        let key = entry.key() as u32;
+        use epoll::EventFlags as F;
+        let token = Token::Upstream { key, serial }.pack();
+        epoll::add(&self.epoll, &socket, token, F::IN | F::OUT | F::RDHUP | F::ET)?;
+        entry.insert(UpstreamConnection {
+            socket,
+            serial,
+            at,
+            index: Some(index),
+            connected,
+            used: false,
+            hung_up: false,
+            idle_since: self.clock.now,
+        });
+        self.row.upstream_connections.add(1);
+        self.count_load(at, true);
+        Ok(key)
+    }
+
+    /// Requests that all threads have at a server.
+    pub(super) fn count_load(&self, at: (u16, u16), more: bool) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let pool = self.shared.pools.get(usize::from(at.0));
+        if let Some(load) = pool.and_then(|pool| pool.load.get(usize::from(at.1))) {
+            if more {
+                load.fetch_add(1, Relaxed)
+            } else {
+                load.fetch_sub(1, Relaxed)
+            };
+        }
+    }
+
+    /// The response is complete, and the server keeps the connection: for the next request, if there is room for it.
+    pub(super) fn keep_upstream(&mut self, key: u32) {
+        let now = self.clock.now;
+        let Some(connection) = self.upstreams.get(key) else { return };
+        let at = connection.at;
+        connection.used = true;
+        let hung_up = connection.hung_up;
+        let room = self.upstreams.idle(at).is_some_and(|idle| idle.len() < IDLE_PER_UPSTREAM_MAX);
+        if hung_up || !room || self.drain.is_some() {
+            return self.drop_upstream(key);
+        }
+        if let Some(connection) = self.upstreams.get(key) {
+            (connection.index, connection.idle_since) = (None, now);
+        }
+        if let Some(idle) = self.upstreams.idle(at) {
+            idle.push(key);
+        }
+        self.count_load(at, false);
+        self.upstreams.next_sweep.get_or_insert(now + SWEEP_INTERVAL);
+    }
+
+    /// Whether nothing is in a connection's socket, and its server has not closed it.
+    pub(super) fn is_clean(&mut self, key: u32) -> bool {
+        self.upstreams.get(key).is_some_and(|connection| !connection.is_stale())
+    }
+
+    /// The process ends: nothing is kept for later.
+    pub(super) fn close_idle_upstreams(&mut self) {
+        let idle = self.upstreams.connections.iter().filter(|(_, connection)| connection.index.is_none());
+        let idle: Vec<u32> = idle.map(|(key, _)| key as u32).collect();
+        idle.into_iter().for_each(|key| self.drop_upstream(key));
+    }
+
+    /// Closes a connection. That takes it out of the epoll set, too, since nobody else has a copy.
+    pub(super) fn drop_upstream(&mut self, key: u32) {
+        let Some(connection) = self.upstreams.connections.try_remove(key as usize) else { return };
+        if connection.index.is_some() {
+            return self.count_load(connection.at, false);
+        }
+        if let Some(idle) = self.upstreams.idle(connection.at) {
+            idle.retain(|other| *other != key);
+        }
+    }
+
+    /// Once per turn: closes what has been idle for too long.
+    pub(super) fn sweep_upstreams(&mut self) {
+        let now = self.clock.now;
+        if self.upstreams.next_sweep.is_none_or(|at| now < at) {
+            return;
+        }
+        let old = |connection: &UpstreamConnection| {
+            now.saturating_duration_since(connection.idle_since) >= IDLE_TIMEOUT
+        };
+        let idle = self.upstreams.connections.iter().filter(|(_, connection)| connection.index.is_none());
+        let (old, kept): (Vec<_>, Vec<_>) = idle.partition(|(_, connection)| old(connection));
+        self.upstreams.next_sweep = (!kept.is_empty()).then(|| now + SWEEP_INTERVAL);
+        let old: Vec<u32> = old.into_iter().map(|(key, _)| key as u32).collect();
+        old.into_iter().for_each(|key| self.drop_upstream(key));
+    }
+}

@@ -1,0 +1,251 @@
+//! What the client gets when its server fails.
+
+use std::net::TcpListener;
+use std::sync::mpsc::channel;
+
+use rustix::process::{Signal, kill_process};
+
+use crate::support::{Server, Setup, eventually};
+use crate::upstream::Upstream;
+use crate::{setup, start};
+
+/// An address where nobody listens.
+fn nowhere() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+fn descriptors(server: &Server) -> usize {
+    // The master's only child is its worker process.
+    let pid = server.pid().as_raw_nonzero();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let worker = children.split_whitespace().next().unwrap();
+    std::fs::read_dir(format!("/proc/{worker}/fd")).unwrap().count()
+}
+
+#[test]
+fn a_dead_kept_connection_is_replaced_for_what_is_safe() {
+    // The first request of each connection is answered, and the second one read and dropped.
+    let upstream = Upstream::start(|peer| {
+        peer.request()?;
+        peer.answer(format!("connection {}", peer.number))?;
+        peer.request().map(drop)
+    });
+    let server = start(&upstream, "");
+    let mut client = server.connect();
+    for number in 0..5 {
+        assert_eq!(client.get("/x").text(), format!("connection {number}"));
+    }
+    assert_eq!((server.total("upstream_retries"), server.total("upstream_failures")), (4, 0));
+    // A POST may have been acted on.
+    assert_eq!(client.post("/x", b"body").status, 502);
+    assert_eq!((upstream.connections(), upstream.requests()), (5, 10));
+    // With a new connection it is as good as any.
+    assert_eq!(server.connect().post("/x", b"body").text(), "connection 5");
+    server.stop();
+}
+
+#[test]
+fn a_connection_that_was_closed_while_idle_is_not_used() {
+    let upstream = Upstream::start(|peer| {
+        peer.request()?;
+        peer.answer("once")
+    });
+    let server = start(&upstream, "");
+    let mut client = server.connect();
+    for done in 1..=5 {
+        assert_eq!(client.post("/x", b"body").text(), "once");
+        eventually("the server has closed", || upstream.open() == 0 && upstream.connections() == done);
+    }
+    assert_eq!(server.total("upstream_failures"), 0);
+    server.stop();
+}
+
+#[test]
+fn nobody_there_is_502() {
+    let setup = Setup::with_files()
+        .route("/*", "pool = \"app\"")
+        .table(&format!("[pool.app]\nconnect = \"{}\"\n", nowhere()));
+    let server = setup.start();
+    for _ in 0..3 {
+        assert_eq!(server.connect().get("/x").status, 502);
+        assert_eq!(server.connect().post("/x", &[b'x'; 100_000]).status, 502);
+    }
+    assert!(server.total("upstream_failures") >= 6);
+    assert_eq!(server.stop().access.len(), 6);
+}
+
+#[test]
+fn silence_is_504_and_a_broken_response_is_cut() {
+    let upstream = Upstream::start(|peer| {
+        let asked = peer.request()?;
+        match asked.target() {
+            "/silent" => {}
+            "/stops" => peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfirst")?,
+            "/half-a-head" => peer.send("HTTP/1.1 200 OK\r\nContent-Le")?,
+            _ => return Ok(()),
+        }
+        peer.wait_for_end()
+    });
+    let server = start(&upstream, "request_timeout = \"300ms\"");
+    for target in ["/silent", "/half-a-head"] {
+        assert_eq!(server.connect().get(target).status, 504, "{target}");
+        assert_eq!(server.connect().post(target, b"x").status, 504, "{target}");
+    }
+    let mut client = server.connect();
+    client.send("GET /stops HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(client.head().unwrap().need("content-length"), "10");
+    assert_eq!(client.exactly(5).unwrap(), b"first");
+    assert!(client.exactly(1).is_err());
+    eventually("all its connections are closed", || upstream.open() == 0);
+    let stopped = server.stop();
+    let statuses: Vec<_> = stopped.access.iter().map(|line| line.split(' ').nth(8).unwrap()).collect();
+    assert_eq!(statuses, ["504", "504", "504", "504", "499"]);
+}
+
+#[test]
+fn garbage_is_502_and_half_a_response_is_cut() {
+    let upstream = Upstream::start(|peer| {
+        let asked = peer.request()?;
+        match asked.target() {
+            "/garbage" => peer.send("SSH-2.0-OpenSSH\r\n"),
+            "/framing" => peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx"),
+            "/switch" => peer.send("HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n"),
+            "/half-a-head" => peer.send("HTTP/1.1 200 OK\r\nContent-Le"),
+            "/half" => peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"),
+            "/half-chunk" => peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\nhalf"),
+            _ => Ok(()),
+        }
+    });
+    let server = start(&upstream, "");
+    for target in ["/garbage", "/framing", "/switch", "/half-a-head", "/nothing"] {
+        assert_eq!(server.connect().get(target).status, 502, "{target}");
+    }
+    for target in ["/half", "/half-chunk"] {
+        let mut client = server.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        assert!(client.try_response("GET").is_err(), "{target}");
+    }
+    server.stop();
+}
+
+#[test]
+fn an_answer_before_the_whole_request_is_passed_on() {
+    // It reads the head only, answers, and closes with most of the body unread.
+    let upstream = Upstream::start(|peer| {
+        peer.piece()?;
+        peer.send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno\n")?;
+        peer.finish()?;
+        peer.wait_for_end()
+    });
+    let server = setup(&[&upstream], "").limit("body_bytes_max = \"20MiB\"").start();
+    for _ in 0..3 {
+        let response = server.connect().post("/x", &vec![b'x'; 10_000_000]);
+        assert_eq!((response.status, response.text()), (413, "no\n"));
+    }
+    server.stop();
+}
+
+#[test]
+fn a_client_that_goes_away_takes_its_connection_with_it() {
+    let (sender, ended) = channel();
+    let upstream = Upstream::start(move |peer| {
+        let asked = peer.request()?;
+        if asked.target() == "/begun" {
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")?;
+            while peer.send([b'x'; 65536]).is_ok() {}
+        } else {
+            peer.wait_for_end()?;
+        }
+        sender.send(()).unwrap();
+        Ok(())
+    });
+    let server = start(&upstream, "");
+    for target in ["/waiting", "/begun"] {
+        let mut client = server.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        eventually("the request is there", || upstream.requests() == upstream.connections());
+        eventually("one connection", || upstream.open() == 1);
+        drop(client);
+        ended.recv_timeout(crate::support::PATIENCE).unwrap();
+        eventually("it is closed", || upstream.open() == 0);
+    }
+    let stopped = server.stop();
+    assert!(stopped.access.iter().all(|line| line.contains("\" 499 ")), "{:?}", stopped.access);
+    assert_eq!(stopped.access.len(), 2);
+}
+
+#[test]
+fn a_client_that_only_stops_sending_gets_its_answer() {
+    let upstream = Upstream::start(|peer| {
+        peer.request()?;
+        peer.answer("answer")
+    });
+    let server = start(&upstream, "");
+    let mut client = server.connect();
+    client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    client.finish_sending();
+    assert_eq!(client.response("GET").text(), "answer");
+    server.stop();
+}
+
+#[test]
+fn no_descriptor_is_left_behind() {
+    let upstream = Upstream::start(|peer| {
+        loop {
+            let asked = peer.request()?;
+            match asked.target() {
+                "/drop" => return Ok(()),
+                "/cut" => return peer.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
+                _ => peer.answer(&asked.body)?,
+            }
+        }
+    });
+    let server = start(&upstream, "");
+    let tour = || {
+        for target in ["/drop", "/cut", "/fine"] {
+            let _ = server.connect().try_send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            let mut client = server.connect();
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            let _ = client.try_response("GET");
+            assert_eq!(server.connect().post("/echo", &[b'x'; 300_000]).status, 200);
+        }
+    };
+    tour();
+    eventually("one connection is left", || upstream.open() <= 2);
+    let before = descriptors(&server);
+    (0..10).for_each(|_| tour());
+    eventually("as many as before", || descriptors(&server) <= before + 1);
+    server.stop();
+}
+
+#[test]
+fn a_reload_loses_nothing() {
+    let upstream = Upstream::start(|peer| {
+        loop {
+            let asked = peer.request()?;
+            peer.answer(&asked.body)?;
+        }
+    });
+    let server = start(&upstream, "");
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut client = server.connect();
+                    for number in 0..400 {
+                        let body = vec![b'x'; 100 + number];
+                        assert!(client.post("/echo", &body).body == body);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            kill_process(server.pid(), Signal::HUP).unwrap();
+            let requests = upstream.requests();
+            eventually("work goes on", || upstream.requests() > requests + 50 || clients[0].is_finished());
+        }
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    });
+    assert_eq!(server.stop().access.len(), 1600);
+}

@@ -1,0 +1,29 @@
+//! Black-box tests of `connect = "http://…"`: the real binary between raw clients and servers whose every byte the test
+//! decides.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod balancing;
+mod failing;
+mod passing;
+#[path = "../support/mod.rs"]
+mod support;
+mod upgrading;
+mod upstream;
+
+use support::{Server, Setup};
+use upstream::Upstream;
+
+/// A server whose every request goes to these.
+fn setup(upstreams: &[&Upstream], lines: &str) -> Setup {
+    let names: Vec<String> = upstreams.iter().map(|upstream| format!("\"{}\"", upstream.name())).collect();
+    let connect = names.join(", ");
+    Setup::with_files()
+        .route("/a.txt", "root = \"root\"")
+        .route("/*", "pool = \"app\"")
+        .table(&format!("[pool.app]\nconnect = [{connect}]\n{lines}\n"))
+}
+
+fn start(upstream: &Upstream, lines: &str) -> Server {
+    setup(&[upstream], lines).start()
+}
