@@ -28,7 +28,7 @@ const PREFETCH_MAX: u32 = 64;
 /// Descriptors that an application process may have sent without their frames: those of one message.
 const RECEIVED_MAX: usize = MESSAGE_DESCRIPTORS_MAX;
 /// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
-const RECEIVE_BYTES: usize = 16 * 1024;
+pub const RECEIVE_BYTES: usize = 16 * 1024;
 /// Sent bytes that stay in the buffer of a channel whose process is behind, to save moving the rest.
 const SENT_KEPT_BYTES: usize = 64 * 1024;
 
@@ -526,24 +526,23 @@ impl Channel {
         sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags)
     }
 
-    /// Reads once into [`Channel::input`], and descriptors into [`Channel::received`].
+    /// Reads once into [`Channel::input`], and descriptors into [`Channel::received`]. `bytes_room` is where the kernel writes;
+    /// whoever has many channels keeps one, since clearing it each time would cost more than the read.
     ///
     /// # Errors
     /// What recvmsg(2) says; `InvalidData` if frames or descriptors pile up that no rule allows.
-    pub fn receive(&mut self) -> io::Result<Received> {
+    pub fn receive(&mut self, bytes_room: &mut [u8; RECEIVE_BYTES]) -> io::Result<Received> {
         let longest = RECEIVE_BYTES + HEADER_BYTES + APP_PAYLOAD_BYTES_MAX as usize;
         if self.input.len() > longest || self.received.len() > RECEIVED_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "more than any frame may have"));
         }
-        let start = self.input.len();
-        self.input.resize(start + RECEIVE_BYTES, 0);
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut room);
-        let mut slices = [IoSliceMut::new(&mut self.input[start..])];
+        let mut slices = [IoSliceMut::new(bytes_room)];
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let result = recvmsg(&self.socket, &mut slices, &mut control, flags);
         let bytes = result.as_ref().map_or(0, |message| message.bytes);
-        self.input.truncate(start + bytes);
+        self.input.extend_from_slice(bytes_room.get(..bytes).unwrap_or_default());
         let rights = control.drain().filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(rights) => Some(rights),
             _ => None,
@@ -773,7 +772,8 @@ mod tests {
         assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
         sendmsg(&theirs, &[IoSlice::new(b"tail")], &mut control, SendFlags::NOSIGNAL).unwrap();
         send(&theirs, b"done", SendFlags::NOSIGNAL).unwrap();
-        while matches!(channel.receive().unwrap(), Received::More) {}
+        let mut room = [0; RECEIVE_BYTES];
+        while matches!(channel.receive(&mut room).unwrap(), Received::More) {}
         assert_eq!((channel.input.as_slice(), channel.received.len()), (&b"taildone"[..], 1));
     }
 

@@ -7,6 +7,6 @@ mod channel;
 mod pool;
 mod relay;
 
-pub use channel::{Channel, Flushed, Health, InFlight, Known, Leave, Phase, Received};
+pub use channel::{Channel, Flushed, Health, InFlight, Known, Leave, Phase, RECEIVE_BYTES, Received};
 pub use pool::{LocalPool, Pools};
 pub use relay::{RELAY_BIT, Relay};

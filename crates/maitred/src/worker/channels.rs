@@ -73,7 +73,8 @@ impl Thread {
     pub(super) fn hear_out(&mut self, key: usize, to_the_end: bool) -> Result<Received, String> {
         for _ in 0..READS_PER_TURN_MAX {
             let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Received::Drained) };
-            let received = channel.receive().map_err(|error| format!("its channel failed: {error}"))?;
+            let received =
+                channel.receive(&mut self.heard).map_err(|error| format!("its channel failed: {error}"))?;
             self.take_frames(key)?;
             match received {
                 Received::More => {}

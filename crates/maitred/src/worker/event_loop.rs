@@ -21,7 +21,7 @@ use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
 use super::upstream::Upstreams;
 use super::watch::Watchers;
-use crate::handoff::Pools;
+use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
 use crate::log::error::Limiter;
 use crate::log::writer::ThreadLog;
 use crate::serve::Clock;
@@ -70,6 +70,8 @@ pub(super) struct Thread {
     pub(super) loud: Vec<(usize, u32)>,
     /// Received bytes, of whichever connection is being looked at.
     pub(super) rx: Vec<u8>,
+    /// Where the kernel writes what application processes say.
+    pub(super) heard: Box<[u8; RECEIVED_FROM_CHANNEL]>,
     /// Bytes to send, likewise.
     pub(super) tx: Vec<u8>,
     /// Connections that have more to do in this thread's next turn: index and serial.
@@ -166,6 +168,7 @@ impl Thread {
             next_health: None,
             pressed_at: None,
             rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
+            heard: Box::new([0; RECEIVED_FROM_CHANNEL]),
             tx: Vec::with_capacity(RECEIVE_BYTES),
             again: Vec::new(),
             serial: 0,

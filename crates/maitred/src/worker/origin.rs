@@ -217,8 +217,10 @@ impl Teller {
     fn tell_start(&mut self, head: &mut HeadPart<'_>, unix_us: u64) {
         let (secs, millis) = (unix_us / 1_000_000, unix_us / 1000 % 1000);
         self.scratch.clear();
-        // Writing to memory does not fail.
-        let _ = write!(self.scratch, "t={secs}.{millis:03}");
+        self.scratch.extend_from_slice(b"t=");
+        self.scratch.extend_from_slice(itoa::Buffer::new().format(secs).as_bytes());
+        let digit = |unit: u64| b'0' + (millis / unit % 10) as u8;
+        self.scratch.extend_from_slice(&[b'.', digit(100), digit(10), digit(1)]);
         head.field("x-request-start", &self.scratch);
     }
 
