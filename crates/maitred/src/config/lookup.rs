@@ -1,6 +1,7 @@
 //! What reading a configuration asks of the machine: accounts and directories. A trait, so that tests need neither.
 
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -14,6 +15,10 @@ pub trait Lookup {
     fn is_root(&self) -> bool;
     /// Whether there is a directory at this path.
     fn directory(&self, path: &Path) -> io::Result<()>;
+    /// Whether there is a program of this name: a path that starts at `cwd`, or a name in one of the directories of `PATH`.
+    fn program(&self, _name: &str, _cwd: &Path) -> bool {
+        true
+    }
 }
 
 /// The machine that this runs on.
@@ -47,6 +52,18 @@ impl Lookup for System {
         // What lies in it can be reached only with the permission to search it, which this takes too.
         std::fs::metadata(path.join(".")).map(drop)
     }
+
+    fn program(&self, name: &str, cwd: &Path) -> bool {
+        let is_program = |path: &Path| {
+            std::fs::metadata(path)
+                .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+        };
+        if name.contains('/') {
+            return is_program(&cwd.join(name));
+        }
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|directory| is_program(&directory.join(name)))
+    }
 }
 
 /// An account in the format of passwd(5).
@@ -72,6 +89,15 @@ mod tests {
         assert_eq!((found.uid, found.gid), (33, 34));
         assert_eq!(find_account(passwd, "www"), None);
         assert_eq!(find_account(passwd, "bad"), None);
+    }
+
+    #[test]
+    fn programs_are_found_by_path_or_name() {
+        assert!(System.program("sh", Path::new("/")) && System.program("bin/sh", Path::new("/")));
+        assert!(
+            !System.program("no-such-program", Path::new("/"))
+                && !System.program("/etc/passwd", Path::new("/"))
+        );
     }
 
     #[test]

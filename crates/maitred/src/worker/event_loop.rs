@@ -62,6 +62,9 @@ pub(super) struct Thread {
     pub(super) dirty: Vec<usize>,
     /// Relays that are not watched yet: key, which of their uses is meant, and when they shall be.
     pub(super) unwatched: VecDeque<(u32, u32, Instant)>,
+    /// Connections whose reads the disk helpers had no room for, and when they are asked again.
+    pub(super) postponed: Vec<(u32, u32)>,
+    pub(super) postponed_until: Option<Instant>,
     /// When the health of application processes is looked at next.
     pub(super) next_health: Option<Instant>,
     /// When the master was last told that requests wait.
@@ -165,6 +168,8 @@ impl Thread {
             dirty: Vec::new(),
             loud: Vec::new(),
             unwatched: VecDeque::new(),
+            postponed: Vec::new(),
+            postponed_until: None,
             next_health: None,
             pressed_at: None,
             rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
@@ -213,6 +218,7 @@ impl Thread {
             self.guarded(Token::Connection { index, serial }, |thread| thread.on_again(index, serial));
         }
         self.hear_loud();
+        self.retry_disk();
         self.watch_relays();
         self.sweep_upstreams();
         self.tell_watchers();
@@ -409,6 +415,7 @@ impl Thread {
             self.upstreams.next_sweep(),
             self.watchers.next_event(),
             self.next_health,
+            self.postponed_until,
         ];
         let first = due.into_iter().flatten().min()?;
         let wait = first.saturating_duration_since(Instant::now());

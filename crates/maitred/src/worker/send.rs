@@ -36,6 +36,9 @@ pub(super) enum Sent {
     Broken,
 }
 
+/// How soon disk helpers that had too much to do are asked again: about what one read from a disk takes.
+const DISK_RETRY: Duration = Duration::from_millis(5);
+
 impl Thread {
     /// Sends what the turn has joined in `tx`, and then does what is to follow: `after` for a connection whose last
     /// response this was, the segments of one that streams.
@@ -200,13 +203,25 @@ impl Thread {
     fn ask_disk(&mut self, index: u32, job: std::io::Result<DiskJob>) -> Sent {
         let Ok(job) = job else { return Sent::Broken };
         if !self.submit(index, job) {
-            // All helpers are busy and the queue is full: ask again next turn.
-            return Sent::Share;
+            // All helpers are busy and the queue is full. Asking again in each turn would keep this thread busy with nothing.
+            let serial = self.connections[index as usize].serial;
+            self.postponed.push((index, serial));
+            self.postponed_until.get_or_insert(self.clock.now + DISK_RETRY);
+            self.wheel.disarm(index);
+            return Sent::Waits;
         }
         self.work(index).awaits_disk = true;
         // The disk may take its time; that is not the client's fault.
         self.wheel.disarm(index);
         Sent::Waits
+    }
+
+    /// Asks again for those whose job the disk helpers did not take.
+    pub(super) fn retry_disk(&mut self) {
+        if self.postponed_until.is_some_and(|at| at <= self.clock.now) {
+            self.postponed_until = None;
+            self.again.append(&mut self.postponed);
+        }
     }
 
     /// Gives a job to the helper threads. False when they have too much to do.

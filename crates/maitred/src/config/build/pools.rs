@@ -1,6 +1,7 @@
 //! `[pool.NAME]`
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 
 use super::super::finding::{At, Span};
 use super::super::meaning::{Pool, Site, Source, Target, Transport, Upstream};
@@ -12,8 +13,10 @@ use crate::status::scoreboard::{POOLS_MAX, SLOTS_MAX};
 pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     check_name(name, section);
     let queue = section.section("queue");
+    let cwd =
+        super::directory(section, "cwd").map_or_else(|| section.cx.origin.base.clone(), |cwd| cwd.value);
     let isolate = section.flag("isolate");
-    let source = source(section);
+    let source = source(section, &cwd);
     Pool {
         name: name.value.clone(),
         workers: match source {
@@ -21,7 +24,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
             _ => workers(section),
         },
         source,
-        cwd: super::directory(section, "cwd").map_or_else(|| section.cx.origin.base.clone(), |cwd| cwd.value),
+        cwd,
         env: env(section),
         user: super::user(section),
         queue_max: queue.number("max").value,
@@ -44,8 +47,9 @@ fn check_name(name: &At<String>, section: &Section<'_>) {
 }
 
 /// Who answers: exactly one of `command`, `command` with `listen`, and `connect`.
-fn source(section: &Section<'_>) -> Source {
-    let (command, connect, listen) = (command(section), section.texts("connect"), section.texts("listen"));
+fn source(section: &Section<'_>, cwd: &Path) -> Source {
+    let (command, connect, listen) =
+        (command(section, cwd), section.texts("connect"), section.texts("listen"));
     for key in ["connect", "listen"] {
         if let Some(span) = section.empty_array(key) {
             section.cx.error_with(&span, format!("`{key}` is empty"), "leave it out, or name an address");
@@ -123,8 +127,26 @@ fn upstream(section: &Section<'_>, text: &str) -> Result<Upstream, String> {
     Ok(Upstream::Tcp { name: name.to_owned(), address })
 }
 
-fn command(section: &Section<'_>) -> Vec<String> {
+/// No error: it may be installed by the time it is started, and a pool that cannot start harms nothing else.
+fn warn_of_missing_program(section: &Section<'_>, program: &At<String>, cwd: &Path) {
+    if !program.value.is_empty() && !section.cx.lookup.program(&program.value, cwd) {
+        let hint = match program.value.contains('/') {
+            true => format!("a relative path starts at {}", cwd.display()),
+            false => "it is looked for in the directories of PATH, as Maitred has it".to_owned(),
+        };
+        section.cx.warn(
+            &program.span,
+            format!("`command`: there is no program {}", shorten(&program.value)),
+            hint,
+        );
+    }
+}
+
+fn command(section: &Section<'_>, cwd: &Path) -> Vec<String> {
     let words = section.texts("command");
+    if let Some(program) = words.first() {
+        warn_of_missing_program(section, program, cwd);
+    }
     if let Some(span) = section.empty_array("command") {
         section.cx.error_with(&span, "`command` is empty", "its first item is the program to start");
     }

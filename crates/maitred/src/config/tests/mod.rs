@@ -38,6 +38,10 @@ impl Lookup for Machine {
         }
         Ok(())
     }
+
+    fn program(&self, name: &str, _cwd: &Path) -> bool {
+        !name.contains("missing")
+    }
 }
 
 fn origin() -> Origin {

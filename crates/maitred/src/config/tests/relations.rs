@@ -189,7 +189,7 @@ fn limits_are_held_against_each_other() {
 #[test]
 fn warnings_do_not_stop_anything() {
     let text = format!(
-        "{COMPLETE}[server]\nuser = \"www-data\"\n[log]\naccess = \"off\"\naccess_file = \"a.log\"\n[pool.web]\ncommand = [\"x\"]\n"
+        "{COMPLETE}[server]\nuser = \"www-data\"\n[log]\naccess = \"off\"\naccess_file = \"a.log\"\n[pool.web]\ncommand = [\"missing\"]\n"
     );
     let (config, warnings) = read_as(&text, false).unwrap();
     assert_eq!(config.server.user.map(|user| user.uid), Some(33));
@@ -200,6 +200,7 @@ fn warnings_do_not_stop_anything() {
             "4:8 `user` has no effect | only root can change to another user, and this is not root",
             "7:15 `access_file` has no effect | `access = \"off\"` writes no access log",
             "8:7 no route leads to [pool.web] | add [[site.route]] with pool = \"web\"",
+            "9:12 `command`: there is no program missing | it is looked for in the directories of PATH, as Maitred has it",
         ]
     );
     assert!(warnings[0].to_string().starts_with("warning: `user` has no effect\n --> maitred.toml:4:8\n"));
