@@ -249,6 +249,12 @@ impl Channel {
         self.in_flight.is_empty() && self.input.is_empty() && self.received.is_empty() && !self.has_output()
     }
 
+    /// Whether somebody else has asked for it, and will get it.
+    pub fn is_owed(&self) -> bool {
+        matches!(self.leave, Leave::WhenUnneeded | Leave::WhenIdle)
+            && matches!(self.phase, Phase::Live | Phase::Starting)
+    }
+
     /// Tells the process to end.
     pub fn shut_down(&mut self) {
         self.frames.push((self.out.len(), None));

@@ -45,6 +45,7 @@ pub mod backoff;
 pub mod events;
 pub mod generation;
 pub mod pool;
+mod slot;
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -351,6 +352,8 @@ impl Master {
         self.reply(&askers, true, "reloaded");
         self.respawn_at = None;
         let old = self.current.replace(number);
+        // Before the old one is told to drain, too: it may be gone at once, and takes with it what it was not asked for before.
+        self.move_pools(now, &plan, old);
         if let Some(from) = old {
             match self.generation(from).and_then(|old| old.drain(now)) {
                 Some(grace_ms) => self.actions.push(Action::Handover { from, to: number, grace_ms }),
@@ -360,7 +363,6 @@ impl Master {
         let earlier = self.generations.iter().filter(|one| one.is_draining() && Some(one.number) != old);
         let earlier: Vec<u64> = earlier.map(|one| one.number).collect();
         self.actions.extend(earlier.into_iter().map(|from| Action::Succeed { from, to: number }));
-        self.move_pools(now, &plan, old);
         self.actions.push(Action::Commit(plan.number));
         self.plan = Some(plan);
         self.crashes = Backoff::default();

@@ -142,7 +142,13 @@ impl Control<'_> {
             (ToWorker::Release(id, at_once), _) => {
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::Release(id, at_once));
             }
-            (ToWorker::Trouble(pool, why), _) => self.shared.set_trouble(pool, why),
+            (ToWorker::Trouble(pool, why), _) => {
+                let hopeless = why.is_some();
+                self.shared.set_trouble(pool, why);
+                for inbox in self.shared.inboxes.iter().filter(|_| hopeless) {
+                    inbox.send(Message::Hopeless(pool));
+                }
+            }
             (ToWorker::SlotExited(id, how), _) => {
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::SlotExited { id, how });
             }

@@ -74,7 +74,9 @@ impl Thread {
             let elsewhere = || self.shared.loads.iter().any(|load| load.load(Acquire) > 0);
             elsewhere() || self.shared.in_transit.load(Acquire) > 0 || elsewhere()
         };
-        self.connections.is_empty() && (self.clock.now >= drain.until || !others_may())
+        // Application processes that live on end with this process, unless they have been given back before.
+        let owes = || self.pools.channels.iter().any(|(_, channel)| channel.is_owed());
+        self.connections.is_empty() && (self.clock.now >= drain.until || !(owes() || others_may()))
     }
 
     /// Once per turn: what could not be given away before, and the end of the grace period.

@@ -373,6 +373,7 @@ impl Thread {
                 Message::Retire(id) => self.on_retire(id),
                 Message::Release(id, at_once) => self.on_release(id, at_once),
                 Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
+                Message::Hopeless(pool) => self.empty_queue(usize::from(pool)),
                 Message::Offer { pool, thread } => self.on_offer(pool, thread),
                 Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, &result),
                 Message::CommandDone { index, serial, well, text } => {

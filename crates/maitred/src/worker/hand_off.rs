@@ -137,6 +137,16 @@ impl Thread {
         !lives && self.shared.trouble(pool).is_some()
     }
 
+    /// Answers all who wait for a pool of which there is no hope any more: looked at anew, each request is refused.
+    pub(super) fn empty_queue(&mut self, pool: usize) {
+        while self.is_without_hope(pool) {
+            let Some(index) = self.pools.pools[pool].queue.front().copied() else { break };
+            self.leave_queue(index);
+            self.resume(index);
+        }
+        self.publish_room(pool);
+    }
+
     /// 503, with the reason if the pool is in trouble.
     fn refuse_queued(&mut self, index: u32, pool: usize, exchange: &Exchange<'_>) -> Step {
         self.row.queue_refused.add(1);

@@ -35,6 +35,8 @@ pub enum Message {
         /// What wait(2) said, in words.
         how: String,
     },
+    /// Nothing of this pool runs, and nothing can be started: whoever waits for it does so for nothing.
+    Hopeless(u16),
     /// Another thread has room for a request that waits here.
     Offer {
         /// Index of the pool.

@@ -23,9 +23,11 @@ use tracing::Level;
 use super::backoff::{APP, CONNECT};
 use super::events::{Action, PoolKind, PoolPlan, Seen};
 use super::generation::Out;
-use crate::control::{Greeting, SlotId, ToWorker};
+use super::slot::Slot;
+pub use super::slot::{Home, SlotPhase};
+use crate::control::{Greeting, ToWorker};
 use crate::pool::settings::Settings;
-use crate::pool::sizing::{self, Sizing, SlotView, Why};
+use crate::pool::sizing::{Sizing, SlotView, Why};
 
 /// Between `SIGTERM` and `SIGKILL` of an application process.
 pub const APP_KILL_DELAY: Duration = Duration::from_secs(5);
@@ -39,73 +41,14 @@ const FAILED_STARTS: u32 = 2;
 /// The same for a server that runs already: being restarted, it refuses for a moment. With the delays between attempts this is
 /// about a second and a half.
 const FAILED_CONNECTS: u32 = 5;
+/// What is said of a process that is never ready.
+const LATE: &str = "was not ready within its start timeout";
 /// How often a pool that changes is looked at.
 const OBSERVE_OFTEN: Duration = Duration::from_millis(100);
 /// How often one is looked at in which nothing has happened for [`CALM_AFTER`].
 const OBSERVE_SELDOM: Duration = Duration::from_secs(1);
 /// After this, a pool is taken to be at rest.
 const CALM_AFTER: Duration = Duration::from_secs(3);
-
-/// Where a pool stands: a generation, and the pool's index in its configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Home {
-    /// Number of the generation.
-    pub generation: u64,
-    /// Index of the pool.
-    pub index: u16,
-    /// Number of the configuration.
-    pub plan: u64,
-}
-
-/// What the process of a slot is doing. The module's table says what each means.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SlotPhase {
-    /// There is none.
-    Empty,
-    /// Started, no HELLO.
-    Starting {
-        /// When it must have said it.
-        deadline: Instant,
-    },
-    /// Said HELLO.
-    Ready,
-    /// Gets no more requests.
-    Draining {
-        /// When it is killed.
-        kill_at: Instant,
-    },
-    /// Sent a signal, or exiting.
-    Ending {
-        /// When it is killed; `None` when it has been.
-        kill_at: Option<Instant>,
-    },
-}
-
-/// One place for an application process.
-#[derive(Debug, Clone)]
-struct Slot {
-    epoch: u64,
-    phase: SlotPhase,
-    /// Whose worker process has its channel.
-    at: Home,
-    /// Its channel was asked back, and this is who gets it then.
-    wanted_by: Option<Home>,
-    /// It is at a generation that will give it back by itself.
-    lent: bool,
-    /// It was asked to go: its end is no death.
-    asked: bool,
-    /// It is to be replaced, because somebody said so.
-    stale: bool,
-    greeting: Option<Greeting>,
-    started: Instant,
-    /// When it began to be idle, or busy.
-    since: Instant,
-    busy: u32,
-    /// Requests that it had before its present worker process began to count.
-    requests_before: u64,
-    requests: u64,
-    memory: u64,
-}
 
 /// What becomes of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -365,7 +308,7 @@ impl Pool {
         if listening {
             out.send(slot.at.generation, ToWorker::SlotExited(slot.id(index), how.to_owned()));
         }
-        let was_ready = slot.greeting.is_some();
+        let (was_ready, late) = (slot.greeting.is_some(), slot.late);
         let let_go = self.course == Course::LetGo && clean && was_ready;
         let (asked, lived) = (slot.asked || let_go, now.saturating_duration_since(slot.started));
         slot.phase = SlotPhase::Empty;
@@ -383,7 +326,7 @@ impl Pool {
         }
         out.counts.slot_crashes += 1;
         self.sizing.died(now, lived, was_ready);
-        how.clone_into(&mut self.last_words);
+        if late { LATE } else { how }.clone_into(&mut self.last_words);
         self.failed_starts += u32::from(!was_ready);
         let young = if was_ready { "" } else { " before it was ready" };
         let hint = match clean && !was_ready && self.plan.kind == PoolKind::Started {
@@ -429,8 +372,9 @@ impl Pool {
         let Some(borrower) = self.former.iter().copied().find(|home| home.generation == generation) else {
             return;
         };
+        // One that is there and busy serves nobody: its request may take as long as it likes.
         let serves = |slot: &Slot| {
-            let there = slot.at == borrower && slot.is_up();
+            let there = slot.at == borrower && slot.is_up() && slot.has_room();
             there || slot.wanted_by == Some(borrower)
         };
         if self.slots.iter().any(serves) {
@@ -630,7 +574,10 @@ impl Pool {
                 continue;
             }
             match slot.phase {
-                SlotPhase::Starting { .. } => late.push((number, "was not ready within its start timeout")),
+                SlotPhase::Starting { .. } => {
+                    slot.late = true;
+                    late.push((number, LATE));
+                }
                 SlotPhase::Draining { .. } => late.push((number, "did not finish in time")),
                 _ => {}
             }
@@ -708,85 +655,5 @@ impl Pool {
     fn fit(&mut self, now: Instant) {
         let slots = usize::from(self.plan.workers.slots()).max(self.slots.len());
         self.slots.resize(slots, Slot::empty(now, self.home));
-    }
-}
-
-impl Slot {
-    fn empty(now: Instant, at: Home) -> Slot {
-        Slot {
-            epoch: 0,
-            phase: SlotPhase::Empty,
-            at,
-            wanted_by: None,
-            lent: false,
-            asked: false,
-            stale: false,
-            greeting: None,
-            started: now,
-            since: now,
-            busy: 0,
-            requests_before: 0,
-            requests: 0,
-            memory: 0,
-        }
-    }
-
-    /// Its name at the generation where its channel is.
-    fn id(&self, number: u16) -> SlotId {
-        SlotId { pool: self.at.index, slot: number, epoch: self.epoch }
-    }
-
-    /// Whether there is a process that serves, or will.
-    fn is_up(&self) -> bool {
-        matches!(self.phase, SlotPhase::Starting { .. } | SlotPhase::Ready)
-    }
-
-    fn view(&self) -> SlotView {
-        use sizing::Phase;
-        let phase = match self.phase {
-            SlotPhase::Empty => Phase::Empty,
-            // What is to be replaced counts for nothing, so that what replaces it is started.
-            _ if self.stale => Phase::Draining,
-            SlotPhase::Starting { .. } => Phase::Starting,
-            SlotPhase::Ready if self.busy > 0 => Phase::Busy,
-            // Its end will be a death, which says when the next one may be started.
-            SlotPhase::Ending { .. } if !self.asked => Phase::Busy,
-            SlotPhase::Ready => Phase::Idle,
-            SlotPhase::Draining { .. } | SlotPhase::Ending { .. } => Phase::Draining,
-        };
-        SlotView {
-            phase,
-            since: self.since,
-            started: self.started,
-            requests: self.requests_before + self.requests,
-            memory: self.memory,
-            busy: if phase == Phase::Busy { self.busy.max(1) } else { self.busy },
-            capacity: self.greeting.as_ref().map_or(0, |greeting| greeting.capacity),
-        }
-    }
-
-    fn deadline(&self) -> Option<Instant> {
-        match self.phase {
-            SlotPhase::Starting { deadline } => Some(deadline),
-            SlotPhase::Draining { kill_at } => Some(kill_at),
-            SlotPhase::Ending { kill_at } => kill_at,
-            SlotPhase::Empty | SlotPhase::Ready => None,
-        }
-    }
-
-    fn kill(&mut self, out: &mut Out<'_>) {
-        self.phase = SlotPhase::Ending { kill_at: None };
-        out.actions.push(Action::KillApp(self.epoch));
-    }
-
-    fn terminate(&mut self, kill_at: Instant, out: &mut Out<'_>) {
-        match &mut self.phase {
-            SlotPhase::Empty | SlotPhase::Ending { kill_at: None } => {}
-            SlotPhase::Ending { kill_at: Some(earlier) } => *earlier = kill_at.min(*earlier),
-            phase => {
-                *phase = SlotPhase::Ending { kill_at: Some(kill_at) };
-                out.actions.push(Action::TerminateApp(self.epoch));
-            }
-        }
     }
 }
