@@ -2,7 +2,16 @@
 
 use serde_json::Value;
 
-use crate::support::{Server, eventually};
+use crate::support::{Gate, Server, Setup, eventually};
+
+/// A pool of the application in `breathing.py`, and a route `/NAME/*` to it. `env` and `lines` are further TOML.
+pub(crate) fn breathing(setup: Setup, name: &str, gate: Option<&Gate>, env: &str, lines: &str) -> Setup {
+    let gate = gate.map(|gate| gate.address().to_string()).unwrap_or_default();
+    setup
+        .outside("breathing.py", include_bytes!("breathing.py"))
+        .route(&format!("/{name}/*"), &format!("pool = \"{name}\""))
+        .python(name, "breathing:application", &format!("GATE = \"{gate}\", {env}"), lines)
+}
 
 /// A pool's part of the status.
 #[track_caller]
@@ -44,4 +53,35 @@ pub(crate) fn settled(server: &Server, name: &str, processes: usize) {
         let letters = letters(server, name);
         ready(&letters) == processes && there(&letters) == processes
     });
+}
+
+/// Application processes that the master has started so far, and those that have ended unasked.
+pub(crate) fn starts_and_crashes(server: &Server) -> (u64, u64) {
+    let status = server.status();
+    let count = |key: &str| status["master"][key].as_u64().unwrap();
+    (count("slots_started"), count("slot_crashes"))
+}
+
+/// The application processes that the master has for children, whatever it says of them; in no particular order.
+pub(crate) fn processes_of(server: &Server) -> Vec<i32> {
+    let parent = server.pid().as_raw_nonzero().get().to_string();
+    let is_ours = |pid: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let mut fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+        let alive = fields.next().is_some_and(|state| state != "Z");
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = environment.split(|byte| *byte == 0);
+        let application = variables.any(|variable| variable.starts_with(b"MAITRED_SLOT="));
+        alive && fields.next() == Some(parent.as_str()) && application
+    };
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(is_ours).collect()
+}
+
+/// CPU time that a process has taken, in ticks of 10 ms (proc_pid_stat(5)).
+pub(crate) fn cpu_ticks(pid: i32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }

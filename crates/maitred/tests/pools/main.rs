@@ -3,7 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod commands;
+mod failing;
+mod health;
 mod load;
 mod look;
+mod recycling;
+mod reloads;
+mod steps;
 #[path = "../support/mod.rs"]
 mod support;
+mod surroundings;
