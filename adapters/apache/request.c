@@ -1,5 +1,6 @@
 /* The payload of a REQUEST (../PROTOCOL.md, section 4). Maitred writes it, so anything unexpected is a violation. */
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -23,16 +24,24 @@ static int is(text_t text, const char *wanted)
     return text.bytes == strlen(wanted) && memcmp(text.data, wanted, text.bytes) == 0;
 }
 
-/* `IP:port`. Only numbers: nothing here may ask a name server. */
+/* `IP:port`. Only numbers: nothing here may ask a name server. Port 0 means that it is not known, as of a client that a proxy
+ * has named; which is why APR's own function, which refuses it, is not used. */
 static const char *parse_address(text_t text, apr_sockaddr_t **address, char **ip, apr_pool_t *pool)
 {
-    char *host, *scope;
-    apr_port_t port;
     unsigned char binary[16];
-    char *copy = apr_pstrmemdup(pool, text.data, text.bytes);
+    char *host = apr_pstrmemdup(pool, text.data, text.bytes);
+    char *colon = strrchr(host, ':');
+    apr_size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    apr_port_t port;
 
-    if (apr_parse_addr_port(&host, &scope, &port, copy, pool) != APR_SUCCESS || host == NULL || scope != NULL) {
+    if (digits < 1 || digits > 5 || colon[1 + digits] != '\0' || atoi(colon + 1) > 65535) {
         return "an address in a REQUEST is no address";
+    }
+    port = (apr_port_t)atoi(colon + 1);
+    *colon = '\0';
+    if (*host == '[' && colon[-1] == ']') {
+        colon[-1] = '\0';
+        host++;
     }
     if (inet_pton(AF_INET, host, binary) != 1 && inet_pton(AF_INET6, host, binary) != 1) {
         return "an address in a REQUEST is no number";

@@ -78,6 +78,11 @@ class Process:
             time.sleep(0.02)
         return found
 
+    @property
+    def pid(self):
+        """Its number."""
+        return self._child.pid
+
     def output(self):
         """What it has written."""
         return self.log.read_text("utf-8", "replace")

@@ -6,6 +6,8 @@ use std::process::{Command, Stdio};
 
 use crate::Result;
 
+/// Apache's module of PHP.
+const PHP_MODULE: &str = "/usr/lib/apache2/modules/libphp8.2.so";
 /// Programs and files that tests need, and the Debian package that has each.
 const PROGRAMS: &[(&str, &str)] = &[
     ("strace", "strace"),
@@ -19,7 +21,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     // Without the package `apache2`, which would start a server of its own.
     ("apache2", "apache2-bin"),
     ("apxs", "apache2-dev"),
-    ("/usr/lib/apache2/modules/libphp8.2.so", "libapache2-mod-php"),
+    (PHP_MODULE, "libapache2-mod-php"),
 ];
 
 /// Runs everything; the first step that fails ends it.
@@ -72,6 +74,13 @@ pub(crate) fn run() -> Result<()> {
     };
     step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]))?;
     step("Apache adapter, sites and restarts", &mut apache(&["-m", "unittest"]))?;
+    if Path::new(PHP_MODULE).exists() {
+        let mut differential = Command::new("python3");
+        differential.args(["run.py", "--adapter", "apache"]).current_dir("adapters/differential");
+        step("differential test: apache", &mut differential)?;
+    } else {
+        println!("\n== differential test: apache: SKIPPED: no {PHP_MODULE} (Debian: libapache2-mod-php)");
+    }
     crate::test_go::run(&Path::new(&target).join("debug/maitred").canonicalize()?)?;
     crate::test_python::run(Path::new(&target))?;
     crate::test_node::run()?;

@@ -11,8 +11,17 @@ const DIRECTORY: &str = "adapters/python";
 const REQUIREMENTS: &str = "adapters/python/tests/requirements.txt";
 
 /// Files of `adapters/differential` that need this environment.
-const DIFFERENTIAL: &[&str] =
-    &["python-wsgi", "python-asgi", "gunicorn-pool", "uvicorn", "flask", "django", "fastapi", "starlette"];
+const DIFFERENTIAL: &[&str] = &[
+    "python-wsgi",
+    "python-asgi",
+    "gunicorn-pool",
+    "gunicorn-arbiter",
+    "uvicorn",
+    "flask",
+    "django",
+    "fastapi",
+    "starlette",
+];
 
 /// Runs them, or says why not.
 pub(crate) fn run(target: &Path) -> Result<()> {

@@ -1,7 +1,8 @@
-"""examples/apache-php, as it stands in the repository, over a channel."""
+"""examples/apache-php, as it stands in the repository: over a channel, and as a whole, behind the real Maitred."""
 
 import base64
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -9,7 +10,10 @@ import time
 import unittest
 from pathlib import Path
 
+import front  # first: it knows where `load` and `servers` are
 import server
+import servers
+from load import ask
 from server import kit
 
 EXAMPLE = server.ADAPTER.parent.parent / "examples" / "apache-php"
@@ -67,6 +71,35 @@ class Example(unittest.TestCase):
 
     def test_apache_says_what_it_does(self):
         self.assertIn("GET /server-status HTTP/1.1", self.ask("/server-status").body.decode())
+
+    def test_the_document_shows_lines_of_the_example(self):
+        section = (server.ADAPTER.parent.parent / "docs" / "applications.md").read_text().partition("### Apache\n")[2].partition("\n##")[0]
+        blocks = re.findall(r"```(apache|toml)\n(.*?)```", section, re.DOTALL)
+        self.assertEqual([kind for kind, _ in blocks], ["apache", "toml"])
+        for kind, text in blocks:
+            self.assertIn(text, (EXAMPLE / {"apache": "httpd.conf", "toml": "maitred.toml"}[kind]).read_text())
+
+    def test_behind_maitred(self):
+        why = front.missing()
+        if why is not None:
+            self.skipTest(why)
+        text = (EXAMPLE / "maitred.toml").read_text()
+        self.assertEqual(text.count('":8080"'), 1)
+        (self.root / "maitred.toml").write_text(text.replace('":8080"', '"127.0.0.1:0"'))
+        words = [str(servers.binary()), "run", "-c", "maitred.toml"]
+        maitred = servers.Process(words, self.root, {}, self.root / "maitred.log")
+        try:
+            address = maitred.until("saying where it listens", lambda: servers.listening(maitred))
+            with front.client.Connection(address) as connection:
+                self.assertIn("You are 127.0.0.1, by http", ask(connection, "/", host="localhost").body.decode())
+                self.assertIn("Hello?", ask(connection, "/old-name", host="localhost").body.decode())
+                self.assertEqual(ask(connection, "/members/", host="localhost").status, 401)
+                style = ask(connection, "/style.css", host="localhost")
+                self.assertEqual((style.status, style.body), (200, (EXAMPLE / "public" / "style.css").read_bytes()))
+                # By Maitred: Apache's log has the others only.
+                self.assertNotIn("style.css", (self.root / "access.log").read_text())
+        finally:
+            maitred.stop()
 
 
 if __name__ == "__main__":

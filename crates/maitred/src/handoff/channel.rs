@@ -15,11 +15,11 @@ use rustix::net::{
 };
 use slab::Slab;
 
+use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
+use super::known::Known;
 use crate::control::SlotId;
 use crate::worker::connection::Connection;
 
-/// Descriptors that one application process keeps. Below the usual soft limit of 1,024 open files, with room for its own.
-const DESCRIPTORS_KEPT_MAX: usize = 900;
 /// A request may wait inside an application process for about so long, behind others that are expected to take no
 /// longer altogether. This is what makes batches: without it each short request would cost two context switches.
 const PREFETCH_US: u32 = 1_000;
@@ -31,49 +31,6 @@ const RECEIVED_MAX: usize = MESSAGE_DESCRIPTORS_MAX;
 pub const RECEIVE_BYTES: usize = 16 * 1024;
 /// Sent bytes that stay in the buffer of a channel whose process is behind, to save moving the rest.
 const SENT_KEPT_BYTES: usize = 64 * 1024;
-
-/// Which connections' descriptors an application process keeps, in the order in which it got them.
-#[derive(Debug, Default)]
-pub struct Known {
-    bits: Vec<u64>,
-    order: VecDeque<u32>,
-}
-
-impl Known {
-    /// Whether the descriptor of `connection` is kept there.
-    pub fn has(&self, connection: u32) -> bool {
-        let word = self.bits.get(connection as usize / 64).copied().unwrap_or(0);
-        word & (1 << (connection % 64)) != 0
-    }
-
-    /// Notes that it is kept from now on.
-    pub fn insert(&mut self, connection: u32) {
-        let word = connection as usize / 64;
-        if word >= self.bits.len() {
-            self.bits.resize(word + 1, 0);
-        }
-        self.bits[word] |= 1 << (connection % 64);
-        self.order.push_back(connection);
-    }
-
-    /// Notes that it is not; false if it was not kept anyway.
-    pub fn remove(&mut self, connection: u32) -> bool {
-        if !self.has(connection) {
-            return false;
-        }
-        self.bits[connection as usize / 64] &= !(1 << (connection % 64));
-        self.order.retain(|other| *other != connection);
-        true
-    }
-
-    /// The one that was passed longest ago and that `spare` allows to let go, once there are too many.
-    fn surplus(&self, spare: impl Fn(u32) -> bool) -> Option<u32> {
-        if self.order.len() < DESCRIPTORS_KEPT_MAX {
-            return None;
-        }
-        self.order.iter().copied().find(|connection| spare(*connection))
-    }
-}
 
 /// A descriptor that has still to be sent.
 #[derive(Debug)]
@@ -89,19 +46,10 @@ struct Passing {
 enum Carried {
     /// A duplicate of this connection's socket, by its index.
     Connection(u32),
-    /// A descriptor of which this process keeps nothing: the far end of a relay, or a spooled body.
-    Owned(OwnedFd),
-}
-
-/// A request that an application process has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InFlight {
-    /// Index of the client's connection; `None` once the client has gone.
-    pub index: Option<u32>,
-    /// The number that the process knows the response descriptor by: the index, or that of a relay.
-    pub number: u32,
-    /// When the client went; the process has as long again as for any request to be done with it.
-    pub disowned: Option<Instant>,
+    /// The far end of a relay, of which this process keeps nothing.
+    Relay(OwnedFd),
+    /// A spooled body, of which this process keeps nothing either.
+    Body(OwnedFd),
 }
 
 /// How far an application process has come.
@@ -356,7 +304,7 @@ impl Channel {
         now: Instant,
     ) -> (u32, bool) {
         let passes = far_end.is_some();
-        (self.enter(number, index, far_end.map(Carried::Owned), now), passes)
+        (self.enter(number, index, far_end.map(Carried::Relay), now), passes)
     }
 
     fn enter(&mut self, number: u32, index: u32, carried: Option<Carried>, now: Instant) -> u32 {
@@ -367,14 +315,24 @@ impl Channel {
         let offset = self.out.len();
         self.passing.extend(carried.map(|carried| Passing { offset, carried }));
         self.frames.push((offset, Some(request)));
-        self.in_flight.insert(request, InFlight { index: Some(index), number, disowned: None });
+        self.in_flight.insert(
+            request,
+            InFlight { index: Some(index), number, body: SentBody::default(), disowned: None },
+        );
         request
     }
 
     /// Has the spooled body of the request that was entered last go with its frame.
     pub fn carry_body(&mut self, body: OwnedFd) {
         if let Some((offset, _)) = self.frames.last() {
-            self.passing.push(Passing { offset: *offset, carried: Carried::Owned(body) });
+            self.passing.push(Passing { offset: *offset, carried: Carried::Body(body) });
+        }
+    }
+
+    /// Notes where the body of a request is, so that it can be taken back as long as nobody has seen it.
+    pub fn note_body(&mut self, request: u32, body: SentBody) {
+        if let Some(found) = self.in_flight.get_mut(&request) {
+            found.body = body;
         }
     }
 
@@ -478,12 +436,33 @@ impl Channel {
 
     /// Gives up what was not sent. Gives back the requests that the process cannot have seen as a whole; they are not
     /// in flight any more.
-    pub fn take_unsent(&mut self) -> Vec<InFlight> {
+    pub fn take_unsent(&mut self) -> Vec<Unsent> {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
-        let unsent = self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent);
-        let unsent: Vec<u32> = unsent.filter_map(|((_, request), _)| *request).collect();
+        let mut unsent = Vec::new();
+        for ((start, request), end) in self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent) {
+            let Some(request) = request.and_then(|request| self.in_flight.remove(&request)) else { continue };
+            let is_body =
+                |passing: &Passing| passing.offset == *start && matches!(passing.carried, Carried::Body(_));
+            let body = match request.body {
+                // The beginning of the frame may have been sent, and be gone from the buffer.
+                SentBody::Inline(bytes) => {
+                    let body = end.checked_sub(bytes).filter(|body| body >= start);
+                    body.and_then(|body| self.out.get(body..end))
+                        .map(|body| UnsentBody::Inline(body.to_vec()))
+                }
+                SentBody::Carried => {
+                    let at = self.passing.iter().position(is_body);
+                    at.and_then(|at| match self.passing.remove(at).carried {
+                        Carried::Body(body) => Some(UnsentBody::Spooled(body)),
+                        Carried::Connection(_) | Carried::Relay(_) => None,
+                    })
+                }
+                SentBody::Elsewhere => None,
+            };
+            unsent.push(Unsent { request, body });
+        }
         self.drop_output();
-        unsent.iter().filter_map(|request| self.in_flight.remove(request)).collect()
+        unsent
     }
 
     /// Forgets what was sent, once it is most of what is there: to a process that is always a little behind, the end of
@@ -522,7 +501,7 @@ impl Channel {
                     Some(connection) => connection.socket.as_fd(),
                     None => return Err(Errno::BADF),
                 },
-                Carried::Owned(descriptor) => descriptor.as_fd(),
+                Carried::Relay(descriptor) | Carried::Body(descriptor) => descriptor.as_fd(),
             });
         }
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
@@ -573,224 +552,4 @@ impl Channel {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-
-    fn channel() -> (Channel, OwnedFd) {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        let mut channel = Channel::new(SlotId { pool: 0, slot: 0, epoch: 0 }, 1, None, ours);
-        channel.phase = Phase::Live;
-        channel.capacity = 1;
-        (channel, theirs)
-    }
-
-    fn connections(count: usize) -> Slab<Connection> {
-        let mut slab = Slab::new();
-        for serial in 0..count {
-            let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-            slab.insert(Connection::new(socket, serial as u32, 0, None, std::time::Instant::now()));
-        }
-        slab
-    }
-
-    /// Reads everything, and gives back the bytes and, per message, the number of descriptors.
-    fn drain(socket: &OwnedFd) -> (usize, Vec<usize>) {
-        let (mut bytes, mut descriptors) = (0, Vec::new());
-        loop {
-            let mut buffer = [0u8; 65536];
-            let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
-            let mut control = rustix::net::RecvAncillaryBuffer::new(&mut room);
-            let mut slices = [io::IoSliceMut::new(&mut buffer)];
-            match rustix::net::recvmsg(socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
-                Ok(message) if message.bytes > 0 => bytes += message.bytes,
-                _ => return (bytes, descriptors),
-            }
-            let passed = control.drain().map(|message| match message {
-                rustix::net::RecvAncillaryMessage::ScmRights(rights) => rights.count(),
-                _ => 0,
-            });
-            descriptors.push(passed.sum());
-        }
-    }
-
-    #[test]
-    fn one_message_carries_a_whole_turn() {
-        let (mut channel, theirs) = channel();
-        let connections = connections(20);
-        for connection in 0..20 {
-            let (_, passes) = channel.enter_direct(connection, Instant::now());
-            assert!(passes);
-            channel.out().extend_from_slice(&[0; 100]);
-        }
-        let mut messages = Vec::new();
-        assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
-        assert_eq!(messages, [20]);
-        assert_eq!(drain(&theirs), (2000, vec![20]));
-    }
-
-    #[test]
-    fn a_descriptor_is_passed_once() {
-        let (mut channel, _theirs) = channel();
-        assert!(channel.enter_direct(7, Instant::now()).1);
-        assert!(!channel.enter_direct(7, Instant::now()).1);
-        channel.forget(7);
-        assert!(channel.enter_direct(7, Instant::now()).1);
-    }
-
-    #[test]
-    fn more_descriptors_than_one_message_carries_go_in_several() {
-        let (mut channel, theirs) = channel();
-        let connections = connections(300);
-        for connection in 0..300 {
-            channel.enter_direct(connection, Instant::now());
-            channel.out().extend_from_slice(&[0; 10]);
-        }
-        let mut messages = Vec::new();
-        assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
-        assert_eq!(messages, [253, 47]);
-        assert_eq!(drain(&theirs), (3000, vec![253, 47]));
-    }
-
-    #[test]
-    fn a_process_that_takes_sockets_only_gets_them_one_by_one() {
-        let (mut channel, theirs) = channel();
-        channel.sockets_only = true;
-        let connections = connections(3);
-        for connection in [0, 1, 0, 2] {
-            channel.enter_direct(connection, Instant::now());
-            channel.out().extend_from_slice(&[0; 10]);
-        }
-        let mut messages = Vec::new();
-        assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
-        assert_eq!(messages, [1, 1, 1]);
-        assert_eq!(drain(&theirs), (40, vec![1, 1, 1]));
-    }
-
-    #[test]
-    fn a_process_that_does_not_read_blocks_nobody() {
-        let (mut channel, theirs) = channel();
-        let connections = connections(1);
-        channel.out().resize(4 << 20, 0);
-        assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
-        assert!(channel.has_output());
-        while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked {
-            assert!(drain(&theirs).0 > 0);
-        }
-        assert!(!channel.has_output());
-    }
-
-    #[test]
-    fn what_was_sent_in_part_counts_as_unsent() {
-        let (mut channel, theirs) = channel();
-        let connections = connections(3);
-        for connection in 0..3 {
-            channel.enter_direct(connection, Instant::now());
-            channel.out().resize((connection as usize + 1) * (1 << 20), 0);
-        }
-        while channel.sent < (1 << 20) {
-            assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
-            drain(&theirs);
-        }
-        let unsent: Vec<_> = channel.take_unsent().iter().map(|unsent| unsent.number).collect();
-        assert_eq!(unsent, [1, 2]);
-        assert!(!channel.has_output());
-        assert_eq!(channel.in_flight.len(), 1);
-    }
-
-    #[test]
-    fn a_request_that_was_sent_stays_in_flight_whatever_follows_it() {
-        let (mut channel, theirs) = channel();
-        let connections = connections(1);
-        channel.enter_direct(0, Instant::now());
-        channel.out().resize(100, 0);
-        channel.flush(&connections, |_| ()).unwrap();
-        channel.enter_direct(0, Instant::now());
-        channel.out().resize(100, 0);
-        channel.forget(0);
-        channel.sent = 100;
-        assert!(channel.take_unsent().is_empty(), "only FORGET is unsent");
-        assert_eq!(drain(&theirs).0, 100);
-    }
-
-    #[test]
-    fn a_process_that_is_always_behind_costs_no_memory() {
-        let (mut channel, theirs) = channel();
-        let connections = connections(1);
-        let mut sent = 0;
-        for _ in 0..100 {
-            let (request, _) = channel.enter_direct(0, Instant::now());
-            channel.in_flight.remove(&request);
-            let before = channel.out().len();
-            channel.out().resize(before + (1 << 18), 7);
-            sent += 1 << 18;
-            while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked
-                && channel.out.len() - channel.sent > 1 << 18
-            {
-                sent -= drain(&theirs).0;
-            }
-            assert!(channel.has_output(), "it is behind");
-            assert!(channel.out.len() < 1 << 20, "{} bytes", channel.out.len());
-        }
-        while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked {
-            sent -= drain(&theirs).0;
-        }
-        assert_eq!(drain(&theirs).0, sent);
-    }
-
-    #[test]
-    fn what_is_kept_is_bounded_and_spares_the_busy() {
-        let (mut channel, _theirs) = channel();
-        for connection in 0..2_000 {
-            let (request, _) = channel.enter_direct(connection, Instant::now());
-            if connection != 0 {
-                channel.in_flight.remove(&request);
-            }
-        }
-        assert_eq!(channel.known.order.len(), DESCRIPTORS_KEPT_MAX);
-        assert!(channel.known.has(0), "connection 0 is in use");
-        assert!(!channel.known.has(1));
-    }
-
-    #[test]
-    fn only_short_requests_wait_in_the_process() {
-        let (mut channel, _theirs) = channel();
-        let now = Instant::now();
-        channel.enter_direct(0, now);
-        assert_eq!(channel.prefetch_wait(now), None, "nothing is known yet");
-        (0..50).for_each(|_| channel.learn(100, now));
-        assert_eq!(channel.prefetch_wait(now), Some(100));
-        let later = now + std::time::Duration::from_millis(2);
-        assert_eq!(channel.prefetch_wait(later), None, "the present request is not one of the short ones");
-        (0..50).for_each(|_| channel.learn(50_000, now));
-        assert_eq!(channel.prefetch_wait(now), None);
-    }
-
-    #[test]
-    fn descriptors_do_not_hide_what_comes_behind_them() {
-        let (mut channel, theirs) = channel();
-        let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut room);
-        let descriptors = [file.as_fd()];
-        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
-        sendmsg(&theirs, &[IoSlice::new(b"tail")], &mut control, SendFlags::NOSIGNAL).unwrap();
-        send(&theirs, b"done", SendFlags::NOSIGNAL).unwrap();
-        let mut room = [0; RECEIVE_BYTES];
-        while matches!(channel.receive(&mut room).unwrap(), Received::More) {}
-        assert_eq!((channel.input.as_slice(), channel.received.len()), (&b"taildone"[..], 1));
-    }
-
-    proptest! {
-        #[test]
-        fn the_estimate_stays_within_what_was_seen(seen in prop::collection::vec(1u32..1_000_000, 1..100)) {
-            let (mut channel, _theirs) = channel();
-            seen.iter().for_each(|took| channel.learn(*took, Instant::now()));
-            let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
-            // Rounding up each time may add one per step.
-            prop_assert!(channel.service_us() + 2 >= least / 8 * 7 && channel.service_us() <= most + 8);
-        }
-    }
-}
+mod tests;

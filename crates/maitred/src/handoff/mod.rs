@@ -4,9 +4,13 @@
 //! ([`LocalPool`]). The event loop's part, which connection waits where, is `worker::hand_off`.
 
 mod channel;
+mod in_flight;
+mod known;
 mod pool;
 mod relay;
 
-pub use channel::{Channel, Flushed, Health, InFlight, Known, Leave, Phase, RECEIVE_BYTES, Received};
+pub use channel::{Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
+pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
+pub use known::Known;
 pub use pool::{LocalPool, Pools};
 pub use relay::{RELAY_BIT, Relay};

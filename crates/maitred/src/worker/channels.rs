@@ -6,12 +6,13 @@
 //! | DONE | the connection comes home |
 //! | TAIL | a piece of a response is kept, and sent after what the process wrote itself |
 //! | DETACH | the connection is the process's for good |
-//! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have seen are lost |
+//! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have seen go to another process |
 //! | end of file, broken protocol, a request past `request_timeout` | `Condemned`: the master is told to end it |
 //! | the master says that it has exited | what it still said is read; its other requests are lost |
 //!
 //! A lost request whose client has received nothing is given to the pool again, once, if it is safe and has no body
-//! (`Thread::give_again`); otherwise it is answered 502. If the client has received something, it is cut off.
+//! (`Thread::give_again`); otherwise it is answered 502. If the client has received something, it is cut off. A request that
+//! no process can have seen is given to another one whatever its method, with its body, and as often as that takes.
 //!
 //! Only a process that has exited can be known not to write to a client any more. That is why requests of a condemned
 //! one are not answered before.
@@ -25,13 +26,13 @@ use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS
 use maitred_sys::delivery::Sending;
 use rustix::event::epoll;
 
-use super::connection::{After, Again, State};
+use super::connection::{After, Again, Spool, State};
 use super::event_loop::Thread;
 use super::hand_off::payload_bytes_max;
 use super::send::CUT_OFF;
 use super::shared::Outgoing;
 use crate::control::{FromWorker, Greeting, SlotId};
-use crate::handoff::{InFlight, Phase, RELAY_BIT, Received};
+use crate::handoff::{InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
 use crate::serve::{Persistence, Segment, Summary};
 
 /// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
@@ -333,21 +334,37 @@ impl Thread {
         self.settle(index, more);
     }
 
-    /// Answers requests that a process has not seen, and never will.
-    pub(super) fn answer_unsent(&mut self, unsent: Vec<InFlight>) {
-        for InFlight { index, number, .. } in unsent {
-            self.row.handoff_lost.add(1);
-            match index {
-                Some(index) if number & RELAY_BIT != 0 => {
-                    if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
-                        relayed.lost = true;
-                    }
-                    self.fail_relay(index, "it left before it saw the request")
-                }
-                Some(index) => self.lose(index, true),
-                None => {}
+    /// Sees to requests that a process has not seen, and never will: another one gets them.
+    pub(super) fn answer_unsent(&mut self, unsent: Vec<Unsent>) {
+        for Unsent { request: InFlight { index, number, .. }, body } in unsent {
+            let Some(index) = index else { continue };
+            if number & RELAY_BIT != 0 {
+                self.leave_relay(index);
+            }
+            if !body.is_some_and(|body| self.give_unseen(index, body)) {
+                self.row.handoff_lost.add(1);
+                self.answer_lost(index, true);
             }
         }
+    }
+
+    /// Gives a request to the pool again that no process has seen. The one that it was meant for takes no more requests, so
+    /// that this ends.
+    fn give_unseen(&mut self, index: u32, body: UnsentBody) -> bool {
+        let _ = rustix::io::ioctl_fionbio(self.socket(index), true);
+        let work = self.work(index);
+        if work.overdue || work.cancelled {
+            return false;
+        }
+        match body {
+            UnsentBody::Inline(bytes) => work.body = bytes,
+            UnsentBody::Spooled(file) => {
+                let Ok(stat) = rustix::fs::fstat(&file) else { return false };
+                work.spool = Some(Spool { file: file.into(), bytes: stat.st_size as u64, on_disk: false });
+            }
+        }
+        self.send_again(index);
+        true
     }
 
     /// A request has taken longer than its pool allows: the process is taken to be stuck.
@@ -380,11 +397,10 @@ impl Thread {
     }
 
     /// A request was lost with its process. If nobody can have noticed, another process gets it.
-    pub(super) fn lose(&mut self, index: u32, unseen: bool) {
-        if (unseen || self.is_untouched(index)) && self.give_again(index) {
-            return;
+    pub(super) fn lose(&mut self, index: u32) {
+        if !(self.is_untouched(index) && self.give_again(index)) {
+            self.answer_lost(index, false);
         }
-        self.answer_lost(index, unseen);
     }
 
     /// Gives a request that was lost with its process to the pool again: once, and only if that can do no harm. The client
@@ -396,11 +412,16 @@ impl Thread {
             return false;
         }
         work.again = Again::Done;
+        self.send_again(index);
+        true
+    }
+
+    fn send_again(&mut self, index: u32) {
+        let work = self.work(index);
         (work.after, work.handed_off_at, work.tail_bytes) = (None, None, 0);
         work.tail.clear();
         self.row.given_again.add(1);
         self.resume(index);
-        true
     }
 
     /// Whether the client has received nothing since the request was handed off.

@@ -21,7 +21,7 @@ use super::inbox::{Message, Migrant, Origin};
 use super::origin::{self, Arrival, Client};
 use crate::config::{Pool, Source, Transport};
 use crate::control::SlotId;
-use crate::handoff::{Flushed, RELAY_BIT};
+use crate::handoff::{Flushed, RELAY_BIT, SentBody};
 use crate::serve::fixed::{Manner, Reply};
 use crate::serve::{Exchange, Persistence};
 
@@ -247,7 +247,7 @@ impl Thread {
         request: &Request<'_, '_>,
         given: Given<'_>,
     ) {
-        let (logs, now) = (self.log.is_on(), self.clock.now);
+        let now = self.clock.now;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         let work = self.work(index);
         work.head.clear();
@@ -257,10 +257,10 @@ impl Thread {
             Again::Never | Again::Once => Again::Once,
             Again::Done => Again::Done,
         };
-        if logs || work.again == Again::Once {
-            work.head.extend_from_slice(given.head);
-        }
+        // Also for the log, and for the case that no process ever sees the request.
+        work.head.extend_from_slice(given.head);
         work.body.clear();
+        work.last = given.last;
         work.pool = Some(pool);
         work.queue_us = queue_us;
         work.handed_off_at = Some(now);
@@ -344,7 +344,13 @@ impl Thread {
         if spool.is_none() {
             body.extend(given.body);
         }
+        let sent_body = match &spool {
+            None => SentBody::Inline(given.body.len()),
+            Some(_) if flags.body_fd => SentBody::Carried,
+            Some(_) => SentBody::Elsewhere,
+        };
         let fits = body.finish(payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max));
+        channel.note_body(number, sent_body);
         match (fits, spool) {
             (true, Some(spool)) if flags.body_fd => channel.carry_body(spool.file.into()),
             (true, Some(spool)) => self.work(index).spool = Some(spool),

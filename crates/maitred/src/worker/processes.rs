@@ -229,8 +229,14 @@ impl Thread {
         let said = heard.as_ref().err().filter(|why| why.as_str() != CLOSED);
         self.note_end(id, &said.map_or_else(|| how.to_owned(), |why| format!("{why}; {how}")));
         let Some(channel) = self.take_out(key) else { return };
-        let expected =
-            self.drain.is_some() || channel.phase == Phase::Leaving || channel.leave == Leave::Told;
+        // A server that runs already may close channels as it likes, and may be given up without being gone.
+        let foreign = self.shared.start.config.pools.get(usize::from(id.pool));
+        let foreign = foreign.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
+        let closed = matches!(&channel.phase, Phase::Condemned(why) if why == CLOSED);
+        let expected = self.drain.is_some()
+            || channel.phase == Phase::Leaving
+            || channel.leave == Leave::Told
+            || foreign && closed;
         if !expected || !channel.in_flight.is_empty() {
             let (pool, slot, pid) = (self.shared.pool_name(id.pool), id.slot, channel.pid);
             let why = heard.err().map(|why| format!("{why}; ")).unwrap_or_default();
@@ -242,10 +248,8 @@ impl Thread {
                 "application process lost: {why}{how}"
             );
         }
-        // A server that runs already may be given up without being gone: then nobody else may get what it has.
-        let foreign = self.shared.start.config.pools.get(usize::from(id.pool));
-        let foreign = foreign.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
-        let may_live = foreign && matches!(&channel.phase, Phase::Condemned(why) if why != CLOSED);
+        // Nobody else may get what one has that may live on.
+        let may_live = foreign && !closed && matches!(&channel.phase, Phase::Condemned(_));
         for (request, found) in &channel.in_flight {
             let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
@@ -255,7 +259,7 @@ impl Thread {
                 if may_live {
                     self.work(index).again = Again::Never;
                 }
-                self.lose(index, false);
+                self.lose(index);
             }
         }
         self.lose_relays(key);

@@ -14,6 +14,11 @@ struct Running(Child);
 impl Running {
     /// Started, and listening at `app.sock` in the directory of the configuration.
     fn start(directory: &Path, gate: &Gate) -> Running {
+        Running::start_with(directory, gate, 0)
+    }
+
+    /// The same; so many of the first workers leave before they have seen any request.
+    fn start_with(directory: &Path, gate: &Gate, leaving: u32) -> Running {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let adapter = manifest.join("../../adapters/python").canonicalize().unwrap();
         let mut child = Command::new("python3")
@@ -22,6 +27,7 @@ impl Running {
             .current_dir(directory)
             .env("PYTHONPATH", format!("{}:.", adapter.display()))
             .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("LEAVING", leaving.to_string())
             .env("GATE", gate.address().to_string())
             .stdout(Stdio::piped())
             .spawn()
@@ -82,6 +88,30 @@ fn a_server_that_runs_already_gets_requests_and_may_come_and_go() {
         let running = Running::start(directory(&server), &gate);
         assert_eq!(late.response("GET").text(), "hello late\n", "{transport}");
         assert_eq!(early.get("/app/hello?still").text(), "hello still\n", "the connection was kept");
+        server.stop();
+        running.stop();
+    }
+}
+
+#[test]
+fn what_no_process_has_seen_goes_to_another_one_whatever_its_method() {
+    for (transport, bytes) in [("direct", 10), ("direct", 1_000_000), ("relay", 10), ("relay", 1_000_000)] {
+        let gate = Gate::new();
+        let setup = setup(&format!("workers = 4\ntransport = \"{transport}\""));
+        let running = Running::start_with(setup.directory.path(), &gate, 3);
+        let server = setup.start();
+        server.wait_for_processes();
+        // The only process that takes anything is busy, so that the second request meets all others.
+        let mut busy = server.connect();
+        busy.send("GET /app/wait HTTP/1.1\r\nHost: h\r\n\r\n");
+        let arrival = gate.arrival();
+        let mut client = server.connect();
+        client.send(format!("POST /app/length HTTP/1.1\r\nHost: h\r\nContent-Length: {bytes}\r\n\r\n"));
+        client.send(vec![b'x'; bytes]);
+        eventually("it waits", || server.status()["pools"][0]["queued"].as_u64() == Some(1));
+        drop(arrival);
+        assert_eq!(client.response("POST").text(), bytes.to_string(), "{transport}");
+        assert_eq!((server.total("given_again"), server.total("handoff_lost")), (3, 0), "{transport}");
         server.stop();
         running.stop();
     }

@@ -38,9 +38,9 @@ const APP_EXIT_PATIENCE: Duration = Duration::from_millis(250);
 /// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
 /// One may be an accident.
 const FAILED_STARTS: u32 = 2;
-/// The same for a server that runs already: being restarted, it refuses for a moment. With the delays between attempts this is
-/// about a second and a half.
-const FAILED_CONNECTS: u32 = 5;
+/// A server that runs already is being restarted, until it has refused all channels for so long: then it is taken to be
+/// away. Requests wait meanwhile, for as long as their queue allows. It is a time, because all channels fail together.
+const AWAY_AFTER: Duration = Duration::from_secs(10);
 /// What is said of a process that is never ready.
 const LATE: &str = "was not ready within its start timeout";
 /// How often a pool that changes is looked at.
@@ -87,6 +87,8 @@ pub struct Pool {
     told: Option<String>,
     /// Processes in a row that have ended before they were ready.
     failed_starts: u32,
+    /// When the first of them did.
+    failing_since: Instant,
     /// How the last process ended.
     last_words: String,
 }
@@ -113,6 +115,7 @@ impl Pool {
             floor: 0,
             told: None,
             failed_starts: 0,
+            failing_since: now,
             last_words: String::new(),
             plan,
         };
@@ -327,6 +330,9 @@ impl Pool {
         out.counts.slot_crashes += 1;
         self.sizing.died(now, lived, was_ready);
         if late { LATE } else { how }.clone_into(&mut self.last_words);
+        if !was_ready && self.failed_starts == 0 {
+            self.failing_since = now;
+        }
         self.failed_starts += u32::from(!was_ready);
         let young = if was_ready { "" } else { " before it was ready" };
         let hint = match clean && !was_ready && self.plan.kind == PoolKind::Started {
@@ -418,7 +424,7 @@ impl Pool {
             true => self.replace_stale(now, decision.missing, out),
             false => self.next_replacement = now + OBSERVE_OFTEN,
         }
-        self.tell_trouble(out);
+        self.tell_trouble(now, out);
         self.plan_observation(now);
     }
 
@@ -471,12 +477,14 @@ impl Pool {
     }
 
     /// Lets the worker process know whether waiting is for nothing.
-    fn tell_trouble(&mut self, out: &mut Out<'_>) {
-        let enough = match self.plan.kind {
-            PoolKind::Connected => FAILED_CONNECTS,
-            PoolKind::Started | PoolKind::Absent => FAILED_STARTS,
+    fn tell_trouble(&mut self, now: Instant, out: &mut Out<'_>) {
+        let hopeless = match self.plan.kind {
+            PoolKind::Connected => {
+                self.failed_starts > 0 && now.saturating_duration_since(self.failing_since) >= AWAY_AFTER
+            }
+            PoolKind::Started | PoolKind::Absent => self.failed_starts >= FAILED_STARTS,
         };
-        let trouble = (self.failed_starts >= enough).then(|| {
+        let trouble = hopeless.then(|| {
             let (name, how, starts) = (&self.plan.name, &self.last_words, self.failed_starts);
             if self.plan.kind == PoolKind::Connected {
                 return format!("pool \"{name}\" cannot be reached: {how}");

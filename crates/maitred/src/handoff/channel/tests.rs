@@ -1,0 +1,261 @@
+use super::*;
+use crate::handoff::known::DESCRIPTORS_KEPT_MAX;
+use proptest::prelude::*;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+fn channel() -> (Channel, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+    let mut channel = Channel::new(SlotId { pool: 0, slot: 0, epoch: 0 }, 1, None, ours);
+    channel.phase = Phase::Live;
+    channel.capacity = 1;
+    (channel, theirs)
+}
+
+fn connections(count: usize) -> Slab<Connection> {
+    let mut slab = Slab::new();
+    for serial in 0..count {
+        let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+        slab.insert(Connection::new(socket, serial as u32, 0, None, std::time::Instant::now()));
+    }
+    slab
+}
+
+/// Reads everything, and gives back the bytes and, per message, the number of descriptors.
+fn drain(socket: &OwnedFd) -> (usize, Vec<usize>) {
+    let (mut bytes, mut descriptors) = (0, Vec::new());
+    loop {
+        let mut buffer = [0u8; 65536];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
+        let mut control = rustix::net::RecvAncillaryBuffer::new(&mut room);
+        let mut slices = [io::IoSliceMut::new(&mut buffer)];
+        match rustix::net::recvmsg(socket, &mut slices, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Ok(message) if message.bytes > 0 => bytes += message.bytes,
+            _ => return (bytes, descriptors),
+        }
+        let passed = control.drain().map(|message| match message {
+            rustix::net::RecvAncillaryMessage::ScmRights(rights) => rights.count(),
+            _ => 0,
+        });
+        descriptors.push(passed.sum());
+    }
+}
+
+#[test]
+fn one_message_carries_a_whole_turn() {
+    let (mut channel, theirs) = channel();
+    let connections = connections(20);
+    for connection in 0..20 {
+        let (_, passes) = channel.enter_direct(connection, Instant::now());
+        assert!(passes);
+        channel.out().extend_from_slice(&[0; 100]);
+    }
+    let mut messages = Vec::new();
+    assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
+    assert_eq!(messages, [20]);
+    assert_eq!(drain(&theirs), (2000, vec![20]));
+}
+
+#[test]
+fn a_descriptor_is_passed_once() {
+    let (mut channel, _theirs) = channel();
+    assert!(channel.enter_direct(7, Instant::now()).1);
+    assert!(!channel.enter_direct(7, Instant::now()).1);
+    channel.forget(7);
+    assert!(channel.enter_direct(7, Instant::now()).1);
+}
+
+#[test]
+fn more_descriptors_than_one_message_carries_go_in_several() {
+    let (mut channel, theirs) = channel();
+    let connections = connections(300);
+    for connection in 0..300 {
+        channel.enter_direct(connection, Instant::now());
+        channel.out().extend_from_slice(&[0; 10]);
+    }
+    let mut messages = Vec::new();
+    assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
+    assert_eq!(messages, [253, 47]);
+    assert_eq!(drain(&theirs), (3000, vec![253, 47]));
+}
+
+#[test]
+fn a_process_that_takes_sockets_only_gets_them_one_by_one() {
+    let (mut channel, theirs) = channel();
+    channel.sockets_only = true;
+    let connections = connections(3);
+    for connection in [0, 1, 0, 2] {
+        channel.enter_direct(connection, Instant::now());
+        channel.out().extend_from_slice(&[0; 10]);
+    }
+    let mut messages = Vec::new();
+    assert_eq!(channel.flush(&connections, |count| messages.push(count)).unwrap(), Flushed::All);
+    assert_eq!(messages, [1, 1, 1]);
+    assert_eq!(drain(&theirs), (40, vec![1, 1, 1]));
+}
+
+#[test]
+fn a_process_that_does_not_read_blocks_nobody() {
+    let (mut channel, theirs) = channel();
+    let connections = connections(1);
+    channel.out().resize(4 << 20, 0);
+    assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
+    assert!(channel.has_output());
+    while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked {
+        assert!(drain(&theirs).0 > 0);
+    }
+    assert!(!channel.has_output());
+}
+
+#[test]
+fn what_was_sent_in_part_counts_as_unsent() {
+    let (mut channel, theirs) = channel();
+    let connections = connections(3);
+    for connection in 0..3 {
+        channel.enter_direct(connection, Instant::now());
+        channel.out().resize((connection as usize + 1) * (1 << 20), 0);
+    }
+    while channel.sent < (1 << 20) {
+        assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
+        drain(&theirs);
+    }
+    let unsent: Vec<_> = channel.take_unsent().iter().map(|unsent| unsent.request.number).collect();
+    assert_eq!(unsent, [1, 2]);
+    assert!(!channel.has_output());
+    assert_eq!(channel.in_flight.len(), 1);
+}
+
+#[test]
+fn bodies_of_unsent_requests_come_back() {
+    let (mut channel, _theirs) = channel();
+    for (connection, body) in [(0, b"one".as_slice()), (1, b"".as_slice())] {
+        let (request, _) = channel.enter_direct(connection, Instant::now());
+        channel.out().extend_from_slice(b"head");
+        channel.out().extend_from_slice(body);
+        channel.note_body(request, SentBody::Inline(body.len()));
+    }
+    let (request, _) = channel.enter_direct(2, Instant::now());
+    channel.out().extend_from_slice(b"head");
+    channel.note_body(request, SentBody::Carried);
+    let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    channel.carry_body(file);
+    channel.enter_direct(3, Instant::now());
+    channel.out().extend_from_slice(b"head");
+    let bodies: Vec<_> = channel.take_unsent().into_iter().map(|unsent| unsent.body).collect();
+    let [Some(UnsentBody::Inline(one)), Some(UnsentBody::Inline(none)), Some(UnsentBody::Spooled(_)), None] =
+        bodies.as_slice()
+    else {
+        panic!("{bodies:?}")
+    };
+    assert_eq!((one.as_slice(), none.as_slice()), (&b"one"[..], &b""[..]));
+}
+
+#[test]
+fn a_body_whose_beginning_was_sent_does_not_come_back() {
+    let (mut channel, theirs) = channel();
+    let connections = connections(1);
+    let (request, _) = channel.enter_direct(0, Instant::now());
+    channel.out().resize(4 << 20, 0);
+    channel.note_body(request, SentBody::Inline((4 << 20) - 100));
+    while channel.out.len() > 3 << 20 {
+        assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
+        drain(&theirs);
+    }
+    let unsent = channel.take_unsent();
+    assert_eq!(unsent.len(), 1);
+    assert!(unsent.iter().all(|unsent| unsent.body.is_none()));
+}
+
+#[test]
+fn a_request_that_was_sent_stays_in_flight_whatever_follows_it() {
+    let (mut channel, theirs) = channel();
+    let connections = connections(1);
+    channel.enter_direct(0, Instant::now());
+    channel.out().resize(100, 0);
+    channel.flush(&connections, |_| ()).unwrap();
+    channel.enter_direct(0, Instant::now());
+    channel.out().resize(100, 0);
+    channel.forget(0);
+    channel.sent = 100;
+    assert!(channel.take_unsent().is_empty(), "only FORGET is unsent");
+    assert_eq!(drain(&theirs).0, 100);
+}
+
+#[test]
+fn a_process_that_is_always_behind_costs_no_memory() {
+    let (mut channel, theirs) = channel();
+    let connections = connections(1);
+    let mut sent = 0;
+    for _ in 0..100 {
+        let (request, _) = channel.enter_direct(0, Instant::now());
+        channel.in_flight.remove(&request);
+        let before = channel.out().len();
+        channel.out().resize(before + (1 << 18), 7);
+        sent += 1 << 18;
+        while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked
+            && channel.out.len() - channel.sent > 1 << 18
+        {
+            sent -= drain(&theirs).0;
+        }
+        assert!(channel.has_output(), "it is behind");
+        assert!(channel.out.len() < 1 << 20, "{} bytes", channel.out.len());
+    }
+    while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked {
+        sent -= drain(&theirs).0;
+    }
+    assert_eq!(drain(&theirs).0, sent);
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_spares_the_busy() {
+    let (mut channel, _theirs) = channel();
+    for connection in 0..2_000 {
+        let (request, _) = channel.enter_direct(connection, Instant::now());
+        if connection != 0 {
+            channel.in_flight.remove(&request);
+        }
+    }
+    assert_eq!(channel.known.order.len(), DESCRIPTORS_KEPT_MAX);
+    assert!(channel.known.has(0), "connection 0 is in use");
+    assert!(!channel.known.has(1));
+}
+
+#[test]
+fn only_short_requests_wait_in_the_process() {
+    let (mut channel, _theirs) = channel();
+    let now = Instant::now();
+    channel.enter_direct(0, now);
+    assert_eq!(channel.prefetch_wait(now), None, "nothing is known yet");
+    (0..50).for_each(|_| channel.learn(100, now));
+    assert_eq!(channel.prefetch_wait(now), Some(100));
+    let later = now + std::time::Duration::from_millis(2);
+    assert_eq!(channel.prefetch_wait(later), None, "the present request is not one of the short ones");
+    (0..50).for_each(|_| channel.learn(50_000, now));
+    assert_eq!(channel.prefetch_wait(now), None);
+}
+
+#[test]
+fn descriptors_do_not_hide_what_comes_behind_them() {
+    let (mut channel, theirs) = channel();
+    let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    let descriptors = [file.as_fd()];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    sendmsg(&theirs, &[IoSlice::new(b"tail")], &mut control, SendFlags::NOSIGNAL).unwrap();
+    send(&theirs, b"done", SendFlags::NOSIGNAL).unwrap();
+    let mut room = [0; RECEIVE_BYTES];
+    while matches!(channel.receive(&mut room).unwrap(), Received::More) {}
+    assert_eq!((channel.input.as_slice(), channel.received.len()), (&b"taildone"[..], 1));
+}
+
+proptest! {
+    #[test]
+    fn the_estimate_stays_within_what_was_seen(seen in prop::collection::vec(1u32..1_000_000, 1..100)) {
+        let (mut channel, _theirs) = channel();
+        seen.iter().for_each(|took| channel.learn(*took, Instant::now()));
+        let (least, most) = (seen.iter().min().unwrap(), seen.iter().max().unwrap());
+        // Rounding up each time may add one per step.
+        prop_assert!(channel.service_us() + 2 >= least / 8 * 7 && channel.service_us() <= most + 8);
+    }
+}

@@ -1,0 +1,47 @@
+//! Requests on their way to an application process, or with it.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// A request that an application process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InFlight {
+    /// Index of the client's connection; `None` once the client has gone.
+    pub index: Option<u32>,
+    /// The number that the process knows the response descriptor by: the index, or that of a relay.
+    pub number: u32,
+    /// When the client went; the process has as long again as for any request to be done with it.
+    pub disowned: Option<Instant>,
+    /// Where its body is.
+    pub body: SentBody,
+}
+
+/// The body of a request, as it goes to an application process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SentBody {
+    /// So many bytes, at the end of the frame.
+    Inline(usize),
+    /// A descriptor that goes with the frame.
+    Carried,
+    /// It comes through the relay, or has been dropped: nobody else can be given it.
+    #[default]
+    Elsewhere,
+}
+
+/// A request that an application process cannot have seen.
+#[derive(Debug)]
+pub struct Unsent {
+    /// The request.
+    pub request: InFlight,
+    /// Its body, empty if it has none; `None` if it is not there any more.
+    pub body: Option<UnsentBody>,
+}
+
+/// The body of such a request.
+#[derive(Debug)]
+pub enum UnsentBody {
+    /// It was part of the frame.
+    Inline(Vec<u8>),
+    /// It was spooled.
+    Spooled(OwnedFd),
+}
