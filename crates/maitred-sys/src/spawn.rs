@@ -65,6 +65,8 @@ pub struct Command<'fd> {
     account: Option<Account>,
     no_new_privs: bool,
     new_group: bool,
+    listen_pid: bool,
+    death_signal: Option<Signal>,
 }
 
 impl<'fd> Command<'fd> {
@@ -83,6 +85,8 @@ impl<'fd> Command<'fd> {
             account: None,
             no_new_privs: false,
             new_group: false,
+            listen_pid: false,
+            death_signal: None,
         }
     }
 
@@ -156,12 +160,25 @@ impl<'fd> Command<'fd> {
         self
     }
 
+    /// Sets `LISTEN_PID` to the process id that it will have, as sd_listen_fds(3) wants it.
+    pub fn listen_pid(&mut self) -> &mut Self {
+        self.env_remove("LISTEN_PID");
+        self.listen_pid = true;
+        self
+    }
+
+    /// Has the kernel send it this signal when the thread that starts it ends (prctl(2), `PR_SET_PDEATHSIG`).
+    pub fn death_signal(&mut self, signal: Signal) -> &mut Self {
+        self.death_signal = Some(signal);
+        self
+    }
+
     /// Starts it, and returns when the program runs or could not be started.
     ///
     /// # Errors
     /// The system's error with what failed in words: no such program, no permission, too many processes.
     pub fn spawn(&self) -> io::Result<Child> {
-        let prepared = Prepared::new(self)?;
+        let mut prepared = Prepared::new(self)?;
         let (errors, writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let child_errors = above(writer.as_fd(), prepared.limit)?;
         drop(writer);
@@ -249,6 +266,9 @@ struct Prepared {
     argument_pointers: Vec<*const libc::c_char>,
     _environment: Vec<CString>,
     environment_pointers: Vec<*const libc::c_char>,
+    death_signal: Option<libc::c_int>,
+    /// Which of them is `LISTEN_PID`.
+    listen_pid: Option<usize>,
     directory: Option<CString>,
     account: Option<Account>,
     no_new_privs: bool,
@@ -275,13 +295,21 @@ impl Prepared {
             .map(|one| CString::new(one.as_bytes()))
             .collect::<Result<Vec<_>, _>>()?;
         let environment = command.environment.iter().map(variable).collect::<Result<Vec<_>, _>>()?;
+        let mut environment_pointers = pointers(&environment);
+        let listen_pid = command.listen_pid.then_some(environment.len());
+        if listen_pid.is_some() {
+            // The place of the variable, which the child fills in; and one more null for the end.
+            environment_pointers.push(std::ptr::null());
+        }
         Ok(Prepared {
             limit,
             moves,
             candidates: candidates(command)?,
             argument_pointers: pointers(&arguments),
             _arguments: arguments,
-            environment_pointers: pointers(&environment),
+            environment_pointers,
+            listen_pid,
+            death_signal: command.death_signal.map(Signal::as_raw),
             _environment: environment,
             directory: command
                 .directory
@@ -298,7 +326,7 @@ impl Prepared {
     ///
     /// # Safety
     /// Only in the child of a fork, with all signals blocked.
-    unsafe fn run(&self, errors: RawFd) -> ! {
+    unsafe fn run(&mut self, errors: RawFd) -> ! {
         // SAFETY: as the caller promises.
         let stage = unsafe { self.become_program() };
         let failure =
@@ -314,7 +342,7 @@ impl Prepared {
     ///
     /// # Safety
     /// As [`Prepared::run`].
-    unsafe fn become_program(&self) -> Stage {
+    unsafe fn become_program(&mut self) -> Stage {
         // SAFETY: only async-signal-safe functions; all pointers are to C strings and null-terminated arrays that
         // `self` keeps alive; the sets and actions are initialised before they are read.
         unsafe {
@@ -334,6 +362,12 @@ impl Prepared {
                 && (libc::setgroups(account.groups.len(), account.groups.as_ptr()) < 0
                     || libc::setresgid(account.gid, account.gid, account.gid) < 0
                     || libc::setresuid(account.uid, account.uid, account.uid) < 0)
+            {
+                return Stage::Account;
+            }
+            // After the account: changing that takes it away again.
+            if let Some(signal) = self.death_signal
+                && libc::prctl(libc::PR_SET_PDEATHSIG, signal) < 0
             {
                 return Stage::Account;
             }
@@ -358,7 +392,13 @@ impl Prepared {
     ///
     /// # Safety
     /// As [`Prepared::run`].
-    unsafe fn exec(&self) {
+    unsafe fn exec(&mut self) {
+        let mut variable = *b"LISTEN_PID=\0\0\0\0\0\0\0\0\0\0\0";
+        if let Some(pointer) = self.listen_pid.and_then(|at| self.environment_pointers.get_mut(at)) {
+            // SAFETY: getpid(2) cannot fail.
+            write_number(&mut variable["LISTEN_PID=".len()..], unsafe { libc::getpid() }.unsigned_abs());
+            *pointer = variable.as_ptr().cast();
+        }
         let mut refused = false;
         for candidate in &self.candidates {
             // SAFETY: C strings and null-terminated arrays that `self` keeps alive.
@@ -393,6 +433,21 @@ unsafe fn default_dispositions() {
         for number in 1..=64 {
             libc::sigaction(number, &action, std::ptr::null_mut());
         }
+    }
+}
+
+/// A number in digits, from the start of what is zero now. Eleven bytes are enough, and leave a zero at the end.
+fn write_number(to: &mut [u8], number: u32) {
+    let mut divisor = 1;
+    while number / divisor >= 10 {
+        divisor *= 10;
+    }
+    for place in to {
+        *place = b'0' + (number / divisor % 10) as u8;
+        if divisor == 1 {
+            return;
+        }
+        divisor /= 10;
     }
 }
 
@@ -508,6 +563,14 @@ impl Child {
     /// What pidfd_send_signal(2) says.
     pub fn terminate(&self) -> io::Result<()> {
         self.send(Signal::TERM)
+    }
+
+    /// Sends it this signal. A process that has ended already is no error.
+    ///
+    /// # Errors
+    /// What pidfd_send_signal(2) says.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        self.send(signal)
     }
 
     /// Ends it (`SIGKILL`). A process that has ended already is no error.

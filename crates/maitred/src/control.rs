@@ -35,6 +35,8 @@ pub struct Start {
     pub usable_cpus: Vec<u16>,
     /// Whether `SO_REUSEPORT` was found to work.
     pub reuseport: bool,
+    /// One per pool: where the sockets of a listen pool are bound, and how many buckets share them.
+    pub pool_addresses: Vec<(Vec<SocketAddr>, u16)>,
     /// What the inherited descriptors are, from [`FIRST_LISTED_FD`] on.
     pub descriptors: Vec<Descriptor>,
     /// Whether an access log on standard output goes to a terminal.

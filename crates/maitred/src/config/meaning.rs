@@ -316,11 +316,39 @@ pub enum Source {
         command: Vec<String>,
         /// What the inherited sockets are bound to, in this order.
         addresses: Vec<SocketAddr>,
+        /// How the processes share them.
+        sharing: Sharing,
     },
     /// `connect = "unix:/path"`: a server that runs already, and speaks the handoff protocol on this socket.
     Channel(PathBuf),
     /// `connect = "http://…"`: HTTP/1.1 servers; never empty.
     Http(Vec<Upstream>),
+}
+
+/// How the processes of a listen pool share its sockets, and how they begin and end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sharing {
+    /// `buckets`: sockets of each address.
+    pub buckets: Buckets,
+    /// `affinity`: whether a bucket's processes are kept on its share of the CPUs.
+    pub affinity: bool,
+    /// `stop_signal`: what asks a process to end.
+    pub stop_signal: StopSignal,
+    /// `start_grace`: how long a process is taken to be starting.
+    pub start_grace: Duration,
+}
+
+/// `stop_signal`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names of signals, see signal(7)")]
+pub enum StopSignal {
+    Term,
+    Quit,
+    Int,
+    Hup,
+    Usr1,
+    Usr2,
+    Winch,
 }
 
 /// Where an HTTP/1.1 server listens.

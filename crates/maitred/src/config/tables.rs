@@ -384,6 +384,33 @@ pub const POOL: Table = Table {
              leads to such a pool; Maitred only runs it.",
         ),
         Key::new(
+            "buckets",
+            Kind::WordOrWhole { words: &["auto", "per-thread"], min: 1, max: Buckets::MAX as u64 },
+            Default::Text("auto"),
+            "With `listen`: sockets of each address (`SO_REUSEPORT`), among which the processes are divided. `\"auto\"` is one \
+             for each eight threads of Maitred, at least one; there are never more than `workers.max`.",
+        ),
+        Key::new(
+            "affinity",
+            Kind::Flag,
+            Default::Flag(false),
+            "With `listen`: keep the processes of a bucket on its share of the CPUs.",
+        ),
+        Key::new(
+            "stop_signal",
+            Kind::Choice(&["TERM", "QUIT", "INT", "HUP", "USR1", "USR2", "WINCH"]),
+            Default::Text("TERM"),
+            "With `listen`: the signal that asks a process to finish and end. One that is still there 5 seconds after \
+             `request_timeout` is killed.",
+        ),
+        Key::new(
+            "start_grace",
+            Kind::Time { min: Duration::from_millis(1), max: HOUR },
+            Default::Time(SECOND),
+            "With `listen`: how long a process is taken to be starting; it cannot say when it is ready. One that ends earlier \
+             has failed to start. Set it to what the application needs to be loaded.",
+        ),
+        Key::new(
             "workers",
             Kind::WholeOrSection { min: 1, max: WORKERS_MAX, table: &WORKERS },
             Default::Absent("a table of defaults"),

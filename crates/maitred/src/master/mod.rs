@@ -13,13 +13,17 @@
 //! | [`admin`] | the admin listener |
 //! | [`pid_file`] | the file with the master's process id |
 //! | [`process`] | how worker and application processes are started |
+//! | [`pool_sockets`] | the sockets of pools that accept connections by themselves |
+//! | [`cpu_time`] | what processes use of a CPU |
 //! | [`output`] | what application processes write to standard output and error |
 //! | [`channel`] | the control socket of one worker process |
 
 pub mod admin;
 pub mod channel;
+pub mod cpu_time;
 pub mod output;
 pub mod pid_file;
+pub mod pool_sockets;
 pub mod prepare;
 pub mod process;
 pub mod shell;

@@ -11,8 +11,9 @@ use std::rc::Rc;
 
 use super::admin::AdminListener;
 use super::pid_file::PidFile;
+use super::pool_sockets::{self, PoolSockets};
 use super::sockets::{self, Group};
-use super::state::events::{Plan, PoolKind, PoolPlan};
+use super::state::events::{ListenPlan, Plan, PoolKind, PoolPlan};
 use crate::affinity::plan as affinity;
 use crate::affinity::topology::Topology;
 use crate::config::{AdminAddress, Config, Pool, Source};
@@ -48,6 +49,8 @@ pub struct Prepared {
 pub struct Open {
     /// One per listen entry.
     pub groups: Vec<Group>,
+    /// One per pool: the sockets of a listen pool.
+    pub pools: Vec<PoolSockets>,
     /// The admin listener.
     pub admin: Option<Rc<AdminListener>>,
     access_log: Option<File>,
@@ -74,8 +77,11 @@ impl Prepared {
         let buckets = u16::try_from(buckets).unwrap_or(u16::MAX);
         let threads = affinity::plan(&topology, &server.affinity, server.threads, buckets)
             .map_err(|error| error.to_string())?;
+        let kept = present.map(|open| open.pools.as_slice()).unwrap_or_default();
+        let pools = pool_sockets::bind(&config.pools, count, around, kept)?;
         let open = Open {
             groups,
+            pools,
             admin: admin(server.admin.as_ref(), around, present)?,
             access_log: config.log.access_file.as_deref().map(log_file).transpose()?,
             pid_file: pid_file(server.pid_file.as_deref(), present)?,
@@ -86,7 +92,7 @@ impl Prepared {
 
     /// What the machine needs to know.
     pub fn plan(&self, number: u64) -> Plan {
-        let pools = self.config.pools.iter().map(|pool| PoolPlan {
+        let pools = self.config.pools.iter().enumerate().map(|(index, pool)| PoolPlan {
             name: pool.name.clone(),
             kind: match pool.source {
                 Source::Command(_) => PoolKind::Started,
@@ -97,6 +103,14 @@ impl Prepared {
             start_timeout: pool.start_timeout,
             request_timeout: pool.request_timeout,
             process: self.process_of(pool),
+            listen: match &pool.source {
+                Source::Listen { sharing, .. } => Some(ListenPlan {
+                    buckets: self.pool_sockets(index).map_or(1, PoolSockets::buckets),
+                    stop_signal: sharing.stop_signal,
+                    start_grace: sharing.start_grace,
+                }),
+                _ => None,
+            },
         });
         Plan { number, grace: self.config.server.grace, pools: pools.collect() }
     }
@@ -104,8 +118,23 @@ impl Prepared {
     /// All that the processes of a pool depend on, and that they cannot be told once they run.
     fn process_of(&self, pool: &Pool) -> String {
         let user = pool.user.as_ref().or(self.config.server.user.as_ref());
-        let told = self.config.limits.body_inline_bytes_max;
+        let told = match pool.source {
+            Source::Listen { .. } => 0,
+            _ => self.config.limits.body_inline_bytes_max,
+        };
         format!("{:?}", (&pool.source, &pool.cwd, &pool.env, user, pool.open_files, told))
+    }
+
+    /// The sockets of a pool, if this configuration is in force.
+    pub fn pool_sockets(&self, pool: usize) -> Option<&PoolSockets> {
+        self.open.as_ref()?.pools.get(pool)
+    }
+
+    /// The CPUs of a bucket of a pool: its share of those that threads run on, or else of all usable ones.
+    pub fn cpus_of(&self, bucket: u16, buckets: u16) -> Vec<u16> {
+        let homes: Vec<u16> = self.threads.cpus.iter().flatten().copied().collect();
+        let all = if homes.is_empty() { &self.threads.usable } else { &homes };
+        pool_sockets::share(all, usize::from(bucket), usize::from(buckets))
     }
 
     /// The row of a slot in the scoreboard of this configuration's worker process.
@@ -144,6 +173,7 @@ impl Prepared {
             affinity_why: self.threads.why.clone(),
             usable_cpus: self.threads.usable.clone(),
             reuseport: around.reuseport,
+            pool_addresses: open.pools.iter().map(PoolSockets::addresses).collect(),
             descriptors,
             terminal: around.terminal,
             adopts,
@@ -165,6 +195,7 @@ impl Prepared {
     pub fn close_listeners(&mut self) {
         if let Some(open) = &mut self.open {
             open.groups.clear();
+            open.pools.clear();
             open.admin = None;
         }
     }

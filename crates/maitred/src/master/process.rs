@@ -8,12 +8,13 @@ use maitred_sys::memfile;
 use maitred_sys::spawn::{Account, Child, Command};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use rustix::process::{Pid, Resource, Rlimit};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::channel::Channel;
 use super::output::Output;
 use super::prepare::Prepared;
-use crate::config::{Identity, Pool, Source};
+use crate::config::{Identity, Pool, Source, StopSignal};
 use crate::control::{SlotId, Start};
 
 /// This program, whatever has become of its file since.
@@ -61,7 +62,7 @@ pub fn start_app(
 ) -> io::Result<(Child, OwnedFd, Output)> {
     let (ours, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    let (Source::Command(words) | Source::Listen { command: words, .. }) = &pool.source else {
+    let Source::Command(words) = &pool.source else {
         return Err(io::Error::other("the pool has no command"));
     };
     let mut words = words.iter();
@@ -80,12 +81,7 @@ pub fn start_app(
     command.stdout(written.as_fd()).stderr(written.as_fd());
     common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
     let child = command.spawn()?;
-    if let Some(pid) = i32::try_from(child.pid()).ok().and_then(Pid::from_raw) {
-        // The limit was raised for our own sake; programs that use select(2), or close all that could be open, want
-        // the one that we were given. It is no loss if it cannot be set.
-        let own = pool.open_files.map(|most| Rlimit { current: Some(most), maximum: Some(most) });
-        let _ = rustix::process::prlimit(Some(pid), Resource::Nofile, own.unwrap_or(open_files));
-    }
+    limit_open_files(&child, pool, open_files);
     Ok((child, ours, output))
 }
 
@@ -105,6 +101,92 @@ pub fn connect(path: &Path) -> io::Result<(OwnedFd, u32)> {
     let pid = rustix::net::sockopt::socket_peercred(&socket)
         .map_or(0, |credentials| credentials.pid.as_raw_nonzero().get());
     Ok((socket, u32::try_from(pid).unwrap_or(0)))
+}
+
+/// Starts a process of a listen pool as sd_listen_fds(3) has it: the sockets of its bucket are the descriptors from 3 on, and
+/// `LISTEN_FDS`, `LISTEN_FDNAMES` and `LISTEN_PID` say so. In the command, `{fd}` is the number of the first one, and `{fds}` all
+/// of them with commas between.
+///
+/// # Errors
+/// What the system says, with what failed in words.
+pub fn start_accepting(
+    prepared: &Prepared,
+    pool: &Pool,
+    id: SlotId,
+    bucket: u16,
+    open_files: Rlimit,
+) -> io::Result<(Child, Output)> {
+    let gone = || io::Error::other("its configuration is gone");
+    let Source::Listen { command: words, sharing, .. } = &pool.source else { return Err(gone()) };
+    let sockets = prepared.pool_sockets(usize::from(id.pool)).ok_or_else(gone)?;
+    let own = sockets.of(bucket);
+    let first = maitred_sys::spawn::FIRST_DESCRIPTOR;
+    let numbers: Vec<String> = (first..).take(own.len()).map(|number| number.to_string()).collect();
+    let fill_in =
+        |word: &String| word.replace("{fds}", &numbers.join(",")).replace("{fd}", &first.to_string());
+    let mut words = words.iter().map(fill_in);
+    let program = words.next().ok_or_else(|| io::Error::other("the pool has no command"))?;
+    let mut command = Command::new(program);
+    for word in words {
+        command.arg(word);
+    }
+    command.new_group().no_new_privs().directory(&pool.cwd);
+    for socket in &own {
+        command.descriptor(*socket);
+    }
+    for (name, value) in &pool.env {
+        command.env(name, value);
+    }
+    command.env("MAITRED_POOL", &pool.name).env("MAITRED_SLOT", id.slot.to_string());
+    command.env("MAITRED_BUCKET", bucket.to_string());
+    let (output, written) = Output::pipe(&format!("{}/{}", pool.name, id.slot))?;
+    command.stdout(written.as_fd()).stderr(written.as_fd());
+    common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
+    command.env("LISTEN_FDS", numbers.len().to_string());
+    command.env("LISTEN_FDNAMES", vec![pool.name.as_str(); numbers.len()].join(":")).listen_pid();
+    // They have no channel by which they would see the master's end, and would keep its addresses.
+    command.death_signal(signal_of(sharing.stop_signal));
+    let child = command.spawn()?;
+    limit_open_files(&child, pool, open_files);
+    if sharing.affinity {
+        pin(&child, &prepared.cpus_of(bucket, sockets.buckets()));
+    }
+    Ok((child, output))
+}
+
+/// The system's name of a signal.
+pub fn signal_of(signal: StopSignal) -> Signal {
+    match signal {
+        StopSignal::Term => Signal::TERM,
+        StopSignal::Quit => Signal::QUIT,
+        StopSignal::Int => Signal::INT,
+        StopSignal::Hup => Signal::HUP,
+        StopSignal::Usr1 => Signal::USR1,
+        StopSignal::Usr2 => Signal::USR2,
+        StopSignal::Winch => Signal::WINCH,
+    }
+}
+
+/// The limit was raised for our own sake; programs that use select(2), or close all that could be open, want the one that we
+/// were given. It is no loss if it cannot be set.
+fn limit_open_files(child: &Child, pool: &Pool, given: Rlimit) {
+    if let Some(pid) = i32::try_from(child.pid()).ok().and_then(Pid::from_raw) {
+        let own = pool.open_files.map(|most| Rlimit { current: Some(most), maximum: Some(most) });
+        let _ = rustix::process::prlimit(Some(pid), Resource::Nofile, own.unwrap_or(given));
+    }
+}
+
+/// Keeps a process on these CPUs, and the threads and processes that it will start.
+fn pin(child: &Child, cpus: &[u16]) {
+    let mut set = CpuSet::new();
+    cpus.iter()
+        .map(|cpu| usize::from(*cpu))
+        .filter(|cpu| *cpu < CpuSet::MAX_CPU)
+        .for_each(|cpu| set.set(cpu));
+    let pid = i32::try_from(child.pid()).ok().and_then(Pid::from_raw);
+    if let Err(error) = sched_setaffinity(pid, &set) {
+        tracing::warn!(?cpus, %error, "an application process cannot be kept on its CPUs");
+    }
 }
 
 fn common(command: &mut Command<'_>, user: Option<&Identity>) -> io::Result<()> {

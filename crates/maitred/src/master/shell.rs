@@ -1,6 +1,7 @@
 //! The loop around the machine: waits for events, hands them in, carries the actions out. Decides nothing.
 
 mod carry_out;
+mod listening;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
@@ -16,6 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit};
 
 use super::channel::{Channel, Received};
+use super::cpu_time::CpuTime;
 use super::output::Output;
 use super::prepare::{Prepared, Surroundings};
 use super::sockets;
@@ -74,6 +76,8 @@ struct App {
     output: Option<Output>,
     /// Its resident memory, in bytes, when that was last looked at.
     memory: u64,
+    /// What it uses of a CPU, if it accepts connections by itself.
+    cpu: CpuTime,
 }
 
 /// How often the memory of application processes is looked at, where it has a bound.
@@ -262,6 +266,7 @@ impl<'a> Shell<'a> {
             }
             self.events.push_back(Event::Observed { generation: *generation, queued, seen });
         }
+        self.observe_accepting(weighs);
     }
 
     /// Passes on what application processes have written.
@@ -303,6 +308,7 @@ impl<'a> Shell<'a> {
             row.slots_delayed.set(counts.slots_delayed);
         }
         self.show_delays();
+        self.show_listen_pools();
     }
 
     /// Which slots wait for their next start, and until when.

@@ -41,9 +41,22 @@
 //! Exit status: 0 after a stop, 1 when the server could not be brought up, 2 when its first configuration was refused as
 //! such.
 
+/// A generation together with what it writes to; borrows two fields of the master apart.
+macro_rules! out {
+    ($master:expr) => {
+        &mut Out {
+            actions: &mut $master.actions,
+            counts: &mut $master.counts,
+            epoch_last: &mut $master.epoch_last,
+        }
+    };
+}
+
 pub mod backoff;
 pub mod events;
 pub mod generation;
+pub mod listen_pool;
+mod listening;
 pub mod pool;
 mod slot;
 
@@ -56,7 +69,8 @@ use tracing::Level;
 use self::backoff::{Backoff, WORKER};
 use self::events::{Action, Counts, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Seen};
 use self::generation::{Generation, Out, WORKER_START_TIMEOUT, WorkerPhase};
-use self::pool::{APP_KILL_DELAY_AT_ONCE, Home, Pool};
+use self::listen_pool::ListenPool;
+use self::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Home, Pool};
 use crate::control::{Command, FromWorker, PoolCommand, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master gives up.
@@ -95,23 +109,14 @@ pub struct Master {
     generations: Vec<Generation>,
     /// All that have a process left, or may get one.
     pools: Vec<Pool>,
+    /// The same of pools that accept connections by themselves.
+    listen_pools: Vec<ListenPool>,
     crashes: Backoff,
     was_ready: bool,
     start_deaths: u32,
     epoch_last: u64,
     counts: Counts,
     actions: Vec<Action>,
-}
-
-/// A generation together with what it writes to; borrows two fields of the master apart.
-macro_rules! out {
-    ($master:expr) => {
-        &mut Out {
-            actions: &mut $master.actions,
-            counts: &mut $master.counts,
-            epoch_last: &mut $master.epoch_last,
-        }
-    };
 }
 
 impl Default for Master {
@@ -132,6 +137,7 @@ impl Master {
             queued: None,
             generations: Vec::new(),
             pools: Vec::new(),
+            listen_pools: Vec::new(),
             crashes: Backoff::default(),
             was_ready: false,
             start_deaths: 0,
@@ -155,12 +161,14 @@ impl Master {
             Event::WorkerExited { generation, how } => self.worker_exited(now, generation, &how),
             Event::AppExited { slot, clean, how } => self.app_exited(now, slot.epoch, clean, &how),
             Event::Observed { generation, queued, seen } => self.observed(now, generation, &queued, &seen),
+            Event::Accepting { queues, seen } => self.accepting(now, &queues, &seen),
             Event::Tick => self.tick(now),
         }
         self.take_over(now);
         for pool in &mut self.pools {
             pool.decide(now, out!(self));
         }
+        self.decide_listen_pools(now);
         self.generations.retain(|generation| !generation.is_over());
         self.pools.retain(|pool| !pool.is_over());
         self.finish();
@@ -171,12 +179,14 @@ impl Master {
     pub fn next_deadline(&self) -> Option<Instant> {
         let generations = self.generations.iter().filter_map(Generation::next_deadline);
         let pools = self.pools.iter().filter_map(Pool::next_deadline);
-        generations.chain(pools).chain(self.respawn_at).min()
+        let listen_pools = self.listen_pools.iter().filter_map(ListenPool::next_deadline);
+        generations.chain(pools).chain(listen_pools).chain(self.respawn_at).min()
     }
 
     /// Numbers to show.
     pub fn counts(&self) -> Counts {
-        let slots_delayed = self.pools.iter().map(Pool::delayed).sum();
+        let listen_pools = self.listen_pools.iter().map(ListenPool::delayed);
+        let slots_delayed = self.pools.iter().map(Pool::delayed).chain(listen_pools).sum();
         Counts { slots_delayed, ..self.counts }
     }
 
@@ -246,8 +256,10 @@ impl Master {
         match (&self.phase, &mut self.reload) {
             (Phase::Loading, _) => {
                 self.phase = Phase::Up;
-                self.plan = Some(Rc::new(plan));
+                let plan = Rc::new(plan);
+                self.plan = Some(Rc::clone(&plan));
                 self.spawn_current(now);
+                self.adopt_listen_pools(now, &plan);
             }
             (Phase::Up, Some((Reload::Preparing, _))) => {
                 let plan = Rc::new(plan);
@@ -364,6 +376,7 @@ impl Master {
         let earlier: Vec<u64> = earlier.map(|one| one.number).collect();
         self.actions.extend(earlier.into_iter().map(|from| Action::Succeed { from, to: number }));
         self.actions.push(Action::Commit(plan.number));
+        self.adopt_listen_pools(now, &plan);
         self.plan = Some(plan);
         self.crashes = Backoff::default();
         self.counts.reloads += 1;
@@ -445,6 +458,9 @@ impl Master {
     }
 
     fn pool_command(&mut self, now: Instant, name: &str, wanted: PoolCommand) -> Result<String, String> {
+        if let Some(answer) = self.listen_pool_command(now, name, &wanted) {
+            return answer;
+        }
         let found = self.pools.iter().position(|pool| pool.is_serving() && pool.pool_name() == name);
         let Some(pool) = found.and_then(|at| self.pools.get_mut(at)) else { return Err(self.no_pool(name)) };
         match wanted {
@@ -456,6 +472,7 @@ impl Master {
 
     fn no_pool(&self, name: &str) -> String {
         let names = self.pools.iter().filter(|pool| pool.is_serving()).map(Pool::pool_name);
+        let names = names.chain(self.listen_pools().map(ListenPool::pool_name));
         let names: Vec<&str> = names.collect();
         let there = if names.is_empty() { "no other" } else { &names.join(", ") };
         format!("there is no pool {name} whose processes this server starts; there is: {there}")
@@ -512,6 +529,9 @@ impl Master {
     }
 
     fn app_exited(&mut self, now: Instant, epoch: u64, clean: bool, how: &str) {
+        if let Some(pool) = self.listen_pools.iter_mut().find(|pool| pool.has(epoch)) {
+            return pool.exited(now, epoch, clean, how, out!(self));
+        }
         let found = self.pools.iter().position(|pool| pool.slot_of(epoch).is_some());
         let Some((at, slot)) = found.and_then(|at| Some((at, self.pools.get(at)?.slot_of(epoch)?))) else {
             return;
@@ -538,6 +558,9 @@ impl Master {
             self.worker_is_late(now, number);
         }
         for pool in &mut self.pools {
+            pool.tick(now, out!(self));
+        }
+        for pool in &mut self.listen_pools {
             pool.tick(now, out!(self));
         }
     }
@@ -585,6 +608,8 @@ impl Master {
         for pool in &mut self.pools {
             pool.let_go(now);
         }
+        let grace = self.plan.as_ref().map_or(APP_KILL_DELAY, |plan| plan.grace);
+        self.end_listen_pools(now + grace);
         self.actions.push(Action::CloseSockets);
     }
 
@@ -601,6 +626,7 @@ impl Master {
         for pool in &mut self.pools {
             pool.end(now + APP_KILL_DELAY_AT_ONCE, out!(self));
         }
+        self.end_listen_pools(now + APP_KILL_DELAY_AT_ONCE);
         self.actions.push(Action::CloseSockets);
     }
 
@@ -618,6 +644,7 @@ impl Master {
         if let Phase::Stopping { exit_code } = self.phase
             && self.generations.is_empty()
             && self.pools.is_empty()
+            && self.listen_pools.is_empty()
         {
             self.phase = Phase::Done;
             self.actions.push(Action::Exit(exit_code));

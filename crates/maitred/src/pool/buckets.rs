@@ -36,6 +36,15 @@ impl Buckets {
         Buckets { sizings, spawn_max: settings.spawn_max.max(1), budget, renewed: now, first: 0 }
     }
 
+    /// Other settings of the whole pool from now on.
+    pub fn resize(&mut self, now: Instant, settings: &Settings) {
+        let buckets = u16::try_from(self.sizings.len()).unwrap_or(u16::MAX).max(1);
+        self.spawn_max = settings.spawn_max.max(1);
+        for (sizing, part) in self.sizings.iter_mut().zip(settings.split(buckets)) {
+            sizing.resize(now, part);
+        }
+    }
+
     /// One decision for each bucket, in their order.
     pub fn decide(&mut self, now: Instant, views: &[BucketView<'_>]) -> Vec<Decision> {
         if now.saturating_duration_since(self.renewed) >= SPAWN_INTERVAL {

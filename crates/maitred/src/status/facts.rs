@@ -58,10 +58,16 @@ pub struct PoolFacts {
     pub start: u16,
     /// The most that there are.
     pub max: u16,
-    /// `auto`, `direct` or `relay`.
+    /// `auto`, `direct` or `relay`; `none` if its processes listen.
     pub transport: &'static str,
     /// Requests that may wait for its processes.
     pub queue_max: u32,
+    /// What its processes listen on; empty if they do not.
+    pub addresses: Vec<SocketAddr>,
+    /// Index of its first bucket in the scoreboard.
+    pub first_bucket: usize,
+    /// How many buckets share these addresses.
+    pub buckets: usize,
 }
 
 impl Facts {
@@ -74,7 +80,11 @@ impl Facts {
             }
         }
         let mut first_slot = 0;
-        let pools = start.config.pools.iter().map(|pool| {
+        let mut first_bucket = 0;
+        let nowhere = (Vec::new(), 0);
+        let listens_on = start.pool_addresses.iter().chain(std::iter::repeat(&nowhere));
+        let pools = start.config.pools.iter().zip(listens_on).map(|(pool, (addresses, buckets))| {
+            let buckets = if addresses.is_empty() { 0 } else { usize::from(*buckets) };
             let slots = usize::from(pool.workers.slots()).min(SLOTS_MAX - first_slot);
             let facts = PoolFacts {
                 name: pool.name.clone(),
@@ -83,13 +93,18 @@ impl Facts {
                 start: pool.workers.start,
                 max: pool.workers.max,
                 queue_max: pool.queue_max,
+                addresses: addresses.clone(),
+                first_bucket,
+                buckets,
                 transport: match pool.transport {
+                    _ if !addresses.is_empty() => "none",
                     Transport::Auto => "auto",
                     Transport::Direct => "direct",
                     Transport::Relay => "relay",
                 },
             };
             first_slot += slots;
+            first_bucket += buckets;
             facts
         });
         Facts {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::facts::{Facts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
 use super::rates::{PerSecond, Rates, Second};
-use super::scoreboard::{Scoreboard, SlotRow, StartRow};
+use super::scoreboard::{BucketRow, Scoreboard, SlotRow, StartRow};
 
 /// The whole document.
 pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
@@ -153,8 +153,17 @@ fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> Val
         "requests_per_second": round(rates.requests),
         "trouble": live.troubles.get(&number),
         "letters": letters,
+        "addresses": pool.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "buckets": buckets(board, pool),
         "slots": slots,
     })
+}
+
+/// Accept queues of a listen pool.
+fn buckets(board: &Scoreboard, pool: &PoolFacts) -> Vec<Value> {
+    let rows = board.buckets.iter().skip(pool.first_bucket).take(pool.buckets);
+    let one = |(bucket, row): (usize, &BucketRow)| json!({ "bucket": bucket, "queue": row.queue.get(), "queue_max": row.queue_max.get() });
+    rows.enumerate().map(one).collect()
 }
 
 /// The rows of one pool.

@@ -13,6 +13,9 @@ pub const POOLS_MAX: usize = 64;
 /// Application slots that the file has rows for, over all pools.
 pub const SLOTS_MAX: usize = 1024;
 
+/// Buckets of listen pools that the file has rows for; further ones are not shown.
+pub const BUCKETS_MAX: usize = 1024;
+
 maitred_sys::shared! {
     /// A number with a single writer. Reading and writing are plain moves: no locked instruction on the hot path.
     #[derive(Debug, Default)]
@@ -82,6 +85,19 @@ maitred_sys::shared! {
         pub starts: [StartRow; SLOTS_MAX],
         /// Pools, in the order of the configuration.
         pub pools: [PoolRow; POOLS_MAX],
+        /// Buckets of listen pools, one pool after the other in the order of the configuration; written by the master, as are
+        /// the slots of these pools.
+        pub buckets: [BucketRow; BUCKETS_MAX],
+    }
+
+    /// One bucket of a listen pool.
+    #[derive(Debug, Default)]
+    #[repr(C)]
+    pub struct BucketRow {
+        /// Connections that wait in its accept queues.
+        pub queue: Cell,
+        /// How many may.
+        pub queue_max: Cell,
     }
 
     /// What the master knows.
@@ -303,6 +319,7 @@ impl Scoreboard {
             slots: std::array::from_fn(|_| SlotRow::default()),
             starts: std::array::from_fn(|_| StartRow::default()),
             pools: std::array::from_fn(|_| PoolRow::default()),
+            buckets: std::array::from_fn(|_| BucketRow::default()),
         })
     }
 }

@@ -26,6 +26,9 @@ fn facts() -> Facts {
         threads: vec![Some(0), Some(1)],
         pools: vec![
             PoolFacts {
+                addresses: Vec::new(),
+                first_bucket: 0,
+                buckets: 0,
                 name: "web".to_owned(),
                 first_slot: 0,
                 slots: 3,
@@ -35,6 +38,9 @@ fn facts() -> Facts {
                 queue_max: 8,
             },
             PoolFacts {
+                addresses: Vec::new(),
+                first_bucket: 0,
+                buckets: 0,
                 name: "a\"b\\c".to_owned(),
                 first_slot: 3,
                 slots: 1,

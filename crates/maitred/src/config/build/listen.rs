@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::super::finding::Span;
 use super::super::meaning::{Buckets, Listen, Network};
-use super::super::reader::{Section, WordOrNumber, shorten};
+use super::super::reader::{Section, shorten};
 use super::super::values;
 
 pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<Listen> {
@@ -31,11 +31,7 @@ pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<Listen> {
 }
 
 fn listen(section: &Section<'_>, trusted: &[Network]) -> Option<(Listen, Span)> {
-    let buckets = match section.word_or_number("buckets") {
-        Some(WordOrNumber::Number(number)) => Buckets::Number(u16::try_from(number).unwrap_or(Buckets::MAX)),
-        Some(WordOrNumber::Word("per-thread")) => Buckets::PerThread,
-        _ => Buckets::Auto,
-    };
+    let buckets = super::pools::buckets(section);
     let steer_by_cpu = section.flag("steer_by_cpu");
     if let (true, Buckets::Number(1), Some(span)) = (steer_by_cpu, buckets, section.given("steer_by_cpu")) {
         section.cx.warn(

@@ -24,11 +24,12 @@ pub(super) use server::{admin, admin_address};
 pub(super) fn config(root: &Section<'_>) -> Config {
     let named = root.named("pool");
     let pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
-    let sites = sites::sites(root, &pools);
-    pools::check_together(root, &named, &pools, &sites);
+    let sites = sites::sites(root, &pools::Known::new(&named, &pools));
     let server = server::server(&root.section("server"));
+    let listens = listen::listens(root, &server.trusted_proxies);
+    pools::check_together(root, &named, &pools, &sites, &listens);
     Config {
-        listens: listen::listens(root, &server.trusted_proxies),
+        listens,
         server,
         sites,
         pools,

@@ -4,8 +4,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
 use super::super::finding::{At, Span};
-use super::super::meaning::{Pool, Site, Source, Target, Transport, Upstream};
-use super::super::reader::{Section, shorten};
+use super::super::meaning::{
+    Buckets, Listen, Pool, Sharing, Site, Source, StopSignal, Target, Transport, Upstream,
+};
+use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
 use crate::pool::settings::Settings;
 use crate::status::scoreboard::{POOLS_MAX, SLOTS_MAX};
@@ -17,12 +19,16 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         super::directory(section, "cwd").map_or_else(|| section.cx.origin.base.clone(), |cwd| cwd.value);
     let isolate = section.flag("isolate");
     let source = source(section, &cwd);
+    let workers = match source {
+        Source::Http(_) => no_workers(section),
+        _ => workers(section),
+    };
+    if let Source::Listen { .. } = source {
+        has_no_effect(section, &workers);
+    }
     Pool {
         name: name.value.clone(),
-        workers: match source {
-            Source::Http(_) => no_workers(section),
-            _ => workers(section),
-        },
+        workers,
         source,
         cwd,
         env: env(section),
@@ -36,6 +42,22 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         transport: transport(section, isolate),
         isolate,
         mount: mount(section),
+    }
+}
+
+/// The pools that routes can lead to.
+pub(super) struct Known<'a> {
+    pub(super) pools: &'a [Pool],
+    /// Where each has its `listen`, or is named if it has none.
+    pub(super) listens: Vec<Span>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn new(named: &[(At<String>, Section<'_>)], pools: &'a [Pool]) -> Known<'a> {
+        let place = |(name, section): &(At<String>, Section<'_>)| {
+            section.given("listen").unwrap_or_else(|| name.span.clone())
+        };
+        Known { pools, listens: named.iter().map(place).collect() }
     }
 }
 
@@ -77,9 +99,57 @@ fn source(section: &Section<'_>, cwd: &Path) -> Source {
         section.cx.accept(&text.span, &what, values::listen_address(&text.value))
     };
     let addresses: Vec<SocketAddr> = listen.iter().filter_map(address).collect();
-    match addresses.is_empty() {
-        true => Source::Command(command),
-        false => Source::Listen { command, addresses },
+    let sharing = sharing(section);
+    if listen.is_empty() {
+        only_with_listen(section);
+        return Source::Command(command);
+    }
+    Source::Listen { command, addresses, sharing }
+}
+
+fn sharing(section: &Section<'_>) -> Sharing {
+    Sharing {
+        buckets: buckets(section),
+        affinity: section.flag("affinity"),
+        stop_signal: match section.choice("stop_signal") {
+            Some("QUIT") => StopSignal::Quit,
+            Some("INT") => StopSignal::Int,
+            Some("HUP") => StopSignal::Hup,
+            Some("USR1") => StopSignal::Usr1,
+            Some("USR2") => StopSignal::Usr2,
+            Some("WINCH") => StopSignal::Winch,
+            _ => StopSignal::Term,
+        },
+        start_grace: section.time("start_grace"),
+    }
+}
+
+/// `buckets`, of a pool and of `[[listen]]`.
+pub(super) fn buckets(section: &Section<'_>) -> Buckets {
+    match section.word_or_number("buckets") {
+        Some(WordOrNumber::Number(number)) => Buckets::Number(u16::try_from(number).unwrap_or(Buckets::MAX)),
+        Some(WordOrNumber::Word("per-thread")) => Buckets::PerThread,
+        _ => Buckets::Auto,
+    }
+}
+
+fn only_with_listen(section: &Section<'_>) {
+    for key in ["buckets", "affinity", "stop_signal", "start_grace"] {
+        if let Some(span) = section.given(key) {
+            let message = format!("`{key}` has no effect");
+            section.cx.warn(&span, message, "it is for a pool with `listen`");
+        }
+    }
+}
+
+/// What Maitred cannot do for processes that get no request from it.
+fn has_no_effect(section: &Section<'_>, workers: &Settings) {
+    let keys = ["queue", "transport", "isolate", "mount", "health_interval", "start_timeout"];
+    let given = keys.iter().filter_map(|key| Some((*key, section.given(key)?)));
+    let requests = section.given("workers").filter(|_| workers.max_requests.is_some());
+    for (key, span) in given.chain(requests.map(|span| ("max_requests", span))) {
+        let why = "the processes of a pool with `listen` get no requests from Maitred";
+        section.cx.warn(&span, format!("`{key}` has no effect"), why);
     }
 }
 
@@ -283,6 +353,7 @@ pub(super) fn check_together(
     named: &[(At<String>, Section<'_>)],
     pools: &[Pool],
     sites: &[Site],
+    listens: &[Listen],
 ) {
     let slots: usize = pools.iter().map(|pool| usize::from(pool.workers.slots())).sum();
     if let (true, Some((_, last))) = (slots > SLOTS_MAX, named.last()) {
@@ -297,6 +368,7 @@ pub(super) fn check_together(
         root.cx
             .error(&name.span, format!("{} is one too many: {POOLS_MAX} pools is the most", section.label));
     }
+    check_addresses(named, pools, listens);
     for (index, (name, section)) in named.iter().enumerate() {
         if pools.get(index).is_some_and(|pool| matches!(pool.source, Source::Listen { .. })) {
             continue;
@@ -308,6 +380,23 @@ pub(super) fn check_together(
                 format!("no route leads to {}", section.label),
                 format!("add [[site.route]] with pool = \"{}\"", shorten(&name.value)),
             );
+        }
+    }
+}
+
+/// Two pools, or a pool and the server itself, cannot listen on the same address.
+fn check_addresses(named: &[(At<String>, Section<'_>)], pools: &[Pool], listens: &[Listen]) {
+    let mut taken: Vec<(SocketAddr, String)> =
+        listens.iter().map(|listen| (listen.address, "[[listen]]".to_owned())).collect();
+    for ((_, section), pool) in named.iter().zip(pools) {
+        let Source::Listen { addresses, .. } = &pool.source else { continue };
+        let span = section.given("listen").unwrap_or_else(|| section.span.clone());
+        for address in addresses {
+            let other = taken.iter().find(|(one, _)| one == address && address.port() != 0);
+            if let Some((_, other)) = other {
+                section.cx.error(&span, format!("{} listens on {address}, as {other} does", section.label));
+            }
+            taken.push((*address, section.label.clone()));
         }
     }
 }

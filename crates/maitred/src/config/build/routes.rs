@@ -1,16 +1,17 @@
 //! `[[site.route]]`
 
 use super::super::finding::{At, Span};
-use super::super::meaning::{Files, PathPattern, Pool, Route, Target};
+use super::super::meaning::{Files, PathPattern, Route, Source, Target};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
 use super::super::values::{is_field_value, is_token};
 use super::files;
+use super::pools::Known;
 
 /// The keys that say what answers.
 const TARGETS: [&str; 4] = ["root", "redirect", "respond", "pool"];
 
-pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &[Pool]) -> Vec<Route> {
+pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &Known<'_>) -> Vec<Route> {
     let mut routes: Vec<(Route, Span)> = Vec::new();
     for section in sections {
         let pattern = path(section);
@@ -85,7 +86,7 @@ fn methods(section: &Section<'_>) -> Vec<String> {
 fn target(
     section: &Section<'_>,
     site: &Files,
-    pools: &[Pool],
+    pools: &Known<'_>,
     pattern: Option<&At<PathPattern>>,
 ) -> Option<Target> {
     let given: Vec<(&str, Span)> =
@@ -222,11 +223,15 @@ fn respond_target(section: &Section<'_>) -> Target {
     Target::Respond { status: status.value, body: text(body), content_type: text(content_type) }
 }
 
-fn pool_target(section: &Section<'_>, pools: &[Pool], pattern: Option<&At<PathPattern>>) -> Option<Target> {
+fn pool_target(
+    section: &Section<'_>,
+    pools: &Known<'_>,
+    pattern: Option<&At<PathPattern>>,
+) -> Option<Target> {
     let name = section.text("pool")?;
-    let found = pools.iter().enumerate().find(|(_, pool)| pool.name == name.value);
+    let found = pools.pools.iter().enumerate().find(|(_, pool)| pool.name == name.value);
     let Some((index, pool)) = found else {
-        let hint = match nearest(&name.value, pools.iter().map(|pool| pool.name.as_str())) {
+        let hint = match nearest(&name.value, pools.pools.iter().map(|pool| pool.name.as_str())) {
             Some(meant) => format!("did you mean \"{}\"?", shorten(meant)),
             None => format!("add [pool.{}] with the command to start", shorten(&name.value)),
         };
@@ -234,6 +239,10 @@ fn pool_target(section: &Section<'_>, pools: &[Pool], pattern: Option<&At<PathPa
         section.cx.error_with(&name.span, message, hint);
         return None;
     };
+    if let Source::Listen { .. } = pool.source {
+        leads_to_listen_pool(section, &name, pools.listens.get(index));
+        return None;
+    }
     if let Some(pattern) = pattern.filter(|pattern| !mounted_at(&pattern.value, &pool.mount)) {
         let message = format!(
             "this path is not below \"{}\", where pool \"{}\" is mounted",
@@ -247,6 +256,15 @@ fn pool_target(section: &Section<'_>, pools: &[Pool], pattern: Option<&At<PathPa
         );
     }
     Some(Target::Pool(index))
+}
+
+/// A pool that accepts connections by itself takes no requests.
+fn leads_to_listen_pool(section: &Section<'_>, name: &At<String>, listen: Option<&Span>) {
+    let pool = shorten(&name.value);
+    let message = format!("a route cannot lead to pool \"{pool}\", which accepts connections by itself");
+    if let Some(listen) = listen {
+        section.cx.conflict(&name.span, message, "`listen` is set here", listen);
+    }
 }
 
 /// Whether all paths of the pattern are `mount` itself or below it.

@@ -1,11 +1,12 @@
 //! `[[site]]`
 
 use super::super::finding::{At, Span};
-use super::super::meaning::{Files, HostPattern, PathPattern, Pool, Route, Site, Target};
+use super::super::meaning::{Files, HostPattern, PathPattern, Route, Site, Target};
 use super::super::reader::{Section, shorten};
+use super::pools::Known;
 use super::{files, hosts, routes};
 
-pub(super) fn sites(root: &Section<'_>, pools: &[Pool]) -> Vec<Site> {
+pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>) -> Vec<Site> {
     let sections = root.sections("site");
     if sections.is_empty() && root.given("site").is_none() {
         root.cx.missing(
@@ -46,7 +47,7 @@ fn site_hosts(section: &Section<'_>, seen: &mut Vec<(HostPattern, Span)>) -> Vec
     hosts
 }
 
-fn site(section: &Section<'_>, hosts: Vec<HostPattern>, pools: &[Pool]) -> Site {
+fn site(section: &Section<'_>, hosts: Vec<HostPattern>, pools: &Known<'_>) -> Site {
     let options = files::options(section);
     let routes = section.sections("route");
     let root = super::directory(section, "root");

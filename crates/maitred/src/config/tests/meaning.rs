@@ -102,6 +102,10 @@ connect = "unix:/run/apache.sock"
 
 [pool.prefork]
 command = ["gunicorn"]
+buckets = 2
+affinity = true
+stop_signal = "QUIT"
+start_grace = 3
 listen = [":8000"]
 
 [limits]
@@ -241,6 +245,12 @@ fn sites_and_routes_reach_their_meaning() {
             Source::Http(upstreams),
             Source::Channel("/run/apache.sock".into()),
             Source::Listen {
+                sharing: Sharing {
+                    buckets: Buckets::Number(2),
+                    affinity: true,
+                    stop_signal: StopSignal::Quit,
+                    start_grace: Duration::from_secs(3),
+                },
                 command: vec!["gunicorn".into()],
                 addresses: vec!["0.0.0.0:8000".parse().unwrap()],
             },

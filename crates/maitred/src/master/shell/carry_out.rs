@@ -10,6 +10,7 @@ use sd_notify::NotifyState;
 use super::{App, Process, Shell, Worker, log_failure};
 use crate::config::{Failure, Loaded, Source};
 use crate::control::{Greeting, SlotId, Started, ToWorker};
+use crate::master::cpu_time::CpuTime;
 use crate::master::prepare::Prepared;
 use crate::master::process;
 use crate::master::state::events::{Action, Event, Notice, Refusal};
@@ -36,6 +37,13 @@ impl Shell<'_> {
                     self.events.push_back(Event::AppExited { slot, clean: false, how });
                 }
             }
+            Action::SpawnAccepting { plan, slot, bucket } => {
+                if let Err(error) = self.spawn_accepting(plan, slot, bucket) {
+                    let how = format!("could not be started: {error}");
+                    self.events.push_back(Event::AppExited { slot, clean: false, how });
+                }
+            }
+            Action::StopApp(epoch, signal) => self.stop_app(epoch, signal),
             Action::Send(generation, message) => {
                 if let Some(worker) = self.workers.get_mut(&generation) {
                     worker.channel.send(&message, None);
@@ -181,7 +189,9 @@ impl Shell<'_> {
         let kept = channel.try_clone().ok();
         let started = Started { pid: process.pid(), greeting: None, lent: false };
         worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
-        self.apps.insert(slot.epoch, App { process, slot, generation, channel: kept, output, memory: 0 });
+        let cpu = CpuTime::default();
+        self.apps
+            .insert(slot.epoch, App { process, slot, generation, channel: kept, output, memory: 0, cpu });
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use maitred_sys::signals::Signal;
 use tracing::Level;
 
+use crate::config::StopSignal;
 use crate::control::{FromWorker, Greeting, SlotId, ToWorker};
 use crate::pool::settings::Settings;
 
@@ -35,6 +36,30 @@ pub struct PoolPlan {
     /// Everything else that concerns its processes, in whatever form: they live on under another configuration if this is
     /// the same there.
     pub process: String,
+    /// Set if its processes accept connections by themselves.
+    pub listen: Option<ListenPlan>,
+}
+
+/// What is special about a listen pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenPlan {
+    /// Into how many buckets its sockets are divided; at least 1.
+    pub buckets: u16,
+    /// What asks a process to end.
+    pub stop_signal: StopSignal,
+    /// How long a process is taken to be starting.
+    pub start_grace: Duration,
+}
+
+/// What the kernel says of a process of a listen pool.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AcceptSeen {
+    /// Which one.
+    pub epoch: u64,
+    /// CPU time that it and its descendants use per time, since the look before.
+    pub share: f64,
+    /// Its resident memory in bytes; 0 if that was not looked at.
+    pub memory: u64,
 }
 
 /// What the slots of a pool are filled with.
@@ -106,6 +131,13 @@ pub enum Event {
         /// Its application processes.
         seen: Vec<Seen>,
     },
+    /// What the kernel says of the listen pools of the configuration in force; at the same times.
+    Accepting {
+        /// Lengths of accept queues, by pool and bucket; none for a pool that does not listen.
+        queues: Vec<Vec<u32>>,
+        /// Their processes.
+        seen: Vec<AcceptSeen>,
+    },
     /// The time that [`super::Master::next_deadline`] named has come.
     Tick,
 }
@@ -139,6 +171,17 @@ pub enum Action {
         /// Its name for good.
         slot: SlotId,
     },
+    /// Start a process that accepts on the sockets of this bucket of its pool. Failure is an [`Event::AppExited`].
+    SpawnAccepting {
+        /// The number of the configuration that says how.
+        plan: u64,
+        /// Its name for good.
+        slot: SlotId,
+        /// Which sockets it gets.
+        bucket: u16,
+    },
+    /// This signal to the application process of this epoch.
+    StopApp(u64, StopSignal),
     /// Give the channel of an application process to this generation's worker process, which has to know it by this name.
     MoveApp {
         /// Whose it is from now on.

@@ -37,7 +37,7 @@ pub const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
 const APP_EXIT_PATIENCE: Duration = Duration::from_millis(250);
 /// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
 /// One may be an accident.
-const FAILED_STARTS: u32 = 2;
+pub const FAILED_STARTS: u32 = 2;
 /// A server that runs already is being restarted, until it has refused all channels for so long: then it is taken to be
 /// away. Requests wait meanwhile, for as long as their queue allows. It is a time, because all channels fail together.
 const AWAY_AFTER: Duration = Duration::from_secs(10);

@@ -174,6 +174,7 @@ impl World {
     fn plan(&mut self, pools: u16) -> Plan {
         self.plan_last += 1;
         let pool = |number| PoolPlan {
+            listen: None,
             name: format!("p{number}"),
             kind: self.kind,
             workers: self.sizes,
@@ -204,6 +205,7 @@ impl World {
                 assert!(self.epochs_seen.insert(slot.epoch), "an epoch is given out twice");
                 self.apps.insert(slot.epoch, (*slot, *generation, false));
             }
+            Action::SpawnAccepting { .. } | Action::StopApp(..) => panic!("no pool listens here"),
             Action::Send(generation, message) => self.sent(*generation, message),
             Action::Handover { from, to, .. } => {
                 assert!(self.workers[to].ready && self.workers[to].adopts);

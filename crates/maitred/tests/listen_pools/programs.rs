@@ -1,0 +1,1 @@
+//! Servers that know nothing of Maitred.
