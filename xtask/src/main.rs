@@ -5,6 +5,7 @@ mod generate;
 mod sim;
 mod test;
 mod test_go;
+mod test_instructions;
 mod test_node;
 mod test_python;
 
@@ -29,16 +30,24 @@ enum Task {
     Bench(bench::Arguments),
     /// Write the files that are made from tables in the code: reference, schema, manual page, completions
     Generate,
+    /// Count instructions of the hot path without I/O, and compare them with what was recorded; a part of `test`
+    Instructions,
     /// Simulate worker pools and listener buckets
     Sim(sim::Arguments),
     /// Run all tests, and install what they need
     Test,
 }
 
+/// Where cargo builds.
+fn target() -> std::path::PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), std::path::PathBuf::from)
+}
+
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Generate => generate::run(),
+        Task::Instructions => test_instructions::run(&target()),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Test => test::run(),
     };

@@ -11,6 +11,7 @@ const PHP_MODULE: &str = "/usr/lib/apache2/modules/libphp8.2.so";
 /// Programs and files that tests need, and the Debian package that has each.
 const PROGRAMS: &[(&str, &str)] = &[
     ("strace", "strace"),
+    ("valgrind", "valgrind"),
     ("go", "golang-go"),
     ("git", "git"),
     ("python3", "python3"),
@@ -81,6 +82,7 @@ pub(crate) fn run() -> Result<()> {
     } else {
         println!("\n== differential test: apache: SKIPPED: no {PHP_MODULE} (Debian: libapache2-mod-php)");
     }
+    crate::test_instructions::run(Path::new(&target))?;
     crate::test_go::run(&Path::new(&target).join("debug/maitred").canonicalize()?)?;
     crate::test_python::run(Path::new(&target))?;
     crate::test_node::run()?;

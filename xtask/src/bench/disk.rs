@@ -10,8 +10,9 @@ use rustix::fs::{Advice, fadvise};
 use serde_json::json;
 
 use super::client::Client;
+use super::peers::Kind;
 use super::process;
-use super::server::{Kind, Running};
+use super::server::Running;
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
 
@@ -25,9 +26,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 const SECONDS: u64 = 15;
 
 pub(super) fn run(bench: &Bench) -> Result<Outcome> {
-    let setup = bench.setup(Vec::new(), false);
+    let setup = bench.setup(Vec::new());
     let files = make_files(&setup.root)?;
-    let mut kinds: Vec<Kind> = bench.real_servers().collect();
+    let mut kinds: Vec<Kind> = bench.file_servers().collect();
     if kinds.contains(&Kind::Nginx) && !kinds.contains(&Kind::NginxAio) {
         kinds.push(Kind::NginxAio);
     }

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::client::Client;
+use super::peers::Kind;
 use super::process;
-use super::server::Kind;
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
 
@@ -13,10 +13,10 @@ const CONNECTIONS: u32 = 10_000;
 const WARM_UP_CONNECTIONS: u32 = 64;
 
 pub(super) fn run(bench: &Bench) -> Result<Outcome> {
-    let setup = bench.setup(Vec::new(), false);
+    let setup = bench.setup(Vec::new());
     let mut rows = Vec::new();
     let mut raw = serde_json::Map::new();
-    for kind in [Kind::Floor].into_iter().chain(bench.real_servers()) {
+    for kind in [Kind::Floor].into_iter().chain(bench.file_servers()) {
         let Some(server) = bench.start(kind, &setup)? else { continue };
         drop(connect(server.address, WARM_UP_CONNECTIONS)?);
         let before = process::private_bytes(server.pid())?;

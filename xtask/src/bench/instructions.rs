@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::json;
 
 use super::client::Client;
-use super::server::{Kind, Running, Setup};
+use super::peers::Kind;
+use super::server::{Running, Setup};
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
 
@@ -18,7 +19,7 @@ const MANY: usize = 375;
 pub(super) fn run(bench: &Bench) -> Result<Outcome> {
     let mut rows = Vec::new();
     let mut raw = serde_json::Map::new();
-    for kind in [Kind::Floor].into_iter().chain(bench.real_servers()) {
+    for kind in [Kind::Floor].into_iter().chain(bench.file_servers()) {
         if kind == Kind::Maitred && !bench.maitred.exists() {
             continue;
         }
@@ -52,8 +53,7 @@ fn count(bench: &Bench, kind: Kind, requests: usize) -> Result<u64> {
     fs::set_permissions(&counts, everybody)?;
     let wrapper = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes"].map(str::to_owned);
     let out = format!("--callgrind-out-file={}/%p", counts.display());
-    let setup =
-        Setup { wrapper: wrapper.into_iter().chain([out]).collect(), ..bench.setup(Vec::new(), false) };
+    let setup = Setup { wrapper: wrapper.into_iter().chain([out]).collect(), ..bench.setup(Vec::new()) };
     let server = Running::start(kind, &setup)?;
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {

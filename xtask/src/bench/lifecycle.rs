@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::client::Client;
-use super::load::{self, LOADS};
+use super::load;
 use super::server::{Running, send};
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
@@ -23,15 +23,15 @@ const AFTER: Duration = Duration::from_millis(1500);
 
 /// 10 reloads in 10 seconds under keep-alive load.
 pub(super) fn reload(bench: &Bench) -> Result<Outcome> {
-    let setup = bench.setup(Vec::new(), false);
-    let hot = LOADS.first().ok_or("there is no load")?;
+    let setup = bench.setup(Vec::new());
     let mut rows = Vec::new();
     let mut raw = serde_json::Map::new();
-    for kind in bench.real_servers() {
+    for kind in bench.nginx_like() {
         let Some(server) = bench.start(kind, &setup)? else { continue };
         let report = std::thread::scope(|scope| -> Result<load::Report> {
-            let wrk =
-                scope.spawn(|| load::wrk(bench, server.address, hot, 12).map_err(|error| error.to_string()));
+            let wrk = scope.spawn(|| {
+                load::wrk(bench, server.address, load::hot(), 12).map_err(|error| error.to_string())
+            });
             for _ in 0..RELOADS {
                 std::thread::sleep(Duration::from_secs(1));
                 server.signal(Signal::HUP)?;
@@ -58,10 +58,10 @@ struct Seen {
 
 /// The worker process is killed under load; a fresh server in each round.
 pub(super) fn kill(bench: &Bench) -> Result<Outcome> {
-    let setup = bench.setup(Vec::new(), false);
+    let setup = bench.setup(Vec::new());
     let mut rows = Vec::new();
     let mut raw = serde_json::Map::new();
-    for kind in bench.real_servers() {
+    for kind in bench.nginx_like() {
         let mut all = Vec::new();
         for _ in 0..bench.rounds {
             let Some(server) = bench.start(kind, &setup)? else { break };
@@ -143,10 +143,10 @@ fn ask(address: SocketAddr, killed: &Mutex<Option<Instant>>, stop: &AtomicBool) 
 
 /// From starting the program to its first answer.
 pub(super) fn start(bench: &Bench) -> Result<Outcome> {
-    let setup = bench.setup(Vec::new(), false);
+    let setup = bench.setup(Vec::new());
     let mut rows = Vec::new();
     let mut raw = serde_json::Map::new();
-    for kind in bench.real_servers() {
+    for kind in bench.nginx_like() {
         let mut times = Vec::new();
         for _ in 0..bench.rounds {
             let Some(server) = bench.start(kind, &setup)? else { break };

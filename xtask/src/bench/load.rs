@@ -6,8 +6,9 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use super::peers::Kind;
 use super::process;
-use super::server::{Kind, Running, Setup};
+use super::server::{Running, Setup};
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
 
@@ -90,6 +91,21 @@ pub(super) const LOADS: [Load; 7] = [
     },
 ];
 
+/// What wrk is to ask for, and how.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) path: &'a str,
+    pub(super) script: &'a str,
+    pub(super) connections: u32,
+    pub(super) close: bool,
+}
+
+impl Load {
+    fn asked(&self) -> Asked<'_> {
+        Asked { path: self.path, script: self.script, connections: self.connections, close: self.close }
+    }
+}
+
 /// What `bench/wrk/report.lua` prints.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Report {
@@ -112,45 +128,57 @@ impl Report {
     }
 }
 
-/// Lets wrk load a server from CPU 1, with one thread.
-pub(super) fn wrk(bench: &Bench, address: SocketAddr, load: &Load, seconds: u32) -> Result<Report> {
+/// Lets wrk load a server from the generator's CPUs, with a thread for each.
+pub(super) fn wrk(bench: &Bench, address: SocketAddr, asked: Asked<'_>, seconds: u32) -> Result<Report> {
     let mut command = Command::new("taskset");
-    command.args(["-c", "1", "wrk", "-t1", "-s", load.script]).current_dir(bench.directory.join("wrk"));
-    command.arg(format!("-c{}", load.connections)).arg(format!("-d{seconds}s"));
-    if load.close {
+    command.args(["-c", &bench.client_cpus, "wrk", "-s", asked.script]);
+    command.current_dir(bench.directory.join("wrk"));
+    command.arg(format!("-t{}", bench.client_threads.min(asked.connections)));
+    command.arg(format!("-c{}", asked.connections)).arg(format!("-d{seconds}s"));
+    if asked.close {
         command.args(["-H", "Connection: close"]);
     }
-    let output = command.arg(format!("http://{address}{}", load.path)).output()?;
+    let output = command.arg(format!("http://{address}{}", asked.path)).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().rev().find(|line| line.starts_with('{'));
     let line = line.ok_or_else(|| format!("wrk: {text}{}", String::from_utf8_lossy(&output.stderr)))?;
     Ok(serde_json::from_str(line)?)
 }
 
+/// The hot file, for scenarios whose subject is something else than the load.
+pub(super) fn hot() -> Asked<'static> {
+    PLAIN.asked()
+}
+
 /// One round of one server, as it is kept in the raw results.
 #[derive(Debug, Clone, Serialize)]
-struct Round {
-    server_user_us: f64,
-    server_system_us: f64,
-    client_us: f64,
-    requests_per_second: f64,
-    wrk: Report,
+pub(super) struct Round {
+    pub(super) server_user_us: f64,
+    pub(super) server_system_us: f64,
+    pub(super) client_us: f64,
+    pub(super) requests_per_second: f64,
+    pub(super) wrk: Report,
 }
 
 impl Round {
+    /// CPU time of the server per request, in microseconds.
+    pub(super) fn server_us(&self) -> f64 {
+        self.server_user_us + self.server_system_us
+    }
+
     fn cost(&self, load: &Load) -> f64 {
-        let client = if load.count_client { self.client_us } else { 0.0 };
-        self.server_user_us + self.server_system_us + client
+        self.server_us() + if load.count_client { self.client_us } else { 0.0 }
     }
 }
 
-fn round(bench: &Bench, server: &Running, load: &Load) -> Result<Round> {
-    let (client_before, before) = (process::ended_children_cpu(), process::cpu(server.pid()));
-    let wrk = wrk(bench, server.address, load, bench.seconds)?;
-    let used = process::cpu(server.pid()).since(before);
+/// One round with any generator, which is a child of this process.
+pub(super) fn round_with(server: &Running, generate: impl FnOnce() -> Result<Report>) -> Result<Round> {
+    let (client_before, before) = (process::ended_children_cpu(), server.cpu());
+    let wrk = generate()?;
+    let used = server.cpu().since(before);
     let client = process::ended_children_cpu() - client_before;
     if wrk.requests == 0 {
-        return Err(format!("{} answered nothing", server.kind.name()).into());
+        return Err(format!("{} answered nothing", server.name).into());
     }
     let per_request = |seconds: f64| seconds * 1e6 / wrk.requests as f64;
     Ok(Round {
@@ -162,28 +190,37 @@ fn round(bench: &Bench, server: &Running, load: &Load) -> Result<Round> {
     })
 }
 
+/// One round of wrk.
+pub(super) fn round(bench: &Bench, server: &Running, asked: Asked<'_>) -> Result<Round> {
+    round_with(server, || wrk(bench, server.address, asked, bench.seconds))
+}
+
 /// Measures one load for all servers, in interleaved rounds.
 pub(super) fn run(bench: &Bench, load: &Load) -> Result<Outcome> {
     let floor = load.floor.iter().map(|&argument| argument.to_owned()).collect();
-    let setup: Setup = bench.setup(floor, load.name == "dynamic-1k");
+    let dynamic = load.name == "dynamic-1k";
+    let mut setup: Setup = bench.setup(floor);
+    if dynamic {
+        setup.maitred_more = python_application(bench);
+    }
     let mut kinds = vec![Kind::Floor, Kind::Maitred];
-    if load.name != "dynamic-1k" {
-        kinds.extend(bench.peers.iter().copied());
+    if !dynamic {
+        kinds.extend(bench.peers.iter().copied().filter(|kind| kind.serves_files()));
     }
     let mut servers = Vec::new();
     for kind in kinds {
         if let Some(server) = bench.start(kind, &setup)? {
-            wrk(bench, server.address, load, 1)?;
-            servers.push(server);
+            wrk(bench, server.address, load.asked(), 1)?;
+            servers.push((kind, server));
         }
     }
     let mut rounds: BTreeMap<&str, Vec<Round>> = BTreeMap::new();
     for _ in 0..bench.rounds {
-        for server in &servers {
-            rounds.entry(server.kind.name()).or_default().push(round(bench, server, load)?);
+        for (kind, server) in &servers {
+            rounds.entry(kind.name()).or_default().push(round(bench, server, load.asked())?);
         }
     }
-    let rows = servers.iter().map(|server| row(load, server.kind, &rounds)).collect();
+    let rows = servers.iter().map(|(kind, _)| row(load, *kind, &rounds)).collect();
     Ok(Outcome::new(
         load.name,
         load.what,
@@ -192,6 +229,19 @@ pub(super) fn run(bench: &Bench, load: &Load) -> Result<Outcome> {
         rows,
         serde_json::to_value(&rounds)?,
     ))
+}
+
+/// The route and the pool of `bench/apps/kilobyte.py`.
+fn python_application(bench: &Bench) -> String {
+    let apps = bench.directory.join("apps");
+    let adapter = bench.repository().join("adapters/python");
+    format!(
+        "[[site.route]]\npath = \"/app/*\"\npool = \"web\"\n\n[pool.web]\n\
+         command = [\"python3\", \"-m\", \"maitred\", \"kilobyte:application\"]\nworkers = 2\ncwd = \"{apps}\"\n\
+         env = {{ PYTHONPATH = \"{}:{apps}\" }}\n",
+        adapter.display(),
+        apps = apps.display(),
+    )
 }
 
 fn row(load: &Load, kind: Kind, rounds: &BTreeMap<&str, Vec<Round>>) -> Row {

@@ -3,48 +3,68 @@
 //! The server is pinned to CPU 0, the generator to CPU 1. The figure is the CPU time of the server's whole process
 //! tree per answered request, in interleaved rounds; results are ratios inside one run, and medians.
 
+mod adapters;
 mod client;
 mod disk;
+mod grid;
+mod handoff;
 mod idle;
 mod instructions;
 mod lifecycle;
 mod load;
+mod peers;
 mod plot;
 mod process;
+mod replay;
 mod report;
 mod server;
 mod syscalls;
+mod tuning;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use grid::Grid;
+use peers::Kind;
 use report::{Budget, Outcome, Row};
-use server::{Kind, Running, Setup};
+use server::{Running, Setup};
 
 use crate::Result;
 
 /// Arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Scenarios to run; all without any. `list` names them
+    /// Scenarios to run; all without any
     scenarios: Vec<String>,
+    /// Name the scenarios and what each measures, and end
+    #[arg(long)]
+    list: bool,
     /// Rounds of each server in a scenario
     #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Length of a round
     #[arg(long, default_value_t = 4)]
     seconds: u32,
-    /// Peers to measure too: nginx, nginx-unbuffered, nginx-aio
+    /// Peers to measure too: nginx, nginx-unbuffered, nginx-aio, nginx-deferred, h2o, lighttpd, caddy, apache, haproxy
     #[arg(long, value_delimiter = ',', default_value = "nginx")]
     peers: Vec<String>,
+    /// Applications of the scenario `adapters`, such as go,python-wsgi [default: all]
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// The access log of the scenario `replay` [default: what MAITRED_ACCESS_LOG names]
+    #[arg(long)]
+    log: Option<PathBuf>,
     /// Where the results go [default: bench/runs/DATE-LABEL]
     #[arg(long)]
     out: Option<PathBuf>,
     /// Last part of the results' directory
     #[arg(long, default_value = "bench")]
     label: String,
-    /// The binary to measure [default: target/release/maitred]
+    /// Put the tables into their places in docs/ as well
+    #[arg(long)]
+    write_docs: bool,
+    /// The binary to measure; maitred-load and examples/worker are taken from beside it [default: target/release/maitred]
     #[arg(long)]
     maitred: Option<PathBuf>,
     /// Scratch directory, on a disk [default: target/bench]
@@ -53,157 +73,254 @@ pub(crate) struct Arguments {
 }
 
 /// What all scenarios share.
+#[derive(Debug, Clone)]
 struct Bench {
+    /// The repository's `bench`.
     directory: PathBuf,
+    /// Cargo's target directory.
+    target: PathBuf,
     work: PathBuf,
     maitred: PathBuf,
+    log: Option<PathBuf>,
     rounds: u32,
     seconds: u32,
     peers: Vec<Kind>,
+    only: Vec<String>,
+    /// CPUs of the machine.
+    cpus: usize,
+    /// CPUs as taskset(1) takes them, and how many these are.
+    server_cpus: String,
+    server_threads: usize,
+    client_cpus: String,
+    client_threads: u32,
 }
 
 impl Bench {
-    fn setup(&self, floor: Vec<String>, application: bool) -> Setup {
+    fn setup(&self, floor: Vec<String>) -> Setup {
         Setup {
             bench: self.directory.clone(),
             maitred: self.maitred.clone(),
             work: self.work.clone(),
             root: self.work.join("root"),
+            cpus: self.server_cpus.clone(),
             floor,
-            application,
             wrapper: Vec::new(),
+            mixed_sizes: false,
+            // Nobody listens there; a scenario with a proxy names its own.
+            backend: ([127, 0, 0, 1], 9).into(),
+            backend_path: String::new(),
+            maitred_threads: 1,
+            maitred_server: String::new(),
+            maitred_listen: String::new(),
+            maitred_more: String::new(),
+            environment: Vec::new(),
+            ready: "/1k.txt".to_owned(),
         }
     }
 
-    /// Starts a server; `None` for a Maitred that is not built.
+    /// Starts a server; `None`, with a word on why, for one that is not installed.
     fn start(&self, kind: Kind, setup: &Setup) -> Result<Option<Running>> {
-        if kind == Kind::Maitred && !self.maitred.exists() {
-            eprintln!(
-                "  {} is absent (cargo build --release -p maitred); going on without it",
-                self.maitred.display()
-            );
+        if let Some(why) = kind.absent(&self.maitred) {
+            eprintln!("  {} is absent: {why}", kind.name());
             return Ok(None);
         }
         Running::start(kind, setup).map(Some)
     }
 
-    /// Maitred and the peers, in the order in which they are measured.
-    fn real_servers(&self) -> impl Iterator<Item = Kind> {
-        [Kind::Maitred].into_iter().chain(self.peers.iter().copied())
+    /// Maitred and the peers that serve files, in the order in which they are measured.
+    fn file_servers(&self) -> impl Iterator<Item = Kind> {
+        [Kind::Maitred].into_iter().chain(self.peers.iter().copied().filter(|kind| kind.serves_files()))
+    }
+
+    /// Those whose signals and processes are known: SIGHUP reloads, and a child of the same program answers.
+    fn nginx_like(&self) -> impl Iterator<Item = Kind> {
+        self.file_servers().filter(|kind| *kind == Kind::Maitred || kind.name().starts_with("nginx"))
+    }
+
+    fn wants(&self, application: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|name| name == application)
+    }
+
+    fn repository(&self) -> &Path {
+        self.directory.parent().unwrap_or(&self.directory)
+    }
+
+    /// All CPUs of the machine shared out: halves from four on, all for both with fewer.
+    fn shared_out(&self) -> Bench {
+        let cpus = self.cpus;
+        let half = cpus / 2;
+        let range = |first: usize, last: usize| format!("{first}-{last}");
+        let (server_cpus, client_cpus, threads) = match cpus {
+            4.. => (range(0, half - 1), range(half, cpus - 1), half),
+            _ => (range(0, cpus.max(1) - 1), range(0, cpus.max(1) - 1), cpus),
+        };
+        Bench {
+            server_cpus,
+            client_cpus,
+            server_threads: threads,
+            client_threads: threads as u32,
+            ..self.clone()
+        }
     }
 }
 
-type Scenario = (&'static str, fn(&Bench) -> Result<Outcome>);
+/// What a scenario is run by.
+#[derive(Clone, Copy)]
+enum Run {
+    /// wrk loads servers in turn.
+    Load(&'static load::Load),
+    /// One figure for each server.
+    Figure(fn(&Bench) -> Result<Outcome>),
+    /// A table.
+    Grid(fn(&Bench) -> Result<Grid>),
+}
 
-/// Scenarios that wrk alone cannot measure; [`load::LOADS`] has the others.
-const SPECIAL: [Scenario; 7] = [
-    ("idle-memory", idle::run),
-    ("syscalls", syscalls::run),
-    ("instructions", instructions::run),
-    ("cold-disk", disk::run),
-    ("reload", lifecycle::reload),
-    ("kill", lifecycle::kill),
-    ("start", lifecycle::start),
+/// Scenarios beside [`load::LOADS`], and what each measures.
+const SCENARIOS: [(&str, &str, Run); 15] = [
+    ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
+    ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
+    ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
+    (
+        "cold-disk",
+        "a hot file while cold ones come from a slow disk (root, and --work on a disk)",
+        Run::Figure(disk::run),
+    ),
+    ("reload", "requests that fail while the configuration is reloaded", Run::Figure(lifecycle::reload)),
+    ("kill", "how long nobody answers when the worker process is killed", Run::Figure(lifecycle::kill)),
+    ("start", "time to the first answer", Run::Figure(lifecycle::start)),
+    (
+        "handoff",
+        "handoff, proxying and accepting directly, 100 B to 10 MB (2001)",
+        Run::Grid(handoff::crossover),
+    ),
+    ("proxy", "the peers as proxies, beside handoff", Run::Grid(handoff::proxies)),
+    ("adapters", "each adapter's application alone, behind Maitred, behind nginx", Run::Grid(adapters::run)),
+    ("buckets", "one accept queue, or one for each thread (2014)", Run::Grid(tuning::buckets)),
+    ("affinity", "pinned threads (2023)", Run::Grid(tuning::affinity)),
+    ("defer", "connections that wait in the kernel for their request (2002)", Run::Grid(tuning::deferring)),
+    ("replay", "a real access log again (--log)", Run::Grid(replay::replay)),
+    ("specweb", "files and an application, in the manner of SPECweb99", Run::Grid(replay::specweb)),
 ];
 
-fn scenario_names() -> Vec<&'static str> {
-    let special = SPECIAL.iter().map(|(name, _)| *name);
-    load::LOADS.iter().map(|load| load.name).chain(special).collect()
+/// Name, what it measures, and how, of every scenario.
+fn scenarios() -> impl Iterator<Item = (&'static str, &'static str, Run)> {
+    load::LOADS.iter().map(|load| (load.name, load.what, Run::Load(load))).chain(SCENARIOS)
 }
 
 /// Runs the scenarios, and writes the results.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let names = scenario_names();
-    if arguments.scenarios.iter().any(|name| name == "list") {
-        println!("{}", names.join("\n"));
+    if arguments.list {
+        scenarios().for_each(|(name, what, _)| println!("{name:15} {what}"));
         return Ok(());
     }
-    if let Some(unknown) = arguments.scenarios.iter().find(|name| !names.contains(&name.as_str())) {
-        return Err(format!("there is no scenario {unknown:?}; there are {}", names.join(", ")).into());
+    let known = |wanted: &String| scenarios().any(|(name, ..)| name == wanted);
+    if let Some(unknown) = arguments.scenarios.iter().find(|name| !known(name)) {
+        return Err(format!("there is no scenario {unknown:?}; --list names them").into());
     }
     let wanted = |name: &str| {
         arguments.scenarios.is_empty() || arguments.scenarios.iter().any(|scenario| scenario == name)
     };
     let bench = prepare(arguments)?;
-    let environment = report::environment();
-    let mut outcomes = Vec::new();
-    let mut failed = Vec::new();
-    for name in names.into_iter().filter(|name| wanted(name)) {
+    let environment = report::environment(&bench.peers, bench.cpus);
+    let (mut outcomes, mut grids, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for (name, _, how) in scenarios().filter(|(name, ..)| wanted(name)) {
         eprintln!("{name}");
-        let load = load::LOADS.iter().find(|load| load.name == name);
-        let special = SPECIAL.iter().find(|(special, _)| *special == name);
-        let result = match (load, special) {
-            (Some(load), _) => load::run(&bench, load),
-            (None, Some((_, run))) => run(&bench),
-            (None, None) => continue,
+        let result = match how {
+            Run::Load(load) => load::run(&bench, load).map(|outcome| outcomes.push(outcome)),
+            Run::Figure(run) => run(&bench).map(|outcome| outcomes.push(outcome)),
+            Run::Grid(run) => run(&bench).map(|grid| grids.push(grid)),
         };
-        match result {
-            Ok(outcome) => {
-                println!("{}", outcome.to_markdown());
-                outcomes.push(outcome);
-            }
-            Err(error) => failed.push(format!("{name}: {error}")),
+        if let Err(error) = result {
+            eprintln!("  {error}");
+            failed.push(format!("{name}: {error}"));
         }
     }
     let method = format!(
-        "`cargo xtask bench`: server on CPU 0, generator on CPU 1; {} interleaved rounds of {} s; medians. Ratios hold \
-         inside this run only.",
-        bench.rounds, bench.seconds
+        "`cargo xtask bench {}`: server on CPU 0, generator on CPU 1, where a scenario does not say otherwise; {} interleaved \
+         rounds of {} s; medians. Ratios hold inside this run only.",
+        arguments.scenarios.join(" "),
+        bench.rounds,
+        bench.seconds
     );
     let out = arguments.out.clone().unwrap_or_else(|| {
         bench.directory.join("runs").join(format!("{}-{}", report::today(), arguments.label))
     });
-    report::write(&out, &method, &environment, &outcomes)?;
+    let kept =
+        report::Kept { method: &method, environment: &environment, outcomes: &outcomes, grids: &grids };
+    report::write(&out, &kept)?;
     keep_configurations(&bench, &out)?;
+    if arguments.write_docs {
+        report::write_documents(bench.repository(), &out, &grids)?;
+    }
+    println!("{}", fs::read_to_string(out.join("summary.md"))?);
     eprintln!("results: {}", out.display());
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
 /// Copies the filled-in configurations beside the results.
 fn keep_configurations(bench: &Bench, out: &Path) -> Result<()> {
-    for kind in bench.real_servers() {
-        for name in ["maitred.toml", "nginx.conf"] {
-            let configuration = bench.work.join(kind.name()).join(name);
-            if configuration.exists() {
-                // What is kept names no place of this machine.
-                let text = fs::read_to_string(configuration)?.replace(&*bench.work.to_string_lossy(), "WORK");
-                fs::write(out.join(format!("{}-{name}", kind.name())), text)?;
-            }
+    for kind in [Kind::Maitred].into_iter().chain(bench.peers.iter().copied()) {
+        let Some(name) = kind.configuration() else { continue };
+        // A proxy's, if this run had no files.
+        let places = [kind.name().to_owned(), format!("{}-proxy", kind.name())];
+        let found = places.iter().map(|place| bench.work.join(place).join(name)).find(|path| path.exists());
+        if let Some(configuration) = found {
+            // What is kept names no place of this machine.
+            let text = fs::read_to_string(configuration)?
+                .replace(&*bench.work.to_string_lossy(), "WORK")
+                .replace(&*bench.repository().to_string_lossy(), "REPOSITORY");
+            fs::write(out.join(format!("{}-{name}", kind.name())), text)?;
         }
     }
     Ok(())
 }
 
-/// Tools that the scenarios run, and the Debian packages that have them.
-const TOOLS: [(&str, &str); 7] = [
-    ("taskset", "util-linux"),
-    ("wrk", "wrk"),
-    ("nginx", "nginx"),
-    ("strace", "strace"),
-    ("valgrind", "valgrind"),
-    ("cc", "gcc"),
-    ("python3", "python3"),
-];
+/// Tools that every scenario needs, and the Debian packages that have them.
+const TOOLS: [(&str, &str); 3] = [("taskset", "util-linux"), ("wrk", "wrk"), ("cc", "gcc")];
+/// Tools without which single scenarios or rows are absent.
+const MORE_TOOLS: [(&str, &str); 3] =
+    [("strace", "strace"), ("valgrind", "valgrind"), ("python3", "python3")];
+
+/// What is missing of some tools, as arguments of apt-get.
+fn missing<'a>(tools: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let packages: Vec<&str> =
+        tools.filter(|(tool, _)| !peers::installed(tool)).map(|(_, package)| package).collect();
+    packages.join(" ")
+}
 
 /// Checks the tools, builds the floor, makes the tree of files, and moves this process to CPU 1.
 fn prepare(arguments: &Arguments) -> Result<Bench> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let absent = |tool: &str| !std::env::split_paths(&path).any(|directory| directory.join(tool).exists());
-    let missing: Vec<&str> =
-        TOOLS.iter().filter(|(tool, _)| absent(tool)).map(|(_, package)| *package).collect();
-    if !missing.is_empty() {
-        return Err(format!("not installed: {0}; apt-get install {0}", missing.join(" ")).into());
+    let peers: Vec<Kind> = arguments.peers.iter().map(|name| Kind::from_name(name)).collect::<Result<_>>()?;
+    let needed = missing(TOOLS.into_iter());
+    if !needed.is_empty() {
+        return Err(format!("not installed: {needed}; apt-get install {needed}").into());
+    }
+    let wished = missing(MORE_TOOLS.into_iter().chain(peers.iter().filter_map(|kind| kind.program())));
+    if !wished.is_empty() {
+        eprintln!("not installed, so something will be absent: apt-get install {wished}");
     }
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent directory")?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from);
+    let target = std::path::absolute(target)?;
     let bench = Bench {
         directory: repository.join("bench"),
-        work: arguments.work.clone().unwrap_or_else(|| target.join("bench")),
-        maitred: arguments.maitred.clone().unwrap_or_else(|| target.join("release/maitred")),
+        // Absolute, since they stand in configurations that lie elsewhere.
+        work: std::path::absolute(arguments.work.clone().unwrap_or_else(|| target.join("bench")))?,
+        maitred: std::path::absolute(
+            arguments.maitred.clone().unwrap_or_else(|| target.join("release/maitred")),
+        )?,
+        log: arguments.log.clone().or_else(|| std::env::var_os("MAITRED_ACCESS_LOG").map(PathBuf::from)),
+        cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        target,
         rounds: arguments.rounds.max(1),
         seconds: arguments.seconds.max(1),
-        peers: arguments.peers.iter().map(|name| Kind::from_name(name)).collect::<Result<_>>()?,
+        peers,
+        only: arguments.only.clone(),
+        server_cpus: "0".to_owned(),
+        server_threads: 1,
+        client_cpus: "1".to_owned(),
+        client_threads: 1,
     };
     fs::create_dir_all(&bench.work)?;
     let mut compiler = Command::new("cc");
@@ -264,7 +381,7 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut names = scenario_names();
+        let mut names: Vec<&str> = scenarios().map(|(name, ..)| name).collect();
         names.sort_unstable();
         let all = names.len();
         names.dedup();

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::grid::Grid;
 use super::report::Outcome;
 
 const LEFT: f64 = 150.0;
@@ -57,4 +58,111 @@ pub(super) fn svg(outcomes: &[Outcome]) -> Option<String> {
         height - 8.0
     );
     Some(svg)
+}
+
+/// Colours of columns, told apart on light and on dark ground.
+const COLOURS: [&str; 10] = [
+    "#9aa0a6", "#1a73e8", "#12a4af", "#9334e6", "#e52592", "#e8a33d", "#d93025", "#34a853", "#7c5c3e",
+    "#5f6368",
+];
+const STYLE: &str = "<style>text{fill:#222}line,path{stroke:#888}\n@media(prefers-color-scheme:dark){text{fill:#ddd}}</style>\n";
+
+/// A table of ratios as a picture: lines over sizes, or bars; `None` if there are no ratios.
+pub(super) fn grid(grid: &Grid) -> Option<String> {
+    let rows: Vec<Ratios<'_>> =
+        grid.rows.iter().map(|line| (line.label.as_str(), line.size, grid.ratios(line))).collect();
+    rows.iter().flat_map(|(_, _, ratios)| ratios).flatten().next()?;
+    let title = format!("{}: CPU time per request, {} = 1 (less is better)", grid.name, grid.base);
+    let sizes: Option<Vec<f64>> = rows.iter().map(|(_, size, _)| *size).collect();
+    Some(match sizes {
+        Some(sizes) if sizes.len() > 3 => lines(&title, &grid.columns, &rows, &sizes),
+        _ => bars(&title, &grid.columns, &rows),
+    })
+}
+
+/// Label, size and cells of a row.
+type Ratios<'a> = (&'a str, Option<f64>, Vec<Option<f64>>);
+
+/// Title and legend; what follows begins at [`TOP`] or below.
+fn head(height: f64, title: &str, columns: &[String]) -> String {
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 {height}\" font-family=\"sans-serif\" \
+         font-size=\"12\">\n{STYLE}<text x=\"8\" y=\"20\" font-size=\"15\">{title}</text>\n"
+    );
+    let step = 690.0 / columns.len().max(1) as f64;
+    for ((number, column), colour) in columns.iter().enumerate().zip(COLOURS.iter().cycle()) {
+        let x = 8.0 + step * number as f64;
+        let _ = writeln!(
+            svg,
+            "<rect fill=\"{colour}\" x=\"{x:.0}\" y=\"33\" width=\"10\" height=\"10\"/>\
+             <text x=\"{:.0}\" y=\"42\" font-size=\"10\">{column}</text>",
+            x + 14.0
+        );
+    }
+    svg
+}
+
+fn most(rows: &[Ratios<'_>]) -> f64 {
+    rows.iter().flat_map(|(_, _, ratios)| ratios).flatten().fold(1.0, |most, &ratio| f64::max(most, ratio))
+}
+
+fn bars(title: &str, columns: &[String], rows: &[Ratios<'_>]) -> String {
+    let group = BAR * columns.len() as f64 + 12.0;
+    let mut svg = head(TOP + group * rows.len() as f64 + 8.0, title, columns);
+    let scale = 470.0 / most(rows);
+    for (number, (label, _, ratios)) in rows.iter().enumerate() {
+        let y = TOP + group * number as f64;
+        let _ = writeln!(svg, "<text x=\"8\" y=\"{:.1}\">{label}</text>", y + group / 2.0);
+        for (column, (ratio, colour)) in ratios.iter().zip(COLOURS.iter().cycle()).enumerate() {
+            let (y, width) = (y + BAR * column as f64, ratio.unwrap_or_default() * scale);
+            let shown = ratio.map_or("absent".to_owned(), |ratio| format!("{ratio:.2}"));
+            let _ = writeln!(
+                svg,
+                "<rect fill=\"{colour}\" x=\"190\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\">{shown}</text>",
+                BAR - 1.0,
+                194.0 + width,
+                y + BAR - 3.0
+            );
+        }
+    }
+    svg + "</svg>\n"
+}
+
+/// Sizes on a logarithmic axis, ratios on a linear one.
+fn lines(title: &str, columns: &[String], rows: &[Ratios<'_>], sizes: &[f64]) -> String {
+    const BOTTOM: f64 = 340.0;
+    let (least, greatest) =
+        sizes.iter().fold((f64::MAX, 1.0), |(a, b), &size| (f64::min(a, size), f64::max(b, size)));
+    let across = |size: f64| 40.0 + 640.0 * (size / least).ln() / (greatest / least).ln().max(f64::EPSILON);
+    let scale = (BOTTOM - TOP) / most(rows);
+    let mut svg = head(370.0, title, columns);
+    for mark in 0..=most(rows).floor() as u32 {
+        let y = BOTTOM - scale * f64::from(mark);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"36\" x2=\"684\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke-opacity=\"0.3\"/>\
+             <text x=\"14\" y=\"{:.1}\" font-size=\"10\">{mark}</text>",
+            y + 4.0
+        );
+    }
+    for ((label, _, _), &size) in rows.iter().zip(sizes) {
+        let x = across(size);
+        let _ = writeln!(
+            svg,
+            "<text x=\"{x:.0}\" y=\"358\" font-size=\"10\" text-anchor=\"middle\">{label}</text>"
+        );
+    }
+    for (column, colour) in (0..columns.len()).zip(COLOURS.iter().cycle()) {
+        let points = rows.iter().zip(sizes).filter_map(|((_, _, ratios), &size)| {
+            let ratio = ratios.get(column).copied().flatten()?;
+            Some(format!("{:.1},{:.1}", across(size), BOTTOM - scale * ratio))
+        });
+        let points = points.collect::<Vec<_>>().join(" ");
+        let _ = writeln!(
+            svg,
+            "<polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"2\" points=\"{points}\"/>"
+        );
+    }
+    svg + "</svg>\n"
 }

@@ -16,6 +16,10 @@ impl Cpu {
     pub(super) fn since(self, earlier: Cpu) -> Cpu {
         Cpu { user: self.user - earlier.user, system: self.system - earlier.system }
     }
+
+    pub(super) fn and(self, other: Cpu) -> Cpu {
+        Cpu { user: self.user + other.user, system: self.system + other.system }
+    }
 }
 
 /// A process and all that descend from it, parents first.

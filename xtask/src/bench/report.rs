@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 
+use super::grid::Grid;
+use super::peers::{Kind, said};
 use crate::Result;
 
 /// What a scenario may cost.
@@ -117,30 +118,28 @@ impl Outcome {
     }
 }
 
-/// The first line that a command prints.
-fn said(program: &str, arguments: &[&str]) -> String {
-    let Ok(output) = Command::new(program).args(arguments).output() else { return "absent".to_owned() };
-    let bytes = if output.stdout.is_empty() { output.stderr } else { output.stdout };
-    String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().trim().to_owned()
-}
-
 /// What the figures depend on.
-pub(super) fn environment() -> Value {
+pub(super) fn environment(peers: &[Kind], cpus: usize) -> Value {
     let model = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = model.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
-    json!({
+    let mut environment = json!({
         "kernel": said("uname", &["-srm"]),
         "cpu": model.trim_start_matches([' ', '\t', ':']),
-        "cpus": std::thread::available_parallelism().map_or(0, usize::from),
+        "cpus": cpus,
         "load_average": fs::read_to_string("/proc/loadavg").unwrap_or_default().trim(),
         "commit": said("git", &["describe", "--always", "--dirty"]),
         "rustc": said("rustc", &["--version"]),
         "cc": said("cc", &["--version"]),
-        "nginx": said("nginx", &["-v"]),
         "wrk": said("wrk", &["-v"]),
         "python": said("python3", &["--version"]),
         "strace": said("strace", &["--version"]),
-    })
+    });
+    for kind in peers {
+        if let Some((program, _)) = kind.program() {
+            environment[program] = said(program, &[kind.version_argument()]).into();
+        }
+    }
+    environment
 }
 
 /// Today, as 2026-11-20.
@@ -148,21 +147,64 @@ pub(super) fn today() -> String {
     said("date", &["+%F"])
 }
 
-/// Writes `summary.md` and `raw.json` into a directory.
-pub(super) fn write(directory: &Path, method: &str, environment: &Value, outcomes: &[Outcome]) -> Result<()> {
+/// Documents with places for tables.
+const DOCUMENTS: [&str; 2] = ["docs/performance.md", "docs/applications.md"];
+
+/// Puts the tables of a run, and where its data are, into their places in the documents.
+pub(super) fn write_documents(repository: &Path, run: &Path, grids: &[Grid]) -> Result<()> {
+    let run = run.strip_prefix(repository).map_err(|_| "documents show runs below bench/runs only")?;
+    for document in DOCUMENTS {
+        let path = repository.join(document);
+        let text = fs::read_to_string(&path)?;
+        fs::write(path, with_tables(&text, run, grids))?;
+    }
+    Ok(())
+}
+
+/// The document with each table in its place: between `<!-- bench: NAME -->` and `<!-- end -->`, if it has one.
+fn with_tables(document: &str, run: &Path, grids: &[Grid]) -> String {
+    grids.iter().fold(document.to_owned(), |document, grid| {
+        let begin = format!("<!-- bench: {} -->\n", grid.name);
+        let parts = document
+            .split_once(&begin)
+            .and_then(|(before, rest)| Some((before, rest.split_once("<!-- end -->")?)));
+        let Some((before, (_, after))) = parts else { return document };
+        let run = run.display();
+        let source = format!("Data: [{run}](../{run}/summary.md), `cargo xtask bench {}`.", grid.name);
+        format!("{before}{begin}{}\n{source}\n<!-- end -->{after}", grid.table())
+    })
+}
+
+/// Everything that is kept of a run.
+pub(super) struct Kept<'a> {
+    pub(super) method: &'a str,
+    pub(super) environment: &'a Value,
+    pub(super) outcomes: &'a [Outcome],
+    pub(super) grids: &'a [Grid],
+}
+
+/// Writes `summary.md`, `raw.json` and the pictures into a directory.
+pub(super) fn write(directory: &Path, kept: &Kept<'_>) -> Result<()> {
     fs::create_dir_all(directory)?;
-    let mut summary = format!("# Benchmark run of {}\n\n{method}\n\n", today());
-    for (key, value) in environment.as_object().into_iter().flatten() {
+    let mut summary = format!("# Benchmark run of {}\n\n{}\n\n", today(), kept.method);
+    for (key, value) in kept.environment.as_object().into_iter().flatten() {
         let _ = writeln!(summary, "- {key}: {}", value.as_str().map_or(value.to_string(), str::to_owned));
     }
-    let mut raw = json!({ "environment": environment, "scenarios": {} });
-    for outcome in outcomes {
+    let mut raw = json!({ "environment": kept.environment, "scenarios": {} });
+    for outcome in kept.outcomes {
         let _ = write!(summary, "\n{}", outcome.to_markdown());
         raw["scenarios"][outcome.name] = outcome.raw.clone();
     }
+    for grid in kept.grids {
+        let _ = write!(summary, "\n{}", grid.to_markdown());
+        raw["scenarios"][grid.name] = serde_json::to_value(&grid.rows)?;
+        if let Some(svg) = grid.svg() {
+            fs::write(directory.join(format!("{}.svg", grid.name)), svg)?;
+        }
+    }
     fs::write(directory.join("summary.md"), summary)?;
     fs::write(directory.join("raw.json"), serde_json::to_string_pretty(&raw)? + "\n")?;
-    if let Some(svg) = super::plot::svg(outcomes) {
+    if let Some(svg) = super::plot::svg(kept.outcomes) {
         fs::write(directory.join("ratios.svg"), svg)?;
     }
     Ok(())
@@ -185,6 +227,24 @@ mod tests {
         assert_eq!(outcome(Budget::Nginx(0.95), 7.2, 0).verdict().1, Some(true));
         assert_eq!(outcome(Budget::Nginx(0.95), 8.0, 0).verdict().1, Some(false));
         assert_eq!(outcome(Budget::None, 8.0, 0).verdict().1, None);
+    }
+
+    #[test]
+    fn a_table_comes_into_its_place_and_nothing_else_changes() {
+        let what = "what".to_owned();
+        let grid = Grid {
+            name: "defer",
+            what,
+            corner: "load",
+            base: "at once",
+            columns: Vec::new(),
+            rows: Vec::new(),
+        };
+        let document = "above\n<!-- bench: defer -->\nnot yet\n<!-- end -->\nbelow <!-- bench: handoff -->\nx<!-- end -->\n";
+        let filled = with_tables(document, Path::new("bench/runs/one"), &[grid]);
+        assert!(filled.starts_with("above\n<!-- bench: defer -->\n| load |"), "{filled}");
+        assert!(filled.contains("bench/runs/one/summary.md") && !filled.contains("not yet"), "{filled}");
+        assert!(filled.ends_with("<!-- end -->\nbelow <!-- bench: handoff -->\nx<!-- end -->\n"), "{filled}");
     }
 
     #[test]

@@ -10,45 +10,17 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::client::Client;
-use super::process;
+use super::peers::Kind;
+use super::process::{self, Cpu};
 use crate::Result;
 
-/// What can be measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// `bench/floor/floor.c`
-    Floor,
-    /// This project's release binary.
-    Maitred,
-    /// nginx, access log buffered.
-    Nginx,
-    /// nginx, each line of the access log written by itself.
-    NginxUnbuffered,
-    /// nginx with `aio threads`.
-    NginxAio,
-}
-
-impl Kind {
-    pub(super) const PEERS: [Kind; 3] = [Kind::Nginx, Kind::NginxUnbuffered, Kind::NginxAio];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Kind::Floor => "floor",
-            Kind::Maitred => "maitred",
-            Kind::Nginx => "nginx",
-            Kind::NginxUnbuffered => "nginx-unbuffered",
-            Kind::NginxAio => "nginx-aio",
-        }
-    }
-
-    pub(super) fn from_name(name: &str) -> Result<Kind> {
-        let known = || Kind::PEERS.map(Kind::name).join(", ");
-        let found = Kind::PEERS.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| format!("there is no peer {name:?}; there are {}", known()).into())
-    }
-}
+/// How long a server may take until it answers; interpreters with large frameworks are slow starters.
+const START: Duration = Duration::from_secs(30);
+/// How long it may take to end, before it is killed.
+const STOP: Duration = Duration::from_secs(5);
 
 /// Where things lie, and what the scenario wants of the servers.
+#[derive(Debug, Clone)]
 pub(super) struct Setup {
     /// The repository's `bench` directory.
     pub(super) bench: PathBuf,
@@ -58,79 +30,192 @@ pub(super) struct Setup {
     pub(super) work: PathBuf,
     /// The tree of files that is served.
     pub(super) root: PathBuf,
+    /// CPUs of the servers, as taskset(1) takes them.
+    pub(super) cpus: String,
     /// Arguments of the floor.
     pub(super) floor: Vec<String>,
-    /// Whether `/app/*` goes to a Python application.
-    pub(super) application: bool,
     /// A program and its arguments that runs the server, such as valgrind; mostly empty.
     pub(super) wrapper: Vec<String>,
+    /// Whether small and large files lie side by side below the root.
+    pub(super) mixed_sizes: bool,
+    /// What peers pass `/app/*` on to.
+    pub(super) backend: SocketAddr,
+    /// What peers put before the rest of the path behind `/app/`.
+    pub(super) backend_path: String,
+    /// Event-loop threads of Maitred.
+    pub(super) maitred_threads: usize,
+    /// Lines in `[server]`, in `[[listen]]`, and at the end of Maitred's configuration.
+    pub(super) maitred_server: String,
+    pub(super) maitred_listen: String,
+    pub(super) maitred_more: String,
+    /// Added to the environment.
+    pub(super) environment: Vec<(String, String)>,
+    /// What is asked for to see whether the server answers.
+    pub(super) ready: String,
 }
 
-/// A server that runs until it is dropped.
+/// One process and what descends from it; ended when dropped.
+#[derive(Debug)]
+pub(super) struct Started(Child);
+
+impl Started {
+    /// Starts a program on some CPUs, its output in a file.
+    pub(super) fn spawn(
+        words: &[String],
+        cpus: &str,
+        log: &Path,
+        more: impl FnOnce(&mut Command),
+    ) -> Result<Started> {
+        let output = fs::File::create(log)?;
+        let mut command = Command::new("taskset");
+        command
+            .args(["-c", cpus])
+            .args(words)
+            .stdin(Stdio::null())
+            .stderr(output.try_clone()?)
+            .stdout(output);
+        more(&mut command);
+        Ok(Started(command.spawn().map_err(|error| format!("taskset (package util-linux): {error}"))?))
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        let descendants = process::tree(self.pid());
+        // Some of the applications heed SIGTERM only, and all servers here take it.
+        let _ = send(self.pid(), Signal::TERM);
+        let deadline = Instant::now() + STOP;
+        while matches!(self.0.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                eprintln!("  process {} does not end; killing it", self.pid());
+                for pid in descendants {
+                    let _ = send(pid, Signal::KILL);
+                }
+                let _ = self.0.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// A server that runs until it is dropped, with what stands behind it.
+#[derive(Debug)]
 pub(super) struct Running {
-    pub(super) kind: Kind,
+    pub(super) name: String,
     pub(super) address: SocketAddr,
     /// How long it took from its start to the first answer.
     pub(super) started_in: Duration,
-    child: Child,
+    /// Whether it forks the processes that answer.
+    has_workers: bool,
+    front: Started,
+    behind: Vec<Started>,
 }
 
 impl Running {
+    /// The server itself, without what stands behind it.
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.front.pid()
     }
 
-    /// Starts a server on CPU 0, and waits until it answers.
+    /// What all of its processes have used.
+    pub(super) fn cpu(&self) -> Cpu {
+        self.behind.iter().map(|started| process::cpu(started.pid())).fold(process::cpu(self.pid()), Cpu::and)
+    }
+
+    /// Lets other processes count as part of it, and end with it.
+    pub(super) fn with(mut self, behind: Vec<Started>) -> Running {
+        self.behind.extend(behind);
+        self
+    }
+
+    /// Lets the processes of another server, which is behind this one, count as part of it, and end with it.
+    pub(super) fn before(mut self, other: Running) -> Running {
+        self.behind.push(other.front);
+        self.behind.extend(other.behind);
+        self
+    }
+
+    /// Starts a server on its CPU, and waits until it answers.
     pub(super) fn start(kind: Kind, setup: &Setup) -> Result<Running> {
-        let began = Instant::now();
-        let prefix = setup.work.join(kind.name());
+        Running::start_as(kind, kind.name(), setup)
+    }
+
+    /// The same with another name, which is also that of its directory: for several of one kind.
+    pub(super) fn start_as(kind: Kind, name: &str, setup: &Setup) -> Result<Running> {
+        if let Some(why) = kind.absent(&setup.maitred) {
+            return Err(why.into());
+        }
+        let prefix = setup.work.join(name);
         fs::create_dir_all(&prefix)?;
-        let mut command = Command::new("taskset");
-        command.args(["-c", "0"]).args(&setup.wrapper).stdin(Stdio::null());
-        let errors = fs::File::create(prefix.join("stderr"))?;
-        command.stderr(errors.try_clone()?);
+        let began = Instant::now();
         let mut running = if kind == Kind::Floor {
-            command.arg(setup.work.join("floor-binary")).args(&setup.floor).stdout(Stdio::piped());
-            let mut child =
-                command.spawn().map_err(|error| format!("taskset (package util-linux): {error}"))?;
-            let mut line = String::new();
-            let output = child.stdout.take().ok_or("the floor has no output")?;
-            BufReader::new(output).read_line(&mut line)?;
-            let port = line.split_ascii_whitespace().nth(1).and_then(|port| port.parse().ok());
-            let port: u16 = port.ok_or_else(|| format!("the floor said {line:?} instead of its port"))?;
-            Running { kind, address: ([127, 0, 0, 1], port).into(), started_in: Duration::ZERO, child }
+            start_floor(name, setup, &prefix)?
         } else {
             let address = free_address()?;
-            let configuration = configure(kind, setup, &prefix, address.port())?;
-            match kind {
-                Kind::Maitred => command.arg(&setup.maitred).args(["run", "-c"]).arg(&configuration),
-                _ => command
-                    .arg("nginx")
-                    .arg("-p")
-                    .arg(&prefix)
-                    .arg("-c")
-                    .arg(&configuration)
-                    .args(["-g", "daemon off;"]),
-            };
-            let child = command.stdout(errors).spawn()?;
-            Running { kind, address, started_in: Duration::ZERO, child }
+            let configuration = kind.configure(setup, &prefix, address.port())?;
+            let server = kind.command(setup, &prefix, &configuration);
+            let words: Vec<String> = setup.wrapper.iter().cloned().chain(server).collect();
+            let environment = setup.environment.iter().map(|(name, value)| (name, value));
+            let front = Started::spawn(&words, &setup.cpus, &prefix.join("stderr"), |command| {
+                command.envs(environment);
+            })?;
+            let name = name.to_owned();
+            Running {
+                name,
+                address,
+                started_in: Duration::ZERO,
+                has_workers: true,
+                front,
+                behind: Vec::new(),
+            }
         };
-        running.wait_until_it_answers(&prefix)?;
+        running.wait_until_it_answers(&setup.ready, &prefix.join("stderr"))?;
         running.started_in = began.elapsed();
         Ok(running)
     }
 
-    fn wait_until_it_answers(&mut self, prefix: &Path) -> Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(10);
+    /// Starts any program that listens on that address.
+    pub(super) fn start_program(
+        name: &str,
+        words: &[String],
+        address: SocketAddr,
+        setup: &Setup,
+        directory: &Path,
+    ) -> Result<Running> {
+        let prefix = setup.work.join(name);
+        fs::create_dir_all(&prefix)?;
+        let environment = setup.environment.iter().map(|(name, value)| (name, value));
+        let front = Started::spawn(words, &setup.cpus, &prefix.join("stderr"), |command| {
+            command.current_dir(directory).envs(environment);
+        })?;
+        let started_in = Duration::ZERO;
+        let name = name.to_owned();
+        let mut running =
+            Running { name, address, started_in, has_workers: false, front, behind: Vec::new() };
+        running.wait_until_it_answers(&setup.ready, &prefix.join("stderr"))?;
+        Ok(running)
+    }
+
+    fn wait_until_it_answers(&mut self, path: &str, log: &Path) -> Result<()> {
+        let deadline = Instant::now() + START;
+        let answers = |address| {
+            let answer = Client::connect(address).and_then(|mut client| client.get(path));
+            answer.is_ok_and(|answer| answer.status == 200)
+        };
         loop {
-            if Client::connect(self.address).and_then(|mut client| client.get("/1k.txt")).is_ok() {
+            if answers(self.address) {
                 return Ok(());
             }
-            let ended = self.child.try_wait()?;
+            let ended = self.front.0.try_wait()?;
             if ended.is_some() || Instant::now() > deadline {
-                let said = fs::read_to_string(prefix.join("stderr")).unwrap_or_default();
+                let said = fs::read_to_string(log).unwrap_or_default();
                 let how = ended.map_or("does not answer".to_owned(), |status| format!("ended: {status}"));
-                return Err(format!("{} {how}; it said:\n{said}", self.kind.name()).into());
+                return Err(format!("{} {how}; it said:\n{said}", self.name).into());
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -143,33 +228,31 @@ impl Running {
 
     /// The process that answers requests: the server itself, or the child that runs the same program.
     pub(super) fn worker(&self) -> Result<u32> {
-        if self.kind == Kind::Floor {
+        if !self.has_workers {
             return Ok(self.pid());
         }
         let program = process::program(self.pid());
         let mut children = process::tree(self.pid()).into_iter().skip(1);
         let worker = children.find(|&pid| process::program(pid) == program);
-        worker.ok_or_else(|| format!("{} has no worker process", self.kind.name()).into())
+        worker.ok_or_else(|| format!("{} has no worker process", self.name).into())
     }
 }
 
-impl Drop for Running {
-    fn drop(&mut self) {
-        let descendants = process::tree(self.pid());
-        let _ = self.signal(Signal::INT);
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if Instant::now() > deadline {
-                eprintln!("{} does not end; killing it", self.kind.name());
-                for pid in descendants {
-                    let _ = send(pid, Signal::KILL);
-                }
-                let _ = self.child.wait();
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
+/// The floor says itself where it listens.
+fn start_floor(name: &str, setup: &Setup, prefix: &Path) -> Result<Running> {
+    let program = setup.work.join("floor-binary").display().to_string();
+    let words: Vec<String> =
+        setup.wrapper.iter().cloned().chain([program]).chain(setup.floor.clone()).collect();
+    let mut front = Started::spawn(&words, &setup.cpus, &prefix.join("stderr"), |command| {
+        command.stdout(Stdio::piped());
+    })?;
+    let mut line = String::new();
+    let output = front.0.stdout.take().ok_or("the floor has no output")?;
+    BufReader::new(output).read_line(&mut line)?;
+    let port = line.split_ascii_whitespace().nth(1).and_then(|port| port.parse().ok());
+    let port: u16 = port.ok_or_else(|| format!("the floor said {line:?} instead of its port"))?;
+    let (name, address) = (name.to_owned(), ([127, 0, 0, 1], port).into());
+    Ok(Running { name, address, started_in: Duration::ZERO, has_workers: false, front, behind: Vec::new() })
 }
 
 pub(super) fn send(pid: u32, signal: Signal) -> Result<()> {
@@ -177,46 +260,7 @@ pub(super) fn send(pid: u32, signal: Signal) -> Result<()> {
     Ok(kill_process(pid, signal)?)
 }
 
-/// An address whose port was free a moment ago; nginx cannot be asked which one it got.
-fn free_address() -> Result<SocketAddr> {
+/// An address whose port was free a moment ago; most servers cannot be asked which one they got.
+pub(super) fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
-}
-
-/// Fills in the template of a server's configuration.
-fn configure(kind: Kind, setup: &Setup, prefix: &Path, port: u16) -> Result<PathBuf> {
-    let name = if kind == Kind::Maitred { "maitred.toml" } else { "nginx.conf" };
-    let template = setup.bench.join("peers").join(name);
-    let text = fs::read_to_string(&template).map_err(|error| format!("{}: {error}", template.display()))?;
-    let buffering = if kind == Kind::NginxUnbuffered { "" } else { " buffer=64k flush=1s" };
-    let (threads, aio) = match kind {
-        Kind::NginxAio => ("thread_pool default threads=32;", "aio threads;"),
-        _ => ("", ""),
-    };
-    let text = text
-        .replace("@PORT@", &port.to_string())
-        .replace("@ROOT@", &setup.root.display().to_string())
-        .replace("@PREFIX@", &prefix.display().to_string())
-        .replace("@ACCESS_LOG@", &format!("{}/access.log combined{buffering}", prefix.display()))
-        .replace("@THREADS@", threads)
-        .replace("@AIO@", aio)
-        .replace("@POOL@", &pool(setup));
-    let path = prefix.join(name);
-    fs::write(&path, text)?;
-    Ok(path)
-}
-
-fn pool(setup: &Setup) -> String {
-    if !setup.application {
-        return String::new();
-    }
-    let apps = setup.bench.join("apps");
-    let adapters = setup.bench.with_file_name("adapters").join("python");
-    format!(
-        "\n[[site.route]]\npath = \"/app/*\"\npool = \"web\"\n\n[pool.web]\n\
-         command = [\"python3\", \"-m\", \"maitred\", \"kilobyte:application\"]\nworkers = 2\ncwd = \"{}\"\n\
-         env = {{ PYTHONPATH = \"{}:{}\" }}\n",
-        apps.display(),
-        adapters.display(),
-        apps.display()
-    )
 }

@@ -7,8 +7,9 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::Signal;
 
 use super::client::Client;
+use super::peers::Kind;
 use super::process;
-use super::server::{Kind, Running, send};
+use super::server::{Running, send};
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
 
@@ -16,10 +17,10 @@ const CONNECTIONS: usize = 16;
 const ROUNDS: usize = 500;
 
 pub(super) fn run(bench: &Bench) -> Result<Outcome> {
-    let setup = bench.setup(Vec::new(), false);
+    let setup = bench.setup(Vec::new());
     let mut rows = Vec::new();
     let mut raw = serde_json::Map::new();
-    for kind in [Kind::Floor].into_iter().chain(bench.real_servers()) {
+    for kind in [Kind::Floor].into_iter().chain(bench.file_servers()) {
         let Some(server) = bench.start(kind, &setup)? else { continue };
         let calls = count(bench, &server)?;
         let requests = (CONNECTIONS * ROUNDS) as f64;

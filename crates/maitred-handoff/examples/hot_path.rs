@@ -1,0 +1,115 @@
+//! The parts of a request's way that have no I/O, over and over: for counting their instructions.
+//!
+//! `hot_path PART TIMES`; the parts are in [`main`]. `cargo xtask instructions` runs it under callgrind with two numbers of
+//! times, and compares the difference with `bench/instructions/baseline.toml`.
+
+use std::hint::black_box;
+
+use maitred_handoff::{
+    Done, FromApp, FromServer, Outcome, PAYLOAD_BYTES_MAX, RequestFlags, begin_request, encode_done,
+    is_forwardable,
+};
+use maitred_http::request::{HeadLimits, field_room, parse};
+use maitred_http::response::{Filter, Wanted};
+use maitred_http::{date, uri};
+
+type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+
+/// What a browser sends.
+const HEAD: &[u8] = b"GET /articles/2026/how%20it%20works.html?page=2 HTTP/1.1\r\nHost: www.example.test\r\n\
+    User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0\r\n\
+    Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-GB,en;q=0.5\r\n\
+    Accept-Encoding: gzip, deflate, br, zstd\r\nReferer: https://www.example.test/articles/\r\n\
+    Cookie: session=0123456789abcdef0123456789abcdef\r\nConnection: keep-alive\r\n\r\n";
+/// What an application answers, before 1 KB of body.
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 1024\r\n\
+    Cache-Control: max-age=60\r\nSet-Cookie: session=0123456789abcdef0123456789abcdef; Path=/; HttpOnly\r\n\r\n";
+const LIMITS: HeadLimits = HeadLimits {
+    head_bytes_max: 32 * 1024,
+    header_count_max: 100,
+    target_bytes_max: 8 * 1024,
+    body_bytes_max: 1024 * 1024,
+};
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let (part, times) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let part: fn(&mut Vec<u8>) -> Result<()> = match part.as_str() {
+        "request" => request,
+        "response" => response,
+        "frame-write" => frame_write,
+        "frame-read" => frame_read,
+        "report" => report,
+        "date" => write_date,
+        _ => return Err("usage: hot_path request|response|frame-write|frame-read|report|date TIMES".into()),
+    };
+    let mut out = Vec::with_capacity(64 * 1024);
+    for _ in 0..times.parse()? {
+        out.clear();
+        part(black_box(&mut out))?;
+        black_box(&out);
+    }
+    Ok(())
+}
+
+/// A head is parsed and judged, and its path normalised.
+fn request(_: &mut Vec<u8>) -> Result<()> {
+    let mut room = field_room();
+    let (request, _) = parse(black_box(HEAD), &mut room, &LIMITS)?.ok_or("the head is whole")?;
+    black_box(uri::normalise(request.path)?);
+    Ok(())
+}
+
+/// A response of an application is judged, and framed for the client.
+fn response(out: &mut Vec<u8>) -> Result<()> {
+    let wanted = Wanted { head_request: false, http10: false, keep: true, server_header: true };
+    let mut filter = Filter::new(wanted);
+    let now = b"Fri, 20 Nov 2026 12:00:00 GMT";
+    filter.feed(black_box(ANSWER), now, out).map_err(|bad| format!("{bad:?}"))?;
+    filter.feed(black_box(&[b'x'; 1024]), now, out).map_err(|bad| format!("{bad:?}"))?;
+    if filter.keeps() { Ok(()) } else { Err("the response is not complete".into()) }
+}
+
+/// A head that was parsed goes into a REQUEST frame.
+fn frame_write(out: &mut Vec<u8>) -> Result<()> {
+    let mut room = field_room();
+    let (request, _) = parse(black_box(HEAD), &mut room, &LIMITS)?.ok_or("the head is whole")?;
+    let flags = RequestFlags { keep: true, ..RequestFlags::default() };
+    let meta = begin_request(out, 7, 42, flags, 0).line("remote", "192.0.2.1:54321").number("id", 42);
+    let mut head = meta.head(request.method_text, request.target);
+    head.field("host", request.authority.as_bytes());
+    for field in request.fields.iter().filter(|field| is_forwardable(field.name)) {
+        head.field(field.name, field.value);
+    }
+    if head.body(None).finish(PAYLOAD_BYTES_MAX) { Ok(()) } else { Err("the frame is too large".into()) }
+}
+
+/// The same, and the worker's side reads it.
+fn frame_read(out: &mut Vec<u8>) -> Result<()> {
+    frame_write(out)?;
+    let decoded = FromServer::decode(black_box(out), PAYLOAD_BYTES_MAX);
+    match decoded.map_err(|error| format!("{error:?}"))? {
+        Some((FromServer::Request(request), _)) => {
+            black_box(request.meta("remote"));
+            Ok(())
+        }
+        other => Err(format!("not a request: {other:?}").into()),
+    }
+}
+
+/// The worker's report is written and read.
+fn report(out: &mut Vec<u8>) -> Result<()> {
+    let outcome = Outcome::Clean;
+    let done = Done { connection: 7, request: 42, status: 200, outcome, service_us: 500, body_bytes: 1024 };
+    encode_done(out, &done);
+    match FromApp::decode(black_box(out)).map_err(|error| format!("{error:?}"))? {
+        Some((FromApp::Done(done), _)) if done.status == 200 => Ok(()),
+        other => Err(format!("not a report: {other:?}").into()),
+    }
+}
+
+/// The value of `Date`.
+fn write_date(out: &mut Vec<u8>) -> Result<()> {
+    out.extend_from_slice(&date::format(black_box(1_795_000_000)));
+    Ok(())
+}

@@ -1,0 +1,111 @@
+//! Instructions per request of the parts without I/O, counted by callgrind and compared with what was recorded: the figure
+//! of speed that does not depend on what else the machine does.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+
+use crate::Result;
+use crate::test::step;
+
+const BASELINE: &str = "bench/instructions/baseline.toml";
+/// With this in the environment, what was counted becomes the baseline.
+const WRITE: &str = "MAITRED_WRITE_BASELINE";
+/// Parts of `crates/maitred-handoff/examples/hot_path.rs`.
+const PARTS: [&str; 6] = ["request", "response", "frame-write", "frame-read", "report", "date"];
+/// The difference between these is free of what starting and stopping cost.
+const FEW: u64 = 100;
+const MANY: u64 = 1100;
+/// How much a count may differ from the recorded one. Another C library copies with other instructions; a change of the code
+/// that matters is larger. Less is a failure, too: a baseline that is not brought up to date hides the next loss.
+const TOLERANCE: f64 = 0.1;
+
+/// What was recorded.
+#[derive(Serialize, Deserialize)]
+struct Baseline {
+    /// Instructions in user space for each time that a part is done.
+    instructions: BTreeMap<String, f64>,
+}
+
+/// Counts and compares, or says why not.
+pub(crate) fn run(target: &Path) -> Result<()> {
+    let valgrind =
+        Command::new("valgrind").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !valgrind.is_ok_and(|status| status.success()) {
+        println!("\n== instructions per request: SKIPPED: there is no valgrind (Debian's package valgrind)");
+        return Ok(());
+    }
+    if !cfg!(target_arch = "x86_64") {
+        println!("\n== instructions per request: SKIPPED: they were recorded on x86_64");
+        return Ok(());
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let build =
+        ["build", "--quiet", "--profile", "instructions", "-p", "maitred-handoff", "--example", "hot_path"];
+    step("instructions per request", Command::new(cargo).args(build))?;
+    let program = target.join("instructions/examples/hot_path");
+    let mut counted = BTreeMap::new();
+    for part in PARTS {
+        let each =
+            (count(&program, part, MANY)? as f64 - count(&program, part, FEW)? as f64) / (MANY - FEW) as f64;
+        counted.insert(part.to_owned(), each.round());
+    }
+    if std::env::var_os(WRITE).is_some() {
+        let note =
+            format!("# Instructions per request by part; {WRITE}=1 cargo xtask instructions writes it.\n");
+        std::fs::write(BASELINE, note + &toml::to_string(&Baseline { instructions: counted })?)?;
+        return Ok(());
+    }
+    let baseline: Baseline = toml::from_str(&std::fs::read_to_string(BASELINE)?)?;
+    for (part, each) in &counted {
+        let recorded = baseline.instructions.get(part).copied().unwrap_or_default();
+        println!("{part:12} {each:6.0}   recorded {recorded:6.0}");
+    }
+    let wrong = differences(&baseline.instructions, &counted);
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{}; {WRITE}=1 cargo xtask instructions records anew", wrong.join("; ")).into())
+    }
+}
+
+/// Parts whose count is not what was recorded.
+fn differences(recorded: &BTreeMap<String, f64>, counted: &BTreeMap<String, f64>) -> Vec<String> {
+    let wrong = counted.iter().filter_map(|(part, &each)| {
+        let Some(&before) = recorded.get(part) else { return Some(format!("{part} has no baseline")) };
+        let differs = (each - before).abs() > before * TOLERANCE;
+        differs.then(|| format!("{part} takes {each:.0} instructions, {before:.0} were recorded"))
+    });
+    wrong.collect()
+}
+
+/// Instructions of a whole run in user space.
+fn count(program: &Path, part: &str, times: u64) -> Result<u64> {
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);
+    let output = command.args([part, &times.to_string()]).stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let counted =
+        said.lines().find_map(|line| line.split_once("Collected : ")).map(|(_, count)| count.trim());
+    let counted = counted.filter(|_| output.status.success()).and_then(|count| count.parse().ok());
+    counted.ok_or_else(|| format!("callgrind counted nothing for {part}: {said}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(each: f64) -> BTreeMap<String, f64> {
+        BTreeMap::from([("request".to_owned(), each)])
+    }
+
+    #[test]
+    fn more_and_fewer_instructions_are_seen() {
+        assert!(differences(&counts(1000.0), &counts(1050.0)).is_empty());
+        assert_eq!(differences(&counts(1000.0), &counts(1200.0)).len(), 1);
+        assert_eq!(differences(&counts(1000.0), &counts(800.0)).len(), 1);
+        assert_eq!(differences(&BTreeMap::new(), &counts(800.0)).len(), 1);
+    }
+}
