@@ -17,8 +17,8 @@ use super::{Bench, Result};
 
 /// What issue 5 asks for; the names of files of `adapters/differential`. Frameworks have files there, too, and are not
 /// measured: they would be the larger part of every figure.
-const APPLICATIONS: [&str; 8] =
-    ["python-wsgi", "gunicorn-pool", "python-asgi", "uvicorn", "node-http", "go", "apache", "apache-php"];
+const APPLICATIONS: [&str; 7] =
+    ["python-wsgi", "gunicorn-pool", "python-asgi", "uvicorn", "node-http", "go", "apache"];
 /// The Rust example has no file: it does not listen by itself, so the floor stands for it.
 const RUST: &str = "rust";
 const COLUMNS: [&str; 5] = ["alone", "direct", "relay", "auto", "nginx"];
