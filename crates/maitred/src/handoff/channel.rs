@@ -541,6 +541,8 @@ impl Channel {
             Ok(_) if bytes < RECEIVE_BYTES && !cut => Ok(Received::Some),
             Ok(_) => Ok(Received::More),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Drained),
+            // It was closed with frames in it that nobody had read.
+            Err(Errno::CONNRESET) => Ok(Received::End),
             Err(error) => Err(error.into()),
         }
     }

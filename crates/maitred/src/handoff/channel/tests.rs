@@ -249,6 +249,17 @@ fn descriptors_do_not_hide_what_comes_behind_them() {
     assert_eq!((channel.input.as_slice(), channel.received.len()), (&b"taildone"[..], 1));
 }
 
+/// unix(7): closing a socket with unread bytes in it is a reset for the other side.
+#[test]
+fn a_channel_that_was_closed_with_frames_in_it_has_ended() {
+    let (mut channel, theirs) = channel();
+    channel.cancel(1, 1);
+    channel.flush(&Slab::new(), |_| ()).unwrap();
+    drop(theirs);
+    let mut room = Box::new([0; RECEIVE_BYTES]);
+    while channel.receive(&mut room).unwrap() != Received::End {}
+}
+
 proptest! {
     #[test]
     fn the_estimate_stays_within_what_was_seen(seen in prop::collection::vec(1u32..1_000_000, 1..100)) {
