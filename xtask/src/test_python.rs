@@ -13,6 +13,7 @@ const REQUIREMENTS: &str = "adapters/python/tests/requirements.txt";
 /// Files of `adapters/differential` that need this environment.
 const DIFFERENTIAL: &[&str] = &[
     "python-wsgi",
+    "python-http",
     "python-asgi",
     "gunicorn-pool",
     "gunicorn-arbiter",

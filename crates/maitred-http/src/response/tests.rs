@@ -1,6 +1,7 @@
 mod bodies;
 mod heads;
 mod properties;
+mod switching;
 
 use super::*;
 

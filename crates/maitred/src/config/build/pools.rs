@@ -274,11 +274,13 @@ fn workers(section: &Section<'_>) -> Settings {
 
 /// HTTP servers have no processes of ours.
 fn no_workers(section: &Section<'_>) -> Settings {
-    for key in ["workers", "queue"] {
-        if let (Some(span), Some(connect)) = (section.given(key), section.given("connect")) {
-            let message = format!("`{key}` is for application processes");
-            section.cx.conflict(&span, message, "HTTP servers are named here", &connect);
-        }
+    if let (Some(span), Some(connect)) = (section.given("workers"), section.given("connect")) {
+        let message = "`workers` is for application processes";
+        section.cx.conflict(&span, message, "HTTP servers are named here", &connect);
+    }
+    if let Some(span) = section.given("queue") {
+        let hint = "leave it out: HTTP servers get every request at once";
+        section.cx.warn(&span, "`queue` has no meaning here", hint);
     }
     Settings::fixed(0)
 }

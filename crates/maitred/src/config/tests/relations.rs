@@ -207,6 +207,19 @@ fn warnings_do_not_stop_anything() {
 }
 
 #[test]
+fn http_servers_have_no_processes_and_no_queue() {
+    let text = format!(
+        "{START}[[site]]\n[[site.route]]\npath = \"/*\"\npool = \"web\"\n[pool.web]\nconnect = \"http://127.0.0.1:1\"\n"
+    );
+    let (config, warnings) = read_as(&text, false).unwrap();
+    assert!(warnings.is_empty());
+    assert_eq!(config.pools[0].workers.slots(), 0);
+    let (_, warnings) = read_as(&format!("{text}queue = {{ max = 5 }}\n"), false).unwrap();
+    assert!(one_line(&warnings[0].0).contains("`queue` has no meaning here"));
+    assert!(brief(&format!("{text}workers = 2\n"))[0].contains("`workers` is for application processes"));
+}
+
+#[test]
 fn only_named_proxies_may_send_a_proxy_header() {
     let text = |listen: &str, server: &str| {
         format!("[[listen]]\naddress = \":1\"\n{listen}[[site]]\nroot = \"www\"\n[server]\n{server}")
