@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// After this, something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Requests that are counted.
+/// Requests that are counted; where several come in one write, the writes.
 const REQUESTS: usize = 500;
 /// Calls besides those of the requests, in the whole time: checks of the file once a second, a full log buffer.
 const OTHERS_MAX: usize = 40;
@@ -40,13 +40,14 @@ fn event_loop(master: u32) -> String {
     task.unwrap().file_name().into_string().unwrap()
 }
 
-/// One request after another on one connection, each answered with `hot` before the next is sent.
-fn ask(stream: &mut TcpStream, path: &str, times: usize) {
-    let mut bytes = [0; 4096];
-    for _ in 0..times {
-        stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
+/// Requests on one connection, so many in each write, which are answered with `hot` before the next are sent.
+fn ask(stream: &mut TcpStream, path: &str, writes: usize, batch: usize) {
+    let mut bytes = vec![0; 16 * 1024];
+    let requests = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(batch);
+    for _ in 0..writes {
+        stream.write_all(requests.as_bytes()).unwrap();
         let mut got = 0;
-        while !bytes[..got].ends_with(b"hot\n") {
+        while bytes[..got].windows(5).filter(|bytes| bytes == b"\nhot\n").count() < batch {
             let more = stream.read(&mut bytes[got..]).unwrap();
             assert!(more > 0, "the connection was closed");
             got += more;
@@ -54,10 +55,12 @@ fn ask(stream: &mut TcpStream, path: &str, times: usize) {
     }
 }
 
-/// System calls of the event loop by name, while [`REQUESTS`] requests are answered. `None`, with a word on why, where they
-/// cannot be counted.
-fn calls(dir: &Path, master: u32, stream: &mut TcpStream, path: &str) -> Option<BTreeMap<String, usize>> {
-    ask(stream, path, 20);
+/// System calls of the event loop by name, while [`REQUESTS`] writes of so many requests are answered. `None`, with a word on
+/// why, where they cannot be counted.
+fn calls(dir: &Path, master: u32, path: &str, batch: usize) -> Option<BTreeMap<String, usize>> {
+    let address = announced(&std::fs::read_to_string(dir.join("output")).unwrap()).unwrap();
+    let stream = &mut connect(&address);
+    ask(stream, path, 20, batch);
     let output = dir.join("calls");
     let strace = Command::new("strace")
         .args(["-p", &event_loop(master)])
@@ -78,7 +81,7 @@ fn calls(dir: &Path, master: u32, stream: &mut TcpStream, path: &str) -> Option<
             return None;
         }
     }
-    ask(stream, path, REQUESTS);
+    ask(stream, path, REQUESTS, batch);
     drop(strace);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for line in std::fs::read_to_string(&output).unwrap().lines() {
@@ -97,82 +100,146 @@ fn connect(address: &str) -> TcpStream {
     stream
 }
 
-#[test]
-fn a_hot_request_takes_one_receive_one_send_and_a_share_of_the_wait() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("hot.txt"), "hot\n").unwrap();
-    let arguments = ["serve", ".", "--listen", "127.0.0.1:0", "--threads", "1", "--log", "combined"];
-    let (server, address) = start(dir.path(), &arguments);
-    let Some(mut counts) = calls(dir.path(), server.0.id(), &mut connect(&address), "/hot.txt") else {
-        return;
-    };
-    let mut of = |kind: &str| counts.remove(kind).unwrap_or_default();
-    let (receives, sends, waits) = (of("recv"), of("send"), of("epoll_wait"));
-    assert_eq!(sends, REQUESTS, "sends; and {counts:?}");
-    assert_eq!(receives, REQUESTS, "receives; and {counts:?}");
-    // With this one connection nothing is shared: each request costs a wait of its own, and no more.
-    assert!(waits <= REQUESTS + OTHERS_MAX, "{waits} waits; and {counts:?}");
-    let others: usize = counts.values().sum();
-    assert!(others <= OTHERS_MAX, "{counts:?}");
+/// What each request, or write of several, may cost at most: name, and calls of it. All others together stay below
+/// [`OTHERS_MAX`].
+fn assert_at_most(mut counts: BTreeMap<String, usize>, budget: &[(&str, usize)]) {
+    let all = format!("{counts:?}");
+    for &(kind, each) in budget {
+        let count = counts.remove(kind).unwrap_or_default();
+        assert!(count <= each * REQUESTS + OTHERS_MAX, "{kind}: {each} a request are allowed; {all}");
+    }
+    assert!(counts.values().sum::<usize>() <= OTHERS_MAX, "{all}");
 }
 
-#[test]
-fn a_handed_off_request_takes_one_message_each_way_and_no_change_of_the_epoll_set() {
-    let dir = tempfile::tempdir().unwrap();
+/// Files of a directory with `hot.txt`.
+fn files(dir: &Path) -> Running {
+    std::fs::write(dir.join("hot.txt"), "hot\n").unwrap();
+    start(dir, &["serve", ".", "--listen", "127.0.0.1:0", "--threads", "1", "--log", "combined"])
+}
+
+/// `/app/*` leads to the pool that is described so.
+fn pool(dir: &Path, pool: &str) -> Running {
+    let config = format!(
+        "[server]\nthreads = 1\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
+         [[listen]]\naddress = \"127.0.0.1:0\"\n[[site]]\nroot = \".\"\n\
+         [[site.route]]\npath = \"/app/*\"\npool = \"web\"\n[pool.web]\n{pool}\n"
+    );
+    std::fs::write(dir.join("maitred.toml"), config).unwrap();
+    start(dir, &["run"])
+}
+
+/// An application in Python, which answers by that transport.
+fn application(dir: &Path, transport: &str) -> Running {
     std::fs::write(
-        dir.path().join("hot.py"),
+        dir.join("hot.py"),
         "def application(environ, start_response):\n    \
          start_response('200 OK', [('Content-Length', '4')])\n    return [b'hot\\n']\n",
     )
     .unwrap();
     let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python").canonicalize().unwrap();
-    let config = format!(
-        "[server]\nthreads = 1\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
-         [[listen]]\naddress = \"127.0.0.1:0\"\n[[site]]\nroot = \".\"\n\
-         [[site.route]]\npath = \"/app/*\"\npool = \"web\"\n\
-         [pool.web]\ncommand = [\"python3\", \"-m\", \"maitred\", \"hot:application\"]\nworkers = 1\ntransport = \"direct\"\n\
-         env = {{ PYTHONPATH = \"{}\" }}\n",
-        adapter.display()
-    );
-    std::fs::write(dir.path().join("maitred.toml"), config).unwrap();
-    let (server, address) = start(dir.path(), &["run"]);
-    let Some(mut counts) = calls(dir.path(), server.0.id(), &mut connect(&address), "/app/") else { return };
-    let mut of = |kind: &str| counts.remove(kind).unwrap_or_default();
-    let (receives, sends, waits) = (of("recv"), of("send"), of("epoll_wait"));
-    assert_eq!(sends, REQUESTS, "one message to the process; and {counts:?}");
-    assert!(
-        receives <= 2 * REQUESTS + OTHERS_MAX,
-        "{receives}: the request, and the report on it; and {counts:?}"
-    );
-    // One for each of these two; and a third where what the process sends is acknowledged in between, which is an event of
-    // the connection (edge-triggered, EPOLLOUT).
-    assert!(waits <= 3 * REQUESTS + OTHERS_MAX, "{waits} waits; and {counts:?}");
-    assert_eq!(of("epoll_ctl"), 0, "the connection stays where it is registered");
-    // The process shares the socket's flags: it is made non-blocking again when it comes home.
-    assert!(of("ioctl") <= REQUESTS, "and {counts:?}");
-    let others: usize = counts.values().sum();
-    assert!(others <= OTHERS_MAX, "{counts:?}");
+    let command = "command = [\"python3\", \"-m\", \"maitred\", \"hot:application\"]\nworkers = 1";
+    let env = format!("env = {{ PYTHONPATH = \"{}\" }}", adapter.display());
+    pool(dir, &format!("{command}\ntransport = \"{transport}\"\n{env}"))
 }
 
-/// A server in that directory, and where it listens.
-fn start(dir: &Path, arguments: &[&str]) -> (Running, String) {
+/// An HTTP server that answers every request on every connection with `hot`, as long as this process lives.
+fn origin() -> std::net::SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4096];
+                let mut got = 0;
+                while let Ok(more @ 1..) = stream.read(&mut bytes[got..]) {
+                    got += more;
+                    if bytes[..got].ends_with(b"\r\n\r\n") {
+                        got = 0;
+                        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhot\n").unwrap();
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_hot_request_takes_one_receive_one_send_and_a_share_of_the_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = files(dir.path());
+    let Some(counts) = calls(dir.path(), server.0.id(), "/hot.txt", 1) else { return };
+    assert_eq!(counts.get("send"), Some(&REQUESTS), "{counts:?}");
+    assert_eq!(counts.get("recv"), Some(&REQUESTS), "{counts:?}");
+    // With this one connection nothing is shared: each request costs a wait of its own, and no more.
+    assert_at_most(counts, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
+}
+
+#[test]
+fn sixteen_requests_in_one_write_take_one_receive_and_one_send() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = files(dir.path());
+    let Some(counts) = calls(dir.path(), server.0.id(), "/hot.txt", 16) else { return };
+    assert_at_most(counts, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
+}
+
+#[test]
+fn a_handed_off_request_takes_one_message_each_way_and_no_change_of_the_epoll_set() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = application(dir.path(), "direct");
+    let Some(counts) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
+    assert_eq!(counts.get("send"), Some(&REQUESTS), "one message to the process; {counts:?}");
+    assert_eq!(counts.get("epoll_ctl"), None, "the connection stays where it is registered: {counts:?}");
+    // The request, and the report on it. One wait for each of these two; and a third where what the process sends is
+    // acknowledged in between, which is an event of the connection (edge-triggered, EPOLLOUT). The process shares the
+    // socket's flags: it is made non-blocking again when it comes home.
+    assert_at_most(counts, &[("send", 1), ("recv", 2), ("epoll_wait", 3), ("ioctl", 1)]);
+}
+
+#[test]
+fn a_relayed_request_takes_one_message_each_way_and_one_pass_through_the_relay() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = application(dir.path(), "relay");
+    let Some(counts) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
+    // To the process and to the client; the request, the report, the response. A relay that nothing has come through for a
+    // millisecond is watched.
+    assert_at_most(counts, &[("send", 2), ("recv", 3), ("epoll_wait", 3), ("epoll_ctl", 1)]);
+}
+
+#[test]
+fn a_proxied_request_takes_one_receive_and_one_send_on_each_side_and_a_look() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = pool(dir.path(), &format!("connect = \"http://{}\"", origin()));
+    let Some(counts) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
+    // The third receive looks whether the kept connection is still there (MSG_PEEK) before it gets the request.
+    assert_at_most(counts, &[("send", 2), ("recv", 3), ("epoll_wait", 2)]);
+}
+
+/// A server in that directory, which listens and says where in `output`.
+fn start(dir: &Path, arguments: &[&str]) -> Running {
     let output = dir.join("output");
     let stdout = std::fs::File::create(&output).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_maitred"));
     command.args(arguments).current_dir(dir).env_remove("XDG_RUNTIME_DIR");
     let spawned = command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).spawn();
     let mut server = Running(spawned.unwrap());
-    let address = announcement(&mut server.0, &output);
-    (server, address)
+    wait_for_announcement(&mut server.0, &output);
+    server
 }
 
 /// Where the server listens, from what it says when it is ready.
-fn announcement(server: &mut Child, output: &Path) -> String {
+fn announced(said: &str) -> Option<String> {
+    said.split_once("http://")
+        .and_then(|(_, rest)| rest.split_once(' '))
+        .map(|(address, _)| address.to_owned())
+}
+
+fn wait_for_announcement(server: &mut Child, output: &Path) {
     let end = std::time::Instant::now() + PATIENCE;
     loop {
         let said = std::fs::read_to_string(output).unwrap();
-        if let Some((address, _)) = said.split_once("http://").and_then(|(_, rest)| rest.split_once(' ')) {
-            return address.to_owned();
+        if announced(&said).is_some() {
+            return;
         }
         assert!(std::time::Instant::now() < end && matches!(server.try_wait(), Ok(None)), "it did not start");
         std::thread::yield_now();
