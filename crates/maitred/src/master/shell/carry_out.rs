@@ -86,7 +86,8 @@ impl Shell<'_> {
             self.logs = true;
         }
         for warning in &warnings {
-            tracing::warn!("{warning}");
+            // Several lines for a person to read, each a line of the log.
+            warning.to_string().lines().for_each(|line| tracing::warn!("{line}"));
         }
         let present = self.plan_present.and_then(|number| self.plans.get(&number));
         let prepared = Prepared::new(config, &self.around, present.and_then(|plan| plan.open.as_ref()))
