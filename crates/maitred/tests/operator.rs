@@ -337,7 +337,7 @@ impl Lookup for Roomy {
 fn configurations() -> Vec<(String, String)> {
     let read = |name: &str| std::fs::read_to_string(repository().join(name)).unwrap();
     let mut found = vec![("examples/site/maitred.toml".to_owned(), read("examples/site/maitred.toml"))];
-    for name in ["README.md", "docs/files.md", "docs/configuration.md"] {
+    for name in ["README.md", "docs/files.md", "docs/configuration.md", "docs/pools.md"] {
         for (number, example) in (1..).zip(read(name).split("```toml\n").skip(1)) {
             let example = example.split("```").next().unwrap();
             if example.contains("[[site]]") && example.contains("[[listen]]") {
@@ -345,7 +345,7 @@ fn configurations() -> Vec<(String, String)> {
             }
         }
     }
-    assert!(found.len() >= 4, "where have the examples gone? {found:?}");
+    assert!(found.len() >= 5, "where have the examples gone? {found:?}");
     found
 }
 

@@ -17,7 +17,7 @@ use super::drain::receive_connection;
 use super::inbox::Message;
 use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
-use crate::config::Affinity;
+use crate::config::{Affinity, Source};
 use crate::control::{FromWorker, MESSAGE_BYTES_MAX, ToWorker};
 
 /// How often the threads' use of their CPUs is looked at.
@@ -143,7 +143,10 @@ impl Control<'_> {
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::Release(id, at_once));
             }
             (ToWorker::Trouble(pool, why), _) => {
-                let hopeless = why.is_some();
+                // A server that runs already may be restarted, and take longer for it than usual: who waits, waits on.
+                let pool_of = self.shared.start.config.pools.get(usize::from(pool));
+                let comes_back = pool_of.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
+                let hopeless = why.is_some() && !comes_back;
                 self.shared.set_trouble(pool, why);
                 for inbox in self.shared.inboxes.iter().filter(|_| hopeless) {
                     inbox.send(Message::Hopeless(pool));
