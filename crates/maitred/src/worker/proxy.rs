@@ -87,6 +87,7 @@ impl Thread {
         let feed = work.spool.take().map(|spool| Feed { spool, sent: 0 });
         work.proxied = Some(Box::new(Proxied::new(filter, pool as u16, out, feed, safe, keep)));
         self.row.proxied.add(1);
+        self.shared.pools[pool].handed[self.number].requests.add(1);
         if let Err(status) = self.attempt(index) {
             self.work(index).proxied = None;
             return self.plain_error(index, request, status, b"", exchange.persistence);
