@@ -88,6 +88,7 @@ fn steps(starts_in: &str, startup: Duration) {
     }
     settled(&server, "app", usize::from(SETTINGS.max_spare));
     let (starts, retirements) = predicted(startup);
+    assert_eq!(starts, u64::from(PEAK + SETTINGS.min_spare), "the prediction");
     assert_eq!(starts - retirements, u64::from(SETTINGS.max_spare), "the prediction");
     let (started, crashed) = starts_and_crashes(&server);
     assert_eq!(crashed, 0);
