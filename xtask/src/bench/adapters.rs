@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 
 use super::grid::{self, Grid, Line, Way};
-use super::handoff::{SIZES_OF_ADAPTERS, TRANSPORTS, connections, handed_off};
+use super::handoff::{SIZES_OF_ADAPTERS, TRANSPORTS, behind_nginx, connections, handed_off};
 use super::peers::{Kind, installed};
 use super::server::{Running, Setup, Started, free_address};
 use super::{Bench, Result};
@@ -91,8 +91,7 @@ pub(super) fn run(bench: &Bench) -> Result<Grid> {
 
 fn rust(bench: &Bench, label: &str, bytes: u64) -> Line {
     let mut ways = handed_off(bench, bytes);
-    let why = "the Rust example does not listen by itself; scenario `handoff` has nginx before the floor";
-    ways.push(Way { server: Err(why.into()), path: String::new() });
+    ways.push(behind_nginx(bench, bytes));
     grid::measure(bench, &format!("{RUST}, {label}"), None, connections(bytes), ways)
 }
 

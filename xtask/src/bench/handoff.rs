@@ -83,6 +83,11 @@ pub(super) fn handed_off(bench: &Bench, bytes: u64) -> Vec<Way> {
     ways
 }
 
+/// nginx before the floor.
+pub(super) fn behind_nginx(bench: &Bench, bytes: u64) -> Way {
+    way(proxy(bench, Kind::Nginx, bytes), bytes)
+}
+
 /// The floor with a body of so many bytes.
 fn floor(bench: &Bench, name: &str, bytes: u64) -> Result<Running> {
     let setup = bench.setup(vec!["-s".to_owned(), bytes.to_string()]);
