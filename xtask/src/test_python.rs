@@ -40,6 +40,9 @@ pub(crate) fn run(target: &Path) -> Result<()> {
     };
     let discover = ["-m", "unittest", "discover", "-s", "tests", "-t", "."];
     step("Python adapter with gunicorn, uvicorn and frameworks", &mut run(DIRECTORY, &discover))?;
+    let mut listening = Command::new("cargo");
+    listening.args(["test", "-p", "maitred", "--test", "listen_pools", "gunicorn"]);
+    step("listen pools: gunicorn", &mut listening)?;
     let python = python.to_string_lossy();
     for (module, application) in [
         ("maitred.gunicorn", "tests.reference:application"),

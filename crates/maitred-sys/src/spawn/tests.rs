@@ -39,6 +39,15 @@ fn environment_directory_and_first_argument_are_set() {
 }
 
 #[test]
+fn a_process_can_be_told_its_own_number() {
+    let (output, _) = run("test $LISTEN_PID = $$ && echo $LISTEN_PID-$A", |command| {
+        command.env("LISTEN_PID", "1").listen_pid().env("A", "a");
+    });
+    let number = output.strip_suffix("-a\n").unwrap();
+    assert!(number.parse::<u32>().unwrap() > 1, "{output:?}");
+}
+
+#[test]
 fn descriptors_land_in_order_even_when_their_numbers_clash() {
     // Sources whose numbers lie in the target range, in the opposite order, so that a careless dup2 would overwrite.
     let pipes: Vec<_> = (0..7).map(|_| pipe()).collect();

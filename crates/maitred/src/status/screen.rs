@@ -177,6 +177,7 @@ fn pool(pool: &Value, now: &Value, width: u16) -> Vec<Line<'static>> {
             show(&pool["transport"])
         )),
     ])];
+    lines.extend(super::text::accept_queues(pool).map(|text| Line::from(format!("  {text}"))));
     let letters: Vec<char> = pool["letters"].as_str().unwrap_or_default().chars().collect();
     for line in letters.chunks(usize::from(width.saturating_sub(2)).max(1)) {
         let letters = line.iter().map(|letter| Span::styled(clean(&letter.to_string()), of_letter(*letter)));

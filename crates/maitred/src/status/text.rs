@@ -226,6 +226,9 @@ fn pool_summary(pool: &Value, status: &Value, out: &mut String) -> std::fmt::Res
         plural(letters.len(), "slot"),
         plural(usize::try_from(busy).unwrap_or(usize::MAX), "request"),
     )?;
+    if let Some(text) = accept_queues(pool) {
+        writeln!(out, "  {text}")?;
+    }
     let failing = failing(pool, status["unix_time"].as_u64().unwrap_or(0));
     for text in &failing {
         writeln!(out, "  {text}")?;
@@ -237,6 +240,14 @@ fn pool_summary(pool: &Value, status: &Value, out: &mut String) -> std::fmt::Res
         writeln!(out, "  {}", line.iter().collect::<String>())?;
     }
     Ok(())
+}
+
+/// Where the processes of a listen pool accept connections, and how many wait in each bucket.
+pub(super) fn accept_queues(pool: &Value) -> Option<String> {
+    let addresses: Vec<String> = list(&pool["addresses"]).iter().map(show).collect();
+    let queues: Vec<String> = list(&pool["buckets"]).iter().map(|bucket| show(&bucket["queue"])).collect();
+    let text = format!("listening {}  accept queues {}", addresses.join(" "), queues.join(" "));
+    (!addresses.is_empty()).then_some(text)
 }
 
 /// What `maitred pool NAME` prints: the pool's part of `status`, with a row for each process that is there, and for each slot

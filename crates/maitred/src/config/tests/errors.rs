@@ -262,3 +262,23 @@ fn pools_are_checked() {
         ]
     );
 }
+
+#[test]
+fn a_route_cannot_lead_to_a_pool_that_listens() {
+    let text = "listen = [{ address = \":8080\" }]\n[[site]]\n[[site.route]]\npath = \"/\"\npool = \"a\"\n\n\
+                [pool.a]\nlisten = \":1\"\ncommand = [\"x\"]\n";
+    let shown = errors(text);
+    assert!(
+        shown.contains("a route cannot lead to pool \"a\", which accepts connections by itself"),
+        "{shown}"
+    );
+    assert!(shown.contains("`listen` is set here"), "{shown}");
+}
+
+#[test]
+fn an_address_has_one_owner() {
+    let pool = |name: &str| format!("[pool.{name}]\nlisten = \"127.0.0.1:9000\"\ncommand = [\"x\"]\n");
+    let shown = brief(&format!("{COMPLETE}{}{}", pool("a"), pool("b")));
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert!(shown[0].contains("[pool.b] listens on 127.0.0.1:9000, as [pool.a] does"), "{shown:?}");
+}

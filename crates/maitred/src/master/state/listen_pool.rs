@@ -570,3 +570,6 @@ impl Slot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
