@@ -20,9 +20,10 @@ def setUpModule():
 
 class Restart(unittest.TestCase):
     def test_graceful_restarts_cost_no_client_a_request_or_its_connection(self):
-        for mpm in ("prefork", "event"):
-            with self.subTest(mpm), server.Apache(mpm, MPMS[mpm] + server.REFERENCE) as apache:
-                with front.Maitred(apache) as maitred, front.load(maitred) as load:
+        for mpm, transport in (("prefork", "direct"), ("prefork", "relay"), ("event", "direct"), ("event", "relay")):
+            with self.subTest(f"{mpm}, {transport}"), server.Apache(mpm, MPMS[mpm] + server.REFERENCE) as apache:
+                pool = f'workers = 4\ntransport = "{transport}"'
+                with front.Maitred(apache, pool) as maitred, front.load(maitred) as load:
                     load.more(100)
                     for _ in range(RESTARTS):
                         before = set(apache.children())

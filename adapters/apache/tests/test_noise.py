@@ -84,5 +84,25 @@ class Noise(unittest.TestCase):
             self.fail("the channel stays open")
 
 
+class Addresses(unittest.TestCase):
+    def test_a_client_without_a_port_is_one_and_what_is_no_address_ends_the_channel(self):
+        why = server.missing()
+        if why is not None:
+            raise unittest.SkipTest(why)
+        with server.Apache("worker", MPMS["worker"] + server.REFERENCE) as apache:
+            with kit.Connected(apache.path, str(apache.log)) as channel:
+                channel.welcome()
+                for address in ("192.0.2.7:0", "[::1]:65535"):
+                    meta = f"remote={address}\nlocal=192.0.2.1:80\nscheme=http\n"
+                    self.assertEqual(channel.ask("/bytes/3", meta=meta)[0].body, b"xxx", address)
+            for address in ("", ":1", "192.0.2.7", "192.0.2.7:", "192.0.2.7:65536", "192.0.2.7:1x", "[::1]", "[:1", "]:1", "name:1"):
+                with self.subTest(address), kit.Connected(apache.path, str(apache.log)) as channel:
+                    channel.welcome()
+                    client = channel.client()
+                    meta = f"remote={address}\nlocal=192.0.2.1:80\nscheme=http\n"
+                    channel.send(kit.request_frame(7, 1, "/bytes/3", meta=meta, descriptors=1), [client.far.fileno()])
+                    self.assertTrue(channel.at_end())
+
+
 if __name__ == "__main__":
     unittest.main()
