@@ -116,6 +116,13 @@ impl Page {
         for pool in &facts.pools {
             self.sample(POOL_QUEUE_MAX.0, &[("pool", &pool.name)], pool.queue_max.into(), Unit::One);
         }
+        self.family(POOL_ACCEPT.0, Kind::Gauge, POOL_ACCEPT.1);
+        for pool in &facts.pools {
+            for (bucket, row) in board.buckets.iter().skip(pool.first_bucket).take(pool.buckets).enumerate() {
+                let labels = [("pool", pool.name.as_str()), ("bucket", &bucket.to_string())];
+                self.sample(POOL_ACCEPT.0, &labels, row.queue.get(), Unit::One);
+            }
+        }
         self.family(SLOTS.0, Kind::Gauge, SLOTS.1);
         for pool in &facts.pools {
             for (state, name) in fields::STATES {
@@ -152,4 +159,8 @@ pub(super) const POOL_QUEUE: (&str, &str) =
     ("maitred_pool_queue", "Requests that wait for an application process of a pool.");
 pub(super) const POOL_QUEUE_MAX: (&str, &str) =
     ("maitred_pool_queue_max", "Requests that may wait for an application process of a pool.");
+pub(super) const POOL_ACCEPT: (&str, &str) = (
+    "maitred_pool_accept_queue",
+    "Connections in the accept queue of a bucket of a pool that accepts by itself.",
+);
 pub(super) const SLOTS: (&str, &str) = ("maitred_pool_slots", "Application processes of a pool, by state.");

@@ -404,7 +404,11 @@ fn the_document_has_every_metric() {
     tables.push_str("\n## Pools\n\nLabels `pool` and `slot`; in JSON within `pools[].slots[]`.\n\n");
     rows(&mut tables, fields::SLOT);
     rows_only(&mut tables, fields::START);
-    for ((metric, help), key) in [(metrics::POOL_QUEUE, "queued"), (metrics::POOL_QUEUE_MAX, "queue_max")] {
+    for ((metric, help), key) in [
+        (metrics::POOL_QUEUE, "queued"),
+        (metrics::POOL_QUEUE_MAX, "queue_max"),
+        (metrics::POOL_ACCEPT, "buckets[].queue"),
+    ] {
         writeln!(tables, "| `{metric}`, label `pool` | gauge | `pools[].{key}` | {help} |")
             .expect("a String");
     }
