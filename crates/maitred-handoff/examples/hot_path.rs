@@ -62,7 +62,8 @@ fn request(_: &mut Vec<u8>) -> Result<()> {
 
 /// A response of an application is judged, and framed for the client.
 fn response(out: &mut Vec<u8>) -> Result<()> {
-    let wanted = Wanted { head_request: false, http10: false, keep: true, server_header: true };
+    let wanted =
+        Wanted { head_request: false, http10: false, keep: true, server_header: true, switch: false };
     let mut filter = Filter::new(wanted);
     let now = b"Fri, 20 Nov 2026 12:00:00 GMT";
     filter.feed(black_box(ANSWER), now, out).map_err(|bad| format!("{bad:?}"))?;
