@@ -196,8 +196,11 @@ impl<'fd> Command<'fd> {
         let Some(pid) = pid else { return Err(explain("fork", io::Error::last_os_error())) };
         drop(child_errors);
         // The child is not reaped before we do it, so the number cannot have gone to another process.
-        let child =
-            rustix::process::pidfd_open(pid, PidfdFlags::empty()).map(|pidfd| Child { pid, pidfd })?;
+        let child = rustix::process::pidfd_open(pid, PidfdFlags::empty()).map(|pidfd| Child {
+            pid,
+            pidfd,
+            leads_group: self.new_group,
+        })?;
         let mut report = Vec::new();
         File::from(errors).read_to_end(&mut report)?;
         let Some(failure) = Failure::decode(&report) else { return Ok(child) };
@@ -549,6 +552,8 @@ fn signal_name(number: i32) -> Option<&'static str> {
 pub struct Child {
     pid: Pid,
     pidfd: OwnedFd,
+    /// It was started in a process group of its own.
+    leads_group: bool,
 }
 
 impl Child {
@@ -588,12 +593,21 @@ impl Child {
         }
     }
 
-    /// Reaps it if it has ended.
+    /// Reaps it if it has ended. What is left of its process group, if it has one of its own, is asked to end (`SIGTERM`): a
+    /// program that has gone into the background would otherwise stay for ever.
     ///
     /// # Errors
     /// What waitid(2) says: `ECHILD` after it was reaped.
     pub fn try_wait(&self) -> io::Result<Option<Exit>> {
-        self.wait_with(WaitIdOptions::EXITED | WaitIdOptions::NOHANG)
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        if self.wait_with(look | WaitIdOptions::NOWAIT)?.is_none() {
+            return Ok(None);
+        }
+        // Until it is reaped, its number cannot be that of another group.
+        if self.leads_group {
+            let _ = rustix::process::kill_process_group(self.pid, Signal::TERM);
+        }
+        self.wait_with(look)
     }
 
     /// Waits until it ends, and reaps it.

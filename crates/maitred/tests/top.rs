@@ -20,8 +20,8 @@ fn one_frame_is_printed_as_text() {
     let (status, text) = server.command(&["top", "--once"]);
     assert!(status.success(), "{text}");
     assert!(text.starts_with("maitred ") && text.contains("generation 1"), "{text}");
-    let letters = text.lines().find(|line| line.len() == 5 && line.starts_with("  ")).expect(&text).trim();
-    assert_eq!((letters.len(), letters.matches('W').count()), (3, 1), "{text}");
+    let letters = text.lines().find(|line| line.len() == 6 && line.starts_with("  ")).expect(&text).trim();
+    assert_eq!((letters.len(), letters.matches('W').count()), (4, 1), "{text}");
     assert!(text.contains(&format!("listening {}", server.address)) && text.contains("pool app"), "{text}");
     assert!(text.chars().all(|char| char == '\n' || !char.is_control()), "{text:?}");
     waiting.release();

@@ -144,3 +144,22 @@ fn an_end_is_seen_on_the_descriptor_and_signals_arrive() {
     assert!(child.try_wait().is_err());
     child.kill().unwrap();
 }
+
+/// The pipe's other end is closed when the last of them has gone.
+#[test]
+fn what_a_process_leaves_in_its_group_is_asked_to_end() {
+    let (mut reader, writer) = pipe();
+    let mut command = Command::new("sh");
+    command.arg("-c").arg("sleep 1000 & echo gone").stdout(writer.as_fd()).new_group();
+    let child = command.spawn().unwrap();
+    drop(command);
+    drop(writer);
+    let mut line = [0; 5];
+    reader.read_exact(&mut line).unwrap();
+    let mut ended = [rustix::event::PollFd::new(&child, rustix::event::PollFlags::IN)];
+    rustix::event::poll(&mut ended, None).unwrap();
+    assert_eq!(child.try_wait().unwrap(), Some(Exit::Status(0)));
+    let mut rest = Vec::new();
+    reader.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty());
+}
