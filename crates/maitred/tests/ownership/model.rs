@@ -124,6 +124,8 @@ impl Request {
         match (self.fate, status) {
             (Fate::Lost, 502) => self.is_untouched(),
             (Fate::Lost, 504) => self.overdue && self.is_untouched(),
+            // It was to be given again, and found the queue full.
+            (Fate::Lost, 503) => refusals && self.is_safe() && self.is_untouched(),
             (Fate::Broken, 502) => self.is_headless(),
             (Fate::Nothing, 502) => true,
             (Fate::Waiting, 502) => self.may_be_unseen,
@@ -182,6 +184,7 @@ impl Connection {
                 Fate::Whole => {}
                 // A refusal for want of room keeps the connection.
                 Fate::Waiting if self.refusals => {}
+                Fate::Lost if self.refusals && earlier.is_safe() && earlier.is_untouched() => {}
                 fate => return Err(format!("request {id} before it is {fate:?}")),
             }
         }
