@@ -25,6 +25,8 @@ pub struct LocalPool {
     pub channels: Vec<usize>,
     /// Indices of the connections that wait, oldest first. One that goes away is taken out.
     pub queue: VecDeque<u32>,
+    /// When the master was last told that requests wait.
+    pub pressed_at: Option<Instant>,
 }
 
 impl Pools {

@@ -42,27 +42,27 @@ impl Output {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Logs what has been written since, but for a line that has not ended.
-    pub fn pass_on(&mut self) {
-        let name = self.name.clone();
-        self.take(&mut |line| crate::log::error::application(&name, line));
+    /// Logs what has been written since, but for a line that has not ended. `room` is where the kernel writes.
+    pub fn pass_on(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
+        let name = std::mem::take(&mut self.name);
+        self.take(room, &mut |line| crate::log::error::application(&name, line));
+        self.name = name;
     }
 
     /// The process has exited: logs what is left.
-    pub fn finish(&mut self) {
-        self.pass_on();
+    pub fn finish(&mut self, room: &mut [u8; LINE_BYTES_MAX]) {
+        self.pass_on(room);
         let rest = std::mem::take(&mut self.begun);
         if !rest.is_empty() {
             crate::log::error::application(&self.name, &rest);
         }
     }
 
-    fn take(&mut self, log: &mut dyn FnMut(&[u8])) {
-        let mut room = vec![0; LINE_BYTES_MAX];
+    fn take(&mut self, room: &mut [u8; LINE_BYTES_MAX], log: &mut dyn FnMut(&[u8])) {
         let mut left = BYTES_PER_TURN;
         while left > 0 {
             let Some(pipe) = &self.pipe else { return };
-            match rustix::io::read(pipe, &mut room) {
+            match rustix::io::read(pipe, &mut room[..]) {
                 Ok(0) => self.pipe = None,
                 Ok(bytes) => {
                     left = left.saturating_sub(bytes);
@@ -98,13 +98,13 @@ mod tests {
 
     fn written(texts: &[&[u8]]) -> (Vec<Vec<u8>>, Output) {
         let (mut output, writing) = Output::pipe("web/0").unwrap();
-        let mut lines = Vec::new();
+        let (mut lines, mut room) = (Vec::new(), [0; LINE_BYTES_MAX]);
         for text in texts {
             rustix::io::write(&writing, text).unwrap();
-            output.take(&mut |line| lines.push(line.to_vec()));
+            output.take(&mut room, &mut |line| lines.push(line.to_vec()));
         }
         drop(writing);
-        output.take(&mut |line| lines.push(line.to_vec()));
+        output.take(&mut room, &mut |line| lines.push(line.to_vec()));
         (lines, output)
     }
 

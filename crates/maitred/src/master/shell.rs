@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit};
 
 use super::channel::{Channel, Received};
 use super::cpu_time::CpuTime;
-use super::output::Output;
+use super::output::{LINE_BYTES_MAX, Output};
 use super::prepare::{Prepared, Surroundings};
 use super::sockets;
 use super::state::Master;
@@ -103,6 +103,8 @@ struct Shell<'a> {
     workers: BTreeMap<u64, Worker>,
     apps: BTreeMap<u64, App>,
     events: VecDeque<Event>,
+    /// Where the kernel writes what application processes have said.
+    output_room: Box<[u8; LINE_BYTES_MAX]>,
     /// When the memory of application processes was last looked at.
     weighed_at: Option<Instant>,
 }
@@ -151,6 +153,7 @@ impl<'a> Shell<'a> {
             workers: BTreeMap::new(),
             apps: BTreeMap::new(),
             events: VecDeque::from([Event::Start]),
+            output_room: Box::new([0; LINE_BYTES_MAX]),
             weighed_at: None,
         })
     }
@@ -272,13 +275,13 @@ impl<'a> Shell<'a> {
     /// Passes on what application processes have written.
     fn take_output(&mut self) {
         for app in self.apps.values_mut() {
-            app.output.iter_mut().for_each(Output::pass_on);
+            app.output.iter_mut().for_each(|output| output.pass_on(&mut self.output_room));
         }
     }
 
     /// After the messages: what a process said before its end is heard before it.
     fn take_exits(&mut self) {
-        let events = &mut self.events;
+        let (events, output_room) = (&mut self.events, &mut self.output_room);
         self.workers.retain(|generation, worker| {
             let Some((_, how)) = exited(&worker.child) else { return true };
             events.push_back(Event::WorkerExited { generation: *generation, how });
@@ -287,7 +290,7 @@ impl<'a> Shell<'a> {
         self.apps.retain(|_, app| {
             let Process::Own(child) = &app.process else { return true };
             let Some((clean, how)) = exited(child) else { return true };
-            app.output.iter_mut().for_each(Output::finish);
+            app.output.iter_mut().for_each(|output| output.finish(output_room));
             events.push_back(Event::AppExited { slot: app.slot, clean, how });
             false
         });

@@ -67,8 +67,6 @@ pub(super) struct Thread {
     pub(super) postponed_until: Option<Instant>,
     /// When the health of application processes is looked at next.
     pub(super) next_health: Option<Instant>,
-    /// When the master was last told that requests wait.
-    pub(super) pressed_at: Option<Instant>,
     /// Channels with more to read than one turn takes: key and epoch.
     pub(super) loud: Vec<(usize, u32)>,
     /// Received bytes, of whichever connection is being looked at.
@@ -171,7 +169,6 @@ impl Thread {
             postponed: Vec::new(),
             postponed_until: None,
             next_health: None,
-            pressed_at: None,
             rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
             heard: Box::new([0; RECEIVED_FROM_CHANNEL]),
             tx: Vec::with_capacity(RECEIVE_BYTES),

@@ -238,7 +238,7 @@ impl Thread {
         Step::Waits
     }
 
-    /// Keeps what the log, an error and the choice of transport will want to know.
+    /// Keeps what the log, an error and another process will want to know.
     fn note_handed_off(
         &mut self,
         index: u32,

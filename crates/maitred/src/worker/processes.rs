@@ -11,7 +11,7 @@
 //! | exited | the master | what it still said is read; its other requests are lost |
 
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::epoll;
 
@@ -26,7 +26,7 @@ use crate::status::scoreboard::{SlotRow, SlotState};
 
 /// How often the health of processes is looked at; a pool's `health_interval` is met to within this.
 const HEALTH_TICK: Duration = Duration::from_millis(500);
-/// The master hears of waiting requests at most this often; it looks by itself ten times a second.
+/// The master hears of waiting requests at most this often for each pool; having heard, it looks by itself ten times a second.
 const PRESS_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Thread {
@@ -184,13 +184,14 @@ impl Thread {
     /// Tells the master that requests wait, so that it does not find out at its next look only.
     pub(super) fn press(&mut self, pool: usize) {
         let now = self.clock.now;
-        if self.pressed_at.is_none_or(|at: Instant| now.saturating_duration_since(at) >= PRESS_INTERVAL) {
-            self.pressed_at = Some(now);
+        let Some(local) = self.pools.pools.get_mut(pool) else { return };
+        if local.pressed_at.is_none_or(|at| now.saturating_duration_since(at) >= PRESS_INTERVAL) {
+            local.pressed_at = Some(now);
             self.shared.outbox.send(Outgoing::Tell(FromWorker::Pressed(pool as u16)));
         }
     }
 
-    /// The process reads no more frames, but finishes what it has: requests that it cannot have seen are answered here.
+    /// The process reads no more frames, but finishes what it has. Requests that it cannot have seen go to another one.
     pub(super) fn let_leave(&mut self, key: usize) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         if channel.phase == Phase::Live {
