@@ -8,6 +8,7 @@ pub mod date;
 pub mod etag;
 pub mod forwarded;
 pub mod fuzzing;
+pub mod h2;
 pub mod limits;
 pub mod negotiate;
 pub mod proxy_protocol;

@@ -1,0 +1,162 @@
+//! The Huffman code of strings (7541-5.2 and its Appendix B), decoded.
+//!
+//! The code is canonical: codes of one length are consecutive numbers in the order of their symbols, and longer codes follow
+//! shorter ones. So the lengths say everything, and the tables are made of them by the compiler.
+
+use super::Error;
+
+/// The symbol that ends nothing and must not occur.
+pub(crate) const EOS: usize = 256;
+/// Bits of the shortest code.
+const SHORTEST_BITS: usize = 5;
+/// Bits of the longest code.
+const LONGEST_BITS: u32 = 30;
+/// Bits that are looked up at once: codes of all printable characters but `<>\^{}|~#$@` and the like are at most that long.
+const FAST_BITS: u32 = 10;
+
+/// Bits of each symbol's code; the last one is [`EOS`].
+#[rustfmt::skip]
+pub(crate) const CODE_BITS: [u8; 257] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28,
+    28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
+     6, 10, 10, 12, 13,  6,  8, 11, 10, 10,  8, 11,  8,  6,  6,  6,
+     5,  5,  5,  6,  6,  6,  6,  6,  6,  6,  7,  8, 15,  6, 12, 10,
+    13,  6,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,  7,
+     7,  7,  7,  7,  7,  7,  7,  7,  8,  7,  8, 13, 19, 13, 14,  6,
+    15,  5,  6,  5,  6,  5,  6,  6,  6,  5,  7,  7,  6,  6,  6,  5,
+     6,  7,  6,  5,  5,  6,  7,  7,  7,  7,  7, 15, 11, 14, 13, 28,
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23,
+    24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24,
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23,
+    21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23,
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25,
+    19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27,
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
+    26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
+    30,
+];
+
+/// What decoding looks up.
+struct Tables {
+    /// By the next [`FAST_BITS`]: the code's length in the upper byte, its symbol in the lower; 0 if the code is longer.
+    fast: [u16; 1 << FAST_BITS],
+    /// By a code's length: the number behind the last code of at most this length, as the upper bits of 32.
+    end: [u64; LONGEST_BITS as usize + 1],
+    /// By a code's length: what to add to a code, so that it becomes an index of `symbols`.
+    offset: [i64; LONGEST_BITS as usize + 1],
+    /// All symbols but [`EOS`], in the order of their codes.
+    symbols: [u8; 256],
+}
+
+static TABLES: Tables = tables();
+
+const fn tables() -> Tables {
+    let mut tables = Tables {
+        fast: [0; 1 << FAST_BITS],
+        end: [0; LONGEST_BITS as usize + 1],
+        offset: [0; LONGEST_BITS as usize + 1],
+        symbols: [0; 256],
+    };
+    let (mut code, mut rank, mut bits) = (0_u64, 0, 1);
+    while bits <= LONGEST_BITS as usize {
+        code <<= 1;
+        tables.offset[bits] = rank as i64 - code as i64;
+        let mut symbol = 0;
+        while symbol < CODE_BITS.len() {
+            if CODE_BITS[symbol] as usize == bits {
+                if symbol != EOS {
+                    tables.symbols[rank] = symbol as u8;
+                }
+                if bits <= FAST_BITS as usize {
+                    let shift = FAST_BITS as usize - bits;
+                    let mut index = (code as usize) << shift;
+                    while index < (code as usize + 1) << shift {
+                        tables.fast[index] = (bits as u16) << 8 | symbol as u16;
+                        index += 1;
+                    }
+                }
+                code += 1;
+                rank += 1;
+            }
+            symbol += 1;
+        }
+        tables.end[bits] = code << (32 - bits);
+        bits += 1;
+    }
+    // Every bit string begins with a code: none is missing, none is twice.
+    assert!(rank == CODE_BITS.len() && code == 1 << LONGEST_BITS);
+    tables
+}
+
+/// The most symbols that so many bytes can stand for.
+pub(super) const fn symbols_max(coded_bytes: usize) -> usize {
+    coded_bytes.saturating_mul(8) / SHORTEST_BITS
+}
+
+/// Decodes a whole string, giving `put` each of its bytes.
+///
+/// Errors: [`Error::Huffman`] for EOS, and for padding that is longer than 7 bits or not all ones.
+#[inline]
+pub(super) fn decode(coded: &[u8], mut put: impl FnMut(u8)) -> Result<(), Error> {
+    // The next bits are the upper ones of `bits`, and `count` of them are known.
+    let (mut rest, mut bits, mut count) = (coded, 0_u64, 0_u32);
+    loop {
+        if let Some(word) = rest.first_chunk::<8>() {
+            // What does not fit as whole bytes is read again next time, and is the same then.
+            bits |= u64::from_be_bytes(*word) >> count;
+            let taken = (63 - count) / 8;
+            rest = rest.get(taken as usize..).unwrap_or_default();
+            count += taken * 8;
+        } else {
+            while count <= 56
+                && let Some((byte, behind)) = rest.split_first()
+            {
+                bits |= u64::from(*byte) << (56 - count);
+                count += 8;
+                rest = behind;
+            }
+        }
+        while count >= LONGEST_BITS {
+            let (symbol, length) = symbol(bits).ok_or(Error::Huffman)?;
+            put(symbol);
+            bits <<= length;
+            count -= length;
+        }
+        if rest.is_empty() {
+            return finish(bits, count, put);
+        }
+    }
+}
+
+/// The last symbols, and the padding behind them.
+fn finish(mut bits: u64, mut count: u32, mut put: impl FnMut(u8)) -> Result<(), Error> {
+    loop {
+        // Behind the known bits there are zeros, so that a code that needs some of them shows by its length.
+        let (symbol, length) = symbol(bits).ok_or(Error::Huffman)?;
+        if length > count {
+            break;
+        }
+        put(symbol);
+        bits <<= length;
+        count -= length;
+    }
+    if count < 8 && bits.leading_ones() == count { Ok(()) } else { Err(Error::Huffman) }
+}
+
+/// The symbol whose code is at the upper end of `bits`, and the length of the code. `None` is EOS.
+#[inline]
+fn symbol(bits: u64) -> Option<(u8, u32)> {
+    match TABLES.fast[(bits >> (64 - FAST_BITS)) as usize] {
+        0 => long_symbol(bits >> 32),
+        entry => Some((entry as u8, u32::from(entry >> 8))),
+    }
+}
+
+#[cold]
+fn long_symbol(bits: u64) -> Option<(u8, u32)> {
+    let longer = FAST_BITS + 1..=LONGEST_BITS;
+    let length = longer.into_iter().find(|length| bits < TABLES.end[*length as usize])?;
+    let rank = (bits >> (32 - length)) as i64 + TABLES.offset[length as usize];
+    let symbol = TABLES.symbols.get(usize::try_from(rank).ok()?)?;
+    Some((*symbol, length))
+}
