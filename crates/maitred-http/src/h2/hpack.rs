@@ -22,7 +22,7 @@ pub use encoder::Encoder;
 /// Bytes of a dynamic table until the settings say otherwise (9113-6.5.2).
 pub const TABLE_BYTES_DEFAULT: usize = 4096;
 
-/// What an entry of a dynamic table, and a field of a list, counts for in addition to its name and its value (7541-4.1, 9113-6.5.2).
+/// What an entry of a dynamic table, and a field of a list, counts for besides its name and its value (7541-4.1, 9113-6.5.2).
 pub const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// How much of one field list is wanted.
