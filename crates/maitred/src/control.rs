@@ -41,6 +41,8 @@ pub struct Start {
     pub descriptors: Vec<Descriptor>,
     /// Whether an access log on standard output goes to a terminal.
     pub terminal: bool,
+    /// Whether the kernel could encrypt TLS ([`crate::tls::ktls`]), in words; empty without TLS.
+    pub ktls: String,
     /// Whether a predecessor may send its idle connections ([`ToWorker::Adopt`] will come).
     pub adopts: bool,
 }
@@ -63,6 +65,13 @@ pub enum Descriptor {
     Admin,
     /// Where access-log lines go.
     AccessLog,
+    /// A memory file with the keys of TLS ([`crate::tls::material::Material`]), if any listener has TLS.
+    TlsMaterial,
+    /// Where the session secrets of this listener are written.
+    KeyLog {
+        /// Index into `Config::listens`.
+        listen: usize,
+    },
 }
 
 /// One application process, named for good: `epoch` differs each time the slot is filled anew.
@@ -168,6 +177,8 @@ pub enum ToWorker {
     Successor,
     /// The descriptor that comes along brings the predecessor's idle connections.
     Adopt,
+    /// The descriptor that comes along is a memory file with new keys of TLS ([`crate::tls::material::Material`]).
+    Certificates,
     /// How the command of this number ended: whether well, and a text for the person who asked.
     CommandDone(u64, bool, String),
 }

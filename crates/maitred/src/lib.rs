@@ -16,6 +16,7 @@
 //! | [`handoff`] | requests to application processes, by descriptor |
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
 //! | [`log`] | access log and error log |
+//! | [`tls`] | certificates and keys, from files to sessions |
 //! | [`status`] | scoreboard, and the three ways to show it |
 
 pub mod affinity;
@@ -30,4 +31,5 @@ pub mod proxy;
 pub mod route;
 pub mod serve;
 pub mod status;
+pub mod tls;
 pub mod worker;

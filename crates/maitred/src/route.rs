@@ -250,7 +250,14 @@ mod tests {
                 target: target.clone(),
             })
             .collect();
-        let site = config::Site { hosts: hosts.to_vec(), routes, error_pages: vec![], files: None };
+        let site = config::Site {
+            hosts: hosts.to_vec(),
+            routes,
+            error_pages: vec![],
+            files: None,
+            certificates: vec![],
+            hsts: None,
+        };
         Site::new(&site, &mut Vec::new())
     }
 

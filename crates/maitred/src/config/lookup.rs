@@ -1,4 +1,4 @@
-//! What reading a configuration asks of the machine: accounts and directories. A trait, so that tests need neither.
+//! What reading a configuration asks of the machine: accounts, directories, certificates. A trait, so that tests need neither.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -18,6 +18,14 @@ pub trait Lookup {
     /// Whether there is a program of this name: a path that starts at `cwd`, or a name in one of the directories of `PATH`.
     fn program(&self, _name: &str, _cwd: &Path) -> bool {
         true
+    }
+    /// What stands in a file of certificates or keys.
+    fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
+        Err(io::ErrorKind::NotFound.into())
+    }
+    /// The present time, as Unix time: certificates may not be good any more.
+    fn unix_secs(&self) -> u64 {
+        rustls::pki_types::UnixTime::now().as_secs()
     }
 }
 
@@ -51,6 +59,10 @@ impl Lookup for System {
         }
         // What lies in it can be reached only with the permission to search it, which this takes too.
         std::fs::metadata(path.join(".")).map(drop)
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        crate::tls::files::read(path)
     }
 
     fn program(&self, name: &str, cwd: &Path) -> bool {

@@ -97,6 +97,64 @@ pub struct Listen {
     pub defer_accept: bool,
     /// `proxy_protocol`: who may connect and has to send a PROXY header first; `None` if it is off. Never empty.
     pub proxy_protocol_from: Option<Vec<Network>>,
+    /// `tls`; `None` is cleartext.
+    pub tls: Option<Tls>,
+    /// `http2`: by ALPN over TLS, and by prior knowledge in cleartext (RFC 9113 sections 3.2 and 3.3).
+    pub http2: bool,
+    /// `redirect_http`: answer everything with a redirect to `https`. Only of a cleartext listener, and only if there is
+    /// one with TLS.
+    pub redirect_http: bool,
+}
+
+/// `tls = { … }` of a listener. At least one site has a certificate then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tls {
+    /// `versions`: never empty, ascending.
+    pub versions: Vec<TlsVersion>,
+    /// `client_auth`, with `client_ca`.
+    pub client_auth: ClientAuth,
+    /// `early_data`: whether a resumed session may bring a request in its first flight (RFC 8446 section 2.3).
+    pub early_data: bool,
+    /// `tickets`: whether sessions can be resumed at all.
+    pub tickets: bool,
+    /// `keylog`: where session secrets are written, for debugging.
+    pub keylog: Option<PathBuf>,
+}
+
+/// A version of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum TlsVersion {
+    /// RFC 5246, with what RFC 9325 leaves of it.
+    V12,
+    /// RFC 8446.
+    V13,
+}
+
+/// Whether clients show certificates, and the file of those who may have signed them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ClientAuth {
+    /// They are not asked.
+    Off,
+    /// They are asked; one that shows none is taken all the same.
+    Optional(PathBuf),
+    /// One that shows none is refused.
+    Required(PathBuf),
+}
+
+/// An entry of `certificates`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Certificate {
+    /// Files that the master reads.
+    Files {
+        /// `certificate`: the certificate of the site, and then those that lead from it to a root, in PEM.
+        certificate: PathBuf,
+        /// `key`: the private key, in PEM.
+        key: PathBuf,
+        /// `ocsp`: an OCSP response to staple, in DER.
+        ocsp: Option<PathBuf>,
+    },
+    /// Made at the start by the master, for `maitred serve --tls`.
+    SelfSigned,
 }
 
 /// An IP network: its first address, and the length of its prefix in bits.
@@ -142,6 +200,11 @@ pub struct Site {
     pub error_pages: Vec<(u16, String)>,
     /// The site's own files, also where `error_pages` are looked up.
     pub files: Option<Files>,
+    /// `certificates`, in the order of the file. Over TLS, a site without one is served with those of the first site that
+    /// has some.
+    pub certificates: Vec<Certificate>,
+    /// `hsts`: the value of `Strict-Transport-Security` on the site's responses over TLS (RFC 6797).
+    pub hsts: Option<String>,
 }
 
 /// A name in `hosts`, in lower case.

@@ -161,6 +161,75 @@ pub const LISTEN: Table = Table {
             Default::Absent("loopback addresses and `trusted_proxies`"),
             "With `proxy_protocol`: who may connect. Anybody else could claim to be any client, and is closed unheard.",
         ),
+        Key::new(
+            "tls",
+            Kind::Section(&TLS),
+            Default::Absent("cleartext"),
+            "Speak TLS here. `tls = {}` is all defaults; the certificates stand in the sites.",
+        ),
+        Key::new(
+            "http2",
+            Kind::Flag,
+            Default::Flag(true),
+            "Whether HTTP/2 is spoken, besides HTTP/1.1: over TLS the client chooses (ALPN), in cleartext it has to know.",
+        ),
+        Key::new(
+            "redirect_http",
+            Kind::Flag,
+            Default::Flag(false),
+            "Answer every request with a redirect (308, which keeps the method) to `https` at the same host, and to the port of \
+             the first address with `tls`. Requests below `/.well-known/acme-challenge/` are answered as ever.",
+        ),
+    ],
+};
+
+/// `tls`
+pub const TLS: Table = Table {
+    title: "tls",
+    doc: "TLS of an address. See [TLS](tls.md).",
+    example: "[[listen]]\naddress = \":443\"\ntls = { versions = [\"1.3\"], client_auth = \"optional\", client_ca = \"ca.pem\" }\n\n\
+              [[listen]]\naddress = \":80\"\nredirect_http = true\n\n[[site]]\nroot = \"public\"\n\
+              certificates = [{ certificate = \"fullchain.pem\", key = \"privkey.pem\" }]\n",
+    keys: &[
+        Key::new(
+            "versions",
+            Kind::Choices(&["1.2", "1.3"]),
+            Default::Texts(&["1.2", "1.3"]),
+            "Versions of TLS that are spoken.",
+        ),
+        Key::new(
+            "client_auth",
+            Kind::Choice(&["off", "optional", "required"]),
+            Default::Text("off"),
+            "Whether clients are asked for a certificate. With `\"optional\"`, one that shows none is served all the same; a bad \
+             one ends the connection in either case. Applications are told who the client is (`X-SSL-Client-*`).",
+        ),
+        Key::new(
+            "client_ca",
+            Kind::Text("a file"),
+            Default::Absent("nobody"),
+            "With `client_auth`: the certificates, in PEM, of those whose signature makes a client's certificate good.",
+        ),
+        Key::new(
+            "early_data",
+            Kind::Flag,
+            Default::Flag(false),
+            "Whether a client that was here before may send a request with its first bytes (0-RTT). Only requests of safe methods \
+             are answered that early, others get 425; sessions are then kept in memory, and do not survive a reload.",
+        ),
+        Key::new(
+            "tickets",
+            Kind::Flag,
+            Default::Flag(true),
+            "Whether clients can resume a session without a full handshake.",
+        ),
+        Key::new(
+            "keylog",
+            Kind::Text("a file"),
+            Default::Absent("nowhere"),
+            "Append the secrets of all sessions to this file, so that Wireshark can read what was recorded. For debugging only: \
+             who has the file can read everything.",
+        ),
     ],
 };
 
@@ -240,10 +309,55 @@ pub const SITE: Table = Table {
             "For a status from 400 to 599, the path of a file under the site's `root` that is sent as its body.",
         ),
         Key::new(
+            "certificates",
+            Kind::Sections(&CERTIFICATE),
+            Default::Absent("those of the first site that has some"),
+            "Certificates for addresses with `tls`; several of different key types can stand side by side.",
+        ),
+        Key::new(
+            "hsts",
+            Kind::Text(
+                "the value of `Strict-Transport-Security`, such as `\"max-age=31536000; includeSubDomains\"`",
+            ),
+            Default::Absent("not sent"),
+            "Tell browsers to come by TLS only, from now on (RFC 6797). Stands on all responses of the site over TLS, those of \
+             applications included.",
+        ),
+        Key::new(
             "route",
             Kind::Sections(&ROUTE),
             Default::Absent("none"),
             "What answers particular paths; the first route that matches decides.",
+        ),
+    ],
+};
+
+/// `[[site.certificates]]`
+pub const CERTIFICATE: Table = Table {
+    title: "[[site.certificates]]",
+    doc: "A certificate of the site above it. Which one a client gets is decided by the name that it asks for (SNI) among the \
+          sites, and then by the signatures that it can check: ECDSA and Ed25519 before RSA.\n\nThe files are read by the master \
+          only, at a reload and whenever they change; a file that is broken then changes nothing, and is logged.",
+    example: "[[site]]\nhosts = [\"example.com\"]\nroot = \"/srv/www\"\n\
+              certificates = [{ certificate = \"fullchain.pem\", key = \"privkey.pem\" }]\n",
+    keys: &[
+        Key::new(
+            "certificate",
+            Kind::Text("a file"),
+            Default::Required,
+            "The site's certificate, and then those that lead from it to a root, in PEM.",
+        ),
+        Key::new(
+            "key",
+            Kind::Text("a file"),
+            Default::Required,
+            "The private key, in PEM, without a passphrase.",
+        ),
+        Key::new(
+            "ocsp",
+            Kind::Text("a file"),
+            Default::Absent("none"),
+            "An OCSP response for the certificate, in DER, to send along (stapling).",
         ),
     ],
 };

@@ -9,6 +9,7 @@
 //! | [`state`] | states × events → actions: **start reading here** |
 //! | [`shell`] | the loop: waits, hands events to the machine, carries actions out |
 //! | [`prepare`] | a configuration with everything open that it needs |
+//! | [`certificates`] | keys and certificates, read again when their files change |
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
 //! | [`admin`] | the admin listener |
 //! | [`pid_file`] | the file with the master's process id |
@@ -19,6 +20,7 @@
 //! | [`channel`] | the control socket of one worker process |
 
 pub mod admin;
+pub mod certificates;
 pub mod channel;
 pub mod cpu_time;
 pub mod output;

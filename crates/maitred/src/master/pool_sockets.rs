@@ -70,6 +70,9 @@ fn listens(pool: &Pool, threads: u16) -> Vec<Listen> {
         steer_by_cpu: false,
         defer_accept: false,
         proxy_protocol_from: None,
+        tls: None,
+        http2: false,
+        redirect_http: false,
     };
     addresses.iter().map(listen).collect()
 }

@@ -2,6 +2,7 @@
 //!
 //! Preparing is all or nothing. Dropping a [`Prepared`] closes what no other one shares.
 
+use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,14 +11,17 @@ use std::path::Path;
 use std::rc::Rc;
 
 use super::admin::AdminListener;
+use super::certificates::Certificates;
 use super::pid_file::PidFile;
 use super::pool_sockets::{self, PoolSockets};
 use super::sockets::{self, Group};
 use super::state::events::{ListenPlan, Plan, PoolKind, PoolPlan};
 use crate::affinity::plan as affinity;
 use crate::affinity::topology::Topology;
-use crate::config::{AdminAddress, Config, Pool, Source};
+use crate::config::{AdminAddress, Config, Listen, Pool, Source};
 use crate::control::{self, Descriptor, SlotId, Start};
+use crate::tls::material::Pair;
+use crate::tls::tickets::Seed;
 
 /// What does not change over the master's life.
 #[derive(Debug)]
@@ -30,6 +34,10 @@ pub struct Surroundings {
     pub inherited_admin: Option<OwnedFd>,
     /// Whether standard output is a terminal.
     pub terminal: bool,
+    /// Where the keys of session tickets come from, in all worker processes.
+    pub tickets: RefCell<Seed>,
+    /// The certificate that stands for [`Certificate::SelfSigned`], once one was asked for.
+    pub self_signed: OnceCell<Pair>,
 }
 
 /// See the module.
@@ -39,6 +47,8 @@ pub struct Prepared {
     pub config: Config,
     /// What is open for it; `None` once another configuration is in force, for the processes that still run by this one.
     pub open: Option<Open>,
+    /// Keys and certificates of TLS; `None` without TLS.
+    pub tls: Option<Certificates>,
     /// Where the worker and application processes write errors; `None` is the master's standard error.
     pub error_log: Option<File>,
     threads: affinity::Plan,
@@ -54,6 +64,7 @@ pub struct Open {
     /// The admin listener.
     pub admin: Option<Rc<AdminListener>>,
     access_log: Option<File>,
+    key_logs: Vec<(usize, File)>,
     pid_file: Option<Rc<PidFile>>,
 }
 
@@ -84,10 +95,12 @@ impl Prepared {
             pools,
             admin: admin(server.admin.as_ref(), around, present)?,
             access_log: config.log.access_file.as_deref().map(log_file).transpose()?,
+            key_logs: key_logs(&config)?,
             pid_file: pid_file(server.pid_file.as_deref(), present)?,
         };
+        let tls = Certificates::load(&config, around)?;
         let error_log = config.log.error_file.as_deref().map(log_file).transpose()?;
-        Ok(Prepared { config, open: Some(open), error_log, threads })
+        Ok(Prepared { config, open: Some(open), tls, error_log, threads })
     }
 
     /// What the machine needs to know.
@@ -142,10 +155,12 @@ impl Prepared {
         control::slot_row(&self.config, id)
     }
 
-    /// The start document of a worker process, and the descriptors that it lists, in its order.
+    /// The start document of a worker process, and the descriptors that it lists, in its order. `material` is what
+    /// [`Certificates::seal`] made.
     pub fn start<'a>(
         &'a self,
         open: &'a Open,
+        material: Option<&'a OwnedFd>,
         around: &Surroundings,
         generation: u64,
         adopts: bool,
@@ -166,6 +181,14 @@ impl Prepared {
             descriptors.push(Descriptor::AccessLog);
             sources.push(file.as_fd());
         }
+        if let Some(material) = material {
+            descriptors.push(Descriptor::TlsMaterial);
+            sources.push(material.as_fd());
+        }
+        for (listen, file) in &open.key_logs {
+            descriptors.push(Descriptor::KeyLog { listen: *listen });
+            sources.push(file.as_fd());
+        }
         let start = Start {
             generation,
             config: self.config.clone(),
@@ -176,6 +199,7 @@ impl Prepared {
             pool_addresses: open.pools.iter().map(PoolSockets::addresses).collect(),
             descriptors,
             terminal: around.terminal,
+            ktls: if material.is_some() { crate::tls::ktls::describe() } else { String::new() },
             adopts,
         };
         (start, sources)
@@ -204,15 +228,16 @@ impl Prepared {
     /// the port that is really bound, two spaces, threads, buckets. Tests and scripts read this: it does not change.
     pub fn announcement(&self) -> Vec<String> {
         let groups = self.open.as_ref().map(|open| open.groups.as_slice()).unwrap_or_default();
-        let line = |group: &Group| {
+        let line = |(group, listen): (&Group, &Listen)| {
             format!(
-                "http://{}  {}, {}",
+                "{}://{}  {}, {}",
+                if listen.tls.is_some() { "https" } else { "http" },
                 sockets::reachable(group.local),
                 counted(self.threads.cpus.len(), "thread"),
                 counted(group.buckets.len(), "bucket"),
             )
         };
-        groups.iter().map(line).collect()
+        groups.iter().zip(&self.config.listens).map(line).collect()
     }
 
     /// Where the admin address is really bound, as text.
@@ -268,6 +293,19 @@ fn pid_file(path: Option<&Path>, present: Option<&Open>) -> Result<Option<Rc<Pid
         Some(kept) => Ok(Some(Rc::clone(kept))),
         None => PidFile::write(path).map(|file| Some(Rc::new(file))),
     }
+}
+
+/// Opened by the master, because the worker process may write nowhere.
+fn key_logs(config: &Config) -> Result<Vec<(usize, File)>, String> {
+    let wanted = config.listens.iter().enumerate();
+    let wanted = wanted.filter_map(|(at, listen)| Some((at, listen.tls.as_ref()?.keylog.as_deref()?)));
+    let open = |(at, path): (usize, &Path)| {
+        let opened = File::options().append(true).create(true).mode(0o600).open(path);
+        let file = opened.map_err(|error| format!("keylog {}: {error}", path.display()))?;
+        tracing::warn!("the secrets of all TLS sessions are written to {}", path.display());
+        Ok((at, file))
+    };
+    wanted.map(open).collect()
 }
 
 /// Opened anew for each configuration, so that a reload finds a rotated file.

@@ -1,8 +1,10 @@
 //! The loop around the machine: waits for events, hands them in, carries the actions out. Decides nothing.
 
 mod carry_out;
+mod certificates;
 mod listening;
 
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
 use std::os::fd::OwnedFd;
@@ -16,6 +18,7 @@ use maitred_sys::spawn::{Child, Exit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit};
 
+use super::certificates::unix_secs;
 use super::channel::{Channel, Received};
 use super::cpu_time::CpuTime;
 use super::output::{LINE_BYTES_MAX, Output};
@@ -26,6 +29,7 @@ use super::state::events::{Action, Event, Seen};
 use crate::config::{Failure, Loaded};
 use crate::control::{FromWorker, SlotId};
 use crate::status::scoreboard::Scoreboard;
+use crate::tls::tickets::Seed;
 
 /// Reads the configuration, at the start and again at each reload.
 pub type Source<'a> = &'a dyn Fn() -> Result<Loaded, Failure>;
@@ -141,6 +145,10 @@ impl<'a> Shell<'a> {
                 inherited,
                 inherited_admin: unix.into_iter().next(),
                 terminal: std::io::stdout().is_terminal(),
+                tickets: RefCell::new(
+                    Seed::new(unix_secs()).map_err(|_| "there are no random numbers".to_owned())?,
+                ),
+                self_signed: OnceCell::new(),
             },
             open_files: raise_open_files(),
             stderr: rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3).ok(),
@@ -181,6 +189,7 @@ impl<'a> Shell<'a> {
             }
             self.take_output();
             self.take_exits();
+            self.look_at_certificates();
         }
     }
 
@@ -200,7 +209,8 @@ impl<'a> Shell<'a> {
             let pipe = app.output.as_ref().and_then(Output::pipe_end);
             descriptors.extend(pipe.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
         }
-        let patience = self.machine.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
+        let deadline = [self.machine.next_deadline(), self.next_look()].into_iter().flatten().min();
+        let patience = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         // A wait that is too long for the type is as good as none.
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
         // Whatever it says, everything is looked at next, without waiting.

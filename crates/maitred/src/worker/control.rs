@@ -19,6 +19,7 @@ use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
 use crate::config::{Affinity, Source};
 use crate::control::{FromWorker, MESSAGE_BYTES_MAX, ToWorker};
+use crate::tls::material::Material;
 
 /// How often the threads' use of their CPUs is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -170,9 +171,21 @@ impl Control<'_> {
                     self.shared.inboxes[thread].send(Message::CommandDone { index, serial, well, text });
                 }
             }
-            (ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor, None) => {
+            (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
+            (
+                ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor | ToWorker::Certificates,
+                None,
+            ) => {
                 tracing::error!("a message of the master came without its descriptor");
             }
+        }
+    }
+
+    /// The master has checked them; what cannot be used all the same changes nothing.
+    fn replace_certificates(&self, file: OwnedFd) {
+        let material = Material::open(file).map_err(|error| error.to_string());
+        if let Err(error) = material.and_then(|material| self.shared.tls.replace(&material)) {
+            tracing::error!(%error, "new certificates cannot be used");
         }
     }
 

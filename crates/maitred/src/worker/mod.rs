@@ -75,6 +75,8 @@ use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
 use crate::serve::files::{FileServer, FileSet};
 use crate::status::Status;
 use crate::status::facts::Facts;
+use crate::tls::material::Material;
+use crate::tls::{TlsServer, redirect};
 
 /// Largest start document; a configuration of this size would have tens of thousands of routes.
 const START_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -91,6 +93,8 @@ struct Inherited {
     buckets: Vec<Bucket>,
     admin: Option<OwnedFd>,
     access_log: Option<OwnedFd>,
+    tls: Option<OwnedFd>,
+    key_logs: Vec<(usize, OwnedFd)>,
 }
 
 struct Bucket {
@@ -116,7 +120,7 @@ fn start() -> Result<(), String> {
     let inherited = inherit_all()?;
     crate::log::error::init("worker", &inherited.start.config.log.level)?;
     log_panics();
-    let Inherited { control, start, board, buckets, admin, access_log } = inherited;
+    let Inherited { control, start, board, buckets, admin, access_log, tls, key_logs } = inherited;
     // Before any other thread is started, because the rules bind the thread and those that it starts.
     match sandbox::confine(&start.config) {
         Ok(status) => tracing::debug!("Landlock is {status}"),
@@ -126,7 +130,8 @@ fn start() -> Result<(), String> {
 
     let writer = open_log(&start, access_log).map_err(|error| text("access log", error))?;
     let thread_logs: Vec<ThreadLog> = start.threads.iter().map(|_| writer.thread_log()).collect();
-    let shared = share(start, board, &buckets).map_err(|error| text("shared state", error))?;
+    let tls = tls_server(&start, tls, key_logs)?;
+    let shared = share(start, board, &buckets, tls).map_err(|error| text("shared state", error))?;
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
     let (ready, readiness) = std::sync::mpsc::channel();
@@ -161,6 +166,7 @@ fn inherit_all() -> Result<Inherited, String> {
     let start: Start =
         serde_json::from_slice(&document).map_err(|error| format!("start document: {error}"))?;
     let (mut buckets, mut admin, mut access_log) = (Vec::new(), None, None);
+    let (mut tls, mut key_logs) = (None, Vec::new());
     for (number, descriptor) in (FIRST_LISTED_FD..).zip(&start.descriptors) {
         let socket = take(number)?;
         match *descriptor {
@@ -169,9 +175,26 @@ fn inherit_all() -> Result<Inherited, String> {
             }
             Descriptor::Admin => admin = Some(socket),
             Descriptor::AccessLog => access_log = Some(socket),
+            Descriptor::TlsMaterial => tls = Some(socket),
+            Descriptor::KeyLog { listen } => key_logs.push((listen, socket)),
         }
     }
-    Ok(Inherited { control, start, board, buckets, admin, access_log })
+    Ok(Inherited { control, start, board, buckets, admin, access_log, tls, key_logs })
+}
+
+/// What sessions of TLS are made with: keys that the master has read, and where session secrets are written.
+fn tls_server(
+    start: &Start,
+    material: Option<OwnedFd>,
+    key_logs: Vec<(usize, OwnedFd)>,
+) -> Result<TlsServer, String> {
+    let made = match material {
+        None => Ok(TlsServer::none()),
+        Some(file) => Material::open(file)
+            .map_err(|error| error.to_string())
+            .and_then(|material| TlsServer::new(&start.config, &material, key_logs)),
+    };
+    made.map_err(|error| format!("keys of TLS: {error}"))
 }
 
 fn open_log(start: &Start, file: Option<OwnedFd>) -> std::io::Result<Writer> {
@@ -189,7 +212,12 @@ fn open_log(start: &Start, file: Option<OwnedFd>) -> std::io::Result<Writer> {
 }
 
 /// What all threads share. It lives as long as the process, so it is never freed.
-fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'static Shared> {
+fn share(
+    start: Start,
+    board: OwnedFd,
+    buckets: &[Bucket],
+    tls: TlsServer,
+) -> std::io::Result<&'static Shared> {
     let threads = start.threads.len().max(1);
     let (router, plans) = Router::new(&start.config);
     let file_sets = plans
@@ -221,6 +249,10 @@ fn share(start: Start, board: OwnedFd, buckets: &[Bucket]) -> std::io::Result<&'
         in_transit: AtomicU32::new(0),
         watched: Mutex::new(watched),
         status: Status::new(Facts::new(&start)),
+        tls,
+        redirect_port: redirect::port(&start.config.listens, |listen| {
+            buckets.iter().find(|bucket| bucket.listen == listen).map(|bucket| bucket.local.port())
+        }),
         start,
     };
     Ok(Box::leak(Box::new(shared)))

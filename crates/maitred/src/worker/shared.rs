@@ -17,6 +17,7 @@ use crate::status::Status;
 use crate::status::facts::{Queue, Queues};
 use crate::status::rates::PoolSample;
 use crate::status::scoreboard::{Cell, Scoreboard};
+use crate::tls::TlsServer;
 
 /// What all threads share.
 #[derive(Debug)]
@@ -25,6 +26,10 @@ pub struct Shared {
     pub start: Start,
     /// Sites and routes.
     pub router: Router,
+    /// Sessions of TLS: what the next one on a listener is made with.
+    pub tls: TlsServer,
+    /// The port that listeners with `redirect_http` send clients to; `None` if nothing has TLS.
+    pub redirect_port: Option<u16>,
     /// Directories that files are served from.
     pub file_sets: Vec<FileSet>,
     /// One inbox per thread.

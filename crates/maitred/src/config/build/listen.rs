@@ -6,8 +6,10 @@ use super::super::finding::Span;
 use super::super::meaning::{Buckets, Listen, Network};
 use super::super::reader::{Section, shorten};
 use super::super::values;
+use super::tls;
 
-pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<Listen> {
+/// Gives back, with each, where what it says about TLS stands.
+pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, tls::Spans)> {
     let sections = root.sections("listen");
     if sections.is_empty() && root.given("listen").is_none() {
         root.cx.missing(
@@ -17,6 +19,7 @@ pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<Listen> {
         );
     }
     let mut listens: Vec<(Listen, Span)> = Vec::new();
+    let mut spans = Vec::new();
     for section in &sections {
         let Some((listen, span)) = listen(section, trusted) else { continue };
         let same =
@@ -26,8 +29,9 @@ pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<Listen> {
             root.cx.conflict(&span, message, "it is first listed here", other);
         }
         listens.push((listen, span));
+        spans.push(tls::Spans::of(section));
     }
-    listens.into_iter().map(|(listen, _)| listen).collect()
+    listens.into_iter().map(|(listen, _)| listen).zip(spans).collect()
 }
 
 fn listen(section: &Section<'_>, trusted: &[Network]) -> Option<(Listen, Span)> {
@@ -43,10 +47,23 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Option<(Listen, Span)> 
     let backlog = section.number("backlog").value;
     let defer_accept = section.flag("defer_accept");
     let proxy_protocol_from = proxy_protocol_from(section, trusted);
+    let tls = tls::listener(section);
+    let http2 = section.flag("http2");
+    let redirect_http = section.flag("redirect_http");
     let text = section.text("address")?;
     let what = format!("`address`: \"{}\" is not an address to listen on", shorten(&text.value));
     let address = section.cx.accept(&text.span, &what, values::listen_address(&text.value))?;
-    let listen = Listen { address, buckets, backlog, steer_by_cpu, defer_accept, proxy_protocol_from };
+    let listen = Listen {
+        address,
+        buckets,
+        backlog,
+        steer_by_cpu,
+        defer_accept,
+        proxy_protocol_from,
+        tls,
+        http2,
+        redirect_http,
+    };
     Some((listen, text.span))
 }
 

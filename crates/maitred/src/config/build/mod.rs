@@ -9,6 +9,7 @@ mod pools;
 mod routes;
 mod server;
 mod sites;
+mod tls;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,9 +25,11 @@ pub(super) use server::{admin, admin_address};
 pub(super) fn config(root: &Section<'_>) -> Config {
     let named = root.named("pool");
     let pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
-    let sites = sites::sites(root, &pools::Known::new(&named, &pools));
+    let (sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools));
     let server = server::server(&root.section("server"));
     let listens = listen::listens(root, &server.trusted_proxies);
+    tls::check_together(root.cx, &listens, &sites, &certified);
+    let listens: Vec<_> = listens.into_iter().map(|(listen, _)| listen).collect();
     pools::check_together(root, &named, &pools, &sites, &listens);
     Config {
         listens,

@@ -1,12 +1,13 @@
 //! `[[site]]`
 
 use super::super::finding::{At, Span};
-use super::super::meaning::{Files, HostPattern, PathPattern, Route, Site, Target};
+use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route, Site, Target};
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
-use super::{files, hosts, routes};
+use super::{files, hosts, routes, tls};
 
-pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>) -> Vec<Site> {
+/// Gives back, for each, what its certificates are, and where it stands.
+pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>) -> (Vec<Site>, Vec<tls::Certified>) {
     let sections = root.sections("site");
     if sections.is_empty() && root.given("site").is_none() {
         root.cx.missing(
@@ -16,7 +17,7 @@ pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>) -> Vec<Site> {
         );
     }
     let mut seen: Vec<(HostPattern, Span)> = Vec::new();
-    let mut sites = Vec::new();
+    let (mut sites, mut all_certified) = (Vec::new(), Vec::new());
     for (index, section) in sections.iter().enumerate() {
         let hosts = site_hosts(section, &mut seen);
         let nameless = section.given("hosts").is_none() || section.empty_array("hosts").is_some();
@@ -27,9 +28,11 @@ pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>) -> Vec<Site> {
                 "only the first site can do without: it takes what no other site names",
             );
         }
-        sites.push(site(section, hosts, pools));
+        let (certificates, certified) = tls::certificates(section, &hosts);
+        sites.push(site(section, hosts, certificates, pools));
+        all_certified.push(certified);
     }
-    sites
+    (sites, all_certified)
 }
 
 fn site_hosts(section: &Section<'_>, seen: &mut Vec<(HostPattern, Span)>) -> Vec<HostPattern> {
@@ -47,7 +50,12 @@ fn site_hosts(section: &Section<'_>, seen: &mut Vec<(HostPattern, Span)>) -> Vec
     hosts
 }
 
-fn site(section: &Section<'_>, hosts: Vec<HostPattern>, pools: &Known<'_>) -> Site {
+fn site(
+    section: &Section<'_>,
+    hosts: Vec<HostPattern>,
+    certificates: Vec<Certificate>,
+    pools: &Known<'_>,
+) -> Site {
     let options = files::options(section);
     let routes = section.sections("route");
     let root = super::directory(section, "root");
@@ -60,7 +68,8 @@ fn site(section: &Section<'_>, hosts: Vec<HostPattern>, pools: &Known<'_>) -> Si
         let target = Target::Files(files.clone());
         routes.push(Route { pattern: PathPattern::All, methods: Vec::new(), target });
     }
-    Site { hosts, routes, error_pages: error_pages(section), files }
+    let error_pages = error_pages(section);
+    Site { hosts, routes, error_pages, files, certificates, hsts: tls::hsts(section) }
 }
 
 /// What makes no sense in a site without files of its own.

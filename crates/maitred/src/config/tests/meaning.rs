@@ -34,6 +34,22 @@ defer_accept = true
 proxy_protocol = true
 proxy_protocol_from = ["192.0.2.7"]
 
+[[listen]]
+address = ":443"
+http2 = false
+
+[listen.tls]
+versions = ["1.3"]
+client_auth = "required"
+client_ca = "ca.pem"
+early_data = true
+tickets = true
+keylog = "keys.log"
+
+[[listen]]
+address = ":80"
+redirect_http = true
+
 [[site]]
 hosts = ["Example.com", "*.example.com"]
 root = "www"
@@ -45,6 +61,9 @@ precompressed = ["zstd", "br", "gzip"]
 try = ["{path}", "{path}.html", "/x{path}", "/index.html", "=410"]
 headers = { set = { X-A = "1" }, remove = ["ETag"] }
 error_pages = { 500 = "/500.html", 404 = "/404.html" }
+
+hsts = "max-age=31536000; includeSubDomains"
+certificates = [{ certificate = "cert.pem", key = "key.pem", ocsp = "/srv/resp.der" }]
 
 [[site.route]]
 path = "/static/*"
@@ -155,8 +174,11 @@ fn every_key_reaches_its_meaning() {
         steer_by_cpu: true,
         defer_accept: true,
         proxy_protocol_from: Some(vec![("192.0.2.7".parse().unwrap(), 32)]),
+        tls: None,
+        http2: true,
+        redirect_http: false,
     };
-    assert_eq!(config.listens, [listen]);
+    assert_eq!(config.listens[0], listen);
     assert_eq!(config.limits.head_bytes_max, 32 * 1024);
     assert_eq!((config.limits.body_inline_bytes_max, config.limits.body_memory_bytes_max), (3, 4));
     assert_eq!(config.limits.linger_timeout, Duration::from_secs(11));
@@ -168,6 +190,42 @@ fn every_key_reaches_its_meaning() {
         level: "warn,maitred=debug".into(),
     };
     assert_eq!(config.log, log);
+}
+
+#[test]
+fn keys_about_tls_reach_their_meaning() {
+    let config = good(EVERYTHING);
+    let [_, secure, cleartext] = &config.listens[..] else { panic!("{:?}", config.listens) };
+    assert_eq!((secure.http2, secure.redirect_http), (false, false));
+    assert_eq!((&cleartext.tls, cleartext.http2, cleartext.redirect_http), (&None, true, true));
+    let tls = Tls {
+        versions: vec![TlsVersion::V13],
+        client_auth: ClientAuth::Required("/etc/maitred/ca.pem".into()),
+        early_data: true,
+        tickets: true,
+        keylog: Some("/etc/maitred/keys.log".into()),
+    };
+    assert_eq!(secure.tls.as_ref(), Some(&tls));
+    let site = &config.sites[0];
+    assert_eq!(site.hsts.as_deref(), Some("max-age=31536000; includeSubDomains"));
+    let files = Certificate::Files {
+        certificate: "/etc/maitred/cert.pem".into(),
+        key: "/etc/maitred/key.pem".into(),
+        ocsp: Some("/srv/resp.der".into()),
+    };
+    assert_eq!(site.certificates, [files]);
+    let defaults = good(
+        "listen = [{ address = \":1\", tls = {} }]\nsite = [{ root = \"www\", \
+        certificates = [{ certificate = \"cert.pem\", key = \"key.pem\" }] }]\n",
+    );
+    let tls = Tls {
+        versions: vec![TlsVersion::V12, TlsVersion::V13],
+        client_auth: ClientAuth::Off,
+        early_data: false,
+        tickets: true,
+        keylog: None,
+    };
+    assert_eq!(defaults.listens[0].tls, Some(tls));
 }
 
 #[test]

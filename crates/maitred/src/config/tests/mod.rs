@@ -3,6 +3,7 @@
 mod errors;
 mod meaning;
 mod relations;
+mod tls;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,15 @@ impl Lookup for Machine {
 
     fn program(&self, name: &str, _cwd: &Path) -> bool {
         !name.contains("missing")
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        tls::FILES.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn unix_secs(&self) -> u64 {
+        tls::NOW
     }
 }
 

@@ -15,6 +15,7 @@ use crate::master::prepare::Prepared;
 use crate::master::process;
 use crate::master::state::events::{Action, Event, Notice, Refusal};
 use crate::status::scoreboard::Scoreboard;
+use crate::tls::self_signed;
 
 impl Shell<'_> {
     pub(super) fn carry_out(&mut self, action: Action) {
@@ -163,10 +164,11 @@ impl Shell<'_> {
 
     fn spawn_worker(&mut self, generation: u64, plan: u64, adopts: bool) -> std::io::Result<()> {
         let gone = || std::io::Error::other("its configuration is gone");
-        let prepared = self.plans.get(&plan).ok_or_else(gone)?;
+        let prepared = self.plans.get_mut(&plan).ok_or_else(gone)?;
+        let material = prepared.tls.as_mut().map(|tls| tls.seal(&self.around)).transpose()?;
         let open = prepared.open.as_ref().ok_or_else(gone)?;
         let board = SharedMap::<Scoreboard>::create("maitred-scoreboard")?;
-        let (start, listed) = prepared.start(open, &self.around, generation, adopts);
+        let (start, listed) = prepared.start(open, material.as_ref(), &self.around, generation, adopts);
         let (child, channel) = process::start_worker(prepared, &start, &listed, board.file())?;
         self.workers.insert(generation, Worker { child, channel, plan, board });
         Ok(())
@@ -276,6 +278,13 @@ impl Shell<'_> {
             tracing::info!("{line}");
             if self.options.announce {
                 // Nobody may be reading; that is no reason not to serve.
+                let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
+            }
+        }
+        if let Some(pair) = self.around.self_signed.get() {
+            let line = format!("certificate, self-signed, SHA-256 {}", self_signed::fingerprint(pair));
+            tracing::info!("{line}");
+            if self.options.announce {
                 let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
             }
         }

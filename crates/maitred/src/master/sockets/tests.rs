@@ -12,6 +12,9 @@ fn listen(address: &str, buckets: u16) -> Listen {
         steer_by_cpu: false,
         defer_accept: false,
         proxy_protocol_from: None,
+        tls: None,
+        http2: false,
+        redirect_http: false,
     }
 }
 

@@ -269,7 +269,7 @@ impl World {
                 self.asked_back.insert(slot.epoch);
             }
             ToWorker::Trouble(..) => {}
-            ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor => {
+            ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor | ToWorker::Certificates => {
                 panic!("the shell's own: {message:?}")
             }
         }

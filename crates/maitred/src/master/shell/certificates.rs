@@ -1,0 +1,42 @@
+//! Certificates that change while the server runs.
+
+use std::time::Instant;
+
+use super::Shell;
+use crate::control::ToWorker;
+use crate::master::certificates::Certificates;
+
+impl Shell<'_> {
+    /// When the files of certificates are to be looked at next.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.plans.get(&self.plan_present?)?.tls.as_ref().and_then(Certificates::next_look)
+    }
+
+    /// Looks at the files of certificates when that is due, and hands on what is new.
+    pub(super) fn look_at_certificates(&mut self) {
+        let now = Instant::now();
+        if self.next_look().is_none_or(|due| due > now) {
+            return;
+        }
+        let Some(prepared) = self.plan_present.and_then(|number| self.plans.get_mut(&number)) else { return };
+        let Some(certificates) = &mut prepared.tls else { return };
+        if certificates.look(&prepared.config, &self.around, now) {
+            self.send_certificates();
+        }
+    }
+
+    /// Gives the keys and certificates of the configuration in force to the worker processes that run by it.
+    pub(super) fn send_certificates(&mut self) {
+        let Some(number) = self.plan_present else { return };
+        let Some(certificates) = self.plans.get_mut(&number).and_then(|prepared| prepared.tls.as_mut())
+        else {
+            return;
+        };
+        for worker in self.workers.values_mut().filter(|worker| worker.plan == number) {
+            match certificates.seal(&self.around) {
+                Ok(file) => worker.channel.send(&ToWorker::Certificates, Some(file)),
+                Err(error) => tracing::error!(%error, "certificates cannot be handed to the worker process"),
+            }
+        }
+    }
+}

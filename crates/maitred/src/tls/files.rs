@@ -1,0 +1,262 @@
+//! Certificates and keys from files: read, and checked against one another.
+//!
+//! The configuration checks them when it is read, so that an error names its place; the master reads them again for the
+//! material that it hands on. Both use these functions.
+
+use std::io;
+use std::path::Path;
+
+use rustls::client::verify_server_name;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys};
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+use super::material::{Bytes, Pair};
+use crate::config::HostPattern;
+
+/// Largest file that is read: a bundle of a thousand certificates has less.
+pub const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
+
+/// What is wrong with a file, and what may help.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Which file.
+    pub part: Part,
+    /// What is wrong, to follow the name of its key: "there is no such file".
+    pub text: String,
+    /// What to do about it; may be empty.
+    pub hint: &'static str,
+}
+
+/// The files of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// `certificate`, or `client_ca`
+    Certificate,
+    /// `key`
+    Key,
+    /// `ocsp`
+    Ocsp,
+}
+
+/// What a certificate says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leaf {
+    /// The first second at which it is good, in Unix time.
+    pub not_before: i64,
+    /// The last one.
+    pub not_after: i64,
+    /// The names that it is for, as it has them.
+    pub names: Vec<String>,
+    /// The certificate itself.
+    der: CertificateDer<'static>,
+}
+
+/// Reads a whole file of at most [`FILE_BYTES_MAX`] bytes.
+///
+/// # Errors
+/// What open(2) or read(2) say; `FileTooLarge` for a larger one.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let mut content = Vec::new();
+    std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
+    match content.len() as u64 > FILE_BYTES_MAX {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(content),
+    }
+}
+
+/// What the operator is told of a file that cannot be read.
+pub fn unreadable(error: &io::Error, path: &Path) -> String {
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such file".into(),
+        io::ErrorKind::IsADirectory => "this is a directory".into(),
+        io::ErrorKind::PermissionDenied => "it may not be read: permission denied".into(),
+        io::ErrorKind::FileTooLarge => format!("it has more than {FILE_BYTES_MAX} bytes"),
+        _ => error.to_string(),
+    };
+    format!("{why}: {}", path.display())
+}
+
+/// The certificates of a PEM file, at least one.
+///
+/// # Errors
+/// A [`Fault`] of the part [`Part::Certificate`].
+pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault> {
+    let fault = |text: String, hint| Fault { part: Part::Certificate, text, hint };
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|error| fault(format!("this is not valid PEM: {error}"), ""))?;
+    match found.is_empty() {
+        false => Ok(found),
+        true if pem.first() == Some(&0x30) => Err(fault(
+            "there is no certificate in PEM in it".into(),
+            "this looks like DER: `openssl x509 -inform der -in FILE -out FILE.pem` converts it",
+        )),
+        true => Err(fault(
+            "there is no certificate in PEM in it".into(),
+            "it starts with -----BEGIN CERTIFICATE-----",
+        )),
+    }
+}
+
+/// The private key of a PEM file: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC).
+///
+/// # Errors
+/// A [`Fault`] of the part [`Part::Key`].
+pub fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, Fault> {
+    const ENCRYPTED: [&[u8]; 2] = [b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"Proc-Type: 4,ENCRYPTED"];
+    let fault = |text: String, hint| Fault { part: Part::Key, text, hint };
+    if ENCRYPTED.iter().any(|mark| memchr::memmem::find(pem, mark).is_some()) {
+        return Err(fault(
+            "the key is encrypted with a passphrase, and nobody is there to type it".into(),
+            "`openssl pkey -in FILE -out FILE.plain` takes it off; keep that file readable by root only",
+        ));
+    }
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
+        rustls::pki_types::pem::Error::NoItemsFound => fault(
+            "there is no private key in PEM in it".into(),
+            "it starts with -----BEGIN PRIVATE KEY-----, or with the kind of key before PRIVATE",
+        ),
+        error => fault(format!("this is not valid PEM: {error}"), ""),
+    })
+}
+
+/// An OCSP response that says that all went well (RFC 6960 section 4.2.1): a SEQUENCE that begins with the ENUMERATED 0.
+///
+/// # Errors
+/// A [`Fault`] of the part [`Part::Ocsp`].
+pub fn staple(der: Vec<u8>) -> Result<Bytes, Fault> {
+    let fault = |text: &str, hint| Fault { part: Part::Ocsp, text: text.into(), hint };
+    let body = match der.get(..2) {
+        Some([0x30, length]) if *length < 0x80 => Some(2),
+        Some([0x30, length]) => Some(2 + usize::from(*length & 0x7f)),
+        _ => None,
+    };
+    match body.and_then(|at| der.get(at..at.checked_add(3)?)) {
+        Some([0x0a, 1, 0]) => Ok(Bytes(der)),
+        Some([0x0a, 1, _]) => Err(fault("the responder did not answer well", "ask it again")),
+        _ => Err(fault(
+            "this is not an OCSP response in DER",
+            "`openssl ocsp -issuer CA.pem -cert CERT.pem -url URL -respout FILE` gets one",
+        )),
+    }
+}
+
+/// Puts certificates, key and staple together, if they go together.
+///
+/// # Errors
+/// A [`Fault`] of the part that is wrong; that they do not match is the key's.
+pub fn pair(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    ocsp: Option<Bytes>,
+) -> Result<(Pair, Leaf), Fault> {
+    let leaf = chain.first().ok_or(Fault {
+        part: Part::Certificate,
+        text: "there is no certificate in it".into(),
+        hint: "",
+    })?;
+    let leaf = Leaf::read(leaf)?;
+    let made = Pair {
+        chain: chain.iter().map(|der| Bytes(der.to_vec())).collect(),
+        key: Bytes(key.secret_der().to_vec()),
+        ocsp,
+    };
+    match CertifiedKey::from_der(chain, key, super::provider()) {
+        Ok(_) => Ok((made, leaf)),
+        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(Fault {
+            part: Part::Key,
+            text: "this is not the key of the certificate".into(),
+            hint: "`certificate` begins with the site's own certificate, and those of its issuers follow",
+        }),
+        Err(Error::InvalidCertificate(why)) => Err(Fault {
+            part: Part::Certificate,
+            text: format!("the certificate cannot be used: {why}"),
+            hint: "",
+        }),
+        Err(error) => Err(Fault {
+            part: Part::Key,
+            text: format!("the key cannot be used: {error}"),
+            hint: "RSA keys of 2048 to 8192 bits, ECDSA keys on P-256, P-384 and P-521, and Ed25519 keys are known",
+        }),
+    }
+}
+
+/// Reads and checks the files of one certificate. The path of the file that is wrong comes with the fault.
+///
+/// # Errors
+/// A [`Fault`] of the file that cannot be read or used.
+pub fn load<'p>(
+    certificate: &'p Path,
+    key: &'p Path,
+    ocsp: Option<&'p Path>,
+    read: &dyn Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<(Pair, Leaf), (Fault, &'p Path)> {
+    let get = |part, path: &'p Path| {
+        read(path).map_err(|error| (Fault { part, text: unreadable(&error, path), hint: "" }, path))
+    };
+    let chain = get(Part::Certificate, certificate)?;
+    let chain = certificates(&chain).map_err(|fault| (fault, certificate))?;
+    let der = private_key(&get(Part::Key, key)?).map_err(|fault| (fault, key))?;
+    let staple = match ocsp {
+        Some(path) => Some(staple(get(Part::Ocsp, path)?).map_err(|fault| (fault, path))?),
+        None => None,
+    };
+    pair(chain, der, staple)
+        .map_err(|fault| if fault.part == Part::Key { (fault, key) } else { (fault, certificate) })
+}
+
+impl Leaf {
+    /// # Errors
+    /// A [`Fault`] if this is no certificate.
+    pub fn read(der: &CertificateDer<'_>) -> Result<Leaf, Fault> {
+        let parsed = X509Certificate::from_der(der);
+        let (_, parsed) = parsed.map_err(|error| Fault {
+            part: Part::Certificate,
+            text: format!("this is not a certificate: {error}"),
+            hint: "",
+        })?;
+        let names = parsed.subject_alternative_name().ok().flatten();
+        let names = names.iter().flat_map(|extension| &extension.value.general_names);
+        let validity = parsed.validity();
+        Ok(Leaf {
+            not_before: validity.not_before.timestamp(),
+            not_after: validity.not_after.timestamp(),
+            names: names.filter_map(shown).collect(),
+            der: der.clone().into_owned(),
+        })
+    }
+
+    /// Whether a client that asks for such a host takes the certificate. Of `*.example.com` the names with one more label
+    /// are meant, since no certificate is good for others.
+    pub fn covers(&self, host: &HostPattern) -> bool {
+        let name = match host {
+            HostPattern::Exact(name) => name.trim_matches(['[', ']']).to_owned(),
+            HostPattern::Suffix(suffix) => format!("any-label-at-all{suffix}"),
+        };
+        let Ok(name) = ServerName::try_from(name) else { return false };
+        ParsedCertificate::try_from(&self.der).is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
+    }
+
+    /// Whether the certificate is good at this moment, in Unix time.
+    pub fn is_good_at(&self, unix_secs: u64) -> bool {
+        let now = i64::try_from(unix_secs).unwrap_or(i64::MAX);
+        (self.not_before..=self.not_after).contains(&now)
+    }
+}
+
+/// A name of a certificate, for people.
+fn shown(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let v4 = <[u8; 4]>::try_from(*bytes).map(|octets| std::net::IpAddr::from(octets).to_string());
+            let v6 = || <[u8; 16]>::try_from(*bytes).map(|octets| std::net::IpAddr::from(octets).to_string());
+            v4.or_else(|_| v6()).ok()
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,152 @@
+//! What the master hands to a worker process for TLS: keys and certificates, the roots of clients' certificates, and the
+//! seed of the keys of session tickets.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use maitred_sys::memfile;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::files;
+use super::tickets::Seed;
+use crate::config::{Certificate, ClientAuth, Config};
+
+/// Largest material, in bytes: a thousand sites with a chain of four certificates each have a quarter of it.
+const MATERIAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Material {
+    /// One per site: its certificates, in the order of the file.
+    pub sites: Vec<Vec<Pair>>,
+    /// One per listener: the certificates that clients' certificates have to lead to.
+    pub client_roots: Vec<Vec<Bytes>>,
+    /// Certificates that answer a challenge of a certificate authority (TLS-ALPN-01, RFC 8737), by the name they are for.
+    pub challenges: Vec<(String, Pair)>,
+    /// Where the keys of session tickets come from.
+    pub tickets: Seed,
+}
+
+/// Certificates with the key of the first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The server's certificate, and those that lead from it to a root, in DER.
+    pub chain: Vec<Bytes>,
+    /// The private key, in DER: PKCS #8, PKCS #1 or SEC 1.
+    pub key: Bytes,
+    /// An OCSP response to staple, in DER.
+    pub ocsp: Option<Bytes>,
+}
+
+/// Bytes that are written as hexadecimal digits, and not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bytes(pub Vec<u8>);
+
+impl fmt::Debug for Bytes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} bytes", self.0.len())
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&hex(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+        unhex(&text).map(Bytes).ok_or_else(|| serde::de::Error::custom("not hexadecimal"))
+    }
+}
+
+/// Hexadecimal digits, in lower case.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
+    pairs.iter().map(|[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
+}
+
+impl Material {
+    /// Reads all files that the configuration names. `self_signed` is what [`Certificate::SelfSigned`] stands for.
+    ///
+    /// # Errors
+    /// A text for the operator, about the first file that cannot be used.
+    pub fn load(config: &Config, self_signed: Option<&Pair>, tickets: Seed) -> Result<Material, String> {
+        let mut sites = Vec::new();
+        for site in &config.sites {
+            let pairs: Result<Vec<Pair>, String> =
+                site.certificates.iter().map(|certificate| load(certificate, self_signed)).collect();
+            sites.push(pairs?);
+        }
+        let roots = |listen: &crate::config::Listen| match listen.tls.as_ref().map(|tls| &tls.client_auth) {
+            None | Some(ClientAuth::Off) => Ok(Vec::new()),
+            Some(ClientAuth::Optional(path) | ClientAuth::Required(path)) => {
+                let pem = files::read(path)
+                    .map_err(|error| format!("client_ca: {}", files::unreadable(&error, path)))?;
+                let found = files::certificates(&pem)
+                    .map_err(|fault| format!("client_ca: {}: {}", path.display(), fault.text))?;
+                Ok(found.into_iter().map(|der| Bytes(der.to_vec())).collect())
+            }
+        };
+        let client_roots = config.listens.iter().map(roots).collect::<Result<_, String>>()?;
+        Ok(Material { sites, client_roots, challenges: Vec::new(), tickets })
+    }
+
+    /// As a sealed memory file, to hand on.
+    ///
+    /// # Errors
+    /// What memfd_create(2) and its like say.
+    pub fn seal(&self) -> io::Result<OwnedFd> {
+        memfile::sealed("maitred-tls", &serde_json::to_vec(self)?)
+    }
+
+    /// From a memory file that [`Material::seal`] made.
+    ///
+    /// # Errors
+    /// What read(2) says; `InvalidData` if it is something else.
+    pub fn open(file: OwnedFd) -> io::Result<Material> {
+        let text = memfile::read(file, MATERIAL_BYTES_MAX)?;
+        serde_json::from_slice(&text).map_err(|_| io::ErrorKind::InvalidData.into())
+    }
+}
+
+fn load(certificate: &Certificate, self_signed: Option<&Pair>) -> Result<Pair, String> {
+    match certificate {
+        Certificate::SelfSigned => {
+            self_signed.cloned().ok_or_else(|| "the self-signed certificate was not made".to_owned())
+        }
+        Certificate::Files { certificate, key, ocsp } => {
+            match files::load(certificate, key, ocsp.as_deref(), &files::read) {
+                Ok((pair, _)) => Ok(pair),
+                // The text names the file itself where it cannot be read.
+                Err((fault, path)) if fault.text.ends_with(&path.display().to_string()) => Err(fault.text),
+                Err((fault, path)) => Err(format!("{}: {}", path.display(), fault.text)),
+            }
+        }
+    }
+}
+
+impl Pair {
+    /// As rustls takes it.
+    ///
+    /// # Errors
+    /// A text, if certificate and key cannot be used; what [`Material::load`] gave back can be.
+    pub fn certified(&self) -> Result<CertifiedKey, String> {
+        let chain = self.chain.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
+        let key = PrivateKeyDer::try_from(self.key.0.clone())?;
+        let made = CertifiedKey::from_der(chain, key, super::provider());
+        let mut made = made.map_err(|error| error.to_string())?;
+        made.ocsp = self.ocsp.as_ref().map(|der| der.0.clone());
+        Ok(made)
+    }
+}

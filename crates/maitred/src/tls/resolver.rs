@@ -1,0 +1,92 @@
+//! Which certificate a client gets.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{SignatureAlgorithm, SignatureScheme};
+
+use super::material::Material;
+use crate::config::{Config, HostPattern};
+
+/// The protocol of a challenge of a certificate authority (RFC 8737 section 6.2).
+pub const ACME_TLS: &[u8] = b"acme-tls/1";
+
+/// The certificates of all sites, in the form that a lookup wants. Never changed: new material makes a new one.
+#[derive(Debug)]
+pub struct Resolver {
+    /// Per site; a site without certificates has those of the default one.
+    sites: Vec<Arc<[Arc<CertifiedKey>]>>,
+    /// The first site that has some: for names of no site, and for clients that ask for none.
+    default: Arc<[Arc<CertifiedKey>]>,
+    exact: HashMap<Box<str>, usize>,
+    /// `.example.com` → site.
+    suffixes: HashMap<Box<str>, usize>,
+    challenges: HashMap<Box<str>, Arc<CertifiedKey>>,
+}
+
+impl Resolver {
+    /// # Errors
+    /// A text, if a certificate of the material cannot be used.
+    pub fn new(config: &Config, material: &Material) -> Result<Resolver, String> {
+        let mut own = Vec::new();
+        for pairs in &material.sites {
+            let certified: Result<Vec<_>, String> =
+                pairs.iter().map(|pair| pair.certified().map(Arc::new)).collect();
+            let mut certified = certified?;
+            // Stable: within a kind, the order of the file holds.
+            certified.sort_by_key(|one| one.key.algorithm() == SignatureAlgorithm::RSA);
+            own.push(Arc::<[_]>::from(certified));
+        }
+        let some = own.iter().find(|certified| !certified.is_empty());
+        let default = some.cloned().unwrap_or_else(|| Arc::from(Vec::new()));
+        let sites = own.into_iter().map(|own| if own.is_empty() { Arc::clone(&default) } else { own });
+        let sites = sites.collect();
+        let (mut exact, mut suffixes) = (HashMap::new(), HashMap::new());
+        for (number, site) in config.sites.iter().enumerate() {
+            for host in &site.hosts {
+                match host {
+                    HostPattern::Exact(name) => exact.insert(name.as_str().into(), number),
+                    HostPattern::Suffix(suffix) => suffixes.insert(suffix.as_str().into(), number),
+                };
+            }
+        }
+        let challenges = material
+            .challenges
+            .iter()
+            .map(|(name, pair)| Ok((name.to_ascii_lowercase().into(), Arc::new(pair.certified()?))))
+            .collect::<Result<_, String>>()?;
+        Ok(Resolver { sites, default, exact, suffixes, challenges })
+    }
+
+    /// The certificates of the site that this name belongs to: the exact name, then the longest `*.name`, then the default.
+    fn certificates(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
+        let site = name.and_then(|name| {
+            let parents = || name.match_indices('.').filter_map(|(at, _)| self.suffixes.get(name.get(at..)?));
+            self.exact.get(name).or_else(|| parents().next()).copied()
+        });
+        site.and_then(|site| self.sites.get(site)).unwrap_or(&self.default)
+    }
+
+    /// What a client gets that asks for `name` and can check `schemes`, the best first.
+    pub(super) fn choose(
+        &self,
+        name: Option<&str>,
+        schemes: &[SignatureScheme],
+    ) -> Option<Arc<CertifiedKey>> {
+        let certificates = self.certificates(name);
+        certificates.iter().find(|one| one.key.choose_scheme(schemes).is_some()).cloned()
+    }
+}
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        // rustls gives the name in lower case.
+        let name = hello.server_name();
+        if hello.alpn().is_some_and(|mut offered| offered.any(|one| one == ACME_TLS)) {
+            return self.challenges.get(name?).cloned();
+        }
+        self.choose(name, hello.signature_schemes())
+    }
+}

@@ -1,0 +1,174 @@
+//! The configurations of rustls, one per listener.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use aws_lc_rs::digest::{Context, SHA256};
+use rustls::server::{NoServerSessionStorage, ServerConfig, ServerSessionMemoryCache, StoresServerSessions};
+use rustls::time_provider::DefaultTimeProvider;
+use rustls::version::{TLS12, TLS13};
+
+use super::client;
+use super::key_log::KeyLogFile;
+use super::material::{Bytes, Material};
+use super::resolver::{ACME_TLS, Resolver};
+use super::tickets::{NoTickets, Ticketer};
+use crate::config::{ClientAuth, Config, Tls, TlsVersion};
+
+/// Tickets that a client gets in a handshake of TLS 1.3: as each should be used once (RFC 8446 section C.4), a browser can
+/// open two connections with them.
+const TICKETS_PER_HANDSHAKE: usize = 2;
+/// Sessions that are kept in memory with `early_data`, about 300 bytes each: 12 MiB.
+const EARLY_SESSIONS_MAX: usize = 40_000;
+/// Bytes of early data that are taken: a request head of the usual size, and nothing that is long.
+const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
+
+/// What a resumed session rests on, as a hash: sessions with another basis are not resumed.
+type Basis = [u8; 32];
+type KeptSessions = (Basis, Arc<dyn StoresServerSessions>);
+
+/// What all threads share for TLS. Made once for a worker process; its certificates can be replaced.
+#[derive(Debug)]
+pub struct TlsServer {
+    /// What the listeners and sites are; `None` without TLS.
+    config: Option<Config>,
+    key_logs: BTreeMap<usize, Arc<KeyLogFile>>,
+    /// Per listener with early data: the sessions that may bring some, and the [`Basis`] that they began on. They are used
+    /// once, and only by this process, so that a request that is played again is not answered early (RFC 8446 section 8.1).
+    sessions: Mutex<BTreeMap<usize, KeptSessions>>,
+    present: RwLock<Vec<Option<Arc<ServerConfig>>>>,
+}
+
+impl TlsServer {
+    /// For a configuration without TLS.
+    pub fn none() -> TlsServer {
+        TlsServer {
+            config: None,
+            key_logs: BTreeMap::new(),
+            sessions: Mutex::default(),
+            present: RwLock::default(),
+        }
+    }
+
+    /// `key_logs` are open files by the number of the listener.
+    ///
+    /// # Errors
+    /// A text, if the material cannot be used.
+    pub fn new(
+        config: &Config,
+        material: &Material,
+        key_logs: Vec<(usize, OwnedFd)>,
+    ) -> Result<TlsServer, String> {
+        let server = TlsServer {
+            sessions: Mutex::new(BTreeMap::new()),
+            key_logs: key_logs.into_iter().map(|(at, file)| (at, Arc::new(KeyLogFile::new(file)))).collect(),
+            config: Some(config.clone()),
+            present: RwLock::new(Vec::new()),
+        };
+        server.replace(material)?;
+        Ok(server)
+    }
+
+    /// The configuration of the next session on a listener; `None` is cleartext.
+    pub fn config(&self, listen: usize) -> Option<Arc<ServerConfig>> {
+        self.present.read().unwrap_or_else(PoisonError::into_inner).get(listen)?.clone()
+    }
+
+    /// New certificates for the sessions that begin from now on. If they cannot be used, nothing changes.
+    ///
+    /// # Errors
+    /// A text about what is wrong with them.
+    pub fn replace(&self, material: &Material) -> Result<(), String> {
+        let Some(config) = &self.config else { return Ok(()) };
+        let resolver = Arc::new(Resolver::new(config, material)?);
+        let mut configs = Vec::new();
+        for (number, listen) in config.listens.iter().enumerate() {
+            let made = match &listen.tls {
+                Some(tls) => Some(Arc::new(self.build(number, tls, listen.http2, material, &resolver)?)),
+                None => None,
+            };
+            configs.push(made);
+        }
+        *self.present.write().unwrap_or_else(PoisonError::into_inner) = configs;
+        Ok(())
+    }
+
+    fn build(
+        &self,
+        number: usize,
+        tls: &Tls,
+        http2: bool,
+        material: &Material,
+        resolver: &Arc<Resolver>,
+    ) -> Result<ServerConfig, String> {
+        let versions: Vec<_> = tls
+            .versions
+            .iter()
+            .map(|version| match version {
+                TlsVersion::V12 => &TLS12,
+                TlsVersion::V13 => &TLS13,
+            })
+            .collect();
+        let roots = material.client_roots.get(number).map(Vec::as_slice).unwrap_or_default();
+        let mut config = ServerConfig::builder_with_provider(Arc::clone(super::provider()))
+            .with_protocol_versions(&versions)
+            .map_err(|error| error.to_string())?
+            .with_client_cert_verifier(client::verifier(&tls.client_auth, roots)?)
+            .with_cert_resolver(Arc::clone(resolver) as _);
+        config.alpn_protocols = alpn(http2, !material.challenges.is_empty());
+        config.send_tls13_tickets = if tls.tickets { TICKETS_PER_HANDSHAKE } else { 0 };
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.ticketer = Arc::new(NoTickets);
+        let basis = basis(tls, roots);
+        if tls.early_data {
+            // rustls takes early data only with sessions that are kept, not with those in tickets.
+            config.session_storage = self.sessions_of(number, basis);
+            config.max_early_data_size = EARLY_DATA_BYTES_MAX;
+        } else if tls.tickets {
+            let ticketer = Ticketer::new(&material.tickets, basis, Arc::new(DefaultTimeProvider));
+            config.ticketer = Arc::new(ticketer.map_err(|_| "the keys of session tickets cannot be made")?);
+        }
+        if let Some(file) = self.key_logs.get(&number) {
+            config.key_log = Arc::clone(file) as _;
+        }
+        Ok(config)
+    }
+
+    /// The sessions of a listener, or none yet if they began on another basis.
+    fn sessions_of(&self, number: usize, basis: Basis) -> Arc<dyn StoresServerSessions> {
+        let mut all = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get(&number) {
+            Some((same, kept)) if *same == basis => Arc::clone(kept),
+            _ => {
+                let fresh: Arc<dyn StoresServerSessions> = ServerSessionMemoryCache::new(EARLY_SESSIONS_MAX);
+                all.insert(number, (basis, Arc::clone(&fresh)));
+                fresh
+            }
+        }
+    }
+}
+
+/// The protocols that are offered, the best first.
+fn alpn(http2: bool, challenges: bool) -> Vec<Vec<u8>> {
+    let offered = [(http2, &b"h2"[..]), (true, b"http/1.1"), (challenges, ACME_TLS)];
+    offered.iter().filter(|(is, _)| *is).map(|(_, name)| name.to_vec()).collect()
+}
+
+/// A ticket must not carry a client past a check of certificates that another listener, or an earlier configuration, did
+/// not make.
+fn basis(tls: &Tls, roots: &[Bytes]) -> Basis {
+    let mut hash = Context::new(&SHA256);
+    hash.update(match tls.client_auth {
+        ClientAuth::Off => b"off",
+        ClientAuth::Optional(_) => b"opt",
+        ClientAuth::Required(_) => b"req",
+    });
+    for root in roots {
+        hash.update(&(root.0.len() as u64).to_be_bytes());
+        hash.update(&root.0);
+    }
+    let mut basis = [0; 32];
+    basis.copy_from_slice(hash.finish().as_ref());
+    basis
+}
