@@ -58,9 +58,10 @@ pub enum Error {
     SizeUpdate,
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
+impl Error {
+    /// What is wrong, in a few words.
+    pub fn reason(self) -> &'static str {
+        match self {
             Error::Truncated => "field block ends within a field",
             Error::Integer => "integer in a field block is too long",
             Error::Index => "field block names an entry that is in no table",
@@ -68,7 +69,13 @@ impl fmt::Display for Error {
             Error::SizeUpdate => {
                 "field block changes the size of the dynamic table in a way that it must not"
             }
-        })
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.reason())
     }
 }
 

@@ -1,0 +1,388 @@
+//! The server's side of one HTTP/2 connection (RFC 9113), without the connection: bytes in, events and bytes out.
+//!
+//! A request becomes the text of an HTTP/1.1 head, and the text of an HTTP/1.1 response becomes frames, so that both ways
+//! the rest of the server knows one protocol only. `specs/http2.md` says which rule is held by which test.
+//!
+//! # States of a stream (9113-5.1)
+//!
+//! | state | HEADERS | DATA | RST_STREAM | WINDOW_UPDATE |
+//! |---|---|---|---|---|
+//! | idle | opens it: [`Event::Request`] | connection error PROTOCOL_ERROR | the same | the same |
+//! | open, half-closed (local) | trailers, which end it; otherwise stream error PROTOCOL_ERROR | [`Event::Data`] | [`Event::Reset`] | opens its window |
+//! | half-closed (remote) | stream error STREAM_CLOSED | stream error STREAM_CLOSED | [`Event::Reset`] | opens its window |
+//! | closed: both sides ended it | connection error STREAM_CLOSED | connection error STREAM_CLOSED | dropped | dropped |
+//! | closed: reset by this side | decoded and dropped | dropped, the window is given back | dropped | dropped |
+//! | closed: reset by the peer | stream error STREAM_CLOSED | stream error STREAM_CLOSED | dropped | dropped |
+//! | closed: passed over | connection error PROTOCOL_ERROR | connection error STREAM_CLOSED | dropped | dropped |
+//!
+//! PRIORITY means nothing in any state; CONTINUATION belongs to the HEADERS before it, and is a connection error
+//! PROTOCOL_ERROR anywhere else. What is dropped is counted ([`Floods::ignored_max`]).
+//!
+//! # What the caller does
+//!
+//! A stream that [`Event::Request`] has named occupies its slot until [`Session::release`], also after [`Event::Reset`]: work
+//! that goes on behind a stream that was reset is bounded by `streams_max` as well (CVE-2025-8671). Every function may be
+//! called with a key that was released, or with one of a stream that is over, and does nothing then.
+//!
+//! The caller writes content while [`Session::room`] says so, and asks [`Session::next_writable`] whose turn it is when
+//! [`Event::Writable`] came or when `out` was sent. It puts a bound on time: a peer that opens no window, or takes no bytes,
+//! costs at most what `out` and the slots hold.
+
+mod data;
+mod floods;
+mod head;
+mod priority;
+mod receive;
+mod respond;
+mod send;
+mod settings;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use std::time::Instant;
+
+use super::frame::{self, FrameHeader, HEADER_BYTES, PREFACE, kind};
+use super::hpack;
+use floods::Ledger;
+use priority::Early;
+use receive::Fragments;
+use streams::Streams;
+
+pub use super::frame::Code;
+pub use floods::{FORGIVEN_IN, Floods};
+pub use priority::EARLY_PRIORITIES_MAX;
+pub use settings::{CONTROL_BYTES_MAX, DATA_BYTES_MAX, SENT_AHEAD_BYTES, Settings};
+
+/// A stream, as the caller knows it: its slot in the low 16 bits, and which stream of this slot it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StreamKey(pub u32);
+
+impl StreamKey {
+    /// The slot: below `streams_max`, used again after a release.
+    #[inline]
+    pub fn slot(self) -> usize {
+        usize::from(self.0 as u16)
+    }
+}
+
+/// What has happened.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event<'i> {
+    /// A request has begun. Its head, in HTTP/1.1's form, was appended to the caller's buffer: request line, `host`, all
+    /// other fields, empty line. Its body has a `content-length`, or is to be framed in chunks by the caller, as
+    /// `transfer-encoding: chunked` in the head says.
+    Request {
+        /// Its stream, to be released later.
+        stream: StreamKey,
+        /// There is no body.
+        ended: bool,
+    },
+    /// Bytes of a body, without padding. They are the caller's until it says [`Session::consumed`].
+    Data {
+        /// The stream.
+        stream: StreamKey,
+        /// The bytes; none if the stream ends with an empty frame or with trailers, which are dropped.
+        bytes: &'i [u8],
+        /// The body has ended.
+        ended: bool,
+    },
+    /// The stream is over: the peer has reset it, or the session has because of a stream error. It has to be released.
+    Reset {
+        /// The stream.
+        stream: StreamKey,
+        /// The caller's mark.
+        user: u32,
+    },
+    /// A window was opened, or settings have changed, while somebody was waiting for room.
+    Writable,
+    /// The peer has sent GOAWAY: it will make no further requests.
+    PeerLeaves,
+}
+
+/// The end of the connection by its peer's fault. GOAWAY is in `out`: send it, and close.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fatal {
+    /// The code that was sent.
+    pub code: Code,
+    /// The rule that was broken, in a few words. The peer is told, too.
+    pub reason: &'static str,
+}
+
+impl std::fmt::Display for Fatal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({:?})", self.reason, self.code)
+    }
+}
+
+impl std::error::Error for Fatal {}
+
+/// How far the session is on its way out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
+enum Leaving {
+    No,
+    /// The peer was told to make no further requests; those on their way are still served.
+    Announced,
+    /// What comes now is refused.
+    Decided,
+}
+
+/// A DATA frame of which not everything has come.
+#[derive(Debug, Default, Clone, Copy)]
+struct Rest {
+    /// Its stream; 0 if the bytes are dropped.
+    stream: u32,
+    content: u32,
+    padding: u32,
+    ends: bool,
+}
+
+/// One connection. See the module's documentation.
+#[derive(Debug)]
+pub struct Session {
+    settings: Settings,
+    decoder: hpack::Decoder,
+    encoder: hpack::Encoder,
+    out: Vec<u8>,
+    streams: Streams,
+    ledger: Ledger,
+    early: Early,
+    /// The start of a header block that goes on.
+    fragments: Option<Box<Fragments>>,
+    rest: Rest,
+    /// Bytes that may be sent on all streams together.
+    send_window: i32,
+    /// Bytes that the peer may send on all streams together.
+    receive_window: i32,
+    /// Bytes that were consumed, and that the peer has not been told of.
+    due: u32,
+    /// The peer's settings.
+    peer_window: i32,
+    peer_frame_bytes_max: u32,
+    /// The last stream that was, or is, served.
+    last_served: u32,
+    leaving: Leaving,
+    peer_leaves: bool,
+    preface_seen: bool,
+    settings_seen: bool,
+    settings_acknowledged: bool,
+    dead: Option<Fatal>,
+    /// What a caller writes to streams that are over.
+    sink: Vec<u8>,
+}
+
+impl Session {
+    /// A session that waits for the client's preface. Its own settings are in `out`.
+    pub fn new(settings: &Settings, now: Instant) -> Self {
+        let settings = settings.within_bounds();
+        let mut session = Self {
+            decoder: hpack::Decoder::new(settings.header_table_bytes as usize),
+            encoder: hpack::Encoder::new(),
+            out: Vec::new(),
+            streams: Streams::default(),
+            ledger: Ledger::new(settings.floods, now),
+            early: Early::default(),
+            fragments: None,
+            rest: Rest::default(),
+            send_window: frame::INITIAL_WINDOW as i32,
+            receive_window: settings.connection_window as i32,
+            due: 0,
+            peer_window: frame::INITIAL_WINDOW as i32,
+            peer_frame_bytes_max: frame::FRAME_BYTES_MIN,
+            last_served: 0,
+            leaving: Leaving::No,
+            peer_leaves: false,
+            preface_seen: false,
+            settings_seen: false,
+            settings_acknowledged: false,
+            dead: None,
+            sink: Vec::new(),
+            settings,
+        };
+        settings.announce(&mut session.out);
+        session
+    }
+
+    /// The next event in `input[*at..]`; advances `at` past what it has used. What it appends to `head` is the head of the
+    /// request that it returns.
+    ///
+    /// `None`: nothing more can be said. Either what is left is part of a frame (of at most 9 + `frame_bytes_max` bytes),
+    /// and has to be given again with more behind it; or [`Session::is_full`], and `out` has to be sent first. The content
+    /// of DATA is given in pieces as it comes.
+    ///
+    /// # Errors
+    ///
+    /// The connection is over: GOAWAY is in `out`. So is every later call.
+    pub fn next<'i>(
+        &mut self,
+        now: Instant,
+        input: &'i [u8],
+        at: &mut usize,
+        head: &mut Vec<u8>,
+    ) -> Result<Option<Event<'i>>, Fatal> {
+        match self.dead {
+            Some(fatal) => Err(fatal),
+            None => self.advance(now, input, at, head).inspect_err(|fatal| self.die(*fatal)),
+        }
+    }
+
+    fn advance<'i>(
+        &mut self,
+        now: Instant,
+        input: &'i [u8],
+        at: &mut usize,
+        head: &mut Vec<u8>,
+    ) -> Result<Option<Event<'i>>, Fatal> {
+        if !self.preface_seen && !self.take_preface(input, at)? {
+            return Ok(None);
+        }
+        while !self.is_full() {
+            if self.rest.content > 0 || self.rest.padding > 0 {
+                match self.take_rest(input, at) {
+                    None if self.rest.content > 0 || self.rest.padding > 0 => return Ok(None),
+                    None => continue,
+                    some => return Ok(some),
+                }
+            }
+            let unread = input.get(*at..).unwrap_or_default();
+            let Some(bytes) = unread.first_chunk() else { return Ok(None) };
+            let frame = FrameHeader::parse(bytes);
+            self.judge_order(&frame)?;
+            let behind = unread.get(HEADER_BYTES..).unwrap_or_default();
+            let (used, event) = if frame.kind == kind::DATA {
+                let Some(used) = data::prefix_bytes(&frame, behind)? else { return Ok(None) };
+                (used, self.on_data(now, &frame, behind)?)
+            } else {
+                let Some(payload) = behind.get(..frame.length as usize) else { return Ok(None) };
+                (payload.len(), self.on_frame(now, &frame, payload, head)?)
+            };
+            *at += HEADER_BYTES + used;
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the client's preface (9113-3.4), and says whether it is there as a whole.
+    #[cold]
+    fn take_preface(&mut self, input: &[u8], at: &mut usize) -> Result<bool, Fatal> {
+        let unread = input.get(*at..).unwrap_or_default();
+        let bytes = unread.len().min(PREFACE.len());
+        if unread.get(..bytes) != PREFACE.get(..bytes) {
+            return Err(protocol_error("no preface of HTTP/2"));
+        }
+        self.preface_seen = bytes == PREFACE.len();
+        *at += if self.preface_seen { bytes } else { 0 };
+        Ok(self.preface_seen)
+    }
+
+    /// What a frame's header alone can break: its size, and its place among the others.
+    #[inline]
+    fn judge_order(&self, frame: &FrameHeader) -> Result<(), Fatal> {
+        if frame.length > self.settings.frame_bytes_max {
+            return Err(Fatal {
+                code: Code::FrameSizeError,
+                reason: "frame larger than SETTINGS_MAX_FRAME_SIZE",
+            });
+        }
+        if !self.settings_seen && frame.kind != kind::SETTINGS {
+            return Err(protocol_error("the first frame is not SETTINGS"));
+        }
+        match &self.fragments {
+            Some(fragments) if frame.kind != kind::CONTINUATION || frame.stream != fragments.stream => {
+                Err(protocol_error("a header block was interrupted"))
+            }
+            None if frame.kind == kind::CONTINUATION => Err(protocol_error("CONTINUATION without HEADERS")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends the session: GOAWAY, and nothing more (9113-5.4.1).
+    #[cold]
+    fn die(&mut self, fatal: Fatal) {
+        self.dead = Some(fatal);
+        self.fragments = None;
+        frame::put_go_away(&mut self.out, self.last_served, fatal.code, fatal.reason);
+    }
+
+    /// The bytes to send. The caller takes them from the front, and keeps what it could not send.
+    #[inline]
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.out
+    }
+
+    /// Whether `out` holds so much that nothing more is read before some of it was sent.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.out.len() >= SENT_AHEAD_BYTES + CONTROL_BYTES_MAX
+    }
+
+    /// Sets the caller's mark on a stream.
+    #[inline]
+    pub fn mark(&mut self, stream: StreamKey, user: u32) {
+        if let Some(stream) = self.streams.get(stream) {
+            stream.user = user;
+        }
+    }
+
+    /// The caller's mark; 0 before there is one, and for streams that were released.
+    #[inline]
+    pub fn user(&self, stream: StreamKey) -> u32 {
+        self.streams.peek(stream).map_or(0, |stream| stream.user)
+    }
+
+    /// The stream's identifier on the wire, for logs; 0 if it was released.
+    pub fn id(&self, stream: StreamKey) -> u32 {
+        self.streams.peek(stream).map_or(0, |stream| stream.id)
+    }
+
+    /// Leaves in peace (9113-6.8). The first call announces it, so that requests on their way are still served; when the
+    /// peer has answered, or at the second call, it is decided which stream was the last, and later ones are refused.
+    pub fn go_away(&mut self) {
+        match self.leaving {
+            _ if self.dead.is_some() => {}
+            Leaving::No => {
+                self.leaving = Leaving::Announced;
+                frame::put_go_away(&mut self.out, frame::WINDOW_MAX, Code::NoError, "");
+                frame::put_ping(&mut self.out, 0, receive::LEAVING_PING);
+            }
+            Leaving::Announced => {
+                self.leaving = Leaving::Decided;
+                frame::put_go_away(&mut self.out, self.last_served, Code::NoError, "");
+            }
+            Leaving::Decided => {}
+        }
+    }
+
+    /// Whether [`Session::go_away`] was called.
+    #[inline]
+    pub fn is_leaving(&self) -> bool {
+        self.leaving != Leaving::No
+    }
+
+    /// Whether the connection can be closed once `out` was sent: one side has left for good, and no stream is open.
+    pub fn is_over(&self) -> bool {
+        let left = self.leaving == Leaving::Decided || self.peer_leaves;
+        self.dead.is_some() || (left && self.streams.open() == 0)
+    }
+
+    /// Streams that were not released.
+    #[inline]
+    pub fn streams(&self) -> usize {
+        self.streams.open()
+    }
+
+    /// Gives back what an idle session does not need. Worth a call when the connection is expected to stay idle.
+    pub fn shrink(&mut self) {
+        self.streams.shrink();
+        self.sink = Vec::new();
+        if self.out.is_empty() {
+            self.out = Vec::new();
+        }
+    }
+}
+
+const fn protocol_error(reason: &'static str) -> Fatal {
+    Fatal { code: Code::ProtocolError, reason }
+}

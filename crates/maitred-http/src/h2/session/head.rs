@@ -1,0 +1,390 @@
+//! A request's field section, translated to the text of an HTTP/1.1 head (9113-8.2, 9113-8.3, 8441-4).
+//!
+//! Judged here is what a translation could hide or change: pseudo-fields, names, line ends, fields of the connection, and
+//! the length. Everything else (the syntax of `Host`, sizes, methods) is left to the judge of HTTP/1, which reads the text.
+
+use std::ops::Range;
+
+use super::priority::Priority;
+use crate::request::is_token_byte;
+
+/// A key of the right form (RFC 6455 section 4.1); HTTP/2 has none, and the answer to it goes nowhere.
+const WEBSOCKET_KEY: &[u8] = b"sec-websocket-key: bWFpdHJlZC1odHRwLTIuMA==\r\n";
+
+/// What was found besides the text.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// The stated length of the content.
+    pub(super) content_length: Option<u64>,
+    /// The wish of a `priority` field.
+    pub(super) priority: Option<Priority>,
+    /// An extended CONNECT.
+    pub(super) tunnel: bool,
+    /// An extended CONNECT to a protocol other than WebSocket, which nobody here speaks.
+    pub(super) unknown_protocol: bool,
+}
+
+/// Writes the text while the fields come.
+pub(super) struct Translator<'h> {
+    head: &'h mut Vec<u8>,
+    base: usize,
+    /// Whether extended CONNECT was advertised.
+    connect_protocol: bool,
+    pseudo: Pseudo,
+    /// The request line is written: no pseudo-field may follow.
+    started: bool,
+    connect: bool,
+    /// Where the value of the `host` line is, if there is one.
+    host: Option<Range<usize>>,
+    /// Where the line end of the `cookie` line is; others are joined there (9113-8.2.3).
+    cookie_end: Option<usize>,
+    facts: Facts,
+    fault: Option<&'static str>,
+}
+
+/// Places of the pseudo-fields' values in the head, where they lie until the request line is written.
+#[derive(Default)]
+struct Pseudo {
+    method: Option<Range<usize>>,
+    scheme: Option<Range<usize>>,
+    authority: Option<Range<usize>>,
+    path: Option<Range<usize>>,
+    protocol: Option<Range<usize>>,
+}
+
+type Judgement = Result<(), &'static str>;
+
+impl<'h> Translator<'h> {
+    pub(super) fn new(head: &'h mut Vec<u8>, connect_protocol: bool) -> Self {
+        let base = head.len();
+        Self {
+            head,
+            base,
+            connect_protocol,
+            pseudo: Pseudo::default(),
+            started: false,
+            connect: false,
+            host: None,
+            cookie_end: None,
+            facts: Facts::default(),
+            fault: None,
+        }
+    }
+
+    /// Takes the next field. After a fault nothing more is looked at; the decoder goes on for the sake of its table.
+    #[inline]
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+        if self.fault.is_none() {
+            self.fault = self.take(name, value).err();
+        }
+    }
+
+    /// Ends the head.
+    ///
+    /// # Errors
+    ///
+    /// Why the request is malformed.
+    #[inline]
+    pub(super) fn finish(mut self, ended: bool) -> Result<Facts, &'static str> {
+        match self.fault {
+            Some(fault) => Err(fault),
+            None => self.close(ended).map(|()| self.facts),
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, name: &[u8], value: &[u8]) -> Judgement {
+        if let [b':', ..] = name {
+            return self.take_pseudo(name, value);
+        }
+        if !self.started {
+            self.start()?;
+        }
+        if !self.wanted(name, value)? {
+            return Ok(());
+        }
+        judge_name(name)?;
+        judge_value(value)?;
+        self.put_line(name, value);
+        Ok(())
+    }
+
+    fn take_pseudo(&mut self, name: &[u8], value: &[u8]) -> Judgement {
+        if self.started {
+            return Err("pseudo-field behind a field");
+        }
+        let place = match name {
+            b":method" => &mut self.pseudo.method,
+            b":scheme" => &mut self.pseudo.scheme,
+            b":authority" => &mut self.pseudo.authority,
+            b":path" => &mut self.pseudo.path,
+            b":protocol" if self.connect_protocol => &mut self.pseudo.protocol,
+            _ => return Err("unknown pseudo-field"),
+        };
+        if value.is_empty() {
+            return Err("empty pseudo-field");
+        }
+        if !value.iter().all(|byte| *byte > b' ' && *byte != 0x7f) {
+            return Err("white space or a control character in a pseudo-field");
+        }
+        let start = self.head.len();
+        self.head.extend_from_slice(value);
+        match place.replace(start..self.head.len()) {
+            None => Ok(()),
+            Some(_) => Err("pseudo-field more than once"),
+        }
+    }
+
+    /// All pseudo-fields are there: writes the request line and `host`.
+    fn start(&mut self) -> Judgement {
+        self.started = true;
+        let Pseudo { method, scheme, authority, path, protocol } = std::mem::take(&mut self.pseudo);
+        let method = method.ok_or("no :method")?;
+        let text = |range: &Range<usize>| self.head.get(range.clone()).unwrap_or_default();
+        if !text(&method).iter().all(is_token_byte) {
+            return Err(":method is no token");
+        }
+        self.connect = text(&method) == b"CONNECT";
+        let target = if self.connect && protocol.is_none() {
+            if scheme.is_some() || path.is_some() {
+                return Err("CONNECT with :scheme or :path");
+            }
+            authority.clone().ok_or("CONNECT without :authority")?
+        } else {
+            if protocol.is_some() && !self.connect {
+                return Err(":protocol without CONNECT");
+            }
+            judge_scheme(text(&scheme.ok_or("no :scheme")?))?;
+            let path = path.ok_or("no :path")?;
+            match text(&path) {
+                [b'/', ..] => {}
+                b"*" if text(&method) == b"OPTIONS" => {}
+                _ => return Err(":path is no path"),
+            }
+            path
+        };
+        self.facts.tunnel = protocol.is_some();
+        self.facts.unknown_protocol =
+            protocol.is_some_and(|protocol| !text(&protocol).eq_ignore_ascii_case(b"websocket"));
+        let method = if self.facts.tunnel { None } else { Some(method) };
+        self.put_request_line(method, target, authority);
+        Ok(())
+    }
+
+    /// Writes the line behind the values, which are then taken away: a copy of some fifty bytes spares a buffer.
+    fn put_request_line(
+        &mut self,
+        method: Option<Range<usize>>,
+        target: Range<usize>,
+        authority: Option<Range<usize>>,
+    ) {
+        let values_end = self.head.len();
+        let head = &mut *self.head;
+        head.reserve(2 * (values_end - self.base) + 64);
+        match method {
+            Some(method) => head.extend_from_within(method),
+            // An extended CONNECT asks for what GET with `upgrade` asks for.
+            None => head.extend_from_slice(b"GET"),
+        }
+        head.push(b' ');
+        head.extend_from_within(target);
+        head.extend_from_slice(b" HTTP/1.1\r\n");
+        if let Some(authority) = authority {
+            head.extend_from_slice(b"host: ");
+            let start = head.len() - (values_end - self.base);
+            let bytes = authority.len();
+            head.extend_from_within(authority);
+            head.extend_from_slice(b"\r\n");
+            self.host = Some(start..start + bytes);
+        }
+        head.copy_within(values_end.., self.base);
+        head.truncate(head.len() - (values_end - self.base));
+    }
+
+    /// Whether a field becomes a line of its own. Length and first letter choose the only name that it can have here.
+    #[inline]
+    fn wanted(&mut self, name: &[u8], value: &[u8]) -> Result<bool, &'static str> {
+        const OF_CONNECTION: &str = "field of the connection";
+        match (name.len(), name.first()) {
+            (0, _) => return Err("field without a name"),
+            (2, Some(b't')) if name == b"te" && !value.eq_ignore_ascii_case(b"trailers") => {
+                return Err(OF_CONNECTION);
+            }
+            (4, Some(b'h')) if name == b"host" => return self.take_host(value),
+            (6, Some(b'c')) if name == b"cookie" => return self.take_cookie(value),
+            (7, Some(b'u')) if name == b"upgrade" => return Err(OF_CONNECTION),
+            (8, Some(b'p')) if name == b"priority" => self.facts.priority = Some(Priority::parse(value)),
+            (10, Some(b'c')) if name == b"connection" => return Err(OF_CONNECTION),
+            (10, Some(b'k')) if name == b"keep-alive" => return Err(OF_CONNECTION),
+            (14, Some(b'c')) if name == b"content-length" => self.take_length(value)?,
+            (16, Some(b'p')) if name == b"proxy-connection" => return Err(OF_CONNECTION),
+            (17, Some(b't')) if name == b"transfer-encoding" => return Err(OF_CONNECTION),
+            (17, Some(b's')) if name == b"sec-websocket-key" => return Ok(!self.facts.tunnel),
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    /// `host` besides `:authority` must say the same, and is not repeated (9113-8.3.1).
+    #[cold]
+    fn take_host(&mut self, value: &[u8]) -> Result<bool, &'static str> {
+        let Some(known) = self.host.clone() else {
+            if value.is_empty() {
+                return Err("empty host");
+            }
+            let start = self.head.len() + b"host: ".len();
+            self.host = Some(start..start + value.len());
+            return Ok(true);
+        };
+        let known = self.head.get(known).unwrap_or_default();
+        if known.eq_ignore_ascii_case(value) { Ok(false) } else { Err("host is not :authority") }
+    }
+
+    /// Parts of one cookie string become one line (9113-8.2.3). They come one behind the other from all known clients.
+    fn take_cookie(&mut self, value: &[u8]) -> Result<bool, &'static str> {
+        let Some(end) = self.cookie_end else {
+            self.cookie_end = Some(self.head.len() + b"cookie: ".len() + value.len());
+            return Ok(true);
+        };
+        judge_value(value)?;
+        let rest = self.head.len() - end;
+        self.head.extend_from_slice(b"; ");
+        self.head.extend_from_slice(value);
+        let line = self.head.get_mut(end..).unwrap_or_default();
+        line.rotate_left(rest);
+        let added = line.len() - rest;
+        self.cookie_end = Some(end + added);
+        if let Some(host) = self.host.as_mut().filter(|host| host.start > end) {
+            *host = host.start + added..host.end + added;
+        }
+        Ok(false)
+    }
+
+    fn take_length(&mut self, value: &[u8]) -> Judgement {
+        const INVALID: &str = "invalid content-length";
+        if self.connect {
+            return Err("CONNECT with a content-length");
+        }
+        if value.is_empty() {
+            return Err(INVALID);
+        }
+        let length = value.iter().try_fold(0_u64, |length, byte| {
+            let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;
+            length.checked_mul(10)?.checked_add(digit)
+        });
+        match self.facts.content_length.replace(length.ok_or(INVALID)?) {
+            None => Ok(()),
+            Some(_) => Err("content-length more than once"),
+        }
+    }
+
+    #[inline]
+    fn put_line(&mut self, name: &[u8], value: &[u8]) {
+        let head = &mut *self.head;
+        head.reserve(name.len() + value.len() + 4);
+        head.extend_from_slice(name);
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value);
+        head.extend_from_slice(b"\r\n");
+    }
+
+    #[inline]
+    fn close(&mut self, ended: bool) -> Judgement {
+        if !self.started {
+            self.start()?;
+        }
+        if self.facts.tunnel {
+            self.head.extend_from_slice(b"connection: upgrade\r\nupgrade: websocket\r\n");
+            self.head.extend_from_slice(WEBSOCKET_KEY);
+        } else if ended {
+            if self.facts.content_length.is_some_and(|length| length != 0) {
+                return Err("content is missing");
+            }
+        } else if self.facts.content_length.is_none() && !self.connect {
+            self.head.extend_from_slice(b"transfer-encoding: chunked\r\n");
+        }
+        self.head.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+}
+
+/// The trailers of a request: judged like fields, and dropped (9113-8.1).
+#[derive(Default)]
+pub(super) struct Trailers {
+    fault: Option<&'static str>,
+}
+
+impl Trailers {
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+        let judgement = match name {
+            [] => Err("field without a name"),
+            // Not a byte of a name, so that pseudo-fields are refused here, too.
+            name => judge_name(name).and_then(|()| judge_value(value)),
+        };
+        self.fault = self.fault.or(judgement.err());
+    }
+
+    pub(super) fn finish(self) -> Judgement {
+        self.fault.map_or(Ok(()), Err)
+    }
+}
+
+/// Bytes of names: those of tokens, but for capital letters (9113-8.2.1).
+static NAME_BYTES: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let letter = byte as u8;
+        table[byte] = letter.is_ascii_lowercase() || letter.is_ascii_digit();
+        byte += 1;
+    }
+    let others = b"!#$%&'*+-.^_`|~";
+    let mut at = 0;
+    while at < others.len() {
+        table[others[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
+
+#[inline]
+fn judge_name(name: &[u8]) -> Judgement {
+    if name.iter().all(|byte| NAME_BYTES[usize::from(*byte)]) {
+        Ok(())
+    } else {
+        Err("name is no token in small letters")
+    }
+}
+
+/// No NUL, CR or LF, no white space at the ends (9113-8.2.1). Eight bytes at a time are looked at for control
+/// characters; only if there is one, for which.
+#[inline]
+fn judge_value(value: &[u8]) -> Judgement {
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = EACH << 7;
+    // The high bit of a byte is set if it, or one below it in the word, is less than a space.
+    let below_space = |word: u64| word.wrapping_sub(EACH * 0x20) & !word & HIGH != 0;
+    let mut words = value.chunks_exact(8);
+    let mut suspect = words
+        .by_ref()
+        .any(|word| word.first_chunk().is_some_and(|word| below_space(u64::from_ne_bytes(*word))));
+    suspect |= words.remainder().iter().any(|byte| *byte < b' ');
+    if suspect && value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
+        return Err("line end or NUL in a value");
+    }
+    match value {
+        [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => Err("white space around a value"),
+        _ => Ok(()),
+    }
+}
+
+/// The syntax of RFC 3986 section 3.1. Which scheme it is does not matter: behind a proxy it may be another than that of
+/// this connection.
+fn judge_scheme(scheme: &[u8]) -> Judgement {
+    let valid = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    if scheme.first().is_some_and(u8::is_ascii_alphabetic) && scheme.iter().all(valid) {
+        Ok(())
+    } else {
+        Err("invalid :scheme")
+    }
+}

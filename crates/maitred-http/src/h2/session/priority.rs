@@ -1,0 +1,76 @@
+//! Priorities (RFC 9218): the field, and what PRIORITY_UPDATE says of streams that are not open yet.
+
+/// Priorities that are kept for streams that are not open yet (9218-7.1 lets a server bound them); of more, the oldest
+/// is dropped. Eight bytes each. Browsers send such a frame right before the request, so that one would do.
+pub const EARLY_PRIORITIES_MAX: usize = 16;
+
+/// What a client wishes about the order of responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Priority {
+    /// 0 is the most urgent, 7 the least.
+    pub(super) urgency: u8,
+    /// Whether the client can use parts of the response: then it shares with others of its urgency.
+    pub(super) incremental: bool,
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self { urgency: 3, incremental: false }
+    }
+}
+
+impl Priority {
+    /// Reads the value of a `Priority` field, a dictionary of RFC 8941. What is not understood is passed over, as
+    /// 9218-4 asks for unknown parameters and for values out of range.
+    pub(super) fn parse(value: &[u8]) -> Self {
+        let mut priority = Self::default();
+        for member in value.split(|byte| *byte == b',') {
+            let member = member.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+            match member {
+                [b'u', b'=', digit @ b'0'..=b'7'] => priority.urgency = digit - b'0',
+                b"i" | b"i=?1" => priority.incremental = true,
+                b"i=?0" => priority.incremental = false,
+                _ => {}
+            }
+        }
+        priority
+    }
+}
+
+/// Priorities of streams that are not open yet. Empty, and without memory, with nearly all clients.
+#[derive(Debug, Default)]
+pub(super) struct Early(Vec<(u32, Priority)>);
+
+impl Early {
+    /// Notes the latest wish for a stream.
+    pub(super) fn put(&mut self, stream: u32, priority: Priority) {
+        if let Some(known) = self.0.iter_mut().find(|(id, _)| *id == stream) {
+            known.1 = priority;
+            return;
+        }
+        if self.0.len() >= EARLY_PRIORITIES_MAX {
+            self.0.remove(0);
+        }
+        self.0.push((stream, priority));
+    }
+
+    /// Bytes of memory that it holds.
+    #[cfg(test)]
+    pub(super) fn room_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<(u32, Priority)>()
+    }
+
+    /// The wish for a stream that opens now. Earlier streams can open no more, and are forgotten.
+    #[inline]
+    pub(super) fn take(&mut self, stream: u32) -> Option<Priority> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let found = self.0.iter().find(|(id, _)| *id == stream).map(|(_, priority)| *priority);
+        self.0.retain(|(id, _)| *id > stream);
+        if self.0.is_empty() {
+            self.0 = Vec::new();
+        }
+        found
+    }
+}

@@ -1,0 +1,114 @@
+//! Content that goes out, and the end of streams.
+
+use super::{Code, DATA_BYTES_MAX, SENT_AHEAD_BYTES, Session, StreamKey};
+use crate::h2::frame::{self, flag, kind};
+
+impl Session {
+    /// How many bytes of content may be written now, in one frame. 0: the stream is noted as waiting, and
+    /// [`Session::next_writable`] will name it; or it is over.
+    #[inline]
+    pub fn room(&mut self, stream: StreamKey) -> usize {
+        let full = self.out.len() >= SENT_AHEAD_BYTES;
+        let Some(known) = self.streams.get(stream) else { return 0 };
+        if known.reset || known.local_ended || !known.head_sent {
+            return 0;
+        }
+        let window = known.send_window.min(self.send_window);
+        if full || window <= 0 {
+            self.streams.set_waiting(stream, true);
+            return 0;
+        }
+        (window as usize).min(self.peer_frame_bytes_max as usize).min(DATA_BYTES_MAX)
+    }
+
+    /// Writes the header of one DATA frame of exactly so many bytes, no more than [`Session::room`] has just said, and gives
+    /// the buffer that the caller appends these bytes to.
+    #[inline]
+    pub fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
+        let known =
+            self.streams.get(stream).filter(|known| !known.reset && !known.local_ended && known.head_sent);
+        let Some(known) = known else {
+            self.sink = Vec::new();
+            return &mut self.sink;
+        };
+        debug_assert!(bytes == 0 || bytes as i64 <= i64::from(known.send_window.min(self.send_window)));
+        let count = i32::try_from(bytes).unwrap_or(i32::MAX);
+        known.send_window = known.send_window.saturating_sub(count);
+        self.send_window = self.send_window.saturating_sub(count);
+        let id = known.id;
+        self.ledger.data_sent();
+        frame::put_header(&mut self.out, bytes, kind::DATA, if ended { flag::END_STREAM } else { 0 }, id);
+        if ended {
+            self.end_locally(stream);
+        }
+        &mut self.out
+    }
+
+    /// Ends a response whose content is out. Nothing if it has ended.
+    pub fn end(&mut self, stream: StreamKey) {
+        match self.streams.peek(stream) {
+            Some(known) if known.reset || known.local_ended => {}
+            Some(known) if known.head_sent => {
+                self.data(stream, 0, true);
+            }
+            Some(_) => self.reset(stream, Code::InternalError),
+            None => {}
+        }
+    }
+
+    /// The response has ended.
+    #[inline]
+    pub(super) fn end_locally(&mut self, stream: StreamKey) {
+        self.ledger.answered();
+        if let Some(known) = self.streams.get(stream) {
+            known.local_ended = true;
+        }
+        self.streams.set_waiting(stream, false);
+    }
+
+    /// Gives a stream up. Nothing if it is over. It has to be released all the same.
+    pub fn reset(&mut self, stream: StreamKey, code: Code) {
+        let Some(known) = self.streams.get(stream).filter(|known| !known.reset) else { return };
+        if known.remote_ended && known.local_ended {
+            return;
+        }
+        known.reset = true;
+        let (id, held) = (known.id, std::mem::take(&mut known.unconsumed));
+        self.streams.set_waiting(stream, false);
+        self.streams.note_reset(id, false);
+        self.give_back(held);
+        frame::put_number(&mut self.out, kind::RST_STREAM, id, code as u32);
+    }
+
+    /// The caller is done with a stream: its slot can be used again. A request whose body has not ended is told that the rest
+    /// is not needed (NO_ERROR, 9113-8.1); a response that has not ended is cut off (INTERNAL_ERROR).
+    #[inline]
+    pub fn release(&mut self, stream: StreamKey) {
+        let Some(known) = self.streams.peek(stream) else { return };
+        if !known.local_ended {
+            self.reset(stream, Code::InternalError);
+        } else if !known.remote_ended {
+            self.reset(stream, Code::NoError);
+        } else if known.unconsumed > 0 {
+            let held = known.unconsumed;
+            self.give_back(held);
+        }
+        self.streams.remove(stream);
+    }
+
+    /// The stream that should write next: it waits, and has room. It waits no more then; a caller that leaves something
+    /// unwritten calls [`Session::wait`].
+    pub fn next_writable(&mut self) -> Option<StreamKey> {
+        if self.streams.waiting() == 0 || self.send_window <= 0 || self.out.len() >= SENT_AHEAD_BYTES {
+            return None;
+        }
+        self.streams.next_waiting()
+    }
+
+    /// Notes that a stream has more to write, so that [`Session::next_writable`] names it in its turn.
+    #[inline]
+    pub fn wait(&mut self, stream: StreamKey) {
+        let waits = self.streams.peek(stream).is_some_and(|known| !known.reset && !known.local_ended);
+        self.streams.set_waiting(stream, waits);
+    }
+}

@@ -1,0 +1,305 @@
+//! Requests, and the HTTP/1.1 heads that they become.
+
+use super::*;
+use crate::request::{self, Framing, HeadLimits};
+
+/// The head of a request with these fields, or what was sent instead of one.
+fn head_of(ended: bool, fields: &[(&str, &str)]) -> String {
+    let mut session = Peer::new();
+    let bytes = headers(1, ended, fields);
+    let (mut at, mut head) = (0, b"kept: ".to_vec());
+    match session.session.next(session.now, &bytes, &mut at, &mut head) {
+        Ok(Some(Event::Request { ended: said, .. })) => {
+            assert_eq!((at, said), (bytes.len(), ended));
+            String::from_utf8(head).unwrap().strip_prefix("kept: ").unwrap().replace("\r\n", "|")
+        }
+        Ok(None) => {
+            assert_eq!((head, session.session.streams()), (b"kept: ".to_vec(), 0), "nothing is left");
+            session.heard()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The same with fields behind those of GET.
+fn head_with(fields: &[(&str, &str)]) -> String {
+    head_of(true, &[&GET, fields].concat())
+}
+
+const MALFORMED: &str = "RST_STREAM 1 ProtocolError\n";
+const GET_TEXT: &str = "GET / HTTP/1.1|host: a.example|";
+
+#[test]
+fn a_request_becomes_a_head() {
+    assert_eq!(head_of(true, &GET), format!("{GET_TEXT}|"));
+    let fields = [("user-agent", "x/1"), ("accept", "*/*"), ("empty", ""), ("tab", "a\tb")];
+    assert_eq!(head_with(&fields), format!("{GET_TEXT}user-agent: x/1|accept: */*|empty: |tab: a\tb||"));
+}
+
+#[test]
+fn pseudo_fields_come_in_any_order() {
+    let mut fields = GET;
+    for _ in 0..4 {
+        fields.rotate_left(1);
+        assert_eq!(head_of(true, &fields), format!("{GET_TEXT}|"), "{fields:?}");
+        fields.swap(0, 2);
+        assert_eq!(head_of(true, &fields), format!("{GET_TEXT}|"), "{fields:?}");
+    }
+}
+
+#[test]
+fn pseudo_fields_are_known_once_first_and_complete() {
+    let with = |extra: &[(&'static str, &'static str)]| head_of(true, &[extra, &GET].concat());
+    assert_eq!(with(&[(":unknown", "x")]), MALFORMED);
+    assert_eq!(with(&[(":status", "200")]), MALFORMED, "is for responses");
+    assert_eq!(with(&[("a", "b")]), MALFORMED, "behind a field");
+    for index in 0..4 {
+        assert_eq!(with(&[GET[index]]), MALFORMED, "{} twice", GET[index].0);
+        let mut empty = GET;
+        empty[index].1 = "";
+        assert_eq!(head_of(true, &empty), MALFORMED, "{} is empty", GET[index].0);
+    }
+    for missing in [":method", ":path", ":scheme"] {
+        let fields: Vec<_> = GET.into_iter().filter(|(name, _)| *name != missing).collect();
+        assert_eq!(head_of(true, &fields), MALFORMED, "{missing} is missing");
+    }
+    assert_eq!(head_of(true, &[]), MALFORMED);
+}
+
+#[test]
+fn pseudo_fields_have_values_that_are_safe_in_a_request_line() {
+    for index in 0..4 {
+        for byte in ["\0", "\t", "\n", "\r", " ", "\u{7f}"] {
+            for value in [format!("{byte}{}", GET[index].1), format!("{}{byte}x", GET[index].1)] {
+                let mut fields = GET;
+                fields[index].1 = &value;
+                assert_eq!(head_of(true, &fields), MALFORMED, "{:?}", fields[index]);
+            }
+        }
+    }
+}
+
+#[test]
+fn methods_paths_and_schemes() {
+    let with = |method, path, scheme| {
+        head_of(true, &[(":method", method), (":path", path), (":scheme", scheme), (":authority", "a")])
+    };
+    let starts = |method, path, scheme, line: &str| {
+        assert!(with(method, path, scheme).starts_with(line), "{method} {path} {scheme}")
+    };
+    starts("OPTIONS", "*", "http", "OPTIONS * HTTP/1.1|host: a|");
+    starts("M-SEARCH", "/a?b=c", "http", "M-SEARCH /a?b=c HTTP/1.1|");
+    starts("GET", "/", "coap+tcp", "GET / HTTP/1.1|");
+    for (method, path, scheme) in [
+        ("GET", "*", "https"),
+        ("GET", "a", "https"),
+        ("GET", "http://a/", "https"),
+        ("OPTIONS", "*x", "https"),
+        ("G(T", "/", "https"),
+        ("GET", "/", "1http"),
+        ("GET", "/", "ht/tp"),
+    ] {
+        assert_eq!(with(method, path, scheme), MALFORMED, "{method} {path} {scheme}");
+    }
+}
+
+#[test]
+fn names_are_small_tokens() {
+    for name in ["Accept", "a b", "a:b", "a\r\nb", "\0", "é", "a(", "x-Y", ""] {
+        assert_eq!(head_with(&[(name, "v")]), MALFORMED, "{name:?}");
+    }
+    assert_eq!(head_with(&[("!#$%&'*+-.^_`|~09az", "v")]), format!("{GET_TEXT}!#$%&'*+-.^_`|~09az: v||"));
+}
+
+#[test]
+fn values_end_no_line() {
+    for at in 0..20 {
+        for bad in ['\r', '\n', '\0'] {
+            let mut value = "abcdefghijklmnopqrstu".to_owned();
+            value.replace_range(at..=at, &bad.to_string());
+            assert_eq!(head_with(&[("a", &value)]), MALFORMED, "{value:?}");
+        }
+    }
+    for value in [" a", "a ", "\ta", "a\t", " "] {
+        assert_eq!(head_with(&[("a", value)]), MALFORMED, "{value:?}");
+    }
+    // Other control characters change nothing here; the judge of HTTP/1 refuses them.
+    assert_eq!(head_with(&[("a", "b\x01c\u{e9}")]), format!("{GET_TEXT}a: b\x01c\u{e9}||"));
+}
+
+#[test]
+fn fields_of_the_connection_are_refused() {
+    let refused = ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"];
+    for name in refused {
+        assert_eq!(head_with(&[(name, "x")]), MALFORMED, "{name}");
+    }
+    assert_eq!(head_with(&[("te", "gzip")]), MALFORMED);
+    assert_eq!(head_with(&[("te", "trailers")]), format!("{GET_TEXT}te: trailers||"));
+}
+
+#[test]
+fn host_says_what_authority_says() {
+    assert_eq!(head_with(&[("host", "A.example")]), format!("{GET_TEXT}|"), "is not repeated");
+    assert_eq!(head_with(&[("x", "y"), ("host", "b.example")]), MALFORMED);
+    let without: Vec<_> = GET.into_iter().filter(|(name, _)| *name != ":authority").collect();
+    let with_host = |hosts: &[(&'static str, &'static str)]| head_of(true, &[&without[..], hosts].concat());
+    assert_eq!(with_host(&[("host", "b")]), "GET / HTTP/1.1|host: b||");
+    assert_eq!(with_host(&[("host", "")]), MALFORMED);
+    assert_eq!(with_host(&[("host", "b"), ("host", "c")]), MALFORMED);
+    assert_eq!(
+        with_host(&[("cookie", "a=1"), ("host", "b"), ("cookie", "c=2"), ("host", "b")]),
+        "GET / HTTP/1.1|cookie: a=1; c=2|host: b||"
+    );
+    // The judge of HTTP/1 answers it with 400.
+    assert_eq!(with_host(&[]), "GET / HTTP/1.1||");
+}
+
+#[test]
+fn parts_of_a_cookie_become_one() {
+    let fields = [("cookie", "a=1"), ("x", "y"), ("cookie", "b=2"), ("cookie", "c=3"), ("z", "w")];
+    assert_eq!(head_with(&fields), format!("{GET_TEXT}cookie: a=1; b=2; c=3|x: y|z: w||"));
+    assert_eq!(head_with(&[("cookie", "a=1"), ("cookie", "b\r\n")]), MALFORMED);
+}
+
+#[test]
+fn a_body_has_a_length_or_is_chunked() {
+    let post_with = |fields: &[(&'static str, &'static str)]| head_of(false, &[&POST[..], fields].concat());
+    let line = "POST / HTTP/1.1|host: a.example|";
+    assert_eq!(post_with(&[]), format!("{line}transfer-encoding: chunked||"));
+    assert_eq!(post_with(&[("content-length", "12")]), format!("{line}content-length: 12||"));
+    assert_eq!(head_with(&[("content-length", "0")]), format!("{GET_TEXT}content-length: 0||"));
+    assert_eq!(head_with(&[("content-length", "1")]), MALFORMED, "ended without it");
+    for value in ["", "a", "-1", "+1", "1,1", "18446744073709551616"] {
+        assert_eq!(post_with(&[("content-length", value)]), MALFORMED, "{value}");
+    }
+    assert_eq!(post_with(&[("content-length", "1"), ("content-length", "1")]), MALFORMED);
+}
+
+#[test]
+fn content_has_the_length_that_was_said() {
+    let ask = |frames: &[Vec<u8>]| {
+        let mut peer = Peer::new();
+        peer.say(&[headers(1, false, &[&POST[..], &[("content-length", "5")]].concat())]);
+        peer.ask(frames)
+    };
+    assert_eq!(ask(&[data(1, false, b"hel"), data(1, true, b"lo")]), "data 1 \"hel\"\ndata 1 \"lo\" ended\n");
+    assert_eq!(
+        ask(&[data(1, false, b"hello"), headers(1, true, &[])]),
+        "data 1 \"hello\"\ndata 1 \"\" ended\n"
+    );
+    let refused = "reset 1 user 0\nRST_STREAM 1 ProtocolError\n";
+    assert_eq!(ask(&[data(1, false, b"hello!")]), refused);
+    assert_eq!(ask(&[data(1, true, b"hell")]), refused);
+    assert_eq!(ask(&[headers(1, true, &[])]), refused);
+    let mut peer = Peer::new();
+    peer.say(&[headers(1, false, &[&POST[..], &[("content-length", "0")]].concat())]);
+    assert_eq!(peer.say(&[data(1, true, b"")]), "data 1 \"\" ended\n");
+}
+
+#[test]
+fn trailers_are_judged_and_dropped() {
+    let ask = |ended, fields: &[(&str, &str)]| {
+        let mut peer = Peer::new();
+        peer.say(&[post(1)]);
+        peer.ask(&[headers(1, ended, fields)])
+    };
+    assert_eq!(ask(true, &[("a", "b")]), "data 1 \"\" ended\n");
+    let refused = "reset 1 user 0\nRST_STREAM 1 ProtocolError\n";
+    assert_eq!(ask(false, &[("a", "b")]), refused, "trailers end a stream");
+    for fields in [(":path", "/"), ("A", "b"), ("a", "b\r\n"), ("", "x")] {
+        assert_eq!(ask(true, &[fields]), refused, "{fields:?}");
+    }
+}
+
+#[test]
+fn connect_names_an_authority_only() {
+    let connect = |fields: &[(&'static str, &'static str)]| {
+        head_of(false, &[&[(":method", "CONNECT")], fields].concat())
+    };
+    assert_eq!(connect(&[(":authority", "a:443")]), "CONNECT a:443 HTTP/1.1|host: a:443||");
+    assert_eq!(connect(&[]), MALFORMED);
+    assert_eq!(connect(&[(":authority", "a:443"), (":path", "/")]), MALFORMED);
+    assert_eq!(connect(&[(":authority", "a:443"), (":scheme", "https")]), MALFORMED);
+    assert_eq!(connect(&[(":authority", "a:443"), ("content-length", "1")]), MALFORMED);
+}
+
+const WEBSOCKET: [(&str, &str); 6] = [
+    (":method", "CONNECT"),
+    (":protocol", "websocket"),
+    (":scheme", "https"),
+    (":path", "/chat"),
+    (":authority", "a"),
+    ("sec-websocket-version", "13"),
+];
+
+#[test]
+fn extended_connect_becomes_an_upgrade() {
+    let text = head_of(false, &WEBSOCKET);
+    let (line, key) = text.split_once("sec-websocket-key: ").unwrap();
+    assert_eq!(
+        line,
+        "GET /chat HTTP/1.1|host: a|sec-websocket-version: 13|connection: upgrade|upgrade: websocket|"
+    );
+    assert_eq!(key.len(), 24 + 2, "16 bytes in base 64, and two line ends");
+    let own_key = head_of(false, &[&WEBSOCKET[..], &[("sec-websocket-key", "x")]].concat());
+    assert_eq!(own_key, text, "a key of the client's is none of HTTP/2's");
+}
+
+#[test]
+fn extended_connect_has_rules_of_its_own() {
+    for missing in [":scheme", ":path"] {
+        let fields: Vec<_> = WEBSOCKET.into_iter().filter(|(name, _)| *name != missing).collect();
+        assert_eq!(head_of(false, &fields), MALFORMED, "{missing}");
+    }
+    let mut fields = WEBSOCKET;
+    fields[0].1 = "GET";
+    assert_eq!(head_of(false, &fields), MALFORMED);
+    fields = WEBSOCKET;
+    fields[1].1 = "connect-udp";
+    assert_eq!(
+        head_of(false, &fields),
+        "HEADERS 1 :status=501 content-length=0 ended\nRST_STREAM 1 NoError\n"
+    );
+    let mut peer = Peer::with(&Settings { connect_protocol: false, ..small() });
+    assert_eq!(peer.ask(&[headers(1, false, &WEBSOCKET)]), MALFORMED);
+}
+
+#[test]
+fn heads_over_the_limits_get_431() {
+    let value = "x".repeat(200);
+    let large: Vec<_> = [&GET[..], &[("a", value.as_str()); 4]].concat();
+    assert_eq!(head_of(true, &large), "HEADERS 1 :status=431 content-length=0 ended\n");
+    assert_eq!(
+        head_of(false, &large),
+        "HEADERS 1 :status=431 content-length=0 ended\nRST_STREAM 1 NoError\n"
+    );
+    let many: Vec<_> = [&GET[..], &[("a", ""); 13]].concat();
+    assert_eq!(head_of(true, &many), "HEADERS 1 :status=431 content-length=0 ended\n");
+    assert!(head_of(true, &many[..16]).starts_with(GET_TEXT));
+    let mut peer = Peer::new();
+    peer.say(&[headers(1, false, &large)]);
+    peer.heard();
+    assert_eq!(peer.ask(&[data(1, true, b"late"), get(3)]), "request 3 ended\n", "the connection goes on");
+}
+
+/// What is written here is what the parser of HTTP/1 reads.
+#[test]
+fn the_parser_of_http_1_accepts_the_heads() {
+    let limits = HeadLimits {
+        head_bytes_max: 8192,
+        header_count_max: 100,
+        target_bytes_max: 8000,
+        body_bytes_max: 100,
+    };
+    let framing = |ended, fields: &[(&str, &str)]| {
+        let text = head_of(ended, fields).replace('|', "\r\n");
+        let mut room = request::field_room();
+        let (request, used) = request::parse(text.as_bytes(), &mut room, &limits).unwrap().unwrap();
+        assert_eq!((used, request.upgrade), (text.len(), fields[0].1 == "CONNECT"));
+        request.framing
+    };
+    assert_eq!(framing(true, &GET), Framing::None);
+    assert_eq!(framing(false, &POST), Framing::Chunked);
+    assert_eq!(framing(false, &[&POST[..], &[("content-length", "7")]].concat()), Framing::Length(7));
+    assert_eq!(framing(false, &WEBSOCKET), Framing::None);
+}
