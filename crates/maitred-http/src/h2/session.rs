@@ -8,7 +8,7 @@
 //! | state | HEADERS | DATA | RST_STREAM | WINDOW_UPDATE |
 //! |---|---|---|---|---|
 //! | idle | opens it: [`Event::Request`] | connection error PROTOCOL_ERROR | the same | the same |
-//! | open, half-closed (local) | trailers, which end it; otherwise stream error PROTOCOL_ERROR | [`Event::Data`] | [`Event::Reset`] | opens its window |
+//! | open, half-closed (local) | trailers, which end it | [`Event::Data`] | [`Event::Reset`] | opens its window |
 //! | half-closed (remote) | stream error STREAM_CLOSED | stream error STREAM_CLOSED | [`Event::Reset`] | opens its window |
 //! | closed: both sides ended it | connection error STREAM_CLOSED | connection error STREAM_CLOSED | dropped | dropped |
 //! | closed: reset by this side | decoded and dropped | dropped, the window is given back | dropped | dropped |
