@@ -7,10 +7,14 @@ use super::*;
 use crate::h2::frame::{flag, setting};
 use crate::h2::hpack::{Bounds, Decoder};
 
+mod attacks;
 mod frames;
 mod heads;
+mod leaving;
+mod priorities;
 mod responses;
 mod states;
+mod windows;
 
 /// One frame.
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
