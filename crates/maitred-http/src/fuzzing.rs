@@ -3,8 +3,10 @@
 //! none of them.
 
 mod client;
+pub(crate) mod hpack;
 mod response;
 
+pub use hpack::{hpack_decoder, hpack_encoder};
 pub use response::response;
 
 use crate::body::{Decoder, Progress};

@@ -8,9 +8,9 @@ use std::fmt;
 
 mod decoder;
 mod encoder;
-mod huffman;
+pub(crate) mod huffman;
 mod input;
-mod static_table;
+pub(crate) mod static_table;
 mod table;
 
 #[cfg(test)]

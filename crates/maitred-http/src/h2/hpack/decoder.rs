@@ -128,6 +128,7 @@ impl Decoder {
             },
         };
         let value = Text::read(input.string()?, kept_bytes_max, scratch)?;
+        debug_assert!(scratch.len() / 2 <= list.bytes_left.max(table.bytes_max()));
         let texts = name.bytes(scratch).zip(value.bytes(scratch));
         if list.admits(name.len(), value.len())
             && let Some((name, value)) = texts
@@ -236,5 +237,51 @@ impl<'b> Text<'b> {
             Text::Scratch(range) => scratch.get(range.clone()),
             Text::Dropped(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::h2::hpack::input::write_integer;
+    use crate::h2::hpack::tests::huffman_coded;
+
+    #[test]
+    fn a_string_that_nothing_has_room_for_is_checked_and_not_stored() {
+        let string = vec![b'a'; 100_000];
+        let coded = huffman_coded(&string);
+        let mut scratch = Vec::new();
+        let text = Text::read(Coded { bytes: &coded, huffman: true }, 99_999, &mut scratch);
+        assert!(matches!(text, Ok(Text::Dropped(100_000))));
+        assert_eq!(scratch.capacity(), 0);
+        let text = Text::read(Coded { bytes: &string, huffman: false }, 99_999, &mut scratch);
+        assert!(matches!(text, Ok(Text::Dropped(100_000))));
+
+        let text = Text::read(Coded { bytes: &coded, huffman: true }, 100_000, &mut scratch);
+        assert_eq!(text.unwrap().bytes(&scratch), Some(string.as_slice()));
+        assert_eq!(scratch.capacity(), 100_000);
+
+        let mut broken = coded;
+        broken.extend([0xff; 4]);
+        let text = Text::read(Coded { bytes: &broken, huffman: true }, 10, &mut scratch);
+        assert_eq!(text.err(), Some(Error::Huffman));
+    }
+
+    #[test]
+    fn memory_for_long_strings_is_given_back_after_the_block() {
+        let mut decoder = Decoder::new(4096);
+        let bounds = Bounds { list_bytes_max: 1 << 16, fields_max: 100 };
+        let value = vec![b'a'; 2000];
+        let coded = huffman_coded(&value);
+        let mut block = vec![0x00, 0x01, b'n'];
+        write_integer(&mut block, 0x80, 7, coded.len());
+        block.extend(coded);
+        let mut fields = 0;
+        let decoded = decoder.decode(&block, bounds, |_, seen| {
+            assert_eq!(seen, value);
+            fields += 1;
+        });
+        assert_eq!((decoded, fields), (Ok(Decoded::Complete), 1));
+        assert!(decoder.scratch.capacity() <= SCRATCH_BYTES_KEPT);
     }
 }

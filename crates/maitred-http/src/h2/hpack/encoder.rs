@@ -50,7 +50,7 @@ pub struct Encoder {
     table: Table,
     /// Size of the peer's table, so far as it was told.
     told_bytes_max: usize,
-    /// Smallest size since then, if the next block has to tell a size.
+    /// The smallest of that and of all sizes since then, if the next block has to tell one.
     update: Option<usize>,
     /// By the lower bits of a field's hash: where it may be in the table. The newest is the first of its set.
     places: [[Place; WAYS]; SETS],
@@ -139,7 +139,7 @@ impl Encoder {
     fn begin(&mut self, out: &mut Vec<u8>) {
         if let Some(smallest) = self.update.take() {
             let bytes_max = self.table.bytes_max();
-            if smallest < bytes_max {
+            if smallest < bytes_max.min(self.told_bytes_max) {
                 write_integer(out, SIZE_UPDATE, 5, smallest);
             }
             write_integer(out, SIZE_UPDATE, 5, bytes_max);
