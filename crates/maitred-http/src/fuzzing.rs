@@ -3,9 +3,11 @@
 //! none of them.
 
 mod client;
+mod h2;
 pub(crate) mod hpack;
 mod response;
 
+pub use h2::h2_session;
 pub use hpack::{hpack_decoder, hpack_encoder};
 pub use response::response;
 

@@ -238,11 +238,12 @@ impl Session {
         }
         while !self.is_full() {
             if self.rest.content > 0 || self.rest.padding > 0 {
-                match self.take_rest(input, at) {
-                    None if self.rest.content > 0 || self.rest.padding > 0 => return Ok(None),
-                    None => continue,
-                    some => return Ok(some),
+                let before = *at;
+                let event = self.take_rest(input, at);
+                if event.is_some() || *at == before {
+                    return Ok(event);
                 }
+                continue;
             }
             let unread = input.get(*at..).unwrap_or_default();
             let Some(bytes) = unread.first_chunk() else { return Ok(None) };

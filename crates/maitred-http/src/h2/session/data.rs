@@ -50,7 +50,7 @@ impl Session {
                 reason: "DATA beyond the connection's window",
             });
         }
-        // Padding is given back at once: nobody else will see it.
+        // Padding is given back at once, as is all that is dropped: nobody else will see it.
         self.give_back(overhead);
         if content == 0 && !ends {
             self.ledger.charge(Act::EmptyFrame, now)?;
@@ -67,6 +67,7 @@ impl Session {
             },
             Standing::RemoteEnded(_) | Standing::PeerReset => Code::StreamClosed,
             Standing::Reset => {
+                self.give_back(content);
                 self.ledger.charge(Act::Ignored, now)?;
                 return Ok(None);
             }
@@ -74,6 +75,7 @@ impl Session {
                 return Err(Fatal { code: Code::StreamClosed, reason: "DATA on a closed stream" });
             }
         };
+        self.give_back(content);
         self.stream_error(now, frame.stream, fault)
     }
 
@@ -117,10 +119,15 @@ impl Session {
         let count = bytes.len() as u32;
         *at += bytes.len();
         self.rest.content -= count;
-        let key = if self.rest.stream == 0 { None } else { self.streams.find(self.rest.stream) };
+        if self.rest.stream == 0 {
+            return None;
+        }
+        let key = self.streams.find(self.rest.stream);
         let stream = key.and_then(|key| self.streams.get(key)).filter(|stream| !stream.reset);
         let (Some(stream), Some(key)) = (stream, key) else {
-            self.give_back(count);
+            // It was given up in the middle of the frame.
+            self.rest.stream = 0;
+            self.give_back(count + self.rest.content);
             return None;
         };
         stream.unconsumed += count;

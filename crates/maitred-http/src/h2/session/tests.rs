@@ -12,6 +12,7 @@ mod frames;
 mod heads;
 mod leaving;
 mod priorities;
+mod properties;
 mod responses;
 mod states;
 mod windows;
@@ -331,6 +332,16 @@ fn a_body_comes_in_pieces_without_its_padding() {
     assert_eq!(peer.say(&[padded[12..15].to_vec()]), "data 1 \"llo\" ended\n");
     assert_eq!(peer.say(&[padded[15..].to_vec(), ping(b"12345678")]), "");
     assert_eq!(peer.heard(), "PING ACK 12345678\n");
+}
+
+#[test]
+fn dropped_content_with_padding_does_not_hold_up_what_follows() {
+    let mut peer = Peer::new();
+    peer.say(&[post(1)]);
+    peer.answer(peer.key(0));
+    peer.heard();
+    let padded = frame(kind::DATA, flag::PADDED | flag::END_STREAM, 1, b"\x03hello\0\0\0");
+    assert_eq!(peer.ask(&[padded, ping(b"12345678")]), "PING ACK 12345678\n");
 }
 
 #[test]

@@ -161,7 +161,7 @@ fn a_peer_keeps_to_the_windows() {
     peer.say(&[data(1, false, &[0; 70_000 - 4 * 16_384])]);
     assert_eq!(
         peer.ask(&[data(1, false, b"x")]),
-        "reset 1 user 0\nRST_STREAM 1 FlowControlError\nWINDOW_UPDATE 0 70000\n"
+        "reset 1 user 0\nRST_STREAM 1 FlowControlError\nWINDOW_UPDATE 0 70001\n"
     );
     let mut peer = Peer::new();
     peer.say(&[post(1), post(3)]);

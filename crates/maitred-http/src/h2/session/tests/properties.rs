@@ -1,0 +1,137 @@
+//! Random and mutated frames keep the invariants of [`crate::fuzzing::h2_session`].
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use super::*;
+use crate::fuzzing::h2_session;
+
+/// A request's fields, valid ones mostly.
+fn fields() -> impl Strategy<Value = Vec<u8>> {
+    let odd = select(
+        &[
+            ("cookie", "a=1"),
+            ("priority", "u=1, i"),
+            ("content-length", "10"),
+            ("content-length", "0"),
+            ("host", "a.example"),
+            ("x", "y"),
+            ("connection", "close"),
+            ("X", "y"),
+            ("a", "b\r\nc: d"),
+            (":path", "/other"),
+            (":protocol", "websocket"),
+            ("te", "trailers"),
+        ][..],
+    );
+    let start = prop_oneof![6 => Just(GET), 6 => Just(POST), 1 => Just([GET[0], GET[0], GET[1], GET[2]]),
+        1 => Just([(":method", "CONNECT"), GET[1], GET[2], GET[3]])];
+    (start, vec(odd, 0..3)).prop_map(|(start, odd)| block(&[&start[..], &odd].concat()))
+}
+
+/// One frame. Its stream is chosen when it is known which ones there are.
+#[derive(Debug, Clone)]
+enum Act {
+    /// The next request.
+    Opens(u8, Vec<u8>),
+    /// A frame of an earlier stream.
+    Of(Index, u8, u8, Vec<u8>),
+    /// Any frame of any stream.
+    Frame(Vec<u8>),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let flags = prop_oneof![
+        8 => Just(flag::END_HEADERS | flag::END_STREAM),
+        8 => Just(flag::END_HEADERS),
+        1 => Just(0),
+        1 => any::<u8>()
+    ];
+    let increment = prop_oneof![16 => 1_u32..40_000, 1 => Just(frame::WINDOW_MAX), 1 => any::<u32>()];
+    let window = prop_oneof![9 => 0_u32..70_000, 1 => any::<u32>()];
+    let body_flags = select(&[0, 0, 0, flag::END_STREAM, flag::END_STREAM, flag::PADDED, 0xff][..]);
+    let number = |number: u32| number.to_be_bytes().to_vec();
+    let of = |at, kind, flags, payload| Act::Of(at, kind, flags, payload);
+    prop_oneof![
+        8 => (flags.clone(), fields()).prop_map(|(flags, block)| Act::Opens(flags, block)),
+        1 => (any::<Index>(), flags, fields()).prop_map(move |(at, flags, block)| of(at, kind::HEADERS, flags, block)),
+        6 => (any::<Index>(), body_flags, vec(0_u8..12, 0..400)).prop_map(move |(at, flags, content)| of(at, kind::DATA, flags, content)),
+        4 => (any::<Index>(), increment.clone()).prop_map(move |(at, increment)| of(at, kind::WINDOW_UPDATE, 0, number(increment))),
+        2 => any::<Index>().prop_map(move |at| of(at, kind::RST_STREAM, 0, number(8))),
+        2 => increment.prop_map(|increment| Act::Frame(window_update(0, increment))),
+        2 => (1_u16..10, window).prop_map(|(setting, value)| Act::Frame(settings(&[(setting, value)]))),
+        1 => Just(Act::Frame(frame(kind::PING, 0, 0, b"12345678"))),
+        1 => Just(Act::Frame(frame(kind::PING, flag::ACK, 0, b"maitred!"))),
+        1 => (0_u32..20).prop_map(|id| Act::Frame(frame(kind::PRIORITY_UPDATE, 0, 0, &[&(2 * id + 1).to_be_bytes()[..], b"u=0"].concat()))),
+        1 => (any::<u8>(), any::<u8>(), 0_u32..30, vec(any::<u8>(), 0..20))
+            .prop_map(|(kind, flags, id, payload)| Act::Frame(frame(kind, flags, id, &payload))),
+    ]
+}
+
+fn script() -> impl Strategy<Value = Vec<u8>> {
+    (any::<u8>(), 1_u8..100, vec(act(), 0..40)).prop_map(|(choice, part_bytes, acts)| {
+        // A handshake, nearly always.
+        let choice = if choice & 0xe1 == 1 { choice } else { choice & !1 };
+        let mut bytes = vec![choice, part_bytes];
+        let mut opened = 0;
+        for act in acts {
+            bytes.extend(match act {
+                Act::Opens(flags, block) => {
+                    opened += 1;
+                    frame(kind::HEADERS, flags, 2 * opened - 1, &block)
+                }
+                Act::Of(..) if opened == 0 => continue,
+                // Mostly one of the latest.
+                Act::Of(at, kind, flags, payload) => {
+                    let back = at.index(opened.min(4) as usize) as u32;
+                    frame(kind, flags, 2 * (opened - back) - 1, &payload)
+                }
+                Act::Frame(bytes) => bytes,
+            });
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #[test]
+    fn random_frames_keep_the_invariants(script in script()) {
+        h2_session(&script);
+    }
+
+    #[test]
+    fn mutated_frames_keep_the_invariants(mut script in script(), at: Index, byte: u8, how in 0..3) {
+        let at = at.index(script.len());
+        match how {
+            0 => script[at] = byte,
+            1 => script.insert(at, byte),
+            _ => drop(script.remove(at)),
+        }
+        h2_session(&script);
+    }
+
+    #[test]
+    fn random_bytes_keep_the_invariants(bytes in vec(any::<u8>(), 0..200)) {
+        h2_session(&bytes);
+    }
+}
+
+/// The generator gets somewhere: if most of its scripts ended at their first frame, nothing would be tested.
+#[test]
+fn scripts_are_mostly_understood() {
+    use proptest::strategy::ValueTree as _;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let (mut requests, mut responses) = (0, 0);
+    for _ in 0..50 {
+        let script = script().new_tree(&mut runner).unwrap().current();
+        let mut peer = Peer::new();
+        requests += peer.say(&[script[2..].to_vec()]).matches("request").count();
+        for key in std::mem::take(&mut peer.keys) {
+            peer.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", true);
+        }
+        responses += peer.heard().matches(":status=200").count();
+    }
+    assert!(requests > 50 && responses > 30, "{requests} requests, {responses} responses");
+}
