@@ -199,7 +199,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__serve)
-            opts="-l -t -h --listen --threads --log --no-listing --hidden --help"
+            opts="-l -t -h --listen --tls --threads --log --no-listing --hidden --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

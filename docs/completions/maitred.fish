@@ -36,12 +36,13 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a ru
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "pool" -d 'Show a pool of application processes, or change what runs in it'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "man" -d 'Print the manual page, in roff'
-complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose' -r
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose [default: :8080, with --tls :8443]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s t -l threads -d 'Event-loop threads [default: one per usable CPU]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l log -d 'Form of the access log [default: human on a terminal, combined elsewhere]' -r -f -a "human\t'Short lines for a terminal'
 combined\t'Combined Log Format'
 json\t'One JSON object a line'
 off\t'No access log'"
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -l tls -d 'Speak TLS, with a certificate for this machine\'s own names that is made at the start and signed by nobody'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l no-listing -d 'Do not list directories that have no index.html'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l hidden -d 'Also serve names that start with a dot'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'

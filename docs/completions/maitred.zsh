@@ -30,14 +30,15 @@ _maitred() {
         case $line[1] in
             (serve)
 _arguments "${_arguments_options[@]}" : \
-'-l+[Address to listen on; "\:8080" is all addresses of IPv4, port 0 lets the kernel choose]:ADDR:_default' \
-'--listen=[Address to listen on; "\:8080" is all addresses of IPv4, port 0 lets the kernel choose]:ADDR:_default' \
+'-l+[Address to listen on; "\:8080" is all addresses of IPv4, port 0 lets the kernel choose \[default\: \:8080, with --tls \:8443\]]:ADDR:_default' \
+'--listen=[Address to listen on; "\:8080" is all addresses of IPv4, port 0 lets the kernel choose \[default\: \:8080, with --tls \:8443\]]:ADDR:_default' \
 '-t+[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
 '--threads=[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
 '--log=[Form of the access log \[default\: human on a terminal, combined elsewhere\]]:FORM:((human\:"Short lines for a terminal"
 combined\:"Combined Log Format"
 json\:"One JSON object a line"
 off\:"No access log"))' \
+'--tls[Speak TLS, with a certificate for this machine'\''s own names that is made at the start and signed by nobody]' \
 '--no-listing[Do not list directories that have no index.html]' \
 '--hidden[Also serve names that start with a dot]' \
 '-h[Print help (see more with '\''--help'\'')]' \

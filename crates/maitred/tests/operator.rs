@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use maitred::config::{self, Identity, Lookup, Origin};
@@ -316,8 +317,14 @@ fn threads_are_where_the_status_says() {
     }
 }
 
-/// A machine that has every directory and every account.
+/// A machine that has every directory, every account, and every certificate.
 struct Roomy;
+
+/// A certificate and its key, in PEM.
+static PAIR: LazyLock<(String, String)> = LazyLock::new(|| {
+    let made = rcgen::generate_simple_self_signed(["example.com".to_owned()]).unwrap();
+    (made.cert.pem(), made.signing_key.serialize_pem())
+});
 
 impl Lookup for Roomy {
     fn user(&self, name: &str) -> std::io::Result<Option<Identity>> {
@@ -331,13 +338,21 @@ impl Lookup for Roomy {
     fn directory(&self, _: &Path) -> std::io::Result<()> {
         Ok(())
     }
+
+    fn read(&self, path: &Path) -> std::io::Result<Vec<u8>> {
+        let text = if path.to_string_lossy().contains("key") { &PAIR.1 } else { &PAIR.0 };
+        Ok(text.as_bytes().to_vec())
+    }
 }
 
 /// Every complete configuration of the repository: its place and its text.
 fn configurations() -> Vec<(String, String)> {
     let read = |name: &str| std::fs::read_to_string(repository().join(name)).unwrap();
-    let mut found = vec![("examples/site/maitred.toml".to_owned(), read("examples/site/maitred.toml"))];
-    for name in ["README.md", "docs/files.md", "docs/configuration.md", "docs/pools.md"] {
+    let mut found = vec![
+        ("examples/site/maitred.toml".to_owned(), read("examples/site/maitred.toml")),
+        ("examples/tls/maitred.toml".to_owned(), read("examples/tls/maitred.toml")),
+    ];
+    for name in ["README.md", "docs/files.md", "docs/configuration.md", "docs/pools.md", "docs/tls.md"] {
         for (number, example) in (1..).zip(read(name).split("```toml\n").skip(1)) {
             let example = example.split("```").next().unwrap();
             if example.contains("[[site]]") && example.contains("[[listen]]") {

@@ -11,7 +11,7 @@ mod sections;
 mod tests;
 pub mod top;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -87,9 +87,13 @@ pub enum Command {
 pub struct Serve {
     /// The directory
     pub dir: PathBuf,
-    /// Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose
-    #[arg(short, long, value_name = "ADDR", default_value = ":8080", value_parser = listen_address)]
-    pub listen: SocketAddr,
+    /// Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose [default: :8080, with --tls
+    /// :8443]
+    #[arg(short, long, value_name = "ADDR", value_parser = listen_address)]
+    pub listen: Option<SocketAddr>,
+    /// Speak TLS, with a certificate for this machine's own names that is made at the start and signed by nobody
+    #[arg(long)]
+    pub tls: bool,
     /// Event-loop threads [default: one per usable CPU]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX as i64))]
     pub threads: Option<u16>,
@@ -197,7 +201,12 @@ pub struct Top {
 impl Serve {
     /// What the flags mean. `terminal` is whether standard output is one.
     pub fn configuration(&self, terminal: bool) -> Result<Config, Failure> {
-        let mut config = Config::for_directory(&self.dir, self.listen, terminal)?;
+        let port = if self.tls { 8443 } else { 8080 };
+        let listen = self.listen.unwrap_or_else(|| (Ipv4Addr::UNSPECIFIED, port).into());
+        let mut config = Config::for_directory(&self.dir, listen, terminal)?;
+        if self.tls {
+            config.use_self_signed();
+        }
         config.server.threads = self.threads;
         if let Some(form) = self.log {
             config.log.access = match form {

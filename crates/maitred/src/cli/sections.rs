@@ -14,6 +14,10 @@ pub(super) const SERVE_EXAMPLES: &Part = &Part {
     entries: &[
         ("maitred serve public", "the directory public, on port 8080 of all addresses"),
         ("maitred serve . --listen 127.0.0.1:0", "this directory, for this machine only, on any free port"),
+        (
+            "maitred serve public --tls",
+            "https://localhost:8443, with a certificate that is made at the start",
+        ),
         ("maitred serve dist --log json > access.json", "with an access log for programs"),
     ],
 };

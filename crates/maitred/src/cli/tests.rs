@@ -14,7 +14,11 @@ fn the_table_of_commands_is_consistent() {
 #[test]
 fn defaults_are_those_that_help_promises() {
     let Ok(Command::Serve(serve)) = parse("maitred serve public") else { panic!() };
-    assert_eq!(serve.listen.to_string(), "0.0.0.0:8080");
+    let address = |serve: &Serve| serve.configuration(false).unwrap().listens[0].address.to_string();
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(address(&Serve { dir: dir.path().to_owned(), ..serve }), "0.0.0.0:8080");
+    let Ok(Command::Serve(serve)) = parse("maitred serve --tls public") else { panic!() };
+    assert_eq!(address(&Serve { dir: dir.path().to_owned(), ..serve }), "0.0.0.0:8443");
     let Ok(Command::Run(file)) = parse("maitred run") else { panic!() };
     assert_eq!(file.config, PathBuf::from("maitred.toml"));
     let Ok(Command::Status(status)) = parse("maitred status --json --admin unix:/run/a.sock") else {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::meaning::{AccessFormat, AdminAddress, Config, Files};
+use super::meaning::{AccessFormat, AdminAddress, Certificate, Config, Files, Tls};
 use super::report::Failure;
 use super::{Lookup as _, Origin, System, read};
 
@@ -31,6 +31,16 @@ impl Config {
         config.log.level = "warn".into();
         config.server.admin = AdminAddress::of_user(listen.port());
         Ok(config)
+    }
+
+    /// Speaks TLS on all its addresses, with a certificate that the master makes.
+    pub fn use_self_signed(&mut self) {
+        for listen in &mut self.listens {
+            listen.tls = Some(Tls::default());
+        }
+        for site in &mut self.sites {
+            site.certificates = vec![Certificate::SelfSigned];
+        }
     }
 
     /// Changes how all files of all sites are served.

@@ -121,6 +121,18 @@ pub struct Tls {
     pub keylog: Option<PathBuf>,
 }
 
+impl Default for Tls {
+    fn default() -> Tls {
+        Tls {
+            versions: vec![TlsVersion::V12, TlsVersion::V13],
+            client_auth: ClientAuth::Off,
+            early_data: false,
+            tickets: true,
+            keylog: None,
+        }
+    }
+}
+
 /// A version of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TlsVersion {

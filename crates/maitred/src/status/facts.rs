@@ -22,6 +22,8 @@ pub struct Facts {
     pub generation: u64,
     /// Whether `SO_REUSEPORT` was found to work.
     pub reuseport: bool,
+    /// Whether the kernel could encrypt TLS, in words; empty without TLS.
+    pub ktls: String,
     /// How the CPUs were chosen.
     pub affinity_why: String,
     /// CPUs that threads may be moved to, ascending.
@@ -113,6 +115,7 @@ impl Facts {
             master_pid: std::os::unix::process::parent_id(),
             generation: start.generation,
             reuseport: start.reuseport,
+            ktls: start.ktls.clone(),
             affinity_why: start.affinity_why.clone(),
             usable_cpus: start.usable_cpus.clone(),
             pools: pools.collect(),

@@ -17,6 +17,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "unix_time": live.unix_secs,
         "uptime_secs": live.unix_secs.saturating_sub(board.master.started_at.get()),
         "reuseport": facts.reuseport,
+        "ktls": if facts.ktls.is_empty() { Value::Null } else { facts.ktls.as_str().into() },
         "affinity": { "why": facts.affinity_why, "usable_cpus": facts.usable_cpus },
         "master": row(&board.master, fields::MASTER),
         "rates": rates(&live.rates),

@@ -16,6 +16,7 @@ fn facts() -> Facts {
         master_pid: 70,
         generation: 2,
         reuseport: true,
+        ktls: "the kernel has it; not used".to_owned(),
         affinity_why: "auto: 2 threads".to_owned(),
         usable_cpus: vec![0, 1, 2],
         listens: vec![ListenFacts {
@@ -216,6 +217,7 @@ fn text_is_a_page_for_people() {
 maitred 1.2.3, up 1 min 30 s, generation 2, worker process 71, master 70
 affinity    auto: 2 threads
 reuseport   detected
+kTLS        the kernel has it; not used
 reloads     1 done, 0 refused; 0 worker crashes; application processes: 0 started, 0 crashed, 0 delayed
 listening   127.0.0.1:8080, 2 buckets, waiting: - 3 (of 4096)
 requests    12.3 /s; since start: 2xx 200, 4xx 14

@@ -41,6 +41,9 @@ fn head(status: &Value, out: &mut String) -> std::fmt::Result {
         None => "-",
     };
     writeln!(out, "reuseport   {detected}")?;
+    if let Some(ktls) = status["ktls"].as_str() {
+        writeln!(out, "kTLS        {ktls}")?;
+    }
     let master = &status["master"];
     writeln!(
         out,

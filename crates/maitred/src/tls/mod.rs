@@ -11,6 +11,7 @@
 //! | [`client`] | clients' certificates, and what applications are told of them |
 //! | [`watch`] | which files have changed |
 //! | [`self_signed`] | the certificate of `maitred serve --tls` |
+//! | [`hsts`] | the field that tells browsers to come by TLS only |
 //! | [`redirect`] | where a cleartext listener sends its clients |
 //! | [`key_log`] | session secrets for debugging |
 //! | [`ktls`] | whether the kernel could encrypt |
@@ -20,6 +21,7 @@
 
 pub mod client;
 pub mod files;
+pub mod hsts;
 pub mod key_log;
 pub mod ktls;
 pub mod material;

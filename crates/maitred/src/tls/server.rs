@@ -10,6 +10,7 @@ use rustls::time_provider::DefaultTimeProvider;
 use rustls::version::{TLS12, TLS13};
 
 use super::client;
+use super::hsts::Hsts;
 use super::key_log::KeyLogFile;
 use super::material::{Bytes, Material};
 use super::resolver::{ACME_TLS, Resolver};
@@ -38,6 +39,8 @@ pub struct TlsServer {
     /// once, and only by this process, so that a request that is played again is not answered early (RFC 8446 section 8.1).
     sessions: Mutex<BTreeMap<usize, KeptSessions>>,
     present: RwLock<Vec<Option<Arc<ServerConfig>>>>,
+    /// What responses over TLS say besides.
+    pub hsts: Hsts,
 }
 
 impl TlsServer {
@@ -48,6 +51,7 @@ impl TlsServer {
             key_logs: BTreeMap::new(),
             sessions: Mutex::default(),
             present: RwLock::default(),
+            hsts: Hsts::default(),
         }
     }
 
@@ -65,6 +69,7 @@ impl TlsServer {
             key_logs: key_logs.into_iter().map(|(at, file)| (at, Arc::new(KeyLogFile::new(file)))).collect(),
             config: Some(config.clone()),
             present: RwLock::new(Vec::new()),
+            hsts: Hsts::new(config),
         };
         server.replace(material)?;
         Ok(server)
@@ -172,3 +177,6 @@ fn basis(tls: &Tls, roots: &[Bytes]) -> Basis {
     basis.copy_from_slice(hash.finish().as_ref());
     basis
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,83 @@
 //! Certificates for tests.
 
+use std::path::Path;
+use std::sync::Arc;
+
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SignatureAlgorithm};
+use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{
+    ClientConfig, ClientConnection, Error, HandshakeKind, RootCertStore, ServerConfig, ServerConnection,
+    SupportedProtocolVersion,
+};
+
+use super::files::Leaf;
+use crate::config::{self, Config, Origin, System};
 
 /// A certificate authority.
 pub(crate) struct Authority {
     pub(crate) pem: String,
     issuer: Issuer<'static, KeyPair>,
+}
+
+/// A configuration of this machine.
+pub(crate) fn config(dir: &Path, text: &str) -> Config {
+    let origin = Origin { name: "maitred.toml".into(), base: dir.to_owned() };
+    config::read(text, &origin, &System).unwrap_or_else(|errors| panic!("{errors}")).0
+}
+
+/// Writes certificate and key as `NAME.pem` and `NAME-key.pem`.
+pub(crate) fn write(dir: &Path, name: &str, made: &Made) {
+    std::fs::write(dir.join(format!("{name}.pem")), &made.certificate).unwrap();
+    std::fs::write(dir.join(format!("{name}-key.pem")), &made.key).unwrap();
+}
+
+/// How a handshake ended.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: ClientConnection,
+    pub(crate) server: ServerConnection,
+}
+
+/// Connects a client that asks for `name` to a server, in memory, until both have nothing more to say.
+pub(crate) fn connect(
+    client: &Arc<ClientConfig>,
+    server: Arc<ServerConfig>,
+    name: &str,
+) -> Result<Session, Error> {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
+    let mut client = ClientConnection::new(Arc::clone(client), name).unwrap();
+    let mut server = ServerConnection::new(server).unwrap();
+    let mut wire = Vec::new();
+    while client.wants_write() || server.wants_write() {
+        client.write_tls(&mut wire).unwrap();
+        let mut rest = &wire[..];
+        while !rest.is_empty() {
+            server.read_tls(&mut rest).unwrap();
+            server.process_new_packets()?;
+        }
+        wire.clear();
+        server.write_tls(&mut wire).unwrap();
+        let mut rest = &wire[..];
+        while !rest.is_empty() {
+            client.read_tls(&mut rest).unwrap();
+            client.process_new_packets()?;
+        }
+        wire.clear();
+    }
+    assert!(!client.is_handshaking() && !server.is_handshaking());
+    Ok(Session { client, server })
+}
+
+impl Session {
+    /// The names of the certificate that the client was shown.
+    pub(crate) fn names(&self) -> Vec<String> {
+        Leaf::read(&self.client.peer_certificates().unwrap()[0]).unwrap().names
+    }
+
+    pub(crate) fn resumed(&self) -> bool {
+        self.server.handshake_kind() == Some(HandshakeKind::Resumed)
+    }
 }
 
 /// A certificate and its key, in PEM.
@@ -22,6 +94,28 @@ impl Authority {
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
         Authority { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// A client that believes this authority, and shows a certificate if it has one.
+    pub(crate) fn client(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        own: Option<&Made>,
+    ) -> ClientConfig {
+        let mut roots = RootCertStore::empty();
+        roots.add(rustls::pki_types::CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::clone(super::provider()))
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(roots);
+        match own {
+            None => builder.with_no_client_auth(),
+            Some(made) => {
+                let chain = super::files::certificates(made.certificate.as_bytes()).unwrap();
+                let key = super::files::private_key(made.key.as_bytes()).unwrap();
+                builder.with_client_auth_cert(chain, key).unwrap()
+            }
+        }
     }
 
     /// A certificate for these names, good from 2020 to 2040.
