@@ -23,6 +23,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("apache2", "apache2-bin"),
     ("apxs", "apache2-dev"),
     (PHP_MODULE, "libapache2-mod-php"),
+    ("php-cgi", "php-cgi"),
 ];
 
 /// Runs everything; the first step that fails ends it.

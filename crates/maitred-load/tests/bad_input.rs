@@ -213,6 +213,96 @@ fn a_log_of_a_gigabyte_takes_no_memory() {
     assert_eq!((&report["responses"], &report["log"]["malformed"]), (&1.into(), &16_667.into()));
 }
 
+/// What a run needs does not grow with the log: the most memory it had, with ten megabytes of log and with a hundred.
+#[test]
+fn memory_is_constant() {
+    let server = Server::answering("ok");
+    // One line in a hundred is sent; the others are read, and counted.
+    let mut block: String = (0..99).map(|_| line("::1", 0, "POST /form HTTP/1.1", 200, "2")).collect();
+    block.push_str(&line("::2", 0, "GET / HTTP/1.1", 200, "2"));
+    let directory = tempfile::tempdir().unwrap();
+    let block_file = write(directory.path(), "block", block.trim_end().as_bytes());
+    let memory = |bytes: usize| {
+        let blocks = bytes / block.len();
+        let script = format!(
+            "yes \"$(cat {block_file})\" | head -c {} | \"$0\" replay - --to {} --json",
+            blocks * block.len(),
+            server.url()
+        );
+        let program = env!("CARGO_BIN_EXE_maitred-load");
+        let output = std::process::Command::new("sh").args(["-c", &script, program]).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        assert_eq!(report["log"]["lines"], 100 * blocks);
+        assert_eq!(report["responses"], blocks);
+        report["memory_bytes"].as_u64().unwrap()
+    };
+    let (small, large) = (memory(10_000_000), memory(100_000_000));
+    assert!(small > 1_000_000, "the kernel says how much: {small}");
+    assert!(large < small + 4_000_000, "ten megabytes of log took {small} bytes, a hundred {large}");
+}
+
+/// Time is the monotonic clock's: a wall clock that steps back and forth by an hour changes nothing.
+#[test]
+fn clock_steps_do_not_matter() {
+    let directory = tempfile::tempdir().unwrap();
+    let library = directory.path().join("clock_steps.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/clock_steps.c");
+    let compiler =
+        std::process::Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+    assert!(compiler.unwrap().success());
+    let seconds = |command: &mut std::process::Command| -> i64 {
+        String::from_utf8(command.arg("+%s").output().unwrap().stdout).unwrap().trim().parse().unwrap()
+    };
+    let right = seconds(&mut std::process::Command::new("date"));
+    let wrong = seconds(std::process::Command::new("date").env("LD_PRELOAD", &library));
+    assert!((wrong - right).abs() > 3000, "the clock does step: {right} and {wrong}");
+
+    let server = Server::answering("ok");
+    // A hundred seconds of log in one, in a closed loop, and with the log's own times.
+    let text: String = (0..100).map(|second| line("::1", second, "GET / HTTP/1.1", 200, "2")).collect();
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    for (pace, least) in
+        [(&["--speed", "100x"][..], 0.9), (&["-d", "1s", "--loop"], 0.9), (&["--no-keep-alive"], 0.0)]
+    {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_maitred-load"))
+            .args(["replay", &log, "--to", &server.url(), "--json"])
+            .args(pace)
+            .env("LD_PRELOAD", &library)
+            .output()
+            .unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let elapsed = report["elapsed"].as_f64().unwrap();
+        assert!((least..60.0).contains(&elapsed), "{pace:?}: {elapsed}");
+        assert!(report["latency_us"]["max"].as_f64().unwrap() < 60e6, "{pace:?}: {report}");
+        assert!(report["responses"].as_u64().unwrap() >= 100, "{pace:?}: {report}");
+        assert_eq!(report["failures"], 0, "{pace:?}");
+    }
+}
+
+#[test]
+fn a_server_that_stops_under_the_mix_is_counted() {
+    // It goes away in the middle: what comes after is no response, and the connections do not conform.
+    let answered = std::sync::atomic::AtomicUsize::new(0);
+    let server =
+        Server::start(move |_, _, _| match answered.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            ..20 => Act::Send(response(200, "ok")),
+            20..30 => Act::SendAndClose(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf".to_vec()),
+            _ => Act::SendAndReset(Vec::new()),
+        });
+    let (code, report) = json(&["specweb", "--to", &server.url(), "-c", "3", "-d", "1s"]);
+    assert_eq!((code, &report["responses"]), (0, &20.into()));
+    assert_eq!(report["specweb"]["conforming"], 0);
+    assert!(failed(&report, "cut") >= 8 && failed(&report, "reset") > 0, "{report}");
+
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for more in [&[][..], &["--search"]] {
+        let to = format!("http://{address}");
+        let (code, message) = failing(&[&["specweb", "--to", &to][..], more].concat());
+        assert!(code == 1 && message.contains("Is the server running?"), "{message}");
+    }
+}
+
 #[test]
 fn a_signal_ends_the_run_with_its_results() {
     use std::io::Read;

@@ -285,3 +285,32 @@ fn the_report_is_one_page_without_scripts() {
     assert_eq!(page.matches("<svg").count(), 4);
     assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
 }
+
+#[test]
+fn a_log_that_is_not_in_order_is_put_in_order() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    // As httpd writes it: at the end of each request, with the time of its start; the last line is later than any window.
+    let seconds = [30, 20, 40, 10, 100, 90, 50, 200, 5];
+    let text: String = seconds
+        .iter()
+        .map(|second| line("::1", *second, &format!("GET /{second} HTTP/1.1"), 200, "2"))
+        .collect();
+    let log = write(directory.path(), "access.log", text.as_bytes());
+    let common = ["replay", &log, "--to", &server.url(), "--speed", "1000x", "--per-client", "1"];
+    let (_, report) = json(&common);
+    let order = |skip: usize| -> Vec<u32> {
+        server.seen().iter().skip(skip).map(|seen| seen.target()[1..].parse().unwrap()).collect()
+    };
+    assert_eq!(order(0), [10, 20, 30, 40, 50, 90, 100, 5, 200]);
+    assert_eq!((&report["log"]["reordered"], &report["log"]["late"]), (&4.into(), &1.into()));
+    let output = program(&common);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("4 put in order, 1 too late for that"), "{text}");
+
+    let before = server.seen().len();
+    let (_, report) = json(&[&common[..], &["--reorder", "0s"]].concat());
+    assert_eq!(order(before), seconds);
+    assert_eq!((&report["log"]["reordered"], &report["log"]["late"]), (&0.into(), &5.into()));
+    let (code, message) = failing(&[&common[..], &["--reorder", "2h"]].concat());
+    assert!(code == 2 && message.contains("--reorder is at most"), "{message}");
+}

@@ -45,9 +45,9 @@ struct Common {
     /// End after this time, such as 30s, 5m or 1h [default: 60s]
     #[arg(short, long, value_name = "TIME", value_parser = values::duration)]
     duration: Option<Duration>,
-    /// Start-up: reach the full load within this time
-    #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "0s")]
-    ramp: Duration,
+    /// Start-up: reach the full load within this time [default: 0s]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    ramp: Option<Duration>,
     /// Threads that send; one is enough to keep a server's core busy
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), default_value_t = 1)]
     threads: u16,

@@ -14,7 +14,7 @@ use super::{Common, DURATION_DEFAULT, DURATION_MAX, Failed, nanos, show};
 use crate::client::Rules;
 use crate::measure::Nanos;
 use crate::progress::Progress;
-use crate::replay::{self, Curve, Pace, Sessions, Settings, Source, Summary};
+use crate::replay::{self, Curve, Pace, REORDER_DEFAULT, REORDER_MAX, Sessions, Settings, Source, Summary};
 use crate::report::{Context, Report};
 use crate::run;
 use crate::target::Target;
@@ -57,6 +57,9 @@ pub(super) struct Replay {
     /// Send at the rate of a curve: a file with lines of seconds and requests per second
     #[arg(long, value_name = "FILE")]
     rate: Option<PathBuf>,
+    /// With --speed: how far out of order the log's lines may be; 0s leaves them as they are [default: 60s]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    reorder: Option<Duration>,
     /// Which requests share connections
     #[arg(long, value_enum, default_value_t = SessionsArgument::Address)]
     sessions: SessionsArgument,
@@ -150,6 +153,7 @@ impl Replay {
             is_verified: self.verify,
             log: Some(summary),
             specweb: None,
+            threads: self.common.threads,
             notes,
         };
         let report =
@@ -207,13 +211,14 @@ impl Replay {
         }
         Ok(Settings {
             pace,
-            ramp: nanos(self.common.ramp),
+            ramp: nanos(self.common.ramp.unwrap_or_default()),
             sessions: match self.sessions {
                 SessionsArgument::Address => Sessions::Address,
                 SessionsArgument::None => Sessions::None,
             },
             threads: usize::from(self.common.threads),
             requests_max: self.requests,
+            reorder: self.reorder()?,
             is_repeated: self.is_repeated,
             all_methods: self.all_methods,
             keep_alive: !self.no_keep_alive,
@@ -223,6 +228,14 @@ impl Replay {
             default_host: target.authority.clone().into_bytes(),
             end,
         })
+    }
+
+    fn reorder(&self) -> Result<Duration, Failed> {
+        let window = self.reorder.unwrap_or(REORDER_DEFAULT);
+        if window > REORDER_MAX {
+            return Err(Failed::Usage(format!("--reorder is at most {REORDER_MAX:?}")));
+        }
+        Ok(window)
     }
 
     /// What opens the log, once for each pass. The first time is now, so that a log that is not there is a mistake of the
@@ -274,7 +287,7 @@ impl Replay {
             ("keep-alive", yes(!self.no_keep_alive)),
             ("requests", self.requests.map_or("no limit".to_owned(), |count| count.to_string())),
             ("duration", self.common.duration.map_or("not given".to_owned(), |time| format!("{time:?}"))),
-            ("ramp", format!("{:?}", self.common.ramp)),
+            ("ramp", format!("{:?}", self.common.ramp.unwrap_or_default())),
             ("threads", self.common.threads.to_string()),
             ("timeout", format!("{:?}", self.common.timeout)),
             ("log repeated", yes(self.is_repeated)),

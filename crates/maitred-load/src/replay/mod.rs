@@ -2,13 +2,17 @@
 
 mod curve;
 mod planner;
+mod reorder;
 mod request;
 mod schedule;
 mod source;
 
 pub use curve::Curve;
 pub use planner::{Summary, plan};
+pub use reorder::{REORDER_DEFAULT, REORDER_MAX};
 pub use source::{Batch, Source, channel};
+
+use std::time::Duration;
 
 use crate::measure::Nanos;
 
@@ -49,6 +53,8 @@ pub struct Settings {
     pub threads: usize,
     /// Requests to send at most.
     pub requests_max: Option<u64>,
+    /// With the log's own timing: how far out of order its lines may be.
+    pub reorder: Duration,
     /// Start again at the log's end, until another limit is reached.
     pub is_repeated: bool,
     /// Methods other than GET and HEAD too, without a body.

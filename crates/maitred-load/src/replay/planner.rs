@@ -5,6 +5,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::curve::Times;
+use super::reorder::{Reorder, WAITING_MAX};
 use super::request::{self, Kind, Skip};
 use super::schedule::{LogClock, spread};
 use super::source::{BATCH_REQUESTS, Batch, Planned};
@@ -14,8 +15,8 @@ use crate::log::reader::{Reader, Tally};
 use crate::measure::Nanos;
 
 /// Requests of one second of the log that are spread over it; what is beyond that is sent at the second's end. Bounds
-/// memory to some 40 MB.
-const SECOND_REQUESTS_MAX: usize = 100_000;
+/// memory, as [`WAITING_MAX`] does for those that wait for earlier ones.
+const SECOND_REQUESTS_MAX: usize = WAITING_MAX;
 
 /// What became of the log's lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
@@ -31,8 +32,12 @@ pub struct Summary {
     pub unsendable: u64,
     /// Lines without a request.
     pub without_request: u64,
-    /// Lines that were older than one before them.
-    pub backwards: u64,
+    /// With the log's own timing: lines older than one before them, which were put in their place.
+    pub reordered: u64,
+    /// Lines too old for that, which were sent at once.
+    pub late: u64,
+    /// How often the log's clock was set back.
+    pub clock_steps: u64,
     /// Passes through the log that were begun.
     pub passes: u64,
     /// Whether the log's end was reached, rather than a limit.
@@ -54,9 +59,13 @@ pub fn plan<R: BufRead>(
         planner.counts.passes += 1;
         let before = planner.counts.planned;
         let ended = open().and_then(|input| planner.pass(input));
+        planner.end_order();
         let is_empty = planner.counts.planned == before;
         match ended {
-            Ok(Pass::LogEnded) if planner.settings.is_repeated && !is_empty => planner.clock.restart(),
+            Ok(Pass::LogEnded) if planner.settings.is_repeated && !is_empty => {
+                planner.clock.restart();
+                planner.order.restart();
+            }
             Ok(Pass::LogEnded) => {
                 planner.counts.is_whole = true;
                 break;
@@ -84,6 +93,8 @@ struct Planner {
     threads: Vec<Outgoing>,
     clock: LogClock,
     curve: Option<Times>,
+    /// Requests that wait for earlier ones, if the log's times matter.
+    order: Reorder<Held>,
     /// Requests of the present second of the log, which wait to be spread over it.
     second: Vec<Waiting>,
     second_bytes: Vec<u8>,
@@ -103,6 +114,13 @@ struct Waiting {
     kind: Kind,
 }
 
+/// A request with its bytes.
+struct Held {
+    bytes: Box<[u8]>,
+    kind: Kind,
+    is_precise: bool,
+}
+
 struct Outgoing {
     sender: Option<SyncSender<Batch>>,
     batch: Batch,
@@ -119,6 +137,7 @@ impl Planner {
         Planner {
             clock: LogClock::new(speed, settings.ramp),
             curve,
+            order: Reorder::new(settings.reorder),
             threads: threads.into_iter().map(outgoing).collect(),
             settings,
             second: Vec::new(),
@@ -187,19 +206,38 @@ impl Planner {
                 }
             },
             Pace::Logged { .. } => {
-                let log = self.clock.read(entry.time_us);
-                self.counts.backwards = self.clock.backwards;
-                if log != self.second_at || entry.is_precise || self.second.len() >= SECOND_REQUESTS_MAX {
-                    self.end_second();
-                    self.second_at = log;
-                }
-                if entry.is_precise {
-                    self.send(kind, Some(self.clock.intended(log)), None);
-                } else {
-                    self.second_bytes.extend_from_slice(&self.scratch);
-                    self.second.push(Waiting { end: self.second_bytes.len(), kind });
+                let held = Held { bytes: self.scratch.as_slice().into(), kind, is_precise: entry.is_precise };
+                self.order.push(entry.time_us, held);
+                while let Some((time_us, held)) = self.order.next() {
+                    self.schedule(time_us, &held);
                 }
             }
+        }
+    }
+
+    /// The pass through the log has ended: nothing has to wait any more.
+    fn end_order(&mut self) {
+        while let Some((time_us, held)) = self.order.rest() {
+            self.schedule(time_us, &held);
+        }
+        let counts = self.order.counts();
+        self.counts.reordered = counts.reordered;
+        self.counts.late = counts.late;
+        self.counts.clock_steps = counts.clock_steps;
+    }
+
+    /// The next request in the order of the log's times.
+    fn schedule(&mut self, time_us: u64, held: &Held) {
+        let log = self.clock.read(time_us);
+        if log != self.second_at || held.is_precise || self.second.len() >= SECOND_REQUESTS_MAX {
+            self.end_second();
+            self.second_at = log;
+        }
+        if held.is_precise {
+            self.send(held.kind, Some(self.clock.intended(log)), Some(&held.bytes));
+        } else {
+            self.second_bytes.extend_from_slice(&held.bytes);
+            self.second.push(Waiting { end: self.second_bytes.len(), kind: held.kind });
         }
     }
 

@@ -129,6 +129,7 @@ mod tests {
             sessions: Sessions::Address,
             threads: 1,
             requests_max: None,
+            reorder: super::super::REORDER_DEFAULT,
             is_repeated: false,
             all_methods: false,
             keep_alive: true,

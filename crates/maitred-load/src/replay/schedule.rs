@@ -5,8 +5,8 @@ use crate::measure::Nanos;
 /// A second, in nanoseconds.
 const SECOND: Nanos = 1_000_000_000;
 
-/// Turns times of the log into intended times. Time never runs backwards: a line that is older than one before it, as
-/// logs written at the end of requests have them, counts as simultaneous with it.
+/// Turns times of the log into intended times. Time never runs backwards: a line that is older than one before it counts
+/// as simultaneous with it. [`super::reorder`] sees to it that few are.
 #[derive(Debug, Clone)]
 pub(super) struct LogClock {
     speed: f64,
@@ -16,20 +16,17 @@ pub(super) struct LogClock {
     latest: Nanos,
     /// What earlier passes through the log took.
     passed: Nanos,
-    /// Lines that were older than one before them.
-    pub(super) backwards: u64,
 }
 
 impl LogClock {
     pub(super) fn new(speed: f64, ramp: Nanos) -> Self {
-        LogClock { speed, ramp, first_us: None, latest: 0, passed: 0, backwards: 0 }
+        LogClock { speed, ramp, first_us: None, latest: 0, passed: 0 }
     }
 
     /// Time since the start of the log, in nanoseconds of the log.
     pub(super) fn read(&mut self, time_us: u64) -> Nanos {
         let first = *self.first_us.get_or_insert(time_us);
         let since = time_us.saturating_sub(first).saturating_mul(1000).saturating_add(self.passed);
-        self.backwards += u64::from(since < self.latest || time_us < first);
         self.latest = self.latest.max(since);
         self.latest
     }
@@ -77,7 +74,6 @@ mod tests {
         let times: Vec<_> =
             [10, 12, 11, 5, 13].into_iter().map(|second| clock.read(second * 1_000_000) / SECOND).collect();
         assert_eq!(times, [0, 2, 2, 2, 3]);
-        assert_eq!(clock.backwards, 2);
         clock.restart();
         assert_eq!(clock.read(10_000_000), 4 * SECOND);
         assert_eq!(clock.read(12_000_000), 6 * SECOND);

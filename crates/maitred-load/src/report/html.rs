@@ -41,6 +41,7 @@ pub fn page(report: &Report) -> String {
         push(&mut out, format_args!("<p>{}</p>\n", escaped(note)));
     }
     summary(report, &mut out);
+    search(report, &mut out);
     latency(report, &mut out);
     over_time(report, &mut out);
     differences(report, &mut out);
@@ -102,7 +103,7 @@ fn summary(report: &Report, out: &mut String) {
         ("Length of the run".into(), format!("{:.2} s", report.elapsed)),
         ("Responses per second".into(), format!("{:.0}", report.responses_per_second)),
         ("Bytes of bodies".into(), bytes_text(report.body_bytes)),
-        ("Connections".into(), count_text(report.connections)),
+        ("Connections opened".into(), count_text(report.connections)),
         ("Sent again".into(), count_text(report.sent_again)),
         ("Due but not sent".into(), count_text(report.unsent)),
         ("Without a response at the end".into(), count_text(report.unfinished)),
@@ -119,6 +120,49 @@ fn summary(report: &Report, out: &mut String) {
     }
     let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![name, value]).collect();
     table(out, "Summary", &["What", "Value"], &rows);
+}
+
+/// The trials of a search, in their order, and how many conformed of how many.
+fn search(report: &Report, out: &mut String) {
+    let Some(found) = &report.search else { return };
+    let rows: Vec<_> = found
+        .trials
+        .iter()
+        .map(|trial| {
+            vec![
+                count_text(trial.connections.into()),
+                count_text(trial.conforming),
+                format!("{:.0}", trial.min_bits_per_second / 1e3),
+                format!("{:.0}", trial.responses_per_second),
+                duration_text(trial.p99_us),
+                count_text(trial.failures),
+                format!("{:.0} %", trial.generator_busy * 100.0),
+            ]
+        })
+        .collect();
+    let head = [
+        "Connections",
+        "Conforming",
+        "Slowest, kbit/s",
+        "Responses per second",
+        "Latency, 99 % below",
+        "Failed",
+        "Generator busy",
+    ];
+    table(out, "Trials of the search", &head, &rows);
+    push(out, format_args!("<p>{}.</p>\n", escaped(&text::found_text(found))));
+    let mut points: Vec<(f64, f64)> = found
+        .trials
+        .iter()
+        .map(|trial| {
+            let all = f64::from(trial.connections);
+            (all, trial.conforming as f64 / all * 100.0)
+        })
+        .collect();
+    points.sort_by(|one, two| one.0.total_cmp(&two.0));
+    let lines = vec![Line { name: "conforming", class: "c1", points }];
+    let (title, x, y) = ("Connections that conform", "simultaneous connections", "%");
+    out.push_str(&Plot { title, x, y, ticks: None, lines }.figure());
 }
 
 fn latency(report: &Report, out: &mut String) {

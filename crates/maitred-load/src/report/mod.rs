@@ -28,6 +28,8 @@ pub struct Report {
     pub elapsed: f64,
     /// CPU time of this program.
     pub cpu: f64,
+    /// The most memory that this program had at a time, in bytes; 0 if the kernel does not say.
+    pub memory_bytes: u64,
     /// Whether a signal ended it.
     pub was_interrupted: bool,
     /// Complete responses.
@@ -66,6 +68,8 @@ pub struct Report {
     pub verified: Option<Verified>,
     /// Simultaneous connections of the SPECweb99-like workload.
     pub specweb: Option<Conforming>,
+    /// The search for their largest number, if it was asked for.
+    pub search: Option<Found>,
     /// Points over time.
     pub series: Series,
     /// Why the run ended where that may surprise, and other things to know.
@@ -96,6 +100,76 @@ pub struct Conforming {
     pub mean_bits_per_second: f64,
     /// The slowest, in bits per second.
     pub min_bits_per_second: f64,
+}
+
+/// The answer of a search for the number of connections that conform; no SPEC metric.
+#[derive(Debug, Serialize)]
+pub struct Found {
+    /// The largest number of which all conformed; 0 if none.
+    pub connections: u32,
+    /// Trials of this number in which all conformed.
+    pub passed: u32,
+    /// Trials of it in which not all did.
+    pub failed: u32,
+    /// With 95 % certainty a further trial passes with at least this probability.
+    pub certainty: f64,
+    /// The smallest number that failed.
+    pub fails_at: Option<u32>,
+    /// Whether more was not tried, because the bound was reached.
+    pub is_bound: bool,
+    /// Whether the search came to its end.
+    pub is_complete: bool,
+    /// All trials, in their order.
+    pub trials: Vec<Tried>,
+}
+
+/// A trial of a search.
+#[derive(Debug, Serialize)]
+pub struct Tried {
+    /// Simultaneous connections.
+    pub connections: u32,
+    /// Those that conformed.
+    pub conforming: u64,
+    /// Whether these were all.
+    pub passed: bool,
+    /// Complete responses per second.
+    pub responses_per_second: f64,
+    /// Requests without one.
+    pub failures: u64,
+    /// 99 % of the latencies were no longer, in microseconds.
+    pub p99_us: f64,
+    /// The slowest connection's rate, in bits per second.
+    pub min_bits_per_second: f64,
+    /// Share of the generator's CPU time that was used.
+    pub generator_busy: f64,
+}
+
+impl Found {
+    /// What to know of it.
+    pub fn notes(&self, repeats: u32, max: u32) -> Vec<String> {
+        let mut notes = Vec::new();
+        if !self.is_complete {
+            notes.push(format!("the search ended before it was sure: {repeats} passes were wanted"));
+        }
+        if self.is_bound {
+            notes.push(format!("{max} is the bound of the search: the server may do more (--connections)"));
+        }
+        let busiest = self.trials.iter().map(|trial| trial.generator_busy).fold(0.0, f64::max);
+        if busiest > BUSY_MAX {
+            notes.push(busy_note(busiest));
+        }
+        notes
+    }
+}
+
+/// Above this share of its threads' time the load generator may be what was measured.
+const BUSY_MAX: f64 = 0.9;
+
+fn busy_note(share: f64) -> String {
+    format!(
+        "the load generator itself was busy {:.0} % of the time, and may be what was measured: --threads",
+        share * 100.0
+    )
 }
 
 /// What `--verify` found.
@@ -143,8 +217,18 @@ pub struct Context {
     pub log: Option<Summary>,
     /// Simultaneous connections, for the SPECweb99-like workload.
     pub specweb: Option<Conforming>,
+    /// Threads that sent.
+    pub threads: u16,
     /// Things to know.
     pub notes: Vec<String>,
+}
+
+/// `VmHWM` of proc_pid_status(5).
+fn memory_max() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kibibytes.unwrap_or(0).saturating_mul(1024)
 }
 
 fn seconds(nanos: Nanos) -> f64 {
@@ -164,6 +248,11 @@ impl Report {
         cpu: Nanos,
         was_interrupted: bool,
     ) -> Self {
+        let mut notes = context.notes;
+        let busy = cpu as f64 / (elapsed.max(1) as f64 * f64::from(context.threads.max(1)));
+        if context.is_open && busy > BUSY_MAX {
+            notes.push(busy_note(busy));
+        }
         Report {
             program: format!("maitred-load {}", env!("CARGO_PKG_VERSION")),
             workload: context.workload,
@@ -198,8 +287,10 @@ impl Report {
                 examples: seen.differences.clone(),
             }),
             specweb: context.specweb,
+            search: None,
             series: Series::of(&seen.series),
-            notes: context.notes,
+            memory_bytes: memory_max(),
+            notes,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Latency, Report};
+use super::{Found, Latency, Report};
 use crate::measure::Failure;
 
 /// `1,234,567`
@@ -83,6 +83,7 @@ pub fn table(report: &Report) -> String {
     }
     let cpu = report.cpu * 1e6 / (report.responses.max(1) as f64);
     row("own CPU", format!("{:.2} s, {cpu:.1} µs per response", report.cpu));
+    row("own memory", bytes_text(report.memory_bytes));
     if let Some(log) = &report.log {
         row("log", log_text(log));
         for example in &log.tally.examples {
@@ -101,11 +102,33 @@ pub fn table(report: &Report) -> String {
             ),
         );
     }
+    if let Some(search) = &report.search {
+        row("found", found_text(search));
+    }
     verified(report, &mut row);
     for note in &report.notes {
         row("note", note.clone());
     }
     out
+}
+
+/// The answer of a search, and how sure it is.
+pub(super) fn found_text(search: &Found) -> String {
+    let fails = match search.fails_at {
+        Some(count) => format!("; {} did not", count_text(count.into())),
+        None => String::new(),
+    };
+    if search.connections == 0 {
+        return format!("no number of connections of which each got 320 kbit/s{fails}");
+    }
+    format!(
+        "{} connections each got at least 320 kbit/s, in {} of {} trials{fails}. With 95 % certainty a further trial passes \
+         with a probability of at least {:.0} %",
+        count_text(search.connections.into()),
+        search.passed,
+        search.passed + search.failed,
+        search.certainty * 100.0
+    )
 }
 
 fn connections(report: &Report) -> String {
@@ -152,7 +175,9 @@ fn log_text(log: &crate::replay::Summary) -> String {
         (log.other_methods, "other methods (--all-methods sends them)"),
         (log.unsendable, "that cannot be sent"),
         (log.without_request, "without a request"),
-        (log.backwards, "older than a line before"),
+        (log.reordered, "put in order"),
+        (log.late, "too late for that and sent at once (--reorder)"),
+        (log.clock_steps, "times the log's clock was set back"),
     ] {
         if count > 0 {
             parts.push(format!("{} {what}", count_text(count)));

@@ -7,6 +7,7 @@
 mod files;
 mod mix;
 mod random;
+pub mod search;
 mod users;
 
 pub use files::{BYTES_PER_DIRECTORY, Files, directories_for};
