@@ -26,6 +26,12 @@ pub struct Relay {
     pub spoilt: bool,
     /// The process is not this thread's any more; what it has written is still on its way to the client.
     pub orphan: bool,
+    /// The process has taken it over for good, to speak another protocol with the client.
+    pub detached: bool,
+    /// Epoll said that the process has finished sending.
+    pub hung_up: bool,
+    /// Epoll said that the process has closed it.
+    pub gone: bool,
     socket: OwnedFd,
 }
 
@@ -37,10 +43,19 @@ impl Relay {
     pub fn new(channel: u32) -> io::Result<(Relay, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        Ok((
-            Relay { channel, index: None, uses: 0, watched: false, spoilt: false, orphan: false, socket },
-            far_end,
-        ))
+        let relay = Relay {
+            channel,
+            index: None,
+            uses: 0,
+            watched: false,
+            spoilt: false,
+            orphan: false,
+            detached: false,
+            hung_up: false,
+            gone: false,
+            socket,
+        };
+        Ok((relay, far_end))
     }
 
     /// Our end.

@@ -262,12 +262,19 @@ impl Thread {
     /// The process keeps the connection for good: it speaks another protocol from now on.
     fn on_detach(&mut self, key: usize, connection: u32, request: u32, status: u16) -> Result<(), String> {
         let found = self.in_flight(key, connection, request)?;
-        let may = found.index.and_then(|index| self.connections.get(index as usize)?.work.as_ref());
-        if found.number & RELAY_BIT != 0 || !may.is_none_or(|work| work.may_detach) {
+        let work = found.index.and_then(|index| self.connections.get(index as usize)?.work.as_ref());
+        if !work.is_none_or(|work| work.may_detach) {
             return Err("it kept a connection that is not its to keep".into());
+        }
+        if !work.is_none_or(|work| work.tail.is_empty()) {
+            return Err("it kept a connection, and left a part of the response to be sent".into());
         }
         let channel = &mut self.pools.channels[key];
         channel.in_flight.remove(&request);
+        if found.number & RELAY_BIT != 0 {
+            self.detach_relay(found.number & !RELAY_BIT);
+            return Ok(());
+        }
         channel.known.remove(connection);
         let Some(index) = found.index else { return Ok(()) };
         self.count(index, status);
@@ -288,7 +295,7 @@ impl Thread {
         let relayed = connection.work.as_ref().and_then(|work| work.relayed.as_ref());
         let (key, request, number) = match (connection.state, relayed) {
             (State::HandedOff { channel, request }, _) => (channel, request, index),
-            (State::Relayed { relay }, Some(relayed)) if !relayed.done => {
+            (State::Relayed { relay }, Some(relayed)) if !relayed.done && !self.is_detached(relay) => {
                 (relayed.request.0, relayed.request.1, RELAY_BIT | relay)
             }
             _ => return,

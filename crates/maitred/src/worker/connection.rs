@@ -28,6 +28,7 @@ use std::time::Instant;
 use maitred_http::body::Decoder;
 use maitred_http::response::Filter;
 
+use super::tunnel::Tunnel;
 use crate::serve::{Segment, Summary};
 
 /// What a connection is doing. The module's table says what each means.
@@ -170,6 +171,8 @@ pub struct Work {
     pub relayed: Option<Box<Relayed>>,
     /// The request that an HTTP server has.
     pub proxied: Option<Box<Proxied>>,
+    /// After an upgrade: the way from the client to whoever speaks the other protocol.
+    pub tunnel: Option<Box<Tunnel>>,
     /// When the request was handed to an application process.
     pub handed_off_at: Option<Instant>,
     /// The process may keep the connection for another protocol.
@@ -248,7 +251,7 @@ pub struct Proxied {
     pub filter: Filter,
     /// Index of the pool.
     pub pool: u16,
-    /// The request, without a body that is spooled; after an upgrade, what the client has sent.
+    /// The request, without a body that is spooled.
     pub out: Vec<u8>,
     /// How much of `out` has been sent.
     pub sent: usize,
@@ -276,8 +279,6 @@ pub struct Proxied {
     pub drained: bool,
     /// The client has finished sending, and may be gone.
     pub half_closed: bool,
-    /// After an upgrade: all that the client has to send was read.
-    pub client_ended: bool,
 }
 
 impl Proxied {
@@ -300,7 +301,6 @@ impl Proxied {
             begun: false,
             drained: false,
             half_closed: false,
-            client_ended: false,
         }
     }
 

@@ -88,6 +88,7 @@ impl Thread {
         }
         drain.next_look = now + LOOK_EVERY;
         self.settle_leaving();
+        self.end_tunnels();
         let Some(drain) = &self.drain else { return };
         if now < drain.until {
             return self.dismiss_idle();

@@ -263,7 +263,7 @@ impl Thread {
             }
             Token::Listener(which) => self.on_listener(which as usize),
             Token::Channel { key, epoch } => self.on_channel(key as usize, epoch, flags),
-            Token::Relay { key, channel } => self.on_relay(key, channel),
+            Token::Relay { key, channel } => self.on_relay(key, channel, flags),
             Token::Upstream { key, serial } => self.on_upstream(key, serial, flags),
             Token::Inbox => self.on_inbox(),
         }
@@ -297,15 +297,7 @@ impl Thread {
             State::Queued { .. } if flags.intersects(F::HUP | F::ERR) => self.give_up(index),
             State::Relayed { .. } => {
                 connection.readable |= arrived;
-                if flags.intersects(F::HUP | F::ERR) {
-                    return self.abort(index);
-                }
-                if flags.contains(F::RDHUP) {
-                    self.cancel(index);
-                }
-                if flags.contains(F::OUT) {
-                    self.pump_relay(index);
-                }
+                self.on_relayed_client(index, flags);
             }
             State::Proxied { .. } => {
                 connection.readable |= arrived;
@@ -339,10 +331,7 @@ impl Thread {
             State::Writing => self.on_writable(index),
             State::Idle | State::Head | State::Body => self.on_readable(index),
             State::Linger => self.on_lingering(index),
-            State::Relayed { relay } => {
-                self.feed_relay(index, relay);
-                self.pump_relay(index);
-            }
+            State::Relayed { relay } => self.move_relayed(index, relay),
             State::Proxied { .. } => self.move_proxied(index),
             State::Spooling
             | State::Disk

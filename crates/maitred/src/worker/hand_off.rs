@@ -19,6 +19,7 @@ use super::connection::{After, Again, State};
 use super::event_loop::Thread;
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{self, Arrival, Client};
+use super::proxy::switches;
 use crate::config::{Pool, Source, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Flushed, RELAY_BIT, SentBody};
@@ -216,7 +217,7 @@ impl Thread {
                     http10: exchange.request.version == Version::Http10,
                     keep,
                     server_header: self.shared.start.config.server.server_header,
-                    switch: false,
+                    switch: self.work(index).may_detach,
                 });
                 self.start_relay(index, relay, (key as u32, request), filter, keep);
                 self.start_feed(index, relay);
@@ -291,8 +292,8 @@ impl Thread {
             None => (index, channel.enter_direct(index, now)),
         };
         let connection = &mut self.connections[index as usize];
-        // Whoever takes the connection over reads from the socket, where bytes that were read already are missing.
-        let may_detach = request.upgrade && !relays && !given.followed && request.framing == Framing::None;
+        // Whoever takes the client's own socket over reads from it, where bytes that were read already are missing.
+        let may_detach = switches(request) && (relays || !given.followed);
         if let Some(work) = connection.work.as_deref_mut() {
             work.may_detach = may_detach;
         }

@@ -238,6 +238,7 @@ fn share(
         file_sets: file_sets.collect(),
         inboxes: (0..threads).map(|_| Inbox::new()).collect::<Result<_, _>>()?,
         loads: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
+        only_tunnels: std::iter::repeat_with(AtomicBool::default).take(threads).collect(),
         pools: pools.collect(),
         locals: locals(&start, buckets),
         connections_max: share.connections as usize,

@@ -64,6 +64,13 @@ impl Thread {
         self.part_with(id, Leave::Retires);
     }
 
+    /// Takes all processes that this thread is home to out of use, and ends them.
+    pub(super) fn retire_processes(&mut self) {
+        let stays = self.pools.channels.iter().filter(|(_, channel)| channel.leave == Leave::Stays);
+        let ids: Vec<SlotId> = stays.map(|(_, channel)| channel.id).collect();
+        ids.into_iter().for_each(|id| self.part_with(id, Leave::Retires));
+    }
+
     /// Gives a process back to the master as soon as nothing is under way; `at_once` if it gets nothing more until then.
     pub(super) fn on_release(&mut self, id: SlotId, at_once: bool) {
         self.part_with(id, if at_once { Leave::WhenIdle } else { Leave::WhenUnneeded });

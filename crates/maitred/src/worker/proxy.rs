@@ -333,21 +333,22 @@ impl Thread {
     /// Moves what can be moved, in both directions.
     pub(super) fn move_proxied(&mut self, index: u32) {
         self.send_request(index);
-        self.pump_to_server(index);
+        self.pump_from_client(index);
         self.pump_to_client(index);
     }
 
     /// What epoll says of the client's socket.
     pub(super) fn on_proxied_client(&mut self, index: u32, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
-        if flags.intersects(F::HUP | F::ERR) {
-            self.row.cancelled.add(1);
+        let tunnel = self.is_tunnel(index);
+        if flags.contains(F::ERR) || (flags.contains(F::HUP) && !tunnel) {
+            self.row.cancelled.add(u64::from(!tunnel));
             return self.abort(index);
         }
         if flags.contains(F::RDHUP) {
             self.on_half_closed(index);
         }
-        if flags.contains(F::OUT) || self.is_tunnel(index) {
+        if flags.contains(F::OUT) || tunnel {
             self.move_proxied(index);
         }
     }
@@ -444,7 +445,7 @@ impl Thread {
 }
 
 /// Whether the client may get another protocol: only after a request of 1.1 that ends with its head (9110-7.8).
-fn switches(request: &Request<'_, '_>) -> bool {
+pub(super) fn switches(request: &Request<'_, '_>) -> bool {
     request.upgrade && request.version == Version::Http11 && request.framing == Framing::None
 }
 

@@ -190,7 +190,12 @@ impl Thread {
         let (status, body_bytes) = (filter.status().unwrap_or(502), filter.body_bytes());
         let work = self.work(index);
         work.summary = Some(Summary { status, body_bytes });
-        work.after = Some(if proxied.keep && filter.keeps() { After::Keep } else { After::Close });
+        work.after = Some(match work.tunnel.take() {
+            // What the client may still say has to be read, or it loses what it was told last.
+            Some(_) => After::Linger,
+            None if proxied.keep && filter.keeps() => After::Keep,
+            None => After::Close,
+        });
         self.count(index, status);
         self.row.bytes_handed_off.add(body_bytes);
         // Before the connection's next request, which may want it.

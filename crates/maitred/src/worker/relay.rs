@@ -114,30 +114,59 @@ impl Thread {
         relay.watched
     }
 
-    pub(super) fn on_relay(&mut self, key: u32, channel: u32) {
-        let Some(relay) = self.pools.relays.get(key as usize) else { return };
+    pub(super) fn on_relay(&mut self, key: u32, channel: u32, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
         if relay.channel & 0x00ff_ffff != channel {
             return;
         }
+        relay.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
+        relay.gone |= flags.intersects(F::HUP | F::ERR);
         if let Some(index) = relay.index {
-            self.feed_relay(index, key);
+            self.move_relayed(index, key);
+        }
+    }
+
+    /// What epoll says of the client's socket.
+    pub(super) fn on_relayed_client(&mut self, index: u32, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        let tunnel = self.is_tunnel(index);
+        if flags.contains(F::ERR) || (flags.contains(F::HUP) && !tunnel) {
+            return self.abort(index);
+        }
+        if flags.contains(F::RDHUP) {
+            self.cancel(index);
+        }
+        if tunnel {
+            self.pump_from_client(index);
+        }
+        if flags.contains(F::OUT) || tunnel {
             self.pump_relay(index);
         }
+    }
+
+    /// Moves what can be moved, in both directions.
+    pub(super) fn move_relayed(&mut self, index: u32, relay: u32) {
+        self.feed_relay(index, relay);
+        self.pump_from_client(index);
+        self.pump_relay(index);
     }
 
     /// Moves what there is from the application to the client.
     pub(super) fn pump_relay(&mut self, index: u32) {
         let mut moved = 0;
-        loop {
+        while let Some(relay) = self.relay_of(index) {
             match self.send_rest(index) {
                 Sent::All => {}
                 Sent::Waits => return,
                 Sent::Share => return self.again_later(index),
                 Sent::Broken => return self.abort(index),
             }
-            let Some(relay) = self.relay_of(index) else { return };
             if self.is_whole(index) {
                 return self.settle_relay(index, relay);
+            }
+            if self.has_far_end_ended(index) {
+                return self.half_close_client(index, relay);
             }
             if moved >= RELAYED_PER_TURN {
                 return self.again_later(index);
@@ -160,7 +189,7 @@ impl Thread {
     }
 
     /// Key of the relay that the connection waits for.
-    fn relay_of(&self, index: u32) -> Option<u32> {
+    pub(super) fn relay_of(&self, index: u32) -> Option<u32> {
         match self.connections.get(index as usize)?.state {
             State::Relayed { relay } => Some(relay),
             _ => None,
@@ -185,10 +214,12 @@ impl Thread {
             Ok((_, 0)) => {
                 // It closed its end, or died; what it says on the channel, or its exit, decides.
                 self.pools.relays[relay as usize].spoilt = true;
+                self.note_relay_end(index, relay);
                 (0, true)
             }
-            // A short read has emptied the relay; what comes later makes an edge.
-            Ok((_, bytes)) => (bytes, bytes < room),
+            // A short read has emptied the relay; what comes later makes an edge. Only the end, if that was reported
+            // together with these bytes, does not.
+            Ok((_, bytes)) => (bytes, bytes < room && !self.pools.relays[relay as usize].hung_up),
             Err(Errno::INTR) => (0, false),
             Err(_) => (0, true),
         };
@@ -232,6 +263,7 @@ impl Thread {
         }
         tx.clear();
         self.tx = tx;
+        self.look_at_detached(index);
         result
     }
 
@@ -255,6 +287,9 @@ impl Thread {
 
     /// Nothing more is in the relay. With DONE, the tail follows, and then the end. True if there is more to send.
     fn end_relay(&mut self, index: u32) -> bool {
+        if self.is_tunnel(index) {
+            return self.wait_for_far_end(index);
+        }
         let work = self.work(index);
         let Some(relayed) = work.relayed.as_deref_mut() else { return false };
         if !relayed.done {
@@ -333,11 +368,16 @@ impl Thread {
     }
 
     /// The whole response is out. Once the application has said so too, the relay is free, and the connection goes on.
-    fn settle_relay(&mut self, index: u32, relay: u32) {
+    pub(super) fn settle_relay(&mut self, index: u32, relay: u32) {
         let work = self.work(index);
         let Some(relayed) = work.relayed.take_if(|relayed| relayed.done) else { return };
         let excess = relayed.filter.excess() || relayed.broken;
-        let after = if relayed.keep && relayed.filter.keeps() { After::Keep } else { After::Close };
+        let after = match work.tunnel.take() {
+            // What the client may still say has to be read, or it loses what it was told last.
+            Some(_) => After::Linger,
+            None if relayed.keep && relayed.filter.keeps() => After::Keep,
+            None => After::Close,
+        };
         let status = relayed.filter.status().unwrap_or(502);
         work.summary = Some(Summary { status, body_bytes: relayed.filter.body_bytes() });
         work.after = Some(after);
@@ -412,7 +452,7 @@ impl Thread {
             found.index = None;
             found.spoilt = true;
         }
-        if relayed.done {
+        if relayed.done || self.is_detached(relay) {
             return self.drop_relay(relay);
         }
         let (channel, request) = relayed.request;
@@ -425,7 +465,7 @@ impl Thread {
         let waits_for_client = work.sent < work.output.len() || !work.segments.is_empty();
         let Some(relayed) = work.relayed.as_deref() else { return };
         let (written, channel, done) = (relayed.filter.head_written(), relayed.request.0, relayed.done);
-        if !waits_for_client && !done {
+        if !waits_for_client && !done && !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
             self.condemn(channel as usize, "a request took longer than request_timeout");
         }
         if written {

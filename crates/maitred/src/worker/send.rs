@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+use maitred_http::response::Filter;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
@@ -304,8 +305,10 @@ impl Thread {
         let connection = &mut self.connections[index as usize];
         let unsent = connection.work.as_deref().map_or(0, left);
         if let (State::Relayed { .. }, Some(work)) = (connection.state, connection.work.as_deref_mut()) {
-            let body_bytes = work.relayed.as_ref().map_or(0, |relayed| relayed.filter.body_bytes());
-            work.summary.get_or_insert(Summary { status: CUT_OFF, body_bytes });
+            let filter = work.relayed.as_ref().map(|relayed| &relayed.filter);
+            let status = if filter.is_some_and(Filter::switched) { 101 } else { CUT_OFF };
+            let body_bytes = filter.map_or(0, Filter::body_bytes);
+            work.summary.get_or_insert(Summary { status, body_bytes });
         }
         if let Some((switched, body_bytes)) = connection.work.as_deref().and_then(Work::proxied_end) {
             let status = if switched { 101 } else { CUT_OFF };

@@ -36,6 +36,8 @@ pub struct Shared {
     pub inboxes: Vec<Inbox<Message>>,
     /// Open connections per thread, for the choice between two.
     pub loads: Vec<AtomicU32>,
+    /// Per thread, while the process ends: whether it has nothing but tunnels.
+    pub only_tunnels: Vec<AtomicBool>,
     /// Per pool, what other threads may know of it.
     pub pools: Vec<PoolShared>,
     /// Connections that one thread may hold: the configured bound, or what the limit on open files leaves.

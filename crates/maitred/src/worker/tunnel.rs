@@ -1,71 +1,118 @@
-//! After an upgrade: bytes between a client and a server, in both directions, until one of them has enough.
+//! After an upgrade: bytes between a client and whoever speaks the other protocol, in both directions, until one of them
+//! has enough. That is an HTTP server, or an application process that has kept its end of a relay (DETACH).
 //!
-//! What comes from the server goes the way of a response (`pump`), whose filter passes it on as it is. This is the other
-//! direction. Each keeps what one read brought, at most, and reads no more until that is out.
+//! What comes for the client goes the way of a response (`pump`, `relay`), whose filter passes it on as it is. This is the
+//! other direction, and the end of both. Each keeps what one read brought, at most, and reads no more until that is out.
+//!
+//! | who has finished sending | what is done, once the other one has all of it |
+//! |---|---|
+//! | the client | the other end is told so, and goes on sending |
+//! | a process that still reads | the client is told so, and goes on sending |
+//! | a process that has closed its end, or a server | the connection is closed |
+//! | both | the same |
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use rustix::buffer::spare_capacity;
+use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
+use super::connection::State;
 use super::event_loop::Thread;
 use super::proxy::TUNNEL_IDLE_TIMEOUT;
 
 /// Reads of one client in one turn, so that the others get theirs.
 const READS_PER_TURN: u32 = 8;
 
+/// The way from a client to the other end.
+#[derive(Debug, Default)]
+pub struct Tunnel {
+    /// What the client has sent.
+    out: Vec<u8>,
+    /// How much of `out` has been sent on.
+    sent: usize,
+    /// All that the client has to send was read.
+    client_ended: bool,
+    /// All that the other end has to send was read.
+    far_end_ended: bool,
+    /// The client was told that nothing more will come.
+    client_told: bool,
+}
+
+impl Tunnel {
+    /// Sends what was read. True if that is out, and more may be read.
+    fn send_to(&mut self, far_end: BorrowedFd<'_>) -> bool {
+        while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match send(far_end, rest, SendFlags::NOSIGNAL) {
+                Ok(sent) => self.sent += sent,
+                Err(Errno::INTR) => {}
+                // That it takes nothing any more shows when it is read.
+                Err(_) => return false,
+            }
+        }
+        self.out.clear();
+        self.sent = 0;
+        if self.client_ended {
+            let _ = shutdown(far_end, Shutdown::Write);
+        }
+        !self.client_ended
+    }
+}
+
 impl Thread {
-    /// The server has switched to another protocol. What the client has sent already belongs to it.
+    /// The other end has switched to another protocol. What the client has sent already belongs to it.
     pub(super) fn begin_tunnel(&mut self, index: u32) {
         let work = self.work(index);
-        let early = std::mem::take(&mut work.input);
-        if let Some(proxied) = work.proxied.as_deref_mut() {
-            (proxied.out, proxied.sent) = (early, 0);
-        }
+        let out = std::mem::take(&mut work.input);
+        work.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
         // There may be more, whose edge was for nobody.
         self.connections[index as usize].readable = true;
         self.look_again(index);
     }
 
-    /// Whether client and server speak another protocol.
+    /// Whether the client speaks another protocol with somebody.
     pub(super) fn is_tunnel(&self, index: u32) -> bool {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        work.and_then(|work| work.proxied.as_deref()).is_some_and(|proxied| proxied.filter.switched())
+        self.tunnel(index).is_some()
     }
 
-    /// Moves what there is from the client to the server.
-    pub(super) fn pump_to_server(&mut self, index: u32) {
+    fn tunnel(&self, index: u32) -> Option<&Tunnel> {
+        self.connections.get(index as usize)?.work.as_deref()?.tunnel.as_deref()
+    }
+
+    fn tunnel_mut(&mut self, index: u32) -> Option<&mut Tunnel> {
+        self.connections.get_mut(index as usize)?.work.as_deref_mut()?.tunnel.as_deref_mut()
+    }
+
+    fn far_end(&self, index: u32) -> Option<BorrowedFd<'_>> {
+        match self.connections.get(index as usize)?.state {
+            State::Proxied { upstream } => self.upstreams.socket(upstream),
+            State::Relayed { relay } => self.pools.relays.get(relay as usize).map(|relay| relay.socket()),
+            _ => None,
+        }
+    }
+
+    /// Moves what there is from the client to the other end.
+    pub(super) fn pump_from_client(&mut self, index: u32) {
         if !self.is_tunnel(index) {
             return;
         }
         for _ in 0..READS_PER_TURN {
-            if !self.send_to_server(index) || !self.read_client(index) {
+            if !self.send_to_far_end(index) || !self.read_client(index) {
                 return;
             }
         }
         self.look_again(index);
     }
 
-    /// Sends what was read. True if that is out, and more may be read.
-    fn send_to_server(&mut self, index: u32) -> bool {
-        let Some(upstream) = self.upstream_of(index).and_then(|key| self.upstreams.get(key)) else {
-            return false;
-        };
-        let work = self.connections[index as usize].work.as_deref_mut();
-        let Some(proxied) = work.and_then(|work| work.proxied.as_deref_mut()) else { return false };
-        while let Some(rest) = proxied.out.get(proxied.sent..).filter(|rest| !rest.is_empty()) {
-            match send(upstream.socket(), rest, SendFlags::NOSIGNAL) {
-                Ok(sent) => proxied.sent += sent,
-                Err(Errno::INTR) => {}
-                // That it takes nothing any more shows when it is read.
-                Err(_) => return false,
-            }
-        }
-        proxied.out.clear();
-        proxied.sent = 0;
-        if proxied.client_ended {
-            let _ = shutdown(upstream.socket(), Shutdown::Write);
-        }
-        !proxied.client_ended
+    fn send_to_far_end(&mut self, index: u32) -> bool {
+        let work =
+            self.connections.get_mut(index as usize).and_then(|connection| connection.work.as_deref_mut());
+        let Some(mut tunnel) = work.and_then(|work| work.tunnel.take()) else { return false };
+        let goes_on = self.far_end(index).is_some_and(|far_end| tunnel.send_to(far_end));
+        self.work(index).tunnel = Some(tunnel);
+        goes_on
     }
 
     /// Reads once. True if there is something to send, or the end to be told.
@@ -95,15 +142,124 @@ impl Thread {
                 return false;
             }
         };
-        if let Some(proxied) = self.work(index).proxied.as_deref_mut() {
-            proxied.out.extend_from_slice(&rx);
-            proxied.client_ended |= ended;
+        connection.ended |= ended;
+        if let Some(tunnel) = self.tunnel_mut(index) {
+            tunnel.out.extend_from_slice(&rx);
+            tunnel.client_ended |= ended;
         }
         rx.clear();
         self.rx = rx;
-        if goes_on && !self.has_output(index) {
-            self.arm_proxied(index, TUNNEL_IDLE_TIMEOUT);
+        if goes_on {
+            self.arm_tunnel(index);
         }
         goes_on
+    }
+
+    /// Either of the two may be silent for so long, unless the client has something to take.
+    fn arm_tunnel(&mut self, index: u32) {
+        if !self.has_output(index) {
+            self.wheel.arm(index, self.clock.now + TUNNEL_IDLE_TIMEOUT);
+        }
+    }
+
+    /// The process keeps its end of a relay for good. The 101 may come before DETACH, or behind it.
+    pub(super) fn detach_relay(&mut self, key: u32) {
+        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
+        // It is not used again, and nobody is told to forget it.
+        (relay.detached, relay.orphan, relay.spoilt) = (true, true, true);
+        let Some(index) = relay.index else { return self.drop_relay(key) };
+        self.row.detached.add(1);
+        if !self.watch_both_ways(key) {
+            return self.fail_relay(index, "its relay cannot be watched");
+        }
+        self.look_at_detached(index);
+        self.move_relayed(index, key);
+    }
+
+    /// Has epoll tell what comes from the process, and when it takes more.
+    fn watch_both_ways(&mut self, key: u32) -> bool {
+        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return true };
+        if std::mem::take(&mut relay.watched) {
+            let _ = epoll::delete(&self.epoll, relay.socket());
+        }
+        self.watch(key, true)
+    }
+
+    /// While the process ends for good: once nothing but tunnels is left, on any thread, application processes are not
+    /// needed for requests any more. They are asked to end, so that they can end their tunnels in the way of the protocol.
+    pub(super) fn end_tunnels(&mut self) {
+        if self.drain.as_ref().is_none_or(|drain| drain.has_successor()) {
+            return;
+        }
+        let shared = self.shared;
+        let only = self.connections.iter().all(|(index, _)| self.is_tunnel(index as u32));
+        if let Some(known) = shared.only_tunnels.get(self.number) {
+            known.store(only, Release);
+        }
+        let everywhere = shared.only_tunnels.iter().all(|only| only.load(Acquire));
+        let some = shared.loads.iter().any(|load| load.load(Acquire) > 0);
+        if everywhere && some && shared.in_transit.load(Acquire) == 0 {
+            self.retire_processes();
+        }
+    }
+
+    /// Whether the process has kept its end of this relay.
+    pub(super) fn is_detached(&self, relay: u32) -> bool {
+        self.pools.relays.get(relay as usize).is_some_and(|relay| relay.detached)
+    }
+
+    /// What a process has written to a relay that it keeps: a 101, behind which the other protocol begins; or another
+    /// response, which needs no DONE to be complete.
+    pub(super) fn look_at_detached(&mut self, index: u32) {
+        if !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
+            return;
+        }
+        let Some(relayed) = self.work(index).relayed.as_deref_mut() else { return };
+        relayed.done |= relayed.complete;
+        if relayed.filter.switched() && !self.is_tunnel(index) {
+            self.begin_tunnel(index);
+        }
+    }
+
+    /// Nothing more will come from the process of a relay.
+    pub(super) fn note_relay_end(&mut self, index: u32, relay: u32) {
+        let detached = self.is_detached(relay);
+        let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return };
+        match (work.tunnel.as_deref_mut(), work.relayed.as_deref_mut()) {
+            (Some(tunnel), _) => tunnel.far_end_ended = true,
+            // No DONE will say so.
+            (None, Some(relayed)) => relayed.done |= detached,
+            (None, None) => {}
+        }
+    }
+
+    /// Whether everything was read that the process at the other end of a tunnel has to send.
+    pub(super) fn has_far_end_ended(&self, index: u32) -> bool {
+        self.tunnel(index).is_some_and(|tunnel| tunnel.far_end_ended)
+    }
+
+    /// All that was in the relay of a tunnel has been read. True if there is more to be done.
+    pub(super) fn wait_for_far_end(&mut self, index: u32) -> bool {
+        let ended = self.has_far_end_ended(index);
+        if !ended {
+            self.arm_tunnel(index);
+        }
+        ended
+    }
+
+    /// The process has finished sending, and the client has all of it.
+    pub(super) fn half_close_client(&mut self, index: u32, relay: u32) {
+        let gone = self.pools.relays.get(relay as usize).is_none_or(|relay| relay.gone);
+        let Some(tunnel) = self.tunnel_mut(index) else { return };
+        if gone || (tunnel.client_ended && tunnel.out.is_empty()) {
+            if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+                relayed.done = true;
+            }
+            return self.settle_relay(index, relay);
+        }
+        if !std::mem::replace(&mut tunnel.client_told, true) {
+            let _ = shutdown(self.socket(index), Shutdown::Write);
+        }
+        self.arm_tunnel(index);
     }
 }

@@ -91,6 +91,11 @@ impl Upstreams {
         self.connections.get_mut(key as usize)
     }
 
+    /// The socket of the connection with this key.
+    pub(super) fn socket(&self, key: u32) -> Option<BorrowedFd<'_>> {
+        self.connections.get(key as usize).map(UpstreamConnection::socket)
+    }
+
     /// The connection that an event is about, if it is still there.
     pub(super) fn current(&mut self, key: u32, serial: u32) -> Option<&mut UpstreamConnection> {
         self.get(key).filter(|connection| connection.serial == serial)

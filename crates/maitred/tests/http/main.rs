@@ -22,3 +22,4 @@ mod stopping;
 mod support;
 mod tower;
 mod transports;
+mod upgrades;

@@ -33,7 +33,7 @@ fn echo() -> Upstream {
 #[track_caller]
 fn upgrade(client: &mut Client, early: &str) {
     client.send(format!("{ASK}{early}"));
-    let head = String::from_utf8(until_empty_line(client)).unwrap();
+    let head = String::from_utf8(client.raw_head().unwrap()).unwrap();
     assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
     let head = head.to_ascii_lowercase();
     assert!(
@@ -41,14 +41,6 @@ fn upgrade(client: &mut Client, early: &str) {
         "{head}"
     );
     assert_eq!(client.exactly(5 + early.len()).unwrap(), format!("hello{early}").as_bytes());
-}
-
-fn until_empty_line(client: &mut Client) -> Vec<u8> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.extend(client.exactly(1).unwrap());
-    }
-    head
 }
 
 #[test]

@@ -134,6 +134,12 @@ impl Client {
     /// Reads one head, of an interim or a final response.
     #[track_caller]
     pub(crate) fn head(&mut self) -> io::Result<Response> {
+        Ok(Response::parse_head(&self.raw_head()?))
+    }
+
+    /// The same unjudged, up to and with its empty line.
+    #[track_caller]
+    pub(crate) fn raw_head(&mut self) -> io::Result<Vec<u8>> {
         let end = loop {
             if let Some(at) = self.buffer.windows(4).position(|window| window == b"\r\n\r\n") {
                 break at + 4;
@@ -142,8 +148,7 @@ impl Client {
             self.receive()?;
         };
         let rest = self.buffer.split_off(end);
-        let head = std::mem::replace(&mut self.buffer, rest);
-        Ok(Response::parse_head(&head))
+        Ok(std::mem::replace(&mut self.buffer, rest))
     }
 
     fn body(&mut self, framing: Framing) -> io::Result<Vec<u8>> {
