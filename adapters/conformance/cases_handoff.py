@@ -404,17 +404,17 @@ UPGRADE = [
 ]
 
 
-def _detached(worker, early=b"", target="/ws"):
+def _detached(worker, early=b"", target="/ws", number=7):
     """A client whose connection the worker has taken over."""
-    client = worker.client()
-    data = request_frame(7, 1, target, fields=UPGRADE, flags=KEEP | MAY_DETACH, early=early, descriptors=1)
+    client = worker.client(relay=number >> 31 == 1)
+    data = request_frame(number, 1, target, fields=UPGRADE, flags=KEEP | MAY_DETACH, early=early, descriptors=1)
     worker.send(data, [client.far.fileno()])
     kind, flags, connection, request, payload = worker.read_frame()
     if kind == DONE:
         status = struct.unpack_from("<H", payload)[0]
         if status in (403, 404):
             raise Skipped(target)
-    equal((kind, flags, connection, request), (DETACH, 0, 7, 1), "frame")
+    equal((kind, flags, connection, request), (DETACH, 0, number, 1), "frame")
     equal(struct.unpack("<HH", payload), (101, 0), "status and reserved field of DETACH")
     client.far.close()
     return websocket.Client(client)
@@ -443,6 +443,19 @@ def a_detached_connection_is_not_maitreds_any_more(worker):
     equal((worker.done().status, client.answer().body), (200, b"xxx"), "answer on the same number")
     peer.send(websocket.TEXT, b"still here")
     equal(peer.receive(), (websocket.TEXT, b"still here"), "echo")
+
+
+def an_upgrade_takes_a_relay_over_too(worker):
+    """The worker cannot tell, and its end is closed when the protocol has come to its end."""
+    worker.welcome()
+    peer = _detached(worker, number=0x8000_0007)
+    equal((peer.answer.status, peer.answer.one("upgrade")), (101, "websocket"), "status and Upgrade")
+    for size in (5, 300, 200_000):
+        peer.send(websocket.BINARY, bytes(size))
+        equal(peer.receive(), (websocket.BINARY, bytes(size)), "echo")
+    peer.send(websocket.CLOSE, struct.pack(">H", 1000))
+    equal(peer.receive(), (websocket.CLOSE, struct.pack(">H", 1000)), "close")
+    equal(peer.client.rest(), b"", "what comes after the close")
 
 
 def early_bytes_belong_to_the_new_protocol(worker):

@@ -113,15 +113,19 @@ class Answer:
 
 
 class Client:
-    """Both ends of a client's connection: `near` is the client's, `far` the one that the worker gets a copy of."""
+    """Both ends of a client's connection: `near` is the client's, `far` the one that the worker gets a copy of. Of a relay `near` is
+    Maitred's."""
 
-    def __init__(self):
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.near = socket.create_connection(listener.getsockname())
-            self.far, _ = listener.accept()
+    def __init__(self, relay=False):
+        if relay:
+            self.near, self.far = socket.socketpair()
+        else:
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                self.near = socket.create_connection(listener.getsockname())
+                self.far, _ = listener.accept()
+            self.far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.near.settimeout(DEADLINE_S)
         self.far.setblocking(False)
-        self.far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._data = b""
 
     def close(self):
@@ -327,9 +331,9 @@ class Worker:
         if self.sockets_only:
             raise Skipped("it takes and gives sockets only")
 
-    def client(self):
-        """A new client connection."""
-        client = Client()
+    def client(self, relay=False):
+        """A new client connection, or a relay."""
+        client = Client(relay)
         self._clients.append(client)
         return client
 

@@ -103,11 +103,6 @@ def _log(name, text):
     print(f"-- {name} wrote, at last:", *text.splitlines()[-_LOG_LINES:], sep="\n   ", flush=True)
 
 
-def _possible(transport, chosen):
-    """The cases of a transport: a connection that is taken over cannot be a relay (adapters/PROTOCOL.md, DETACH)."""
-    return {name: entry for name, entry in chosen.items() if entry[1] != "websocket" or transport != "relay"}
-
-
 def _run(options, file, table, common, own):
     plan = Plan(file, table, options.python, binary(options.maitred))
     features = table.get("features", [])
@@ -124,7 +119,7 @@ def _run(options, file, table, common, own):
     for transport in table.get("transports", ["direct", "relay"]):
         before = report.failed
         with tempfile.TemporaryDirectory() as directory, plan.behind(directory, transport) as server:
-            for name, behind in _observations(server, _possible(transport, chosen)).items():
+            for name, behind in _observations(server, chosen).items():
                 report.case(transport, name, alone[name], behind, [*common, *own])
             if report.failed > before:
                 _log("alone", alone_log)

@@ -15,8 +15,8 @@ import (
 
 const hijackBufferBytes = 4096
 
-// Hijack is what http.Hijacker says, for requests that ask for an upgrade on a connection of their own: the connection is the
-// client's TCP socket. Others return an error that wraps http.ErrNotSupported.
+// Hijack is what http.Hijacker says, for requests that ask for an upgrade: the connection is the client's TCP socket, or one end
+// of a socketpair behind whose other end Maitred has the client. Others return an error that wraps http.ErrNotSupported.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	x := w.x
 	switch {

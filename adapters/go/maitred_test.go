@@ -297,23 +297,24 @@ func TestAClientThatLeavesEndsItsRequest(t *testing.T) {
 }
 
 func TestAnUpgradeTakesTheConnectionOver(t *testing.T) {
-	m := startMaitred(t, "")
-	conn, err := net.Dial("tcp", m.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(deadline))
-	io.WriteString(conn, "GET /upper HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: upper\r\n\r\n")
-	reader := bufio.NewReader(conn)
-	response, err := http.ReadResponse(reader, nil)
-	if err != nil || response.StatusCode != 101 || response.Header.Get("Upgrade") != "upper" {
-		t.Fatal(response, err)
-	}
-	io.WriteString(conn, "hello\n")
-	if rest, err := io.ReadAll(reader); string(rest) != "HELLO\n" || err != nil {
-		t.Errorf("%q, %v", rest, err)
-	}
+	transports(t, func(t *testing.T, m *maitred) {
+		conn, err := net.Dial("tcp", m.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(deadline))
+		io.WriteString(conn, "GET /upper HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: upper\r\n\r\n")
+		reader := bufio.NewReader(conn)
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil || response.StatusCode != 101 || response.Header.Get("Upgrade") != "upper" {
+			t.Fatal(response, err)
+		}
+		io.WriteString(conn, "hello\n")
+		if rest, err := io.ReadAll(reader); string(rest) != "HELLO\n" || err != nil {
+			t.Errorf("%q, %v", rest, err)
+		}
+	})
 }
 
 func TestAProcessThatDiesIsReplaced(t *testing.T) {

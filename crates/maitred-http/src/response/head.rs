@@ -338,7 +338,7 @@ fn switch(seen: &Seen, out: &mut Vec<u8>) -> Result<Head, Bad> {
     if !seen.upgrade {
         return Err(Bad::SwitchingProtocols);
     }
-    out.extend_from_slice(b"Connection: upgrade\r\n\r\n");
+    out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");
     let (framing, chunks, discard, keep, lasts) = (Framing::UntilEnd, false, false, false, false);
     Ok(Head::Final { status: 101, framing, chunks, discard, keep, lasts })
 }

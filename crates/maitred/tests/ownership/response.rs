@@ -100,15 +100,14 @@ pub(crate) fn answer(id: Id, flags: RequestFlags, random: &mut Random) -> Answer
 
 /// The response of an upgrade, and the first word of the new protocol.
 pub(crate) fn upgrade(id: Id) -> Answer {
-    let head = format!(
-        "HTTP/1.1 101 Puppet\r\nX-Id: {id}\r\nConnection: upgrade\r\nUpgrade: puppet\r\n\r\nwelcome {id}\n"
-    );
+    let head = format!("HTTP/1.1 101 Puppet\r\nX-Id: {id}\r\nConnection: upgrade\r\nUpgrade: puppet\r\n\r\n");
     let head_bytes = head.len();
+    let body = format!("welcome {id}\n").into_bytes();
     Answer {
         status: 101,
-        full: head.into_bytes(),
+        full: [head.as_bytes(), &body].concat(),
         head_bytes,
-        body: Vec::new(),
+        body,
         closes: true,
         open_ended: false,
     }

@@ -329,8 +329,7 @@ impl Stage {
             return Err(format!("its body has {} bytes, or others than were sent", given.body.len()));
         }
         let relayed = given.connection >> 31 == 1;
-        if relayed != (asked.transport == Transport::Relay) || flags.may_detach && (relayed || !asked.upgrade)
-        {
+        if relayed != (asked.transport == Transport::Relay) || flags.may_detach && !asked.upgrade {
             return Err("it comes by the wrong transport".into());
         }
         // The process of a doomed puppet has had its descriptors closed.

@@ -13,7 +13,7 @@ fn what_was_asked_for_may_be_switched_to() {
         let passed = pass_parts(SWITCH, &[first, rest]);
         assert_eq!(
             passed.out,
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nX-Key: k\r\nConnection: upgrade\r\n\r\n\
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nX-Key: k\r\nConnection: Upgrade\r\n\r\n\
              HTTP/1.1 no more"
         );
         let filter = passed.filter;
