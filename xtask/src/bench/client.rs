@@ -2,14 +2,32 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::ClientConfig;
+
+use super::secure;
 
 /// How long any answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Cleartext, or TLS.
+trait Wire: Read + Write + Send {}
+
+impl<W: Read + Write + Send> Wire for W {}
+
 /// One connection.
 pub(super) struct Client {
-    stream: TcpStream,
+    stream: Box<dyn Wire>,
+}
+
+fn open(address: SocketAddr) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(address)?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    Ok(stream)
 }
 
 /// What came back.
@@ -22,11 +40,12 @@ pub(super) struct Answer {
 
 impl Client {
     pub(super) fn connect(address: SocketAddr) -> io::Result<Client> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Client { stream })
+        Ok(Client { stream: Box::new(open(address)?) })
+    }
+
+    /// Over TLS; the handshake comes with the first request.
+    pub(super) fn connect_tls(address: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<Client> {
+        Ok(Client { stream: Box::new(secure::connect(open(address)?, config)?) })
     }
 
     pub(super) fn get(&mut self, path: &str) -> io::Result<Answer> {
@@ -37,7 +56,8 @@ impl Client {
     pub(super) fn send(&mut self, path: &str) -> io::Result<()> {
         let request =
             format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: xtask\r\nAccept: */*\r\n\r\n");
-        self.stream.write_all(request.as_bytes())
+        self.stream.write_all(request.as_bytes())?;
+        self.stream.flush()
     }
 
     /// Reads one response to its end, and drops its body.

@@ -78,7 +78,7 @@ fn forget(files: &[PathBuf]) -> Result<()> {
 
 /// Latencies of the hot file in milliseconds, sorted.
 fn measure(server: &Running, files: &[PathBuf]) -> Result<Vec<f64>> {
-    let mut hot = Client::connect(server.address)?;
+    let mut hot = server.connect()?;
     hot.get("/1k.txt")?;
     forget(files)?;
     let address = server.address;

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::client::Client;
 use super::peers::Kind;
 use super::server::{Running, Setup};
 use super::{Bench, Budget, Outcome, Row};
@@ -57,7 +56,7 @@ fn count(bench: &Bench, kind: Kind, requests: usize) -> Result<u64> {
     let server = Running::start(kind, &setup)?;
     let mut clients = Vec::new();
     for _ in 0..CONNECTIONS {
-        clients.push(Client::connect(server.address)?);
+        clients.push(server.connect()?);
     }
     for _ in 0..requests {
         for client in &mut clients {

@@ -29,9 +29,8 @@ pub(super) fn reload(bench: &Bench) -> Result<Outcome> {
     for kind in bench.nginx_like() {
         let Some(server) = bench.start(kind, &setup)? else { continue };
         let report = std::thread::scope(|scope| -> Result<load::Report> {
-            let wrk = scope.spawn(|| {
-                load::wrk(bench, server.address, load::hot(), 12).map_err(|error| error.to_string())
-            });
+            let wrk =
+                scope.spawn(|| load::wrk(bench, &server, load::hot(), 12).map_err(|error| error.to_string()));
             for _ in 0..RELOADS {
                 std::thread::sleep(Duration::from_secs(1));
                 server.signal(Signal::HUP)?;

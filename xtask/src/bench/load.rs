@@ -1,13 +1,15 @@
 //! Scenarios in which wrk loads one server after the other, in interleaved rounds.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use super::h2load::{self, Length};
 use super::peers::Kind;
 use super::process;
+use super::protocol::Protocol;
+use super::secure;
 use super::server::{Running, Setup};
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
@@ -20,6 +22,9 @@ pub(super) struct Load {
     pub(super) script: &'static str,
     pub(super) connections: u32,
     pub(super) close: bool,
+    pub(super) protocol: Protocol,
+    /// Streams on each connection, for HTTP/2.
+    pub(super) streams: u32,
     pub(super) floor: &'static [&'static str],
     /// For large bodies the receiver pays for the copy, so its time is counted too.
     pub(super) count_client: bool,
@@ -33,13 +38,28 @@ const PLAIN: Load = Load {
     script: "plain.lua",
     connections: 64,
     close: false,
+    protocol: Protocol::Http1,
+    streams: 1,
     floor: &[],
     count_client: false,
     budget: Budget::Floor(1.15),
 };
 
+/// HTTP/2 over TLS by h2load.
+const HTTP2: Load = Load {
+    name: "h2-1k",
+    what: "one file of 1 KB over HTTP/2 and TLS 1.3, 16 connections × 32 streams",
+    protocol: Protocol::Http2Tls,
+    connections: 16,
+    streams: 32,
+    // "Level with H2O" leaves a tenth to noise. Encryption costs all of them the same on top, so a third of nginx is for
+    // cleartext.
+    budget: Budget::Peers(&[("h2o", 1.1)]),
+    ..PLAIN
+};
+
 /// The loads; PERFORMANCE.md has their budgets.
-pub(super) const LOADS: [Load; 7] = [
+pub(super) const LOADS: [Load; 14] = [
     PLAIN,
     Load {
         name: "files-1000",
@@ -89,6 +109,58 @@ pub(super) const LOADS: [Load; 7] = [
         budget: Budget::None,
         ..PLAIN
     },
+    Load {
+        name: "tls-1k",
+        what: "one file of 1 KB over TLS 1.3, keep-alive, 64 connections",
+        protocol: Protocol::Http1Tls,
+        budget: Budget::Nginx(1.0),
+        ..PLAIN
+    },
+    Load {
+        name: "tls-handshake",
+        what: "one file of 1 KB over TLS 1.3, a connection with a full handshake (ECDSA P-256, X25519) for each request",
+        protocol: Protocol::Http1Tls,
+        close: true,
+        // Clients without TCP_NODELAY wait 40 ms in each connection, so it takes many to keep a server busy.
+        connections: 256,
+        floor: &["-c"],
+        budget: Budget::Nginx(1.0),
+        ..PLAIN
+    },
+    Load {
+        name: "tls-100k",
+        what: "one file of 100 KB over TLS 1.3, keep-alive, 64 connections",
+        path: "/large/100k.bin",
+        floor: &["-s", "102400"],
+        protocol: Protocol::Http1Tls,
+        budget: Budget::Nginx(1.0),
+        ..PLAIN
+    },
+    HTTP2,
+    Load {
+        name: "h2c-1k",
+        what: "one file of 1 KB over HTTP/2 in cleartext, 16 connections × 32 streams",
+        protocol: Protocol::Http2,
+        budget: Budget::Peers(&[("nginx", 0.333), ("h2o", 1.1)]),
+        ..HTTP2
+    },
+    Load {
+        name: "h2-100k",
+        what: "one file of 100 KB over HTTP/2 and TLS 1.3, 16 connections × 32 streams",
+        path: "/large/100k.bin",
+        floor: &["-s", "102400"],
+        budget: Budget::Peers(&[("nginx", 1.0), ("h2o", 1.0)]),
+        ..HTTP2
+    },
+    Load {
+        name: "h2c-100k",
+        what: "one file of 100 KB over HTTP/2 in cleartext, 16 connections × 32 streams",
+        path: "/large/100k.bin",
+        floor: &["-s", "102400"],
+        protocol: Protocol::Http2,
+        budget: Budget::Peers(&[("nginx", 1.0), ("h2o", 1.0)]),
+        ..HTTP2
+    },
 ];
 
 /// What wrk is to ask for, and how.
@@ -104,14 +176,27 @@ impl Load {
     fn asked(&self) -> Asked<'_> {
         Asked { path: self.path, script: self.script, connections: self.connections, close: self.close }
     }
+
+    /// Lets the generator for the protocol load a server.
+    fn generate(&self, bench: &Bench, server: &Running, seconds: u32) -> Result<Report> {
+        let url = server.url(self.path);
+        if self.protocol.is_http2() {
+            h2load::run(bench, &url, self.connections, self.streams, Length::Seconds(seconds))
+        } else {
+            wrk(bench, server, self.asked(), seconds)
+        }
+    }
 }
 
-/// What `bench/wrk/report.lua` prints.
+/// What `bench/wrk/report.lua` prints, or what h2load says in other words.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) requests: u64,
     pub(super) microseconds: u64,
     pub(super) bytes: u64,
+    /// Where the generator has no percentiles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mean: Option<u64>,
     pub(super) p50: u64,
     pub(super) p99: u64,
     pub(super) max: u64,
@@ -129,7 +214,7 @@ impl Report {
 }
 
 /// Lets wrk load a server from the generator's CPUs, with a thread for each.
-pub(super) fn wrk(bench: &Bench, address: SocketAddr, asked: Asked<'_>, seconds: u32) -> Result<Report> {
+pub(super) fn wrk(bench: &Bench, server: &Running, asked: Asked<'_>, seconds: u32) -> Result<Report> {
     let mut command = Command::new("taskset");
     command.args(["-c", &bench.client_cpus, "wrk", "-s", asked.script]);
     command.current_dir(bench.directory.join("wrk"));
@@ -138,7 +223,7 @@ pub(super) fn wrk(bench: &Bench, address: SocketAddr, asked: Asked<'_>, seconds:
     if asked.close {
         command.args(["-H", "Connection: close"]);
     }
-    let output = command.arg(format!("http://{address}{}", asked.path)).output()?;
+    let output = command.arg(server.url(asked.path)).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let line = text.lines().rev().find(|line| line.starts_with('{'));
     let line = line.ok_or_else(|| format!("wrk: {text}{}", String::from_utf8_lossy(&output.stderr)))?;
@@ -192,7 +277,7 @@ pub(super) fn round_with(server: &Running, generate: impl FnOnce() -> Result<Rep
 
 /// One round of wrk.
 pub(super) fn round(bench: &Bench, server: &Running, asked: Asked<'_>) -> Result<Round> {
-    round_with(server, || wrk(bench, server.address, asked, bench.seconds))
+    round_with(server, || wrk(bench, server, asked, bench.seconds))
 }
 
 /// Measures one load for all servers, in interleaved rounds.
@@ -203,6 +288,7 @@ pub(super) fn run(bench: &Bench, load: &Load) -> Result<Outcome> {
     if dynamic {
         setup.maitred_more = python_application(bench);
     }
+    setup.protocol = load.protocol;
     let mut kinds = vec![Kind::Floor, Kind::Maitred];
     if !dynamic {
         kinds.extend(bench.peers.iter().copied().filter(|kind| kind.serves_files()));
@@ -210,14 +296,21 @@ pub(super) fn run(bench: &Bench, load: &Load) -> Result<Outcome> {
     let mut servers = Vec::new();
     for kind in kinds {
         if let Some(server) = bench.start(kind, &setup)? {
-            wrk(bench, server.address, load.asked(), 1)?;
+            if load.protocol.is_tls() && kind != Kind::Floor {
+                let checked = secure::check(server.address, &bench.work);
+                checked.map_err(|error| format!("{} cannot be compared: {error}", kind.name()))?;
+            }
+            load.generate(bench, &server, 1)?;
             servers.push((kind, server));
         }
     }
     let mut rounds: BTreeMap<&str, Vec<Round>> = BTreeMap::new();
     for _ in 0..bench.rounds {
         for (kind, server) in &servers {
-            rounds.entry(kind.name()).or_default().push(round(bench, server, load.asked())?);
+            rounds
+                .entry(kind.name())
+                .or_default()
+                .push(round_with(server, || load.generate(bench, server, bench.seconds))?);
         }
     }
     let rows = servers.iter().map(|(kind, _)| row(load, *kind, &rounds)).collect();
@@ -257,10 +350,14 @@ fn row(load: &Load, kind: Kind, rounds: &BTreeMap<&str, Vec<Round>>) -> Row {
     };
     let errors: u64 = own.iter().map(|round| round.wrk.errors()).sum();
     let rate = super::median(own.iter().map(|round| round.requests_per_second));
+    let means: Option<Vec<f64>> = own.iter().map(|round| round.wrk.mean.map(|mean| mean as f64)).collect();
+    let latency = match means {
+        Some(means) => format!("mean {:.0} µs", super::median(means.into_iter())),
+        None => format!("p99 {:.0} µs", super::median(own.iter().map(|round| round.wrk.p99 as f64))),
+    };
     let note = format!(
-        "rounds {} × floor, {rate:.0} requests/s, p99 {:.0} µs, {errors} errors",
-        spread(Kind::Floor).unwrap_or_default(),
-        super::median(own.iter().map(|round| round.wrk.p99 as f64)),
+        "rounds {} × floor, {rate:.0} requests/s, {latency}, {errors} errors",
+        spread(Kind::Floor).unwrap_or("–".to_owned()),
     );
     Row { server: kind.name(), cost, note, failures: errors }
 }

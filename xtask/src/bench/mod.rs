@@ -7,6 +7,7 @@ mod adapters;
 mod client;
 mod disk;
 mod grid;
+mod h2load;
 mod handoff;
 mod idle;
 mod instructions;
@@ -15,8 +16,10 @@ mod load;
 mod peers;
 mod plot;
 mod process;
+mod protocol;
 mod replay;
 mod report;
+mod secure;
 mod server;
 mod syscalls;
 mod tuning;
@@ -24,9 +27,11 @@ mod tuning;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::SystemTime;
 
 use grid::Grid;
 use peers::Kind;
+use protocol::Protocol;
 use report::{Budget, Outcome, Row};
 use server::{Running, Setup};
 
@@ -75,6 +80,8 @@ pub(crate) struct Arguments {
 /// What all scenarios share.
 #[derive(Debug, Clone)]
 struct Bench {
+    /// When the run began.
+    began: SystemTime,
     /// The repository's `bench`.
     directory: PathBuf,
     /// Cargo's target directory.
@@ -105,6 +112,7 @@ impl Bench {
             cpus: self.server_cpus.clone(),
             floor,
             wrapper: Vec::new(),
+            protocol: Protocol::Http1,
             mixed_sizes: false,
             // Nobody listens there; a scenario with a proxy names its own.
             backend: ([127, 0, 0, 1], 9).into(),
@@ -120,11 +128,18 @@ impl Bench {
 
     /// Starts a server; `None`, with a word on why, for one that is not installed.
     fn start(&self, kind: Kind, setup: &Setup) -> Result<Option<Running>> {
-        if let Some(why) = kind.absent(&self.maitred) {
+        if let Some(why) = kind.absent(setup) {
             eprintln!("  {} is absent: {why}", kind.name());
             return Ok(None);
         }
-        Running::start(kind, setup).map(Some)
+        match Running::start(kind, setup) {
+            // A peer may lack a module: lighttpd-mod-openssl is a package of its own.
+            Err(error) if kind != Kind::Maitred && kind != Kind::Floor => {
+                eprintln!("  {} is absent: {error}", kind.name());
+                Ok(None)
+            }
+            result => result.map(Some),
+        }
     }
 
     /// Maitred and the peers that serve files, in the order in which they are measured.
@@ -176,10 +191,13 @@ enum Run {
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 15] = [
+const SCENARIOS: [(&str, &str, Run); 18] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
+    ("tls-idle-memory", "memory of an idle connection over TLS", Run::Figure(idle::run_tls)),
+    ("tls-syscalls", "system calls per request over TLS", Run::Figure(syscalls::run_tls)),
+    ("h2-syscalls", "system calls per request over HTTP/2", Run::Figure(syscalls::run_http2)),
     (
         "cold-disk",
         "a hot file while cold ones come from a slow disk (root, and --work on a disk)",
@@ -260,16 +278,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 /// Copies the filled-in configurations beside the results.
 fn keep_configurations(bench: &Bench, out: &Path) -> Result<()> {
     for kind in [Kind::Maitred].into_iter().chain(bench.peers.iter().copied()) {
-        let Some(name) = kind.configuration() else { continue };
-        // A proxy's, if this run had no files.
-        let places = [kind.name().to_owned(), format!("{}-proxy", kind.name())];
-        let found = places.iter().map(|place| bench.work.join(place).join(name)).find(|path| path.exists());
-        if let Some(configuration) = found {
+        let files = Protocol::ALL.map(|protocol| (protocol.suffix(), kind.configuration(protocol)));
+        for (suffix, name) in files.into_iter().chain([("-proxy", kind.configuration(Protocol::Http1))]) {
+            let Some(name) = name else { continue };
+            let place = format!("{}{suffix}", kind.name());
+            let configuration = bench.work.join(&place).join(name);
+            // Those of earlier runs may lie there still.
+            let written = fs::metadata(&configuration).and_then(|metadata| metadata.modified());
+            if !written.is_ok_and(|written| written >= bench.began) {
+                continue;
+            }
             // What is kept names no place of this machine.
             let text = fs::read_to_string(configuration)?
                 .replace(&*bench.work.to_string_lossy(), "WORK")
                 .replace(&*bench.repository().to_string_lossy(), "REPOSITORY");
-            fs::write(out.join(format!("{}-{name}", kind.name())), text)?;
+            fs::write(out.join(format!("{place}-{name}")), text)?;
         }
     }
     Ok(())
@@ -278,8 +301,8 @@ fn keep_configurations(bench: &Bench, out: &Path) -> Result<()> {
 /// Tools that every scenario needs, and the Debian packages that have them.
 const TOOLS: [(&str, &str); 3] = [("taskset", "util-linux"), ("wrk", "wrk"), ("cc", "gcc")];
 /// Tools without which single scenarios or rows are absent.
-const MORE_TOOLS: [(&str, &str); 3] =
-    [("strace", "strace"), ("valgrind", "valgrind"), ("python3", "python3")];
+const MORE_TOOLS: [(&str, &str); 4] =
+    [("h2load", "nghttp2-client"), ("strace", "strace"), ("valgrind", "valgrind"), ("python3", "python3")];
 
 /// What is missing of some tools, as arguments of apt-get.
 fn missing<'a>(tools: impl Iterator<Item = (&'a str, &'a str)>) -> String {
@@ -304,6 +327,7 @@ fn prepare(arguments: &Arguments) -> Result<Bench> {
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from);
     let target = std::path::absolute(target)?;
     let bench = Bench {
+        began: SystemTime::now(),
         directory: repository.join("bench"),
         // Absolute, since they stand in configurations that lie elsewhere.
         work: std::path::absolute(arguments.work.clone().unwrap_or_else(|| target.join("bench")))?,
@@ -323,18 +347,30 @@ fn prepare(arguments: &Arguments) -> Result<Bench> {
         client_threads: 1,
     };
     fs::create_dir_all(&bench.work)?;
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O2", "-Wall", "-Wextra", "-o"]).arg(bench.work.join("floor-binary"));
-    if !compiler.arg(bench.directory.join("floor/floor.c")).status()?.success() {
-        return Err("the floor does not compile".into());
+    build_floor(&bench, "floor", &[])?;
+    if let Err(error) = build_floor(&bench, "floor-secure", &["-lssl", "-lcrypto"]) {
+        eprintln!("{error}, so TLS and HTTP/2 have no floor: apt-get install libssl-dev");
     }
     make_tree(&bench.work.join("root"))?;
+    secure::make_certificate(&bench.work)?;
     let mut cpus = rustix::thread::CpuSet::new();
     cpus.set(1);
     rustix::thread::sched_setaffinity(None, &cpus)
         .map_err(|error| format!("a second CPU is needed: {error}"))?;
     raise_descriptor_limit()?;
     Ok(bench)
+}
+
+/// Compiles a program of `bench/floor/` into the scratch directory.
+fn build_floor(bench: &Bench, name: &str, libraries: &[&str]) -> Result<()> {
+    let program = bench.work.join(format!("{name}-binary"));
+    if program.exists() {
+        fs::remove_file(&program)?;
+    }
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-Wall", "-Wextra", "-o"]).arg(program);
+    compiler.arg(bench.directory.join("floor").join(format!("{name}.c"))).args(libraries);
+    if compiler.status()?.success() { Ok(()) } else { Err(format!("{name}.c does not compile").into()) }
 }
 
 fn raise_descriptor_limit() -> Result<()> {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::protocol::{Certificate, Protocol};
 use super::server::Setup;
 use crate::Result;
 
@@ -98,8 +99,10 @@ impl Kind {
     }
 
     /// Name of its configuration, below `bench/peers/` and beside the results.
-    pub(super) fn configuration(self) -> Option<&'static str> {
+    pub(super) fn configuration(self, protocol: Protocol) -> Option<&'static str> {
         match self {
+            // Tickets can be turned off in its JSON only.
+            Kind::Caddy if protocol.is_tls() => Some("caddy-tls.json"),
             Kind::Floor => None,
             Kind::Maitred => Some("maitred.toml"),
             Kind::Nginx | Kind::NginxUnbuffered | Kind::NginxAio | Kind::NginxDeferred => Some("nginx.conf"),
@@ -124,7 +127,10 @@ impl Kind {
             Kind::H2o => &["h2o", "-c", &configuration],
             Kind::Lighttpd => &["lighttpd", "-D", "-f", &configuration],
             Kind::Caddy => {
-                &["env", "GOMAXPROCS=1", "caddy", "run", "--config", &configuration, "--adapter", "caddyfile"]
+                let words = &["env", "GOMAXPROCS=1", "caddy", "run", "--config", &configuration];
+                let adapter: &[&str] =
+                    if setup.protocol.is_tls() { &[] } else { &["--adapter", "caddyfile"] };
+                return words.iter().chain(adapter).map(|&word| word.to_owned()).collect();
             }
             Kind::Apache => &["apache2", "-d", &prefix, "-f", &configuration, "-D", "FOREGROUND"],
             Kind::Haproxy => &["haproxy", "-db", "-f", &configuration],
@@ -134,7 +140,8 @@ impl Kind {
 
     /// Fills in the template of the server's configuration.
     pub(super) fn configure(self, setup: &Setup, prefix: &Path, port: u16) -> Result<PathBuf> {
-        let name = self.configuration().ok_or("the floor has no configuration")?;
+        let protocol = setup.protocol;
+        let name = self.configuration(protocol).ok_or("the floor has no configuration")?;
         let template = setup.bench.join("peers").join(name);
         let text =
             fs::read_to_string(&template).map_err(|error| format!("{}: {error}", template.display()))?;
@@ -143,6 +150,7 @@ impl Kind {
             _ => ("", ""),
         };
         let buffering = if self == Kind::NginxUnbuffered { "" } else { " buffer=64k flush=1s" };
+        let files = Certificate::in_work(&setup.work);
         let text = text
             .replace("@PORT@", &port.to_string())
             .replace("@ROOT@", &setup.root.display().to_string())
@@ -150,7 +158,13 @@ impl Kind {
             .replace("@ACCESS_LOG@", &format!("{}/access.log combined{buffering}", prefix.display()))
             .replace("@THREADS@", threads)
             .replace("@AIO@", aio)
-            .replace("@LISTEN@", if self == Kind::NginxDeferred { " deferred" } else { "" })
+            .replace(
+                "@LISTEN@",
+                if self == Kind::NginxDeferred { " deferred" } else { protocol.nginx_listen() },
+            )
+            .replace("@PROTOCOL@", &protocol.lines(self, &files))
+            .replace("@CERTIFICATE@", &files.certificate.display().to_string())
+            .replace("@KEY@", &files.key.display().to_string())
             .replace("@SENDFILE@", if setup.mixed_sizes { "on" } else { "off" })
             .replace("@BACKEND@", &setup.backend.to_string())
             .replace("@BACKEND_HOST@", &setup.backend.ip().to_string())
@@ -158,7 +172,7 @@ impl Kind {
             .replace("@BACKEND_PATH@", &setup.backend_path)
             .replace("@MAITRED_THREADS@", &setup.maitred_threads.to_string())
             .replace("@MAITRED_SERVER@", &setup.maitred_server)
-            .replace("@MAITRED_LISTEN@", &setup.maitred_listen)
+            .replace("@MAITRED_LISTEN@", &format!("{}{}", protocol.maitred_listen(), setup.maitred_listen))
             .replace("@MAITRED_MORE@", &setup.maitred_more);
         let path = prefix.join(name);
         fs::write(&path, text)?;
@@ -166,8 +180,12 @@ impl Kind {
     }
 
     /// What is missing for this server, in words; `None` if nothing.
-    pub(super) fn absent(self, maitred: &Path) -> Option<String> {
+    pub(super) fn absent(self, setup: &Setup) -> Option<String> {
+        let maitred = &setup.maitred;
         match self.program() {
+            None if self == Kind::Floor && !setup.floor_program().exists() => {
+                Some("it does not compile: apt-get install libssl-dev".to_owned())
+            }
             None if self == Kind::Maitred && !maitred.exists() => {
                 Some(format!("no {}: cargo build --release -p maitred", maitred.display()))
             }

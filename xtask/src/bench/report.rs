@@ -17,6 +17,8 @@ pub(super) enum Budget {
     Floor(f64),
     /// At most this many times nginx in the same run.
     Nginx(f64),
+    /// At most so many times each of these in the same run.
+    Peers(&'static [(&'static str, f64)]),
     /// At most this much, in the scenario's own unit.
     Absolute(f64),
     /// None is set.
@@ -88,6 +90,16 @@ impl Outcome {
             Budget::Nginx(most) => {
                 (format!("≤ {most} × nginx"), within(row.and_then(|row| self.ratio(row, "nginx")), most))
             }
+            Budget::Peers(peers) => {
+                let words = peers.iter().map(|(peer, most)| format!("≤ {most} × {peer}"));
+                let each =
+                    peers.iter().map(|&(peer, most)| within(row.and_then(|row| self.ratio(row, peer)), most));
+                // One that was not measured leaves it open, unless another has decided it.
+                let missed = each.clone().any(|kept| kept == Some(false));
+                let kept =
+                    if missed { Some(false) } else { each.collect::<Option<Vec<bool>>>().map(|_| true) };
+                (words.collect::<Vec<_>>().join(", "), kept)
+            }
             Budget::Absolute(most) => {
                 (format!("≤ {most} {}", self.unit), within(row.map(|row| row.cost), most))
             }
@@ -104,8 +116,8 @@ impl Outcome {
             None => "not told",
         };
         let mut text = format!("## {}\n\n{}. Budget: {budget}: {verdict}.\n\n", self.name, self.what);
-        let times =
-            matches!(self.budget, Budget::Floor(_) | Budget::Nginx(_)) || self.unit.starts_with("CPU");
+        let times = matches!(self.budget, Budget::Floor(_) | Budget::Nginx(_) | Budget::Peers(_))
+            || self.unit.starts_with("CPU");
         let last = if times { "" } else { self.unit };
         let _ = writeln!(text, "| server | × floor | × nginx | {last} | |\n|---|---|---|---|---|");
         for row in &self.rows {
@@ -131,6 +143,7 @@ pub(super) fn environment(peers: &[Kind], cpus: usize) -> Value {
         "rustc": said("rustc", &["--version"]),
         "cc": said("cc", &["--version"]),
         "wrk": said("wrk", &["-v"]),
+        "h2load": said("h2load", &["--version"]),
         "python": said("python3", &["--version"]),
         "strace": said("strace", &["--version"]),
     });
@@ -227,6 +240,18 @@ mod tests {
         assert_eq!(outcome(Budget::Nginx(0.95), 7.2, 0).verdict().1, Some(true));
         assert_eq!(outcome(Budget::Nginx(0.95), 8.0, 0).verdict().1, Some(false));
         assert_eq!(outcome(Budget::None, 8.0, 0).verdict().1, None);
+        let both = |h2o| {
+            Budget::Peers(if h2o {
+                &[("nginx", 0.5), ("h2o", 1.0)]
+            } else {
+                &[("nginx", 0.5), ("floor", 1.0)]
+            })
+        };
+        assert_eq!(outcome(both(false), 4.0, 0).verdict().1, Some(true));
+        assert_eq!(outcome(both(false), 4.1, 0).verdict().1, Some(false));
+        // H2O was not measured.
+        assert_eq!(outcome(both(true), 4.0, 0).verdict().1, None);
+        assert_eq!(outcome(both(true), 4.1, 0).verdict().1, Some(false));
     }
 
     #[test]

@@ -5,13 +5,17 @@ use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustls::ClientConfig;
 
 use super::client::Client;
 use super::peers::Kind;
 use super::process::{self, Cpu};
+use super::protocol::{Certificate, Protocol};
+use super::secure;
 use crate::Result;
 
 /// How long a server may take until it answers; interpreters with large frameworks are slow starters.
@@ -36,6 +40,8 @@ pub(super) struct Setup {
     pub(super) floor: Vec<String>,
     /// A program and its arguments that runs the server, such as valgrind; mostly empty.
     pub(super) wrapper: Vec<String>,
+    /// What is spoken with clients.
+    pub(super) protocol: Protocol,
     /// Whether small and large files lie side by side below the root.
     pub(super) mixed_sizes: bool,
     /// What peers pass `/app/*` on to.
@@ -52,6 +58,14 @@ pub(super) struct Setup {
     pub(super) environment: Vec<(String, String)>,
     /// What is asked for to see whether the server answers.
     pub(super) ready: String,
+}
+
+impl Setup {
+    /// The floor for the protocol; absent if it could not be compiled.
+    pub(super) fn floor_program(&self) -> PathBuf {
+        let name = if self.protocol == Protocol::Http1 { "floor-binary" } else { "floor-secure-binary" };
+        self.work.join(name)
+    }
 }
 
 /// One process and what descends from it; ended when dropped.
@@ -108,6 +122,9 @@ impl Drop for Started {
 pub(super) struct Running {
     pub(super) name: String,
     pub(super) address: SocketAddr,
+    protocol: Protocol,
+    /// How a client speaks TLS with it; `None` for cleartext.
+    tls: Option<Arc<ClientConfig>>,
     /// How long it took from its start to the first answer.
     pub(super) started_in: Duration,
     /// Whether it forks the processes that answer.
@@ -117,9 +134,36 @@ pub(super) struct Running {
 }
 
 impl Running {
+    /// A server that speaks HTTP/1.1 in cleartext, with nothing behind it yet.
+    fn of(name: &str, address: SocketAddr, front: Started, has_workers: bool) -> Running {
+        Running {
+            name: name.to_owned(),
+            address,
+            protocol: Protocol::Http1,
+            tls: None,
+            started_in: Duration::ZERO,
+            has_workers,
+            front,
+            behind: Vec::new(),
+        }
+    }
+
     /// The server itself, without what stands behind it.
     pub(super) fn pid(&self) -> u32 {
         self.front.pid()
+    }
+
+    /// Where a generator finds something.
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}://{}{path}", self.protocol.scheme(), self.address)
+    }
+
+    /// Opens a connection for HTTP/1.1.
+    pub(super) fn connect(&self) -> std::io::Result<Client> {
+        match &self.tls {
+            Some(config) => Client::connect_tls(self.address, config),
+            None => Client::connect(self.address),
+        }
     }
 
     /// What all of its processes have used.
@@ -142,12 +186,12 @@ impl Running {
 
     /// Starts a server on its CPU, and waits until it answers.
     pub(super) fn start(kind: Kind, setup: &Setup) -> Result<Running> {
-        Running::start_as(kind, kind.name(), setup)
+        Running::start_as(kind, &format!("{}{}", kind.name(), setup.protocol.suffix()), setup)
     }
 
     /// The same with another name, which is also that of its directory: for several of one kind.
     pub(super) fn start_as(kind: Kind, name: &str, setup: &Setup) -> Result<Running> {
-        if let Some(why) = kind.absent(&setup.maitred) {
+        if let Some(why) = kind.absent(setup) {
             return Err(why.into());
         }
         let prefix = setup.work.join(name);
@@ -164,17 +208,16 @@ impl Running {
             let front = Started::spawn(&words, &setup.cpus, &prefix.join("stderr"), |command| {
                 command.envs(environment);
             })?;
-            let name = name.to_owned();
-            Running {
-                name,
-                address,
-                started_in: Duration::ZERO,
-                has_workers: true,
-                front,
-                behind: Vec::new(),
-            }
+            Running::of(name, address, front, true)
         };
-        running.wait_until_it_answers(&setup.ready, &prefix.join("stderr"))?;
+        running.protocol = setup.protocol;
+        if setup.protocol.is_tls() {
+            running.tls = Some(secure::client(&setup.work)?);
+        }
+        // The floor has said that it listens, and with HTTP/2 it speaks nothing else.
+        if kind != Kind::Floor {
+            running.wait_until_it_answers(&setup.ready, &prefix.join("stderr"))?;
+        }
         running.started_in = began.elapsed();
         Ok(running)
     }
@@ -193,22 +236,23 @@ impl Running {
         let front = Started::spawn(words, &setup.cpus, &prefix.join("stderr"), |command| {
             command.current_dir(directory).envs(environment);
         })?;
-        let started_in = Duration::ZERO;
-        let name = name.to_owned();
-        let mut running =
-            Running { name, address, started_in, has_workers: false, front, behind: Vec::new() };
+        let mut running = Running::of(name, address, front, false);
         running.wait_until_it_answers(&setup.ready, &prefix.join("stderr"))?;
         Ok(running)
     }
 
     fn wait_until_it_answers(&mut self, path: &str, log: &Path) -> Result<()> {
         let deadline = Instant::now() + START;
-        let answers = |address| {
-            let answer = Client::connect(address).and_then(|mut client| client.get(path));
+        let answers = |server: &Running| {
+            // With HTTP/2 by prior knowledge, that somebody listens has to do.
+            if server.protocol == Protocol::Http2 {
+                return server.connect().is_ok();
+            }
+            let answer = server.connect().and_then(|mut client| client.get(path));
             answer.is_ok_and(|answer| answer.status == 200)
         };
         loop {
-            if answers(self.address) {
+            if answers(self) {
                 return Ok(());
             }
             let ended = self.front.0.try_wait()?;
@@ -240,9 +284,10 @@ impl Running {
 
 /// The floor says itself where it listens.
 fn start_floor(name: &str, setup: &Setup, prefix: &Path) -> Result<Running> {
-    let program = setup.work.join("floor-binary").display().to_string();
+    let program = setup.floor_program().display().to_string();
+    let protocol = setup.protocol.floor_arguments(&Certificate::in_work(&setup.work));
     let words: Vec<String> =
-        setup.wrapper.iter().cloned().chain([program]).chain(setup.floor.clone()).collect();
+        [setup.wrapper.clone(), vec![program], setup.floor.clone(), protocol].into_iter().flatten().collect();
     let mut front = Started::spawn(&words, &setup.cpus, &prefix.join("stderr"), |command| {
         command.stdout(Stdio::piped());
     })?;
@@ -251,8 +296,7 @@ fn start_floor(name: &str, setup: &Setup, prefix: &Path) -> Result<Running> {
     BufReader::new(output).read_line(&mut line)?;
     let port = line.split_ascii_whitespace().nth(1).and_then(|port| port.parse().ok());
     let port: u16 = port.ok_or_else(|| format!("the floor said {line:?} instead of its port"))?;
-    let (name, address) = (name.to_owned(), ([127, 0, 0, 1], port).into());
-    Ok(Running { name, address, started_in: Duration::ZERO, has_workers: false, front, behind: Vec::new() })
+    Ok(Running::of(name, ([127, 0, 0, 1], port).into(), front, false))
 }
 
 pub(super) fn send(pid: u32, signal: Signal) -> Result<()> {
