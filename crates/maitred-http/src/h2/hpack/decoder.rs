@@ -203,14 +203,18 @@ impl<'b> Text<'b> {
         let symbols_max = huffman::symbols_max(bytes.len());
         if symbols_max > kept_bytes_max {
             let mut length = 0;
-            huffman::decode(bytes, |_| length += 1)?;
+            huffman::decode(bytes, |_, count| length += count)?;
             if length > kept_bytes_max {
                 return Ok(Text::Dropped(length));
             }
         }
         let start = scratch.len();
-        scratch.reserve(symbols_max.min(kept_bytes_max));
-        huffman::decode(bytes, |byte| scratch.push(byte))?;
+        scratch.reserve(symbols_max.min(kept_bytes_max) + huffman::PIECE_BYTES);
+        huffman::decode(bytes, |piece, count| {
+            let end = scratch.len() + count;
+            scratch.extend_from_slice(piece);
+            scratch.truncate(end);
+        })?;
         Ok(Text::Scratch(start..scratch.len()))
     }
 
@@ -259,7 +263,7 @@ mod tests {
 
         let text = Text::read(Coded { bytes: &coded, huffman: true }, 100_000, &mut scratch);
         assert_eq!(text.unwrap().bytes(&scratch), Some(string.as_slice()));
-        assert_eq!(scratch.capacity(), 100_000);
+        assert_eq!(scratch.capacity(), 100_000 + huffman::PIECE_BYTES);
 
         let mut broken = coded;
         broken.extend([0xff; 4]);

@@ -28,6 +28,8 @@ const SETS: usize = 32;
 const WAYS: usize = 2;
 /// Places for fields that were seen once.
 const SEEN: usize = 64;
+/// Fields of a block that are looked for first where they were in the block before.
+const PREVIOUS: usize = 16;
 
 /// Index of `:status`.
 const STATUS: usize = 8;
@@ -56,6 +58,10 @@ pub struct Encoder {
     places: [[Place; WAYS]; SETS],
     /// Parts of the hashes of fields that were seen lately and are not in the table.
     seen: [u16; SEEN],
+    /// By the place in a block: number of the entry that was found there last.
+    previous: [u32; PREVIOUS],
+    /// Place of the next field in its block.
+    position: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -81,6 +87,8 @@ impl Encoder {
             update: None,
             places: [[Place::default(); WAYS]; SETS],
             seen: [0; SEEN],
+            previous: [0; PREVIOUS],
+            position: 0,
         }
     }
 
@@ -97,7 +105,8 @@ impl Encoder {
     /// Appends `:status`, which begins a response's block. `status` has three digits.
     #[inline]
     pub fn status(&mut self, status: u16, out: &mut Vec<u8>) {
-        self.begin(out);
+        self.tell_size(out);
+        self.position = 0;
         match static_table::index_of_status(status) {
             Some(index) => out.push(INDEXED | index as u8),
             None => {
@@ -112,13 +121,24 @@ impl Encoder {
     /// Fields with secrets are marked so that nobody on the way may index them (7541-7.1.3).
     #[inline]
     pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        self.begin(out);
+        self.tell_size(out);
+        let place = self.position % PREVIOUS;
+        self.position += 1;
+        if let Some(index) = self.index_of(self.previous[place], name, value) {
+            return write_indexed(out, index);
+        }
+        self.other_field(place, name, value, out);
+    }
+
+    /// A field that is not what the block before had in its place.
+    fn other_field(&mut self, place: usize, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         let counted = name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         let hash = (counted <= self.table.bytes_max() / FIELD_SHARE).then(|| hash(name, value));
         if let Some(hash) = hash
-            && let Some(index) = self.find(hash, name, value)
+            && let Some((number, index)) = self.find(hash, name, value)
         {
-            return write_integer(out, INDEXED, 7, static_table::FIELDS.len() + index);
+            self.previous[place] = number;
+            return write_indexed(out, index);
         }
         let name_index = static_table::index_of(name);
         let (pattern, prefix_bits) = if is_secret(name_index) {
@@ -126,7 +146,7 @@ impl Encoder {
         } else if let Some(hash) = hash
             && self.was_seen(hash)
         {
-            self.insert(hash, name, value);
+            self.previous[place] = self.insert(hash, name, value);
             (LITERAL_INDEXING, 6)
         } else {
             (LITERAL, 4)
@@ -136,24 +156,35 @@ impl Encoder {
 
     /// Tells the size of the table, if that has changed.
     #[inline]
-    fn begin(&mut self, out: &mut Vec<u8>) {
-        if let Some(smallest) = self.update.take() {
-            let bytes_max = self.table.bytes_max();
-            if smallest < bytes_max.min(self.told_bytes_max) {
-                write_integer(out, SIZE_UPDATE, 5, smallest);
-            }
-            write_integer(out, SIZE_UPDATE, 5, bytes_max);
-            self.told_bytes_max = bytes_max;
+    fn tell_size(&mut self, out: &mut Vec<u8>) {
+        if let Some(smallest) = self.update {
+            self.tell_sizes(smallest, out);
         }
     }
 
-    /// Index of a field in the dynamic table.
+    #[cold]
+    fn tell_sizes(&mut self, smallest: usize, out: &mut Vec<u8>) {
+        let bytes_max = self.table.bytes_max();
+        if smallest < bytes_max.min(self.told_bytes_max) {
+            write_integer(out, SIZE_UPDATE, 5, smallest);
+        }
+        write_integer(out, SIZE_UPDATE, 5, bytes_max);
+        (self.told_bytes_max, self.update) = (bytes_max, None);
+    }
+
+    /// Index in the dynamic table of the entry with this number, if it is this field.
     #[inline]
-    fn find(&self, hash: u64, name: &[u8], value: &[u8]) -> Option<usize> {
+    fn index_of(&self, number: u32, name: &[u8], value: &[u8]) -> Option<usize> {
+        let index = self.table.index_of(number)?;
+        let (known_name, known_value) = self.table.get(index)?;
+        (is_same(known_name, name) && is_same(known_value, value)).then_some(index)
+    }
+
+    /// Number and index of a field in the dynamic table.
+    fn find(&self, hash: u64, name: &[u8], value: &[u8]) -> Option<(u32, usize)> {
         let set = &self.places[hash as usize % SETS];
         let place = set.iter().find(|place| place.hash == (hash >> 32) as u32)?;
-        let index = self.table.index_of(place.number)?;
-        (self.table.get(index)? == (name, value)).then_some(index)
+        Some((place.number, self.index_of(place.number, name, value)?))
     }
 
     /// Whether a field was seen before; from now on it was.
@@ -163,12 +194,13 @@ impl Encoder {
         std::mem::replace(seen, part) == part
     }
 
-    fn insert(&mut self, hash: u64, name: &[u8], value: &[u8]) {
+    fn insert(&mut self, hash: u64, name: &[u8], value: &[u8]) -> u32 {
         let place = Place { hash: (hash >> 32) as u32, number: self.table.next_number() };
         self.table.insert(name, value);
         let set = &mut self.places[hash as usize % SETS];
         set.rotate_right(1);
         set[0] = place;
+        place.number
     }
 }
 
@@ -183,6 +215,28 @@ fn hash(name: &[u8], value: &[u8]) -> u64 {
 /// Whether the name is one of `authorization`, `cookie`, `proxy-authorization`, `set-cookie`.
 fn is_secret(name_index: Option<usize>) -> bool {
     name_index.is_some_and(|index| SECRETS.contains(&index))
+}
+
+/// Equality of strings that mostly are short, and mostly equal: without a call up to 32 bytes.
+#[inline]
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    // The first and the last bytes overlap.
+    fn ends<const BYTES: usize>(one: &[u8], other: &[u8]) -> bool {
+        one.first_chunk::<BYTES>() == other.first_chunk() && one.last_chunk::<BYTES>() == other.last_chunk()
+    }
+    one.len() == other.len()
+        && match one.len() {
+            4..8 => ends::<4>(one, other),
+            8..16 => ends::<8>(one, other),
+            16..=32 => ends::<16>(one, other),
+            _ => one == other,
+        }
+}
+
+/// A field of the dynamic table.
+#[inline]
+fn write_indexed(out: &mut Vec<u8>, index: usize) {
+    write_integer(out, INDEXED, 7, static_table::FIELDS.len() + index);
 }
 
 fn write_literal(

@@ -38,7 +38,7 @@ pub(crate) const CODE_BITS: [u8; 257] = [
 
 /// What decoding looks up.
 struct Tables {
-    /// By the next [`FAST_BITS`]: the code's length in the upper byte, its symbol in the lower; 0 if the code is longer.
+    /// By the next [`FAST_BITS`]: the code's symbol in the upper byte, its length in the lower; 0 if the code is longer.
     fast: [u16; 1 << FAST_BITS],
     /// By a code's length: the number behind the last code of at most this length, as the upper bits of 32.
     end: [u64; LONGEST_BITS as usize + 1],
@@ -71,7 +71,7 @@ const fn tables() -> Tables {
                     let shift = FAST_BITS as usize - bits;
                     let mut index = (code as usize) << shift;
                     while index < (code as usize + 1) << shift {
-                        tables.fast[index] = (bits as u16) << 8 | symbol as u16;
+                        tables.fast[index] = (symbol as u16) << 8 | bits as u16;
                         index += 1;
                     }
                 }
@@ -93,67 +93,91 @@ pub(super) const fn symbols_max(coded_bytes: usize) -> usize {
     coded_bytes.saturating_mul(8) / SHORTEST_BITS
 }
 
-/// Decodes a whole string, giving `put` each of its bytes.
+/// Bytes of the pieces in which strings are given out: the size of a word, so that copying one is an instruction.
+pub(super) const PIECE_BYTES: usize = 8;
+
+/// Symbols that are looked up without asking whether their bits are known: a word has as many whole bytes.
+const UNASKED: usize = 56 / FAST_BITS as usize;
+
+/// Decodes a whole string. `put` gets its bytes in pieces: the first ones of the piece, and how many.
 ///
 /// Errors: [`Error::Huffman`] for EOS, and for padding that is longer than 7 bits or not all ones.
 #[inline]
-pub(super) fn decode(coded: &[u8], mut put: impl FnMut(u8)) -> Result<(), Error> {
-    // The next bits are the upper ones of `bits`, and `count` of them are known.
-    let (mut rest, mut bits, mut count) = (coded, 0_u64, 0_u32);
-    loop {
-        if let Some(word) = rest.first_chunk::<8>() {
-            // What does not fit as whole bytes is read again next time, and is the same then.
-            bits |= u64::from_be_bytes(*word) >> count;
-            let taken = (63 - count) / 8;
-            rest = rest.get(taken as usize..).unwrap_or_default();
-            count += taken * 8;
-        } else {
-            while count <= 56
-                && let Some((byte, behind)) = rest.split_first()
-            {
-                bits |= u64::from(*byte) << (56 - count);
-                count += 8;
-                rest = behind;
-            }
-        }
-        while count >= LONGEST_BITS {
-            let (symbol, length) = symbol(bits).ok_or(Error::Huffman)?;
-            put(symbol);
+pub(super) fn decode(coded: &[u8], mut put: impl FnMut(&[u8; PIECE_BYTES], usize)) -> Result<(), Error> {
+    // The next bits are the upper ones of `bits`, and `known` of them are known.
+    let (mut rest, mut bits, mut known) = (coded, 0_u64, 0_u32);
+    while let Some(word) = rest.first_chunk::<8>() {
+        // What does not fit as whole bytes is read again next time, and is the same then.
+        bits |= u64::from_be_bytes(*word) >> known;
+        let taken = (63 - known) / 8;
+        rest = rest.get(taken as usize..).unwrap_or_default();
+        known += taken * 8;
+
+        let (mut piece, mut count) = ([0; PIECE_BYTES], 0);
+        for place in piece.iter_mut().take(UNASKED) {
+            let Some((symbol, length)) = short_symbol(bits) else { break };
+            *place = symbol;
+            count += 1;
             bits <<= length;
-            count -= length;
+            known -= length;
         }
-        if rest.is_empty() {
-            return finish(bits, count, put);
+        if count == 0 {
+            let (symbol, length) = long_symbol(bits).ok_or(Error::Huffman)?;
+            (piece[0], count) = (symbol, 1);
+            bits <<= length;
+            known -= length;
         }
+        put(&piece, count);
     }
+    decode_end(rest, bits, known, put)
 }
 
-/// The last symbols, and the padding behind them.
-fn finish(mut bits: u64, mut count: u32, mut put: impl FnMut(u8)) -> Result<(), Error> {
+/// The last symbols, whose codes are in `bits` and behind them in less than a word, and the padding.
+fn decode_end(
+    mut rest: &[u8],
+    mut bits: u64,
+    mut known: u32,
+    mut put: impl FnMut(&[u8; PIECE_BYTES], usize),
+) -> Result<(), Error> {
     loop {
-        // Behind the known bits there are zeros, so that a code that needs some of them shows by its length.
-        let (symbol, length) = symbol(bits).ok_or(Error::Huffman)?;
-        if length > count {
+        while known <= 56
+            && let Some((byte, behind)) = rest.split_first()
+        {
+            bits |= u64::from(*byte) << (56 - known);
+            known += 8;
+            rest = behind;
+        }
+        let (mut piece, mut count) = ([0; PIECE_BYTES], 0);
+        for place in &mut piece {
+            let (symbol, length) = short_symbol(bits).or_else(|| long_symbol(bits)).ok_or(Error::Huffman)?;
+            // Behind the known bits there are zeros, so that a code that needs some of them shows by its length.
+            if length > known {
+                break;
+            }
+            *place = symbol;
+            count += 1;
+            bits <<= length;
+            known -= length;
+        }
+        put(&piece, count);
+        if rest.is_empty() && count < PIECE_BYTES {
             break;
         }
-        put(symbol);
-        bits <<= length;
-        count -= length;
     }
-    if count < 8 && bits.leading_ones() == count { Ok(()) } else { Err(Error::Huffman) }
+    if known < 8 && bits.leading_ones() == known { Ok(()) } else { Err(Error::Huffman) }
 }
 
-/// The symbol whose code is at the upper end of `bits`, and the length of the code. `None` is EOS.
+/// The symbol whose code is at the upper end of `bits`, and the length of the code, if that has at most [`FAST_BITS`].
 #[inline]
-fn symbol(bits: u64) -> Option<(u8, u32)> {
-    match TABLES.fast[(bits >> (64 - FAST_BITS)) as usize] {
-        0 => long_symbol(bits >> 32),
-        entry => Some((entry as u8, u32::from(entry >> 8))),
-    }
+fn short_symbol(bits: u64) -> Option<(u8, u32)> {
+    let entry = TABLES.fast[(bits >> (64 - FAST_BITS)) as usize];
+    (entry != 0).then_some(((entry >> 8) as u8, u32::from(entry & 0xff)))
 }
 
+/// The same for all others. `None` is EOS.
 #[cold]
 fn long_symbol(bits: u64) -> Option<(u8, u32)> {
+    let bits = bits >> 32;
     let longer = FAST_BITS + 1..=LONGEST_BITS;
     let length = longer.into_iter().find(|length| bits < TABLES.end[*length as usize])?;
     let rank = (bits >> (32 - length)) as i64 + TABLES.offset[length as usize];

@@ -2,9 +2,9 @@
 
 use crate::h2::hpack::{Error, huffman};
 
-fn decode(coded: &[u8]) -> Result<Vec<u8>, Error> {
+pub(super) fn decode(coded: &[u8]) -> Result<Vec<u8>, Error> {
     let mut string = Vec::new();
-    huffman::decode(coded, |byte| string.push(byte))?;
+    huffman::decode(coded, |symbols, count| string.extend(&symbols[..count]))?;
     Ok(string)
 }
 
