@@ -21,6 +21,7 @@ pub fn response(data: &[u8]) {
     let wanted = Wanted {
         head_request: choice & 1 != 0,
         http10: choice & 2 != 0,
+        framed: choice & 16 != 0,
         keep: choice & 4 != 0,
         server_header: choice & 8 != 0,
         switch: false,

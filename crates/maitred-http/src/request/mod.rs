@@ -75,13 +75,15 @@ pub enum Method {
     Other,
 }
 
-/// The two versions that are spoken here.
+/// The versions that are spoken here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
     /// HTTP/1.0
     Http10,
     /// HTTP/1.1
     Http11,
+    /// HTTP/2: the head that [`parse`] sees is one of version 1.1 all the same, made of the stream's fields.
+    Http2,
 }
 
 /// How the body is delimited (9112-6).

@@ -142,7 +142,7 @@ impl Source<'_, '_> {
         }
         let delimited = matches!(framing, Framing::None | Framing::Length(_));
         let discard = framing == Framing::None || self.status == 205;
-        let chunks = !delimited && !discard && !wanted.http10;
+        let chunks = !delimited && !discard && !wanted.http10 && !wanted.framed;
         let keep = wanted.keep && (delimited || discard || chunks);
         if self.status == 205 {
             out.extend_from_slice(b"Content-Length: 0\r\n");

@@ -21,6 +21,8 @@ pub struct Wanted {
     pub head_request: bool,
     /// The client speaks HTTP/1.0: neither chunks nor interim responses.
     pub http10: bool,
+    /// The client's connection has frames of its own (HTTP/2), so that content needs no chunks, and no end.
+    pub framed: bool,
     /// The client's connection may be kept.
     pub keep: bool,
     /// `Server: maitred` is written if the application names no server.

@@ -27,6 +27,8 @@ pub const BODY_INLINE_BYTES_MAX: u64 = 64 * KIB;
 pub const BODY_MEMORY_BYTES_MAX: u64 = MIB;
 /// Requests on one connection.
 pub const REQUESTS_PER_CONNECTION_MAX: u64 = 100_000;
+/// Requests at a time on one HTTP/2 connection.
+pub const STREAMS_PER_CONNECTION_MAX: u64 = 128;
 /// Ranges in one request.
 pub const RANGES_MAX: u64 = 16;
 /// From the first byte of a head to its end.
@@ -154,6 +156,14 @@ pub const LIMITS: Table = Table {
             Default::Whole(REQUESTS_PER_CONNECTION_MAX),
             "Requests on one connection, after which it is closed.",
             "Seldom enough to cost nothing, often enough that no connection stays on one thread for ever. No memory.",
+        ),
+        limit(
+            "streams_per_connection_max",
+            Kind::Whole { min: 1, max: 1024 },
+            Default::Whole(STREAMS_PER_CONNECTION_MAX),
+            "Requests at a time on one HTTP/2 connection (`SETTINGS_MAX_CONCURRENT_STREAMS`).",
+            "RFC 9113 section 6.5.2 recommends at least 100; browsers seldom ask for more. Each stream takes about 300 bytes, and \
+             its buffers while it waits.",
         ),
         limit(
             "ranges_max",

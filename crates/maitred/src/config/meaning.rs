@@ -95,6 +95,8 @@ pub struct Listen {
     pub steer_by_cpu: bool,
     /// `defer_accept`: let the kernel hold a new connection until its first bytes are there (tcp(7)).
     pub defer_accept: bool,
+    /// `http2`
+    pub http2: bool,
     /// `proxy_protocol`: who may connect and has to send a PROXY header first; `None` if it is off. Never empty.
     pub proxy_protocol_from: Option<Vec<Network>>,
     /// `tls`; `None` is cleartext.
@@ -472,6 +474,8 @@ pub struct Limits {
     pub body_memory_bytes_max: u32,
     /// Requests on one connection, after which it is closed.
     pub requests_per_connection_max: u32,
+    /// Requests at a time on one HTTP/2 connection.
+    pub streams_per_connection_max: u32,
     /// Ranges in one request, after merging; more are answered with the whole file.
     pub ranges_max: u16,
     /// From the first byte of a head to its end.

@@ -498,8 +498,8 @@ impl Channel {
             descriptors.push(match &passing.carried {
                 // The connection is there: one that goes away is first taken out of `passing`, with the channel.
                 Carried::Connection(index) => match connections.get(*index as usize) {
-                    Some(connection) => connection.socket.as_fd(),
-                    None => return Err(Errno::BADF),
+                    Some(Connection { socket: Some(socket), .. }) => socket.as_fd(),
+                    _ => return Err(Errno::BADF),
                 },
                 Carried::Relay(descriptor) | Carried::Body(descriptor) => descriptor.as_fd(),
             });

@@ -157,6 +157,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Gauge,
         One,
+        multiplexed,
+        "maitred_thread_connections_http2",
+        "HTTP/2 connections. Their streams are counted in the other states, and not as connections."
+    ),
+    cell!(
+        Gauge,
+        One,
         lingering,
         "maitred_thread_connections_lingering",
         "Connections that had their last response; what still comes is dropped."
@@ -249,10 +256,52 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        relayed_framed,
+        "maitred_thread_relayed_framed_total",
+        "Of the requests answered through a relay, those whose client uses TLS or HTTP/2, so that its socket cannot be given away."
+    ),
+    cell!(
+        Counter,
+        One,
         relayed_not_tcp,
         "maitred_thread_relayed_not_tcp_total",
         "Of the requests answered through a relay, those whose client's socket cannot be given away. What is left was \
          configured: `transport = \"relay\"`."
+    ),
+    cell!(
+        Counter,
+        One,
+        tls_handshakes,
+        "maitred_thread_tls_handshakes_total",
+        "TLS handshakes."
+    ),
+    cell!(
+        Counter,
+        One,
+        tls_resumed,
+        "maitred_thread_tls_resumed_total",
+        "Of the TLS handshakes, those that went on with an earlier session."
+    ),
+    cell!(
+        Counter,
+        One,
+        tls_failures,
+        "maitred_thread_tls_failures_total",
+        "TLS connections that ended with an error; the error log says with which."
+    ),
+    cell!(
+        Counter,
+        One,
+        http2_connections,
+        "maitred_thread_http2_connections_total",
+        "Connections that have spoken HTTP/2."
+    ),
+    cell!(
+        Counter,
+        One,
+        http2_streams,
+        "maitred_thread_http2_streams_total",
+        "Requests on HTTP/2 connections."
     ),
     cell!(
         Counter,

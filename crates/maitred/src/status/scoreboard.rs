@@ -143,6 +143,8 @@ maitred_sys::shared! {
         pub writing: Cell,
         /// Of these, waiting for a disk helper or for the master.
         pub waiting: Cell,
+        /// Of these, HTTP/2; its streams are not connections, but are counted in the other states.
+        pub multiplexed: Cell,
         /// Of these, answered for the last time; what still comes is dropped.
         pub lingering: Cell,
         /// Requests that wait for an application process.
@@ -176,8 +178,20 @@ maitred_sys::shared! {
         pub relayed: Cell,
         /// Of those, because the pool is isolated.
         pub relayed_isolated: Cell,
+        /// Of those, because the client's connection is encrypted, or a stream of HTTP/2.
+        pub relayed_framed: Cell,
         /// Of those, because the client's socket is not one that can be given away.
         pub relayed_not_tcp: Cell,
+        /// TLS handshakes.
+        pub tls_handshakes: Cell,
+        /// Of these, with an earlier session's keys.
+        pub tls_resumed: Cell,
+        /// TLS connections that ended with an error.
+        pub tls_failures: Cell,
+        /// Connections that have spoken HTTP/2.
+        pub http2_connections: Cell,
+        /// Requests on them.
+        pub http2_streams: Cell,
         /// Connections that an application process keeps for another protocol.
         pub detached: Cell,
         /// Requests whose client went away before the answer.

@@ -72,7 +72,7 @@ impl Thread {
         }
         let mut taken = 0;
         while taken < quota {
-            if self.connections.len() >= self.shared.connections_max {
+            if self.clients() >= self.shared.connections_max {
                 self.stop_accepting("connections_per_thread_max", None);
                 break;
             }
@@ -115,7 +115,7 @@ impl Thread {
             self.shared.transfer(other, migrant);
             return;
         }
-        let mut connection = Connection::new(socket, 0, listen, remote, self.clock.now);
+        let mut connection = Connection::new(socket, listen, remote, self.clock.now);
         connection.admin = admin;
         connection.awaits_proxy = awaits_proxy;
         self.welcome(connection, deferred);
@@ -125,6 +125,9 @@ impl Thread {
     /// with its first response then never enters the epoll set.
     pub(super) fn welcome(&mut self, connection: Connection, read_at_once: bool) {
         let index = self.insert(connection);
+        if !self.connections[index as usize].awaits_proxy && !self.secure(index) {
+            return self.close(index);
+        }
         self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.head_timeout);
         if !read_at_once {
             if !self.register(index) {
@@ -145,7 +148,7 @@ impl Thread {
         // The serial number and the clock are random enough for this, and cost nothing.
         let draw = self.serial.wrapping_mul(0x9e37_79b9) ^ self.clock.unix_micros.wrapping_mul(0x85eb_ca6b);
         let other = usize::from(peers[(draw >> 16) as usize % peers.len()]);
-        let mine = self.connections.len() as u32;
+        let mine = self.clients() as u32;
         let theirs = self.shared.loads[other].load(Relaxed);
         // Passing on costs a wake-up, so a small difference is left alone.
         (theirs + theirs / 8 + 2 < mine).then_some(other)
@@ -165,7 +168,7 @@ impl Thread {
         self.accepting = false;
         self.accept_again_at = pause.map(|pause| self.clock.now + pause);
         self.row.full.set(1);
-        let (thread, connections) = (self.number, self.connections.len());
+        let (thread, connections) = (self.number, self.clients());
         self.limiter.log(self.clock.now, || {
             tracing::warn!(
                 thread,
@@ -183,7 +186,7 @@ impl Thread {
         }
         // A time that has passed would wake the thread again and again.
         self.accept_again_at = None;
-        let free = max.saturating_sub(self.connections.len());
+        let free = max.saturating_sub(self.clients());
         if self.accepting || self.listeners.is_empty() || free < (max / 8).max(1) {
             return;
         }
@@ -230,17 +233,26 @@ impl Thread {
             again,
             origin,
             awaits_proxy,
+            secure,
         } = migrant;
-        let mut connection = Connection::new(socket, 0, listen, remote, self.clock.now);
+        let mut connection = Connection::new(socket, listen, remote, self.clock.now);
         connection.requests = requests;
         connection.awaits_proxy = awaits_proxy;
         // An application process may still have it, and only a shutdown ends what more than one has.
         connection.shared = origin != Origin::Accepted;
+        let fresh = secure.is_none() && origin != Origin::ForSlot && !awaits_proxy;
+        if let Some(secure) = secure {
+            connection.wire = self.put_secure(secure);
+            connection.secure = true;
+        }
         if origin == Origin::Predecessor {
             self.row.adopted.add(1);
         }
         let index = self.insert(connection);
         self.shared.end_transfer();
+        if fresh && !self.secure(index) {
+            return self.close(index);
+        }
         if !self.register(index) {
             self.close(index);
             return;

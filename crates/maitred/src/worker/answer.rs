@@ -7,6 +7,7 @@ use super::connection::{After, Connection, State};
 use super::event_loop::Thread;
 use super::origin::{self, Client};
 use super::shared::Shared;
+use super::wire::Wire;
 use crate::log::access::{Line, RequestLine};
 use crate::route::Choice;
 use crate::serve::fixed::{self, Manner};
@@ -99,13 +100,18 @@ impl Thread {
     /// Whether, and how, the connection is kept after this request (9112-9.3).
     fn persistence(&self, index: u32, request: &Request<'_, '_>, last: bool) -> Persistence {
         let connection = &self.connections[index as usize];
+        if connection.is_stream() {
+            // It ends with its response, and says so by its own means.
+            return Persistence::Close;
+        }
         let limit = self.shared.start.config.limits.requests_per_connection_max;
         let kept = request.keep_alive && !last && connection.requests + 1 < limit;
         // With a successor, a kept connection is given to it; without one it has to end.
-        let ends = self.drain.as_ref().is_some_and(|drain| connection.admin || !drain.has_successor());
+        let stays = connection.admin || connection.wire != Wire::Clear;
+        let ends = self.drain.as_ref().is_some_and(|drain| stays || !drain.has_successor());
         match request.version {
             _ if !kept || ends => Persistence::Close,
-            Version::Http11 => Persistence::Implied,
+            Version::Http11 | Version::Http2 => Persistence::Implied,
             Version::Http10 => Persistence::Stated,
         }
     }
@@ -266,14 +272,14 @@ impl Thread {
         if !self.log.is_on() || self.connections[index as usize].admin {
             return;
         }
+        let connection = &self.connections[index as usize];
         let asked = RequestLine::Parsed {
             method: request.method_text,
             target: request.target,
-            version: request.version,
+            version: if connection.is_stream() { Version::Http2 } else { request.version },
         };
-        let connection = &self.connections[index as usize];
         let client =
-            Client::of(request, &connection.remote, &self.shared.start.config.server.trusted_proxies);
+            Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
         let work = connection.work.as_deref().filter(|work| work.pool.is_some());
         let id = work.and_then(|work| work.request_id).map(origin::hexadecimal);
         let line = Line {

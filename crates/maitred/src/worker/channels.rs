@@ -192,7 +192,7 @@ impl Thread {
             return Ok(());
         }
         // The flag belongs to the open socket, not to the descriptor: an application may have cleared it.
-        let blocking = rustix::io::ioctl_fionbio(self.socket(index), true).is_err();
+        let blocking = !self.unblock(index);
         self.row.bytes_handed_off.add(done.body_bytes);
         if done.outcome == Outcome::Broken && done.status == 0 {
             match self.work(index).cancelled {
@@ -281,8 +281,7 @@ impl Thread {
         self.work(index).summary = Some(Summary { status, body_bytes: 0 });
         self.log_kept(index, 0);
         self.row.detached.add(1);
-        let connection = &self.connections[index as usize];
-        let _ = epoll::delete(&self.epoll, &connection.socket);
+        self.unwatch(index);
         // Dropped, not shut down: the process has its own copy.
         self.remove(index);
         Ok(())
@@ -358,7 +357,7 @@ impl Thread {
     /// Gives a request to the pool again that no process has seen. The one that it was meant for takes no more requests, so
     /// that this ends.
     fn give_unseen(&mut self, index: u32, body: UnsentBody) -> bool {
-        let _ = rustix::io::ioctl_fionbio(self.socket(index), true);
+        self.unblock(index);
         let work = self.work(index);
         if work.overdue || work.cancelled {
             return false;
@@ -395,7 +394,8 @@ impl Thread {
             return false;
         };
         let period = self.shared.start.config.pools[usize::from(channel.id.pool)].request_timeout;
-        match maitred_sys::delivery::sending(self.socket(index).as_fd(), period) {
+        let Some(socket) = self.socket(index) else { return false };
+        match maitred_sys::delivery::sending(socket, period) {
             Sending::Moves => self.wheel.arm(index, self.clock.now + period),
             Sending::Stuck => self.cut_off(index),
             Sending::Idle => return false,
@@ -413,7 +413,7 @@ impl Thread {
     /// Gives a request that was lost with its process to the pool again: once, and only if that can do no harm. The client
     /// has received nothing, and no process has its socket to write to.
     pub(super) fn give_again(&mut self, index: u32) -> bool {
-        let _ = rustix::io::ioctl_fionbio(self.socket(index), true);
+        self.unblock(index);
         let work = self.work(index);
         if work.again != Again::Once || work.overdue || work.cancelled {
             return false;
@@ -435,15 +435,17 @@ impl Thread {
     fn is_untouched(&self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
         let since = connection.work.as_ref().and_then(|work| work.handed_off_at);
-        since
-            .is_some_and(|since| maitred_sys::delivery::quiet_for(connection.socket.as_fd(), since.elapsed()))
+        let Some(socket) = &connection.socket else { return false };
+        since.is_some_and(|since| maitred_sys::delivery::quiet_for(socket.as_fd(), since.elapsed()))
     }
 
     /// Answers a request whose process is lost: with an error if the client has received nothing, otherwise only closing
     /// tells it the truth.
     fn answer_lost(&mut self, index: u32, nothing_written: bool) {
-        let Some(connection) = self.connections.get(index as usize) else { return };
-        let _ = rustix::io::ioctl_fionbio(&connection.socket, true);
+        if !self.connections.contains(index as usize) {
+            return;
+        }
+        self.unblock(index);
         let untouched = nothing_written || self.is_untouched(index);
         let work = self.work(index);
         let head = std::mem::take(&mut work.head);

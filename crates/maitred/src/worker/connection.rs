@@ -13,6 +13,7 @@
 //! | `Proxied` | an HTTP server answers; the table in `proxy` says more | after an upgrade | one of several, see there |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` |
 //! | `Watching` | is told the status every second | no | `WATCHER_PATIENCE` since it last took something |
+//! | `Multiplexed` | it is HTTP/2; its streams are connections of their own (`multiplex`) | yes | `keep_alive_timeout` without streams, `write_timeout` while it takes nothing |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
 //! | `Linger` | the last response is out; what still comes is dropped | yes, and drops | `linger_timeout` |
 //!
@@ -28,7 +29,9 @@ use std::time::Instant;
 use maitred_http::body::Decoder;
 use maitred_http::response::Filter;
 
+use super::origin::Peer;
 use super::tunnel::Tunnel;
+use super::wire::Wire;
 use crate::serve::{Segment, Summary};
 
 /// What a connection is doing. The module's table says what each means.
@@ -70,6 +73,11 @@ pub enum State {
     Command,
     /// Is told the status every second.
     Watching,
+    /// HTTP/2: its streams answer.
+    Multiplexed {
+        /// Key of the HTTP/2 session.
+        session: u32,
+    },
     /// Response on its way.
     Writing,
     /// Response out; drains.
@@ -90,8 +98,10 @@ pub enum After {
 /// One client connection. Kept small: 10,000 idle ones cost little more than their descriptors.
 #[derive(Debug)]
 pub struct Connection {
-    /// The client's socket. Only this process shuts it down and closes it for good.
-    pub socket: OwnedFd,
+    /// The client's socket. Only this process shuts it down and closes it for good. A stream has none.
+    pub socket: Option<OwnedFd>,
+    /// What carries its bytes.
+    pub wire: Wire,
     /// Tells this connection from an earlier one of the same index.
     pub serial: u32,
     /// What it is doing.
@@ -108,6 +118,8 @@ pub struct Connection {
     pub shared: bool,
     /// A PROXY header has to come before anything else.
     pub awaits_proxy: bool,
+    /// The client's side is encrypted.
+    pub secure: bool,
     /// It came in by the admin listener.
     pub admin: bool,
     /// It is in the epoll set.
@@ -367,10 +379,25 @@ impl Remote {
 
 impl Connection {
     /// A connection on which nothing has happened yet.
-    pub fn new(socket: OwnedFd, serial: u32, listen: u16, remote: Option<SocketAddr>, now: Instant) -> Self {
+    pub fn new(socket: OwnedFd, listen: u16, remote: Option<SocketAddr>, now: Instant) -> Self {
+        Connection { socket: Some(socket), ..Connection::blank(Wire::Clear, listen, Remote::new(remote), now) }
+    }
+
+    /// A stream of the connection `parent`.
+    pub fn stream(parent: &Connection, wire: Wire, now: Instant) -> Self {
         Connection {
-            socket,
-            serial,
+            secure: parent.secure,
+            // There is nothing to watch.
+            registered: true,
+            ..Connection::blank(wire, parent.listen, parent.remote, now)
+        }
+    }
+
+    fn blank(wire: Wire, listen: u16, remote: Remote, now: Instant) -> Self {
+        Connection {
+            socket: None,
+            wire,
+            serial: 0,
             state: State::Idle,
             readable: false,
             hung_up: false,
@@ -378,14 +405,25 @@ impl Connection {
             ended: false,
             shared: false,
             awaits_proxy: false,
+            secure: false,
             admin: false,
             registered: false,
             listen,
             requests: 0,
             began: now,
-            remote: Remote::new(remote),
+            remote,
             work: None,
         }
+    }
+
+    /// The other side, as requests are told of it.
+    pub(super) fn peer(&self) -> Peer {
+        Peer { remote: self.remote, secure: self.secure }
+    }
+
+    /// Whether it is a stream of an HTTP/2 connection.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.wire, Wire::Stream { .. })
     }
 
     /// The buffers, made on first use.

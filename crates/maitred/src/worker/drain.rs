@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -22,6 +21,7 @@ use rustix::net::{
 use super::connection::{Again, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
+use super::wire::Wire;
 
 /// How often a draining thread looks whether it is done, and offers again what the successor had no room for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -101,7 +101,12 @@ impl Thread {
                 "cut off at the end of the grace period"
             );
         }
-        left.into_iter().for_each(|index| self.abort(index));
+        for index in left {
+            // One may have gone with another, of which it was a stream.
+            if self.connections.contains(index as usize) {
+                self.abort(index);
+            }
+        }
     }
 
     fn dismiss_idle(&mut self) {
@@ -113,18 +118,21 @@ impl Thread {
     pub(super) fn dismiss(&mut self, index: u32) {
         let Some(drain) = &self.drain else { return };
         let Some(connection) = self.connections.get(index as usize) else { return };
-        if connection.state == State::Watching {
-            return self.close(index);
+        match connection.state {
+            State::Watching => return self.close(index),
+            State::Multiplexed { session } => return self.leave(session),
+            _ => {}
         }
-        if !connection.is_idle() {
-            return;
-        }
+        // What TLS has agreed on cannot be passed on: such a connection ends with its next response.
+        let (Some(socket), true) = (&connection.socket, connection.is_idle()) else { return };
+        let movable = connection.wire == Wire::Clear;
         if let Some(successor) = drain.successor.clone()
             && !connection.admin
+            && movable
         {
             return self.give(index, &successor);
         }
-        if rustix::io::ioctl_fionread(&connection.socket).is_ok_and(|bytes| bytes > 0) {
+        if rustix::io::ioctl_fionread(socket).is_ok_and(|bytes| bytes > 0) {
             // Its next request is here already, and is answered with the news that it was the last.
             return self.look_again(index);
         }
@@ -136,9 +144,10 @@ impl Thread {
 
     fn give(&mut self, index: u32, successor: &OwnedFd) {
         let connection = &self.connections[index as usize];
+        let Some(socket) = &connection.socket else { return };
         match send_connection(
             successor.as_fd(),
-            connection.socket.as_fd(),
+            socket.as_fd(),
             &Note {
                 listen: connection.listen,
                 awaits_proxy: connection.awaits_proxy,
@@ -148,9 +157,7 @@ impl Thread {
         ) {
             Ok(()) => {
                 // The socket lives on in the successor, so closing it here would not take it out of the set.
-                if connection.registered {
-                    let _ = epoll::delete(&self.epoll, &connection.socket);
-                }
+                self.unwatch(index);
                 self.row.given.add(1);
                 self.remove(index);
             }
@@ -184,6 +191,7 @@ impl Thread {
             State::Proxied { .. } => self.on_proxy_timeout(index),
             State::Command => self.end_command(index, 504, "the master did not answer in time"),
             State::Writing | State::Watching => self.abort(index),
+            State::Multiplexed { session } => self.on_multiplexed_timeout(index, session),
             State::Disk | State::Spooling => {}
         }
     }
@@ -282,6 +290,7 @@ pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
         spool: None,
         again: Again::Never,
         origin: Origin::Predecessor,
+        secure: None,
         socket,
     }))
 }

@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 
+use maitred_http::h2::Settings;
 use maitred_http::request::HeadLimits;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
@@ -16,11 +17,14 @@ use super::clock;
 use super::connection::{Connection, State, Work};
 use super::drain::Drain;
 use super::inbox::Message;
+use super::multiplex::{self, Multiplex};
 use super::origin::Teller;
+use super::secure::{CIPHERTEXT_BYTES, Secure};
 use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
 use super::upstream::Upstreams;
 use super::watch::Watchers;
+use super::wire::Wire;
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
 use crate::log::error::Limiter;
 use crate::log::writer::ThreadLog;
@@ -45,6 +49,17 @@ pub(super) struct Thread {
     pub(super) row: &'static ThreadRow,
     pub(super) epoll: OwnedFd,
     pub(super) connections: Slab<Connection>,
+    /// How many of them are streams of HTTP/2 connections.
+    pub(super) streams: usize,
+    /// TLS sessions.
+    #[expect(clippy::vec_box, reason = "they move to other threads, and are large")]
+    pub(super) secures: Slab<Box<Secure>>,
+    /// HTTP/2 sessions.
+    pub(super) sessions: Slab<Box<Multiplex>>,
+    /// Those with something to do at the end of the turn.
+    pub(super) unsent_sessions: Vec<u32>,
+    /// What HTTP/2 clients may ask for.
+    pub(super) http2: Settings,
     pub(super) wheel: Wheel,
     pub(super) clock: Clock,
     pub(super) head_limits: HeadLimits,
@@ -73,6 +88,12 @@ pub(super) struct Thread {
     pub(super) rx: Vec<u8>,
     /// Where the kernel writes what application processes say.
     pub(super) heard: Box<[u8; RECEIVED_FROM_CHANNEL]>,
+    /// What was received from the socket of a TLS connection, still encrypted.
+    pub(super) ciphertext: Vec<u8>,
+    /// A second receive buffer: for a stream, while `rx` has the frames of its connection.
+    pub(super) head: Vec<u8>,
+    /// A piece of a file on its way.
+    pub(super) piece: Vec<u8>,
     /// Bytes to send, likewise.
     pub(super) tx: Vec<u8>,
     /// Connections that have more to do in this thread's next turn: index and serial.
@@ -152,6 +173,11 @@ impl Thread {
             row,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Slab::new(),
+            streams: 0,
+            secures: Slab::new(),
+            sessions: Slab::new(),
+            unsent_sessions: Vec::new(),
+            http2: multiplex::settings(limits),
             wheel: Wheel::new(clock.now),
             clock,
             head_limits,
@@ -171,6 +197,9 @@ impl Thread {
             next_health: None,
             rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
             heard: Box::new([0; RECEIVED_FROM_CHANNEL]),
+            ciphertext: Vec::with_capacity(CIPHERTEXT_BYTES),
+            head: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
+            piece: Vec::new(),
             tx: Vec::with_capacity(RECEIVE_BYTES),
             again: Vec::new(),
             serial: 0,
@@ -221,6 +250,7 @@ impl Thread {
         self.tell_watchers();
         self.check_health();
         self.drain_step();
+        self.flush_sessions();
         self.flush_channels();
         let dropped = self.log.tick(self.clock.now);
         if dropped > 0 {
@@ -245,6 +275,9 @@ impl Thread {
         self.tx.clear();
         if self.rx.capacity() == 0 {
             self.rx = Vec::with_capacity(RECEIVE_BYTES + 2 * self.head_limits.head_bytes_max);
+        }
+        if self.head.capacity() == 0 {
+            self.head = Vec::with_capacity(RECEIVE_BYTES + 2 * self.head_limits.head_bytes_max);
         }
         match token {
             Token::Connection { index, serial } if self.is_current(index, serial) => self.close(index),
@@ -274,7 +307,21 @@ impl Thread {
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         let arrived = flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
         connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
+        if let (Wire::Secure { session }, true) = (connection.wire, flags.contains(F::OUT)) {
+            // What is left of a handshake; anything else is tried again below, and shows any error.
+            let _ = self.flush_secure(index, session);
+        }
+        let Some(connection) = self.connections.get_mut(index as usize) else { return };
         match connection.state {
+            State::Multiplexed { session } => {
+                connection.readable |= arrived;
+                if flags.contains(F::OUT) {
+                    self.touch_session(session);
+                }
+                if arrived && !self.is_backed_up(session) {
+                    self.on_readable(index);
+                }
+            }
             State::Idle | State::Head | State::Body => {
                 if arrived {
                     self.on_readable(index);
@@ -330,6 +377,12 @@ impl Thread {
         match self.connections[index as usize].state {
             State::Writing => self.on_writable(index),
             State::Idle | State::Head | State::Body => self.on_readable(index),
+            State::Multiplexed { session } => {
+                if self.connections[index as usize].readable && !self.is_backed_up(session) {
+                    self.on_readable(index);
+                }
+                self.touch_session(session);
+            }
             State::Linger => self.on_lingering(index),
             State::Relayed { relay } => self.move_relayed(index, relay),
             State::Proxied { .. } => self.move_proxied(index),
@@ -425,7 +478,8 @@ impl Thread {
             return true;
         }
         let token = Token::Connection { index, serial: connection.serial }.pack();
-        match epoll::add(&self.epoll, &connection.socket, token, F::IN | F::OUT | F::RDHUP | F::ET) {
+        let Some(socket) = &connection.socket else { return true };
+        match epoll::add(&self.epoll, socket, token, F::IN | F::OUT | F::RDHUP | F::ET) {
             Ok(()) => connection.registered = true,
             Err(error) => {
                 self.limiter.log(self.clock.now, || tracing::error!(%error, "cannot watch a connection"));
@@ -439,6 +493,7 @@ impl Thread {
         let row = self.row;
         let gauge = |state: State| match state {
             State::Idle => &row.idle,
+            State::Multiplexed { .. } => &row.multiplexed,
             State::HandedOff { .. } | State::Relayed { .. } | State::Proxied { .. } => &row.handed_off,
             State::Writing | State::Watching => &row.writing,
             State::Queued { .. } => &row.queued,
@@ -460,10 +515,15 @@ impl Thread {
         self.serial = (self.serial + 1) & SERIAL_MASK;
         connection.serial = self.serial;
         debug_assert_eq!(connection.state, State::Idle);
+        let stream = connection.is_stream();
         let index = self.connections.insert(connection) as u32;
-        self.row.connections.add(1);
         self.row.idle.add(1);
-        self.shared.loads[self.number].store(self.connections.len() as u32, Release);
+        if stream {
+            self.streams += 1;
+        } else {
+            self.row.connections.add(1);
+            self.publish_load();
+        }
         index
     }
 
@@ -478,6 +538,10 @@ impl Thread {
         self.leave_queue(index);
         self.leave_relay(index);
         self.leave_proxy(index);
+        let Connection { state, wire, .. } = self.connections[index as usize];
+        self.end_session(state);
+        self.release_stream(wire);
+        self.take_secure(wire);
         self.enter(index, State::Linger);
         self.row.lingering.sub(1);
         self.wheel.disarm(index);
@@ -485,9 +549,22 @@ impl Thread {
         if let Some(work) = connection.work.take() {
             self.recycle(work);
         }
-        self.row.connections.sub(1);
-        self.shared.loads[self.number].store(self.connections.len() as u32, Release);
+        if connection.is_stream() {
+            self.streams -= 1;
+        } else {
+            self.row.connections.sub(1);
+            self.publish_load();
+        }
         Some(connection)
+    }
+
+    /// Connections of clients; streams are parts of them.
+    pub(super) fn clients(&self) -> usize {
+        self.connections.len() - self.streams
+    }
+
+    fn publish_load(&self) {
+        self.shared.loads[self.number].store(self.clients() as u32, Release);
     }
 
     /// Closes a connection. An application process may hold a copy of the socket, so closing alone would not end it.
@@ -495,7 +572,9 @@ impl Thread {
         if let Some(connection) = self.remove(index)
             && connection.shared
         {
-            let _ = rustix::net::shutdown(&connection.socket, rustix::net::Shutdown::Both);
+            if let Some(socket) = &connection.socket {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+            }
         }
     }
 
@@ -514,9 +593,17 @@ impl Thread {
         work.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
 
-    /// The socket behind an index, which the caller knows to be there.
-    pub(super) fn socket(&self, index: u32) -> std::os::fd::BorrowedFd<'_> {
-        self.connections[index as usize].socket.as_fd()
+    /// The socket of a connection that has one.
+    pub(super) fn socket(&self, index: u32) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.connections.get(index as usize)?.socket.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Takes a connection out of the epoll set, because its socket lives on elsewhere.
+    pub(super) fn unwatch(&mut self, index: u32) {
+        let Some(connection) = self.connections.get_mut(index as usize) else { return };
+        if let (true, Some(socket)) = (connection.registered, &connection.socket) {
+            let _ = epoll::delete(&self.epoll, socket);
+        }
     }
 }
 

@@ -12,10 +12,10 @@ use maitred_handoff::{HeadPart, RequestFlags};
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::{Filter, Wanted};
 use maitred_http::uri;
-use rustix::event::epoll;
 
 use super::answer::{Given, Step};
-use super::connection::{After, Again, State};
+use super::connection::{After, Again, Connection, State};
+use super::wire::Wire;
 use super::event_loop::Thread;
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{self, Arrival, Client};
@@ -88,18 +88,20 @@ impl Thread {
 
     /// Moves a connection to another thread, with the request that it keeps and what was received after that.
     pub(super) fn migrate(&mut self, index: u32, thread: usize) {
+        self.unwatch(index);
         let connection = &mut self.connections[index as usize];
-        if connection.registered {
-            let _ = epoll::delete(&self.epoll, &connection.socket);
-        }
         let work = connection.work.take().unwrap_or_default();
+        let wire = connection.wire;
+        let secure = self.take_secure(wire);
         // Counted before it is gone from here, so that it is never nowhere.
         self.shared.begin_transfer();
-        let Some(connection) = self.remove(index) else { return self.shared.end_transfer() };
+        let Some(Connection { socket: Some(socket), remote, listen, requests, .. }) = self.remove(index) else {
+            return self.shared.end_transfer();
+        };
         let migrant = Migrant {
-            remote: connection.remote.address,
-            listen: connection.listen,
-            requests: connection.requests,
+            remote: remote.address,
+            listen,
+            requests,
             input: work.input,
             head: work.head,
             body: work.body,
@@ -107,7 +109,8 @@ impl Thread {
             again: work.again,
             origin: Origin::ForSlot,
             awaits_proxy: false,
-            socket: connection.socket,
+            secure,
+            socket,
         };
         self.shared.send_on(thread, migrant);
     }
@@ -215,6 +218,7 @@ impl Thread {
                 let filter = Filter::new(Wanted {
                     head_request: exchange.request.method == Method::Head,
                     http10: exchange.request.version == Version::Http10,
+                    framed: self.connections[index as usize].is_stream(),
                     keep,
                     server_header: self.shared.start.config.server.server_header,
                     switch: self.work(index).may_detach,
@@ -308,7 +312,7 @@ impl Thread {
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
         let mut meta =
             maitred_handoff::begin_request(channel.out(), connection_number, number, flags, descriptors);
-        let peer = &connection.remote;
+        let peer = &connection.peer();
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         if let Some(remote) = client.remote.address {
             let text = client.remote.text();
@@ -365,10 +369,13 @@ impl Thread {
     /// the two at every size that was measured (`bench/runs/2026-11-20-handoff`), so a relay is for where the socket must
     /// not, or cannot, be given away.
     fn relays(&self, index: u32, pool: &Pool) -> bool {
-        let not_tcp = self.connections[index as usize].remote.address.is_none();
+        let connection = &self.connections[index as usize];
+        let framed = connection.wire != Wire::Clear;
+        let not_tcp = connection.remote.address.is_none();
         self.row.relayed_isolated.add(u64::from(pool.isolate));
-        self.row.relayed_not_tcp.add(u64::from(not_tcp && !pool.isolate));
-        pool.isolate || not_tcp || pool.transport == Transport::Relay
+        self.row.relayed_framed.add(u64::from(framed && !pool.isolate));
+        self.row.relayed_not_tcp.add(u64::from(not_tcp && !framed && !pool.isolate));
+        pool.isolate || framed || not_tcp || pool.transport == Transport::Relay
     }
 
     /// Gives waiting requests to processes that have room.

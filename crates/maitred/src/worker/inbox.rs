@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::connection::{Again, Spool};
+use super::secure::Secure;
 use crate::control::{SlotId, Started};
 
 /// What one thread is told by another.
@@ -102,6 +103,8 @@ pub struct Migrant {
     pub origin: Origin,
     /// A PROXY header has to come before anything else.
     pub awaits_proxy: bool,
+    /// Its TLS session, if it had begun.
+    pub secure: Option<Box<Secure>>,
 }
 
 impl Migrant {
@@ -118,6 +121,7 @@ impl Migrant {
             body,
             spool: None,
             again: Again::Never,
+            secure: None,
             origin: Origin::Accepted,
             awaits_proxy,
         }

@@ -18,12 +18,25 @@ use crate::config::Network;
 /// Bytes of the longest request id that is taken from a proxy.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
+/// The other side of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer {
+    /// Its address.
+    pub remote: Remote,
+    /// Whether it uses TLS.
+    pub secure: bool,
+}
+
+fn scheme(secure: bool) -> &'static str {
+    if secure { "https" } else { "http" }
+}
+
 /// Whom a request comes from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Client {
     /// The client's address: the peer's, or the one that trusted proxies name.
     pub remote: Remote,
-    /// Whether a trusted proxy says that the client used TLS.
+    /// Whether the client used TLS: seen here, or said by a trusted proxy.
     pub https: bool,
     /// Whether the peer is a trusted proxy.
     pub proxied: bool,
@@ -31,16 +44,16 @@ pub(super) struct Client {
 
 impl Client {
     /// The client of a request that came from `peer`.
-    pub(super) fn of(request: &Request<'_, '_>, peer: &Remote, proxies: &[Network]) -> Client {
-        match peer.address {
+    pub(super) fn of(request: &Request<'_, '_>, peer: &Peer, proxies: &[Network]) -> Client {
+        match peer.remote.address {
             Some(address) if is_within(address.ip(), proxies) => Client::behind(request, peer, proxies),
-            _ => Client { remote: *peer, https: false, proxied: false },
+            _ => Client { remote: peer.remote, https: peer.secure, proxied: false },
         }
     }
 
     /// `X-Forwarded-For` decides if it is there, because most proxies set it, and pass on what a client has put into
     /// `Forwarded`.
-    fn behind(request: &Request<'_, '_>, peer: &Remote, proxies: &[Network]) -> Client {
+    fn behind(request: &Request<'_, '_>, peer: &Peer, proxies: &[Network]) -> Client {
         let trusted = |address| is_within(address, proxies);
         let hop = match values(request, Told::For).next() {
             Some(_) => {
@@ -50,15 +63,15 @@ impl Client {
         };
         let proto = values(request, Told::Proto).last().map(last_item).or(hop.and_then(|hop| hop.proto));
         Client {
-            remote: hop.map_or(*peer, |hop| Remote::new(Some(SocketAddr::new(hop.address, hop.port)))),
-            https: proto.is_some_and(|proto| proto.eq_ignore_ascii_case(b"https")),
+            remote: hop.map_or(peer.remote, |hop| Remote::new(Some(SocketAddr::new(hop.address, hop.port)))),
+            https: proto.map_or(peer.secure, |proto| proto.eq_ignore_ascii_case(b"https")),
             proxied: true,
         }
     }
 
     /// Scheme of the URI that the client asked for.
     pub(super) fn scheme(&self) -> &'static str {
-        if self.https { "https" } else { "http" }
+        scheme(self.https)
     }
 
     /// The request id that a trusted proxy has given.
@@ -161,7 +174,7 @@ fn last_item(value: &[u8]) -> &[u8] {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival<'a> {
     /// Whom it came from directly.
-    pub peer: &'a Remote,
+    pub peer: &'a Peer,
     /// Who the client is.
     pub client: &'a Client,
     /// The id that it gets if it has none.
@@ -195,12 +208,12 @@ impl Teller {
         }
         let missing = |wanted| !arrival.client.proxied || values(request, wanted).next().is_none();
         if missing(Told::Proto) {
-            head.field("x-forwarded-proto", b"http");
+            head.field("x-forwarded-proto", arrival.client.scheme().as_bytes());
         }
         if missing(Told::Host) && !request.authority.is_empty() {
             head.field("x-forwarded-host", request.authority.as_bytes());
         }
-        if let Some(peer) = arrival.peer.address {
+        if let Some(peer) = arrival.peer.remote.address {
             self.tell_hops(head, request, arrival, peer.ip().to_canonical());
         }
         // These come last, because they differ each time: an adapter may know the part before them.
@@ -243,7 +256,7 @@ impl Teller {
             }
         }
         append_separator(scratch);
-        scratch.extend_from_slice(arrival.peer.text().as_bytes());
+        scratch.extend_from_slice(arrival.peer.remote.text().as_bytes());
         head.field("x-forwarded-for", scratch);
 
         scratch.clear();
@@ -255,7 +268,7 @@ impl Teller {
             }
         }
         append_separator(scratch);
-        forwarded::append_element(scratch, peer, request.authority, "http");
+        forwarded::append_element(scratch, peer, request.authority, scheme(arrival.peer.secure));
         head.field("forwarded", scratch);
     }
 }

@@ -73,6 +73,7 @@ impl Thread {
         let filter = Filter::new(Wanted {
             head_request: request.method == Method::Head,
             http10: request.version == Version::Http10,
+            framed: self.connections[index as usize].is_stream(),
             keep,
             server_header: self.shared.start.config.server.server_header,
             switch: switches(request),
@@ -128,7 +129,7 @@ impl Thread {
             if request.authority.is_empty() { name_of(settings, 0) } else { request.authority.to_owned() };
         head.field("host", host.as_bytes());
         append_fields(&mut head, request, switches(request));
-        let peer = &connection.remote;
+        let peer = &connection.peer();
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(waited);

@@ -5,13 +5,10 @@
 
 use maitred_http::body::Decoder;
 use maitred_http::request::{self, Framing, Reject, Request};
-use rustix::buffer::spare_capacity;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
-
 use super::answer::{Given, Step};
 use super::connection::{After, State};
 use super::event_loop::Thread;
+use super::wire::{Received, Wire};
 
 /// Responses to pipelined requests are joined until there are so many bytes of them.
 pub(super) const JOINED_BYTES: usize = 128 * 1024;
@@ -27,10 +24,23 @@ pub(super) enum Stop {
     Flush,
     /// The connection waits for something, or has its last response.
     Settled(Option<After>),
+    /// What comes is HTTP/2.
+    Http2,
+    /// What comes is TLS.
+    Secure,
     /// The connection is to move to this thread, with all that was received.
     Moves(usize),
     /// The connection is gone.
     Gone,
+}
+
+/// Whether bytes start with the client's preface of HTTP/2 (9113-3.4), or are the first part of it.
+fn http2_preface(bytes: &[u8]) -> Option<bool> {
+    const START: &[u8] = b"PRI * HTTP/2.0\r\n";
+    if bytes.starts_with(START) {
+        return Some(true);
+    }
+    START.starts_with(bytes).then_some(false)
 }
 
 /// A request that was kept in the connection's buffers, as [`Given`] has it.
@@ -51,26 +61,41 @@ impl Thread {
         if let Some(work) = &mut connection.work {
             rx.append(&mut work.input);
         }
-        let room = rx.capacity() - rx.len();
+        let received = self.receive(index, &mut rx);
+        self.on_received(index, rx, received);
+    }
+
+    fn on_received(&mut self, index: u32, rx: Vec<u8>, received: Received) {
         let mut more = false;
-        match recv(&connection.socket, spare_capacity(&mut rx), RecvFlags::empty()) {
-            Ok((_, 0)) => connection.ended = room > 0,
-            // A short read has emptied the socket: the next bytes make a new edge, and no second call is needed. Only
-            // the end of the stream, if it came together with them, does not.
-            Ok((_, received)) => more = received == room || connection.hung_up,
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => {
+        match received {
+            Received::Bytes { more: may_be_more } => more = may_be_more,
+            Received::End => self.connections[index as usize].ended = true,
+            Received::Nothing => {}
+            Received::Broken => {
                 self.rx = rx;
-                return self.close(index);
+                return self.break_off(index);
             }
         }
-        self.process(index, rx, more);
+        match self.connections[index as usize].state {
+            State::Multiplexed { session } => self.take_http2(index, session, rx, more),
+            _ => self.process(index, rx, more),
+        }
     }
 
     /// Acts on all requests in `rx`, sends what was answered, and keeps what is left.
-    fn process(&mut self, index: u32, mut rx: Vec<u8>, more: bool) {
+    pub(super) fn process(&mut self, index: u32, mut rx: Vec<u8>, more: bool) {
         let mut at = 0;
         let stop = self.take_requests(index, &rx, &mut at);
+        if stop == Stop::Secure {
+            let ciphertext = rx.split_off(at);
+            let received = self.begin_secure(index, &ciphertext, more, &mut rx);
+            return self.on_received(index, rx, received);
+        }
+        if stop == Stop::Http2 {
+            let session = self.begin_http2(index);
+            rx.drain(..at);
+            return self.take_http2(index, session, rx, more);
+        }
         let rest = rx.get(at..).unwrap_or_default();
         let after = match stop {
             // Closing with something unread would make the kernel send a reset.
@@ -94,6 +119,7 @@ impl Thread {
             _ => {
                 self.send_joined(index, after);
                 self.settle(index, stop == Stop::Flush);
+                self.credit_stream(index);
             }
         }
     }
@@ -117,7 +143,15 @@ impl Thread {
             if self.connections[index as usize].awaits_proxy {
                 match self.take_proxy_header(index, rest, at) {
                     Some(stop) => return stop,
+                    None if self.is_to_be_secure(index) => return Stop::Secure,
                     None => continue,
+                }
+            }
+            if rest.first() == Some(&b'P') && self.may_begin_http2(index) {
+                match http2_preface(rest) {
+                    Some(true) => return Stop::Http2,
+                    Some(false) => return self.wait_for_head(index),
+                    None => {}
                 }
             }
             let mut room = request::field_room();
@@ -136,6 +170,19 @@ impl Thread {
             }
         }
         Stop::Flush
+    }
+
+    /// Whether TLS begins behind the PROXY header.
+    fn is_to_be_secure(&self, index: u32) -> bool {
+        self.shared.tls.config(usize::from(self.connections[index as usize].listen)).is_some()
+    }
+
+    /// Whether a client may speak HTTP/2 without having agreed on it (9113-3.3): at its first bytes, where that is on.
+    fn may_begin_http2(&self, index: u32) -> bool {
+        let connection = &self.connections[index as usize];
+        let listens = &self.shared.start.config.listens;
+        let on = listens.get(usize::from(connection.listen)).is_some_and(|listen| listen.http2);
+        on && connection.wire == Wire::Clear && connection.requests == 0
     }
 
     /// Answers one request whose head is complete. `None` to go on with the next.

@@ -10,11 +10,12 @@ use maitred_http::response::Filter;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{RecvFlags, recv};
 
 use super::connection::{After, Again, Relayed, State};
 use super::event_loop::{Thread, Token};
 use super::send::Sent;
+use super::wire::Then;
 use crate::handoff::{RELAY_BIT, Relay};
 use crate::serve::{Persistence, Segment, Summary};
 
@@ -278,7 +279,7 @@ impl Thread {
         if bytes.is_empty() {
             return;
         }
-        let sent = send(self.socket(index), bytes, SendFlags::NOSIGNAL).unwrap_or(0);
+        let sent = self.send(index, bytes, Then::Perhaps).unwrap_or(0);
         self.progress(index);
         // An error shows again, and is dealt with, when the rest is sent.
         let rest = bytes.get(sent..).unwrap_or_default();

@@ -1,15 +1,17 @@
 //! From responses to sent bytes: one write for everything that was answered, then files by `sendfile`.
 
 use std::os::fd::AsFd;
+use std::rc::Rc;
 use std::time::Duration;
 
 use maitred_http::response::Filter;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use rustix::net::{RecvFlags, recv};
 
 use super::connection::{After, State, Work};
 use super::event_loop::Thread;
 use super::inbox::Message;
+use super::wire::{Then, Wire};
 use crate::serve::{DiskJob, Segment, Summary, residency};
 
 /// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread.
@@ -47,10 +49,14 @@ impl Thread {
         let tx = std::mem::take(&mut self.tx);
         let connection = &self.connections[index as usize];
         let streams = connection.state == State::Writing;
-        let flags = if streams { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
+        let then = match after {
+            _ if streams => Then::More,
+            Some(After::Close | After::Linger) => Then::End,
+            _ => Then::Perhaps,
+        };
         let result = match tx.is_empty() {
             true => Ok(0),
-            false => send(&connection.socket, &tx, flags),
+            false => self.send(index, &tx, then),
         };
         let sent = match result {
             Ok(sent) => sent,
@@ -61,7 +67,8 @@ impl Thread {
             }
         };
         let rest = tx.get(sent..).unwrap_or_default();
-        if !rest.is_empty() {
+        let finished = rest.is_empty() && self.is_flushed(index).unwrap_or(true);
+        if !finished {
             let work = self.work(index);
             work.output.extend_from_slice(rest);
             if let Some(after) = after {
@@ -69,7 +76,6 @@ impl Thread {
             }
             self.start_writing(index);
         }
-        let finished = rest.is_empty();
         self.put_back(tx);
         match after {
             _ if streams => self.on_writable(index),
@@ -116,7 +122,7 @@ impl Thread {
                 }
             }
             match work.segments.pop_front() {
-                None => return Sent::All,
+                None => return self.flush(index),
                 Some(Segment::Bytes(bytes)) => {
                     work.output = bytes.into();
                     work.sent = 0;
@@ -137,14 +143,14 @@ impl Thread {
     }
 
     fn send_output(&mut self, index: u32) -> Sent {
-        let connection = &mut self.connections[index as usize];
-        let Some(work) = connection.work.as_deref_mut() else { return Sent::All };
-        let flags = if work.segments.is_empty() {
-            SendFlags::NOSIGNAL
-        } else {
-            SendFlags::NOSIGNAL | SendFlags::MORE
-        };
-        match send(&connection.socket, work.output.get(work.sent..).unwrap_or_default(), flags) {
+        let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return Sent::All };
+        let from = work.sent;
+        let then = self.then(index);
+        let output = std::mem::take(&mut self.work(index).output);
+        let sent = self.send(index, output.get(from..).unwrap_or_default(), then);
+        let work = self.work(index);
+        work.output = output;
+        match sent {
             Ok(sent) => {
                 work.sent += sent;
                 if work.sent == work.output.len() {
@@ -160,7 +166,32 @@ impl Thread {
         }
     }
 
-    /// One `sendfile` of the segment in front, once it is known to be in memory.
+    /// What comes after the part that is in front: output, or with no output the first segment.
+    fn then(&self, index: u32) -> Then {
+        let connection = &self.connections[index as usize];
+        let Some(work) = connection.work.as_deref() else { return Then::Perhaps };
+        let segments = work.segments.len() - usize::from(work.output.is_empty() && !work.segments.is_empty());
+        let ends = connection.state == State::Writing
+            && matches!(work.after, Some(After::Close | After::Linger))
+            && work.decoder.is_none()
+            && !work.complete;
+        match segments {
+            0 if ends => Then::End,
+            0 => Then::Perhaps,
+            _ => Then::More,
+        }
+    }
+
+    /// Whether all that was taken from the output has left, too.
+    fn flush(&mut self, index: u32) -> Sent {
+        match self.is_flushed(index) {
+            Ok(true) => Sent::All,
+            Ok(false) | Err(Errno::AGAIN) => Sent::Waits,
+            Err(_) => Sent::Broken,
+        }
+    }
+
+    /// One piece of the file segment in front, once it is known to be in memory.
     fn send_file(&mut self, index: u32, share: &mut u64) -> Sent {
         let connection = &mut self.connections[index as usize];
         let Some(work) = connection.work.as_deref_mut() else { return Sent::All };
@@ -177,16 +208,22 @@ impl Thread {
             work.resident_at = Some(now);
         }
         let bytes = (work.resident_until.min(*end) - *offset).min(*share);
-        match rustix::fs::sendfile(&connection.socket, &**file, Some(offset), bytes as usize) {
+        let (file, mut at, end) = (Rc::clone(file), *offset, *end);
+        let then = if at + bytes < end { Then::More } else { self.then(index) };
+        match self.send_file_piece(index, &file, &mut at, bytes, then) {
             // The file is shorter than it was when its length was promised.
             Ok(0) => Sent::Broken,
             Ok(sent) => {
-                *share -= sent as u64;
-                if *offset >= *end {
+                *share -= sent;
+                let work = self.work(index);
+                if let Some(Segment::File { offset, .. }) = work.segments.front_mut() {
+                    *offset = at;
+                }
+                if at >= end {
                     work.segments.pop_front();
                     work.resident_until = 0;
                 }
-                self.row.bytes_sent.add(sent as u64);
+                self.row.bytes_sent.add(sent);
                 self.progress(index);
                 Sent::All
             }
@@ -287,8 +324,9 @@ impl Thread {
                     self.dismiss(index);
                 }
             }
+            _ if self.connections[index as usize].is_stream() => self.end_stream(index),
             After::Close if self.connections[index as usize].readable => self.linger(index),
-            After::Close => self.close(index),
+            After::Close => self.close_cleanly(index),
             After::Linger => self.linger(index),
         }
     }
@@ -318,12 +356,32 @@ impl Thread {
         self.close(index);
     }
 
+    /// Closes, the last response being out.
+    fn close_cleanly(&mut self, index: u32) {
+        if let Wire::Secure { session } = self.connections[index as usize].wire {
+            self.notify_close(index, session);
+        }
+        self.close(index);
+    }
+
+    /// The connection is of no use any more. What could not be received may have an alert for its answer, which closing
+    /// at once could take away from the client.
+    pub(super) fn break_off(&mut self, index: u32) {
+        match self.connections[index as usize].wire {
+            Wire::Secure { .. } => self.linger(index),
+            _ => self.close(index),
+        }
+    }
+
     /// Stops sending and drops what still comes, for a while.
-    fn linger(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
-        if connection.ended || shutdown(&connection.socket, Shutdown::Write).is_err() {
+    pub(super) fn linger(&mut self, index: u32) {
+        if self.connections[index as usize].is_stream() {
+            return self.end_stream(index);
+        }
+        if self.connections[index as usize].ended || !self.shut_down_sending(index) {
             return self.close(index);
         }
+        let connection = &mut self.connections[index as usize];
         if let Some(work) = connection.work.take() {
             self.recycle(work);
         }
@@ -340,7 +398,8 @@ impl Thread {
         let mut gone = false;
         for read in 1..=LINGER_READS_PER_TURN {
             rx.clear();
-            match recv(self.socket(index), rustix::buffer::spare_capacity(&mut rx), RecvFlags::empty()) {
+            let Some(socket) = self.socket(index) else { break };
+            match recv(socket, rustix::buffer::spare_capacity(&mut rx), RecvFlags::empty()) {
                 Ok((_, 0)) => gone = true,
                 Ok(_) if read < LINGER_READS_PER_TURN => continue,
                 Ok(_) => self.look_again(index),

@@ -14,13 +14,13 @@
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::connection::State;
 use super::event_loop::Thread;
+use super::wire::Received;
 use super::proxy::TUNNEL_IDLE_TIMEOUT;
 
 /// Reads of one client in one turn, so that the others get theirs.
@@ -122,21 +122,19 @@ impl Thread {
         }
         let mut rx = std::mem::take(&mut self.rx);
         rx.clear();
-        let room = rx.capacity();
+        let received = self.receive(index, &mut rx);
         let connection = &mut self.connections[index as usize];
-        let received = recv(&connection.socket, spare_capacity(&mut rx), RecvFlags::empty());
         let (ended, goes_on) = match received {
-            Ok((_, 0)) => (true, true),
-            Ok((_, bytes)) => {
-                connection.readable = bytes == room || connection.hung_up;
+            Received::End => (true, true),
+            Received::Bytes { more } => {
+                connection.readable = more;
                 (false, true)
             }
-            Err(Errno::INTR) => (false, true),
-            Err(Errno::AGAIN) => {
+            Received::Nothing => {
                 connection.readable = false;
                 (false, false)
             }
-            Err(_) => {
+            Received::Broken => {
                 self.rx = rx;
                 self.abort(index);
                 return false;

@@ -72,6 +72,7 @@ fn limits(section: &Section<'_>) -> Limits {
         body_inline_bytes_max: body_inline_bytes_max.value,
         body_memory_bytes_max: body_memory_bytes_max.value,
         requests_per_connection_max: section.number("requests_per_connection_max").value,
+        streams_per_connection_max: section.number("streams_per_connection_max").value,
         ranges_max: section.number("ranges_max").value,
         head_timeout: section.time("head_timeout"),
         body_timeout: section.time("body_timeout"),

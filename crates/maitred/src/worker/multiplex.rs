@@ -1,0 +1,605 @@
+//! HTTP/2 connections: one socket, many streams.
+//!
+//! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`: its request is written as an HTTP/1.1 head, judged
+//! and answered by the same code as any other, and its response is put into frames by [`Thread::send_stream`]. So whatever
+//! holds for a request holds here: the limits, the deadlines, the log, the fields that applications see. What this module
+//! adds is the way between the socket and the streams; the rules of HTTP/2 are in [`maitred_http::h2`].
+//!
+//! ```text
+//! on_readable ─ take_http2 ──┬ Request ─ open_stream ─ process ─ …
+//!                            ├ Data ──── feed_stream ─ process ─ …
+//!                            └ Reset ─── abort
+//! … ─ send ─ send_stream ─ Session::out ─ flush_sessions (once per turn) ─ one send for all streams
+//! ```
+//!
+//! A stream that finds no room in the windows, or too much unsent, waits in the session, which knows whose turn is next.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use maitred_http::h2::{Event, Session, Settings, StreamKey};
+use rustix::io::Errno;
+
+use super::connection::{Connection, State, Work};
+use super::event_loop::Thread;
+use super::send::Sent;
+use super::wire::{Received, Then, Wire};
+use crate::config::Limits;
+
+/// Bytes that one stream may put into frames before others of the same urgency get their turn: four frames of the largest
+/// size.
+const SHARE_BYTES: usize = 64 * 1024;
+/// Bytes that one connection may send in one turn, so that the others get theirs.
+const SENT_PER_TURN: usize = 1024 * 1024;
+/// How long a client may take to hear of a GOAWAY before streams that it opens are refused (9113-6.8 asks for at least one
+/// round trip; refused requests are safe to repeat).
+const LEAVE_AFTER: Duration = Duration::from_secs(1);
+/// No connection: the stream is free, or its connection has gone.
+const NOBODY: u32 = u32::MAX;
+
+/// One HTTP/2 connection.
+#[derive(Debug)]
+pub(super) struct Multiplex {
+    session: Session,
+    /// The client's connection.
+    index: u32,
+    /// What is known of each stream, by its key.
+    streams: Vec<Stream>,
+    /// How much of the session's output has been sent.
+    sent: usize,
+    /// What is left of the present stream's share.
+    share: usize,
+    /// It has its place in the turn's end already.
+    dirty: bool,
+    /// When it was told to go away.
+    left_at: Option<Instant>,
+    /// It was told again, so that what it asks for now is refused.
+    left: bool,
+    /// It has broken the rules: what is there to send is the last.
+    failed: bool,
+}
+
+/// One stream.
+#[derive(Debug, Clone, Copy)]
+struct Stream {
+    index: u32,
+    body: Body,
+    /// The head of the final response was sent.
+    headed: bool,
+    /// The response is complete.
+    ended: bool,
+    /// Nothing more comes from the client.
+    heard: bool,
+    /// Bytes of the body that nobody has acted on, and for which the client gets no new room.
+    unread: usize,
+}
+
+/// How the body is framed for those who read it as HTTP/1.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    /// As the head says: not at all, or by its length; or it is no body, after an upgrade.
+    Plain,
+    /// In chunks, because nobody knows its length.
+    Chunked,
+}
+
+const FREE: Stream =
+    Stream { index: NOBODY, body: Body::Plain, headed: false, ended: false, heard: false, unread: 0 };
+
+/// What a connection may ask of this server.
+pub(super) fn settings(limits: &Limits) -> Settings {
+    Settings {
+        header_list_bytes_max: limits.head_bytes_max,
+        header_count_max: u32::from(limits.header_count_max),
+        streams_max: limits.streams_per_connection_max,
+        ..Settings::default()
+    }
+}
+
+impl Multiplex {
+    fn stream(&mut self, stream: u32) -> Option<&mut Stream> {
+        self.streams.get_mut(StreamKey(stream).slot())
+    }
+
+    /// How many bytes of content a stream may put into a frame now; if that is none, it waits.
+    fn room(&mut self, stream: StreamKey) -> usize {
+        let room = self.session.room(stream).min(self.share);
+        if self.share == 0 {
+            self.session.wait(stream);
+        }
+        room
+    }
+
+    /// Starts a frame of so many bytes, which the caller appends.
+    fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
+        self.share -= bytes.min(self.share);
+        if let Some(found) = self.stream(stream.0) {
+            found.ended |= ended;
+        }
+        self.session.data(stream, bytes, ended)
+    }
+}
+
+impl Thread {
+    /// The connection speaks HTTP/2 from here on. The client's preface may have come, or be on its way.
+    pub(super) fn begin_http2(&mut self, index: u32) -> u32 {
+        let session = Session::new(&self.http2, self.clock.now);
+        let multiplex = Multiplex {
+            session,
+            index,
+            streams: Vec::new(),
+            sent: 0,
+            share: SHARE_BYTES,
+            dirty: false,
+            left_at: None,
+            left: false,
+            failed: false,
+        };
+        let key = self.sessions.insert(Box::new(multiplex)) as u32;
+        self.enter(index, State::Multiplexed { session: key });
+        self.row.http2_connections.add(1);
+        self.touch_session(key);
+        key
+    }
+
+    /// Gives a session a place in the turn's end, once.
+    pub(super) fn touch_session(&mut self, key: u32) {
+        if let Some(multiplex) = self.sessions.get_mut(key as usize)
+            && !std::mem::replace(&mut multiplex.dirty, true)
+        {
+            self.unsent_sessions.push(key);
+        }
+    }
+
+    /// Whether so much waits to be sent that nothing more is read.
+    pub(super) fn is_backed_up(&self, key: u32) -> bool {
+        self.sessions.get(key as usize).is_some_and(|multiplex| multiplex.session.is_full())
+    }
+
+    /// Acts on all frames in `rx`, and keeps what is left.
+    pub(super) fn take_http2(&mut self, index: u32, key: u32, rx: Vec<u8>, more: bool) {
+        let mut at = 0;
+        let mut head = std::mem::take(&mut self.head);
+        while let Some(multiplex) = self.sessions.get_mut(key as usize) {
+            head.clear();
+            match multiplex.session.next(self.clock.now, &rx, &mut at, &mut head) {
+                Ok(Some(Event::Request { stream, ended })) => {
+                    head = self.open_stream(index, key, stream, ended, head);
+                }
+                Ok(Some(Event::Data { stream, bytes, ended })) => {
+                    head = self.feed_stream(key, stream, bytes, ended, head);
+                }
+                Ok(Some(Event::Reset { user, .. })) => self.lose_stream(key, user),
+                Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
+                Ok(None) => break,
+                Err(fatal) => {
+                    multiplex.failed = true;
+                    self.note_broken_session(index, &fatal.to_string());
+                    break;
+                }
+            }
+        }
+        self.head = head;
+        if let Some(multiplex) = self.sessions.get(key as usize) {
+            let rest = rx.get(at..).unwrap_or_default();
+            if !rest.is_empty() && !multiplex.failed {
+                self.work(index).input.extend_from_slice(rest);
+            }
+            self.connections[index as usize].readable |= more;
+            if more {
+                self.look_again(index);
+            }
+            self.touch_session(key);
+        }
+        self.rx = rx;
+        self.rx.clear();
+    }
+
+    fn note_broken_session(&mut self, index: u32, why: &str) {
+        self.row.malformed.add(1);
+        let remote = self.connections[index as usize].remote;
+        self.limiter.log(self.clock.now, || {
+            tracing::info!(peer = remote.text(), "HTTP/2 connection ended: {why}");
+        });
+    }
+
+    /// A request: `head` is one of HTTP/1.1.
+    fn open_stream(
+        &mut self,
+        index: u32,
+        key: u32,
+        stream: StreamKey,
+        ended: bool,
+        head: Vec<u8>,
+    ) -> Vec<u8> {
+        let parent = &mut self.connections[index as usize];
+        parent.requests = parent.requests.saturating_add(1);
+        let last = parent.requests >= self.shared.start.config.limits.requests_per_connection_max;
+        let wire = Wire::Stream { session: key, stream: stream.0 };
+        let connection = Connection::stream(parent, wire, self.clock.now);
+        let new = self.insert(connection);
+        self.row.http2_streams.add(1);
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return head };
+        let at = stream.slot();
+        multiplex.share = SHARE_BYTES;
+        if multiplex.streams.len() <= at {
+            multiplex.streams.resize(at + 1, FREE);
+        }
+        let body = match head.ends_with(b"transfer-encoding: chunked\r\n\r\n") {
+            true => Body::Chunked,
+            false => Body::Plain,
+        };
+        multiplex.streams[at] = Stream { index: new, body, heard: ended, ..FREE };
+        multiplex.session.mark(stream, new);
+        if last {
+            self.leave(key);
+        }
+        self.process(new, head, false);
+        std::mem::take(&mut self.rx)
+    }
+
+    /// A piece of a body. `room` is where it is put together with what is there already.
+    fn feed_stream(
+        &mut self,
+        key: u32,
+        stream: StreamKey,
+        bytes: &[u8],
+        ended: bool,
+        mut room: Vec<u8>,
+    ) -> Vec<u8> {
+        let Some(found) = self.sessions.get_mut(key as usize).and_then(|found| found.stream(stream.0)) else {
+            return room;
+        };
+        found.unread += bytes.len();
+        found.heard |= ended;
+        let (index, body) = (found.index, found.body);
+        let Some(connection) = self.connections.get_mut(index as usize).filter(|_| index != NOBODY) else {
+            return room;
+        };
+        let reads = matches!(connection.state, State::Idle | State::Head | State::Body);
+        let state = connection.state;
+        let work = connection.work();
+        if reads {
+            room.append(&mut work.input);
+        }
+        frame_body(body, bytes, ended, if reads { &mut room } else { &mut work.input });
+        if reads {
+            self.process(index, room, false);
+            room = std::mem::take(&mut self.rx);
+        } else if let State::Proxied { .. } = state {
+            connection.readable = true;
+            // The scratch buffer has to be where it is looked for.
+            self.rx = room;
+            self.move_proxied(index);
+            room = std::mem::take(&mut self.rx);
+        }
+        room
+    }
+
+    /// Lets the client send more, once what it has sent was acted on.
+    fn credit(&mut self, key: u32, stream: u32) {
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        let Some(found) = multiplex.streams.get_mut(StreamKey(stream).slot()) else { return };
+        let waits = |work: &Work| !work.input.is_empty();
+        let connection = self.connections.get(found.index as usize);
+        if found.unread > 0 && !connection.and_then(|found| found.work.as_deref()).is_some_and(waits) {
+            let unread = std::mem::take(&mut found.unread);
+            multiplex.session.consumed(StreamKey(stream), unread);
+            self.touch_session(key);
+        }
+    }
+
+    /// What a stream has received was taken.
+    pub(super) fn credit_stream(&mut self, index: u32) {
+        if let Some(Wire::Stream { session, stream }) =
+            self.connections.get(index as usize).map(|connection| connection.wire)
+        {
+            self.credit(session, stream);
+        }
+    }
+
+    /// What has come on a stream. That no more will is only said to a tunnel: the end of a request is known by its framing.
+    pub(super) fn receive_stream(
+        &mut self,
+        index: u32,
+        session: u32,
+        stream: u32,
+        rx: &mut Vec<u8>,
+    ) -> Received {
+        let connection = &mut self.connections[index as usize];
+        let tunnels = matches!(connection.state, State::Proxied { .. });
+        let before = rx.len();
+        if let Some(work) = connection.work.as_deref_mut() {
+            rx.append(&mut work.input);
+        }
+        if rx.len() > before {
+            self.credit(session, stream);
+            return Received::Bytes { more: false };
+        }
+        let found = self.sessions.get_mut(session as usize).and_then(|found| found.stream(stream));
+        match found.is_none_or(|found| found.heard) && tunnels {
+            true => Received::End,
+            false => Received::Nothing,
+        }
+    }
+
+    /// The client wants no answer to a request any more.
+    fn lose_stream(&mut self, key: u32, index: u32) {
+        let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
+        let Some(connection) = self.connections.get(index as usize).filter(|found| is_its(found.wire)) else {
+            return;
+        };
+        match connection.state {
+            State::Queued { .. } => self.give_up(index),
+            _ => self.abort(index),
+        }
+    }
+
+    /// Puts a part of a response into frames, as far as there is room.
+    pub(super) fn send_stream(
+        &mut self,
+        key: u32,
+        stream: u32,
+        bytes: &[u8],
+        then: Then,
+    ) -> Result<usize, Errno> {
+        self.touch_session(key);
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
+        let stream_key = StreamKey(stream);
+        let mut taken = 0;
+        while let Some(found) = multiplex.streams.get_mut(stream_key.slot()).filter(|found| !found.headed) {
+            let rest = bytes.get(taken..).unwrap_or_default();
+            // Whoever writes a head writes it as a whole.
+            let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n") else { break };
+            let (head, content) = rest.split_at(end + 4);
+            let ended = then == Then::End && content.is_empty();
+            found.headed = !is_interim(head);
+            multiplex.session.respond(stream_key, head, ended);
+            found.ended |= ended;
+            taken += head.len();
+        }
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            let room = multiplex.room(stream_key).min(rest.len());
+            let Some(content) = rest.get(..room).filter(|content| !content.is_empty()) else { break };
+            let ended = then == Then::End && content.len() == rest.len();
+            multiplex.data(stream_key, content.len(), ended).extend_from_slice(content);
+            taken += content.len();
+        }
+        if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }
+    }
+
+    /// The same with a piece of a file, which is read straight into the frame.
+    pub(super) fn send_stream_file(
+        &mut self,
+        key: u32,
+        stream: u32,
+        file: &Rc<OwnedFd>,
+        offset: &mut u64,
+        bytes: u64,
+        then: Then,
+    ) -> Result<u64, Errno> {
+        self.touch_session(key);
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
+        let stream_key = StreamKey(stream);
+        let room = multiplex.room(stream_key).min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        if room == 0 {
+            return Err(Errno::AGAIN);
+        }
+        let mut piece = std::mem::take(&mut self.piece);
+        piece.resize(room, 0);
+        let read = rustix::io::pread(&**file, &mut piece, *offset).unwrap_or(0);
+        if let Some(content) = piece.get(..read).filter(|content| !content.is_empty()) {
+            let ended = then == Then::End && read as u64 == bytes;
+            multiplex.data(stream_key, read, ended).extend_from_slice(content);
+        }
+        self.piece = piece;
+        *offset += read as u64;
+        Ok(read as u64)
+    }
+
+    /// The response of a stream is complete.
+    pub(super) fn end_stream(&mut self, index: u32) {
+        if let Wire::Stream { session, stream } = self.connections[index as usize].wire
+            && let Some(multiplex) = self.sessions.get_mut(session as usize)
+        {
+            multiplex.session.end(StreamKey(stream));
+            if let Some(found) = multiplex.stream(stream) {
+                found.ended = true;
+            }
+        }
+        self.close(index);
+    }
+
+    /// The connection of a stream has gone.
+    pub(super) fn release_stream(&mut self, wire: Wire) {
+        let Wire::Stream { session: key, stream } = wire else { return };
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        if let Some(found) = multiplex.stream(stream) {
+            *found = FREE;
+        }
+        multiplex.session.release(StreamKey(stream));
+        self.touch_session(key);
+    }
+
+    /// An HTTP/2 connection goes away, and its streams with it.
+    pub(super) fn end_session(&mut self, state: State) {
+        let State::Multiplexed { session } = state else { return };
+        let Some(multiplex) = self.sessions.try_remove(session as usize) else { return };
+        let streams = multiplex.streams.iter().map(|stream| stream.index).filter(|index| *index != NOBODY);
+        for index in streams.collect::<Vec<_>>() {
+            self.lose_stream(session, index);
+        }
+    }
+
+    /// Once per turn: sends what the turn has put into frames.
+    pub(super) fn flush_sessions(&mut self) {
+        while let Some(key) = self.unsent_sessions.pop() {
+            let Some(multiplex) = self.sessions.get_mut(key as usize) else { continue };
+            multiplex.dirty = false;
+            let index = multiplex.index;
+            match self.flush_session(index, key) {
+                Sent::Broken => self.close(index),
+                sent => self.settle_session(index, key, sent),
+            }
+        }
+    }
+
+    /// Sends what is there, then lets those streams go on that had to wait for it.
+    fn flush_session(&mut self, index: u32, key: u32) -> Sent {
+        let mut left = SENT_PER_TURN;
+        loop {
+            match self.send_frames(index, key, &mut left) {
+                Sent::All => {}
+                other => return other,
+            }
+            let mut any = false;
+            while let Some(multiplex) = self.sessions.get_mut(key as usize)
+                && let Some(stream) = multiplex.session.next_writable()
+            {
+                any = true;
+                multiplex.share = SHARE_BYTES;
+                let index = multiplex.session.user(stream);
+                self.go_on_sending(index);
+            }
+            if !any {
+                return Sent::All;
+            }
+            if left == 0 {
+                self.look_again(index);
+                return Sent::Share;
+            }
+        }
+    }
+
+    fn send_frames(&mut self, index: u32, key: u32, left: &mut usize) -> Sent {
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
+        let mut out = std::mem::take(multiplex.session.out());
+        let mut at = multiplex.sent;
+        let mut blocked = false;
+        while at < out.len() && !blocked {
+            match self.send(index, out.get(at..).unwrap_or_default(), Then::Perhaps) {
+                Ok(sent) => at += sent,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => blocked = true,
+                Err(_) => return Sent::Broken,
+            }
+        }
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
+        let sent = at - multiplex.sent;
+        *left = left.saturating_sub(sent);
+        if at == out.len() {
+            out.clear();
+            at = 0;
+        } else if at >= out.len() / 2 {
+            out.drain(..at);
+            at = 0;
+        }
+        multiplex.sent = at;
+        *multiplex.session.out() = out;
+        if sent > 0 {
+            self.progress(index);
+        }
+        match self.is_flushed(index) {
+            _ if blocked => Sent::Waits,
+            Ok(true) => Sent::All,
+            Ok(false) | Err(Errno::AGAIN) => Sent::Waits,
+            Err(_) => Sent::Broken,
+        }
+    }
+
+    /// Has a stream send what it could not send before.
+    fn go_on_sending(&mut self, index: u32) {
+        match self.connections.get(index as usize).map(|connection| connection.state) {
+            Some(State::Writing) => self.on_writable(index),
+            Some(State::Relayed { .. }) => self.pump_relay(index),
+            Some(State::Proxied { .. }) => self.move_proxied(index),
+            _ => {}
+        }
+    }
+
+    /// Everything was sent that can be: how long the connection may stay as it is.
+    fn settle_session(&mut self, index: u32, key: u32, sent: Sent) {
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        let streams = multiplex.session.streams();
+        let unsent = sent != Sent::All;
+        if !unsent && multiplex.session.is_over() {
+            return self.linger(index);
+        }
+        let limits = &self.shared.start.config.limits;
+        let Connection { requests, ended, .. } = self.connections[index as usize];
+        if unsent {
+            if !self.wheel.is_armed(index) {
+                self.progress(index);
+            }
+        } else if streams > 0 {
+            self.wheel.disarm(index);
+        } else {
+            let patience =
+                if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
+            self.wheel.arm(index, self.clock.now + patience);
+        }
+        if ended && !unsent {
+            // Nobody reads the rest (a client that speaks HTTP/2 does not close half of its connection).
+            return self.close(index);
+        }
+        if !self.register(index) {
+            return self.close(index);
+        }
+        if self.connections[index as usize].readable {
+            self.look_again(index);
+        }
+    }
+
+    /// A deadline of the connection itself has passed.
+    pub(super) fn on_multiplexed_timeout(&mut self, index: u32, key: u32) {
+        let idle = self.sessions.get_mut(key as usize).is_none_or(|multiplex| {
+            let idle = multiplex.session.streams() == 0 && multiplex.session.out().is_empty();
+            if idle {
+                // At once, and for good: there is no request that it could cross.
+                multiplex.session.go_away();
+                multiplex.session.go_away();
+            }
+            idle
+        });
+        match idle {
+            true => self.touch_session(key),
+            false => self.abort(index),
+        }
+    }
+
+    /// Asks the client to take its next requests elsewhere. Called again, it refuses new ones, after a while.
+    pub(super) fn leave(&mut self, key: u32) {
+        let now = self.clock.now;
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        let waits = |at| now.saturating_duration_since(at) < LEAVE_AFTER;
+        if multiplex.left_at.is_some_and(waits) || multiplex.left {
+            return;
+        }
+        multiplex.left = multiplex.left_at.replace(now).is_some();
+        multiplex.session.go_away();
+        self.touch_session(key);
+    }
+}
+
+/// Whether another head will follow (9110-15.2). After a 101 none does.
+fn is_interim(head: &[u8]) -> bool {
+    head.get(9) == Some(&b'1') && head.get(9..12) != Some(b"101")
+}
+
+/// Appends a piece of a body as HTTP/1.1 has it.
+fn frame_body(body: Body, bytes: &[u8], ended: bool, out: &mut Vec<u8>) {
+    match body {
+        Body::Plain => out.extend_from_slice(bytes),
+        Body::Chunked => {
+            if !bytes.is_empty() {
+                out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+                out.extend_from_slice(bytes);
+                out.extend_from_slice(b"\r\n");
+            }
+            if ended {
+                out.extend_from_slice(b"0\r\n\r\n");
+            }
+        }
+    }
+}

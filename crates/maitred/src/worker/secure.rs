@@ -1,0 +1,237 @@
+//! TLS connections: rustls, driven by this event loop.
+//!
+//! rustls does no I/O. What the socket brings goes through it into the thread's receive buffer, like the bytes of any other
+//! connection, and what is sent goes through it into one sendmsg(2). What the socket does not take stays in the session, at
+//! most [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile.
+
+use std::io::{self, IoSlice, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+use rustls::ServerConnection;
+
+use super::event_loop::Thread;
+use super::wire::{Received, Wire};
+
+/// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
+pub(super) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
+/// Bytes that are read from a socket at a time, to be decrypted: two records of the largest size, and no more, because
+/// what comes of them has to fit into the receive buffer.
+pub(super) const CIPHERTEXT_BYTES: usize = 34 * 1024;
+
+/// One TLS session.
+#[derive(Debug)]
+pub struct Secure {
+    tls: ServerConnection,
+    /// The handshake is over, and what it brought was acted on.
+    settled: bool,
+}
+
+/// Writes to a socket, never waits, and never makes a signal.
+struct Socket<'a>(BorrowedFd<'a>);
+
+impl io::Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(sendmsg(self.0, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Secure {
+    /// Sends what waits. True if nothing is left.
+    fn flush(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
+        while self.tls.wants_write() {
+            match self.tls.write_tls(&mut Socket(socket)) {
+                Ok(_) => {}
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(Errno::AGAIN) => return Ok(false),
+                    Some(Errno::INTR) => {}
+                    errno => return Err(errno.unwrap_or(Errno::CONNRESET)),
+                },
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes received bytes, and appends to `rx` what they say.
+    fn take(&mut self, mut ciphertext: &[u8], rx: &mut Vec<u8>) -> Result<Said, rustls::Error> {
+        let mut closed = false;
+        while !ciphertext.is_empty() {
+            // A slice has no errors of its own: this one is about bytes behind the end.
+            if self.tls.read_tls(&mut ciphertext).is_err() {
+                break;
+            }
+            let state = self.tls.process_new_packets()?;
+            closed |= state.peer_has_closed();
+            self.drain(state.plaintext_bytes_to_read(), rx);
+            if closed {
+                break;
+            }
+        }
+        Ok(if closed { Said::Close } else { Said::Nothing })
+    }
+
+    fn drain(&mut self, bytes: usize, rx: &mut Vec<u8>) {
+        let before = rx.len();
+        rx.resize(before + bytes, 0);
+        let read = self.tls.reader().read(rx.get_mut(before..).unwrap_or_default()).unwrap_or(0);
+        rx.truncate(before + read);
+    }
+}
+
+/// What the peer said besides bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Nothing,
+    /// `close_notify`
+    Close,
+}
+
+impl Thread {
+    /// Makes a connection a TLS one, if its listener says so. False if that fails.
+    pub(super) fn secure(&mut self, index: u32) -> bool {
+        let connection = &mut self.connections[index as usize];
+        let Some(config) = self.shared.tls.config(usize::from(connection.listen)) else { return true };
+        if connection.admin {
+            return true;
+        }
+        let Ok(mut tls) = ServerConnection::new(config) else { return false };
+        tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
+        let session = self.secures.insert(Box::new(Secure { tls, settled: false })) as u32;
+        connection.wire = Wire::Secure { session };
+        connection.secure = true;
+        true
+    }
+
+    /// The session of a connection that moves on to another thread.
+    pub(super) fn take_secure(&mut self, wire: Wire) -> Option<Box<Secure>> {
+        match wire {
+            Wire::Secure { session } => self.secures.try_remove(session as usize),
+            _ => None,
+        }
+    }
+
+    /// A connection has come from another thread with its session.
+    pub(super) fn put_secure(&mut self, secure: Box<Secure>) -> Wire {
+        Wire::Secure { session: self.secures.insert(secure) as u32 }
+    }
+
+    pub(super) fn receive_secure(&mut self, index: u32, session: u32, rx: &mut Vec<u8>) -> Received {
+        let connection = &self.connections[index as usize];
+        let Some(socket) = &connection.socket else { return Received::Broken };
+        self.ciphertext.clear();
+        let more = match recv(socket, spare_capacity(&mut self.ciphertext), RecvFlags::empty()) {
+            Ok((_, 0)) => return Received::End,
+            Ok((_, received)) => received == self.ciphertext.capacity() || connection.hung_up,
+            Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
+            Err(_) => return Received::Broken,
+        };
+        self.decrypt(index, session, more, rx)
+    }
+
+    /// A connection becomes a TLS one with these bytes: what came before was not encrypted.
+    pub(super) fn begin_secure(&mut self, index: u32, received: &[u8], more: bool, rx: &mut Vec<u8>) -> Received {
+        self.ciphertext.clear();
+        self.ciphertext.extend_from_slice(received);
+        rx.clear();
+        match (self.secure(index), self.connections[index as usize].wire) {
+            (true, Wire::Secure { session }) => self.decrypt(index, session, more, rx),
+            _ => Received::Broken,
+        }
+    }
+
+    /// Acts on what was received, and appends to `rx` what it says.
+    fn decrypt(&mut self, index: u32, session: u32, more: bool, rx: &mut Vec<u8>) -> Received {
+        let before = rx.len();
+        let connection = &self.connections[index as usize];
+        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize)) else {
+            return Received::Broken;
+        };
+        let said = secure.take(&self.ciphertext, rx);
+        // Handshake messages, tickets and alerts.
+        let flushed = secure.flush(socket.as_fd());
+        let fresh = !secure.settled && !secure.tls.is_handshaking();
+        match said {
+            Err(error) => {
+                self.note_tls_failure(index, &error);
+                return Received::Broken;
+            }
+            Ok(_) if flushed.is_err() => return Received::Broken,
+            Ok(Said::Close) if rx.len() == before => return Received::End,
+            Ok(_) => {}
+        }
+        if fresh {
+            self.settle_handshake(index, session);
+        }
+        match rx.len() > before {
+            true => Received::Bytes { more },
+            false if more => {
+                self.look_again(index);
+                Received::Nothing
+            }
+            false => Received::Nothing,
+        }
+    }
+
+    /// The handshake is over.
+    fn settle_handshake(&mut self, index: u32, session: u32) {
+        let Some(secure) = self.secures.get_mut(session as usize) else { return };
+        secure.settled = true;
+        self.row.tls_handshakes.add(1);
+        let resumed = secure.tls.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+        self.row.tls_resumed.add(u64::from(resumed));
+        if secure.tls.alpn_protocol() == Some(b"h2".as_slice()) {
+            self.begin_http2(index);
+        }
+    }
+
+    fn note_tls_failure(&mut self, index: u32, error: &rustls::Error) {
+        self.row.tls_failures.add(1);
+        let remote = self.connections[index as usize].remote;
+        self.limiter.log(self.clock.now, || {
+            tracing::info!(peer = remote.text(), "TLS failed: {error}");
+        });
+    }
+
+    /// Encrypts and sends; what it takes is bounded by what the session may keep.
+    pub(super) fn send_secure(&mut self, index: u32, session: u32, bytes: &[u8]) -> Result<usize, Errno> {
+        let connection = &self.connections[index as usize];
+        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize)) else {
+            return Err(Errno::CONNRESET);
+        };
+        let socket = socket.as_fd();
+        let mut taken = 0;
+        while secure.flush(socket)? && taken < bytes.len() {
+            let rest = bytes.get(taken..).unwrap_or_default();
+            // It writes into memory, and cannot fail.
+            taken += secure.tls.writer().write(rest).unwrap_or(0);
+        }
+        if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }
+    }
+
+    pub(super) fn flush_secure(&mut self, index: u32, session: u32) -> Result<bool, Errno> {
+        let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
+        let (Some(socket), Some(secure)) = (socket, self.secures.get_mut(session as usize)) else {
+            return Err(Errno::CONNRESET);
+        };
+        secure.flush(socket.as_fd())
+    }
+
+    /// Tells the client that nothing was cut off.
+    pub(super) fn notify_close(&mut self, index: u32, session: u32) {
+        if let Some(secure) = self.secures.get_mut(session as usize) {
+            secure.tls.send_close_notify();
+        }
+        // What the socket does not take now is of no use later.
+        let _ = self.flush_secure(index, session);
+    }
+}
