@@ -8,8 +8,14 @@ use super::*;
 const DATE: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
 
 /// GET of version 1.1 on a connection that may be kept.
-const GET: Wanted =
-    Wanted { head_request: false, http10: false, framed: false, keep: true, server_header: false, switch: false };
+const GET: Wanted = Wanted {
+    head_request: false,
+    http10: false,
+    framed: false,
+    keep: true,
+    server_header: false,
+    switch: false,
+};
 const HEAD: Wanted = Wanted { head_request: true, ..GET };
 const GET_10: Wanted = Wanted { http10: true, ..GET };
 

@@ -95,8 +95,6 @@ pub struct Listen {
     pub steer_by_cpu: bool,
     /// `defer_accept`: let the kernel hold a new connection until its first bytes are there (tcp(7)).
     pub defer_accept: bool,
-    /// `http2`
-    pub http2: bool,
     /// `proxy_protocol`: who may connect and has to send a PROXY header first; `None` if it is off. Never empty.
     pub proxy_protocol_from: Option<Vec<Network>>,
     /// `tls`; `None` is cleartext.

@@ -268,13 +268,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         "Of the requests answered through a relay, those whose client's socket cannot be given away. What is left was \
          configured: `transport = \"relay\"`."
     ),
-    cell!(
-        Counter,
-        One,
-        tls_handshakes,
-        "maitred_thread_tls_handshakes_total",
-        "TLS handshakes."
-    ),
+    cell!(Counter, One, tls_handshakes, "maitred_thread_tls_handshakes_total", "TLS handshakes."),
     cell!(
         Counter,
         One,

@@ -380,7 +380,10 @@ impl Remote {
 impl Connection {
     /// A connection on which nothing has happened yet.
     pub fn new(socket: OwnedFd, listen: u16, remote: Option<SocketAddr>, now: Instant) -> Self {
-        Connection { socket: Some(socket), ..Connection::blank(Wire::Clear, listen, Remote::new(remote), now) }
+        Connection {
+            socket: Some(socket),
+            ..Connection::blank(Wire::Clear, listen, Remote::new(remote), now)
+        }
     }
 
     /// A stream of the connection `parent`.

@@ -15,11 +15,11 @@ use maitred_http::uri;
 
 use super::answer::{Given, Step};
 use super::connection::{After, Again, Connection, State};
-use super::wire::Wire;
 use super::event_loop::Thread;
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{self, Arrival, Client};
 use super::proxy::switches;
+use super::wire::Wire;
 use crate::config::{Pool, Source, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Flushed, RELAY_BIT, SentBody};
@@ -95,7 +95,8 @@ impl Thread {
         let secure = self.take_secure(wire);
         // Counted before it is gone from here, so that it is never nowhere.
         self.shared.begin_transfer();
-        let Some(Connection { socket: Some(socket), remote, listen, requests, .. }) = self.remove(index) else {
+        let Some(Connection { socket: Some(socket), remote, listen, requests, .. }) = self.remove(index)
+        else {
             return self.shared.end_transfer();
         };
         let migrant = Migrant {

@@ -56,8 +56,6 @@ pub(super) struct Multiplex {
     left_at: Option<Instant>,
     /// It was told again, so that what it asks for now is refused.
     left: bool,
-    /// It has broken the rules: what is there to send is the last.
-    failed: bool,
 }
 
 /// One stream.
@@ -67,8 +65,6 @@ struct Stream {
     body: Body,
     /// The head of the final response was sent.
     headed: bool,
-    /// The response is complete.
-    ended: bool,
     /// Nothing more comes from the client.
     heard: bool,
     /// Bytes of the body that nobody has acted on, and for which the client gets no new room.
@@ -84,8 +80,7 @@ enum Body {
     Chunked,
 }
 
-const FREE: Stream =
-    Stream { index: NOBODY, body: Body::Plain, headed: false, ended: false, heard: false, unread: 0 };
+const FREE: Stream = Stream { index: NOBODY, body: Body::Plain, headed: false, heard: false, unread: 0 };
 
 /// What a connection may ask of this server.
 pub(super) fn settings(limits: &Limits) -> Settings {
@@ -114,9 +109,6 @@ impl Multiplex {
     /// Starts a frame of so many bytes, which the caller appends.
     fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
         self.share -= bytes.min(self.share);
-        if let Some(found) = self.stream(stream.0) {
-            found.ended |= ended;
-        }
         self.session.data(stream, bytes, ended)
     }
 }
@@ -134,7 +126,6 @@ impl Thread {
             dirty: false,
             left_at: None,
             left: false,
-            failed: false,
         };
         let key = self.sessions.insert(Box::new(multiplex)) as u32;
         self.enter(index, State::Multiplexed { session: key });
@@ -174,16 +165,17 @@ impl Thread {
                 Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
                 Ok(None) => break,
                 Err(fatal) => {
-                    multiplex.failed = true;
+                    // What is there to send is the last.
+                    at = rx.len();
                     self.note_broken_session(index, &fatal.to_string());
                     break;
                 }
             }
         }
         self.head = head;
-        if let Some(multiplex) = self.sessions.get(key as usize) {
+        if self.sessions.contains(key as usize) {
             let rest = rx.get(at..).unwrap_or_default();
-            if !rest.is_empty() && !multiplex.failed {
+            if !rest.is_empty() {
                 self.work(index).input.extend_from_slice(rest);
             }
             self.connections[index as usize].readable |= more;
@@ -356,7 +348,6 @@ impl Thread {
             let ended = then == Then::End && content.is_empty();
             found.headed = !is_interim(head);
             multiplex.session.respond(stream_key, head, ended);
-            found.ended |= ended;
             taken += head.len();
         }
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
@@ -400,15 +391,18 @@ impl Thread {
 
     /// The response of a stream is complete.
     pub(super) fn end_stream(&mut self, index: u32) {
-        if let Wire::Stream { session, stream } = self.connections[index as usize].wire
-            && let Some(multiplex) = self.sessions.get_mut(session as usize)
-        {
-            multiplex.session.end(StreamKey(stream));
-            if let Some(found) = multiplex.stream(stream) {
-                found.ended = true;
-            }
+        if let Wire::Stream { session, stream } = self.connections[index as usize].wire {
+            self.end_sending(session, stream);
         }
         self.close(index);
+    }
+
+    /// Nothing more will be sent on a stream.
+    pub(super) fn end_sending(&mut self, session: u32, stream: u32) {
+        if let Some(multiplex) = self.sessions.get_mut(session as usize) {
+            multiplex.session.end(StreamKey(stream));
+            self.touch_session(session);
+        }
     }
 
     /// The connection of a stream has gone.
@@ -535,8 +529,7 @@ impl Thread {
         } else if streams > 0 {
             self.wheel.disarm(index);
         } else {
-            let patience =
-                if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
+            let patience = if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
             self.wheel.arm(index, self.clock.now + patience);
         }
         if ended && !unsent {

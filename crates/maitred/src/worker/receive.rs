@@ -3,12 +3,12 @@
 //! All connections of a thread read into one buffer. A request that is answered at once is parsed there and leaves
 //! nothing behind; only what has to wait is copied to the connection's own buffers.
 
-use maitred_http::body::Decoder;
-use maitred_http::request::{self, Framing, Reject, Request};
 use super::answer::{Given, Step};
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::wire::{Received, Wire};
+use maitred_http::body::Decoder;
+use maitred_http::request::{self, Framing, Reject, Request};
 
 /// Responses to pipelined requests are joined until there are so many bytes of them.
 pub(super) const JOINED_BYTES: usize = 128 * 1024;

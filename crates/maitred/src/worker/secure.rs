@@ -139,7 +139,13 @@ impl Thread {
     }
 
     /// A connection becomes a TLS one with these bytes: what came before was not encrypted.
-    pub(super) fn begin_secure(&mut self, index: u32, received: &[u8], more: bool, rx: &mut Vec<u8>) -> Received {
+    pub(super) fn begin_secure(
+        &mut self,
+        index: u32,
+        received: &[u8],
+        more: bool,
+        rx: &mut Vec<u8>,
+    ) -> Received {
         self.ciphertext.clear();
         self.ciphertext.extend_from_slice(received);
         rx.clear();
@@ -153,7 +159,8 @@ impl Thread {
     fn decrypt(&mut self, index: u32, session: u32, more: bool, rx: &mut Vec<u8>) -> Received {
         let before = rx.len();
         let connection = &self.connections[index as usize];
-        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize)) else {
+        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize))
+        else {
             return Received::Broken;
         };
         let said = secure.take(&self.ciphertext, rx);
@@ -205,7 +212,8 @@ impl Thread {
     /// Encrypts and sends; what it takes is bounded by what the session may keep.
     pub(super) fn send_secure(&mut self, index: u32, session: u32, bytes: &[u8]) -> Result<usize, Errno> {
         let connection = &self.connections[index as usize];
-        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize)) else {
+        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize))
+        else {
             return Err(Errno::CONNRESET);
         };
         let socket = socket.as_fd();

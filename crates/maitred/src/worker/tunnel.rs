@@ -20,8 +20,8 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::connection::State;
 use super::event_loop::Thread;
-use super::wire::Received;
 use super::proxy::TUNNEL_IDLE_TIMEOUT;
+use super::wire::Received;
 
 /// Reads of one client in one turn, so that the others get theirs.
 const READS_PER_TURN: u32 = 8;
@@ -256,7 +256,7 @@ impl Thread {
             return self.settle_relay(index, relay);
         }
         if !std::mem::replace(&mut tunnel.client_told, true) {
-            let _ = shutdown(self.socket(index), Shutdown::Write);
+            self.shut_down_sending(index);
         }
         self.arm_tunnel(index);
     }

@@ -151,13 +151,15 @@ impl Thread {
 
     /// Says that nothing more will be sent. False if that cannot be said any more.
     pub(super) fn shut_down_sending(&mut self, index: u32) -> bool {
-        if let Some(Wire::Secure { session }) =
-            self.connections.get(index as usize).map(|connection| connection.wire)
-        {
-            self.notify_close(index, session);
+        match self.connections.get(index as usize).map(|connection| connection.wire) {
+            Some(Wire::Secure { session }) => self.notify_close(index, session),
+            Some(Wire::Stream { session, stream }) => {
+                self.end_sending(session, stream);
+                return true;
+            }
+            Some(Wire::Clear) | None => {}
         }
-        let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
-        socket.is_some_and(|socket| shutdown(socket, Shutdown::Write).is_ok())
+        self.socket(index).is_some_and(|socket| shutdown(socket, Shutdown::Write).is_ok())
     }
 
     /// An application has had the socket, and may have made it block.
