@@ -52,7 +52,6 @@ pub(super) struct Thread {
     /// How many of them are streams of HTTP/2 connections.
     pub(super) streams: usize,
     /// TLS sessions.
-    #[expect(clippy::vec_box, reason = "they move to other threads, and are large")]
     pub(super) secures: Slab<Box<Secure>>,
     /// HTTP/2 sessions.
     pub(super) sessions: Slab<Box<Multiplex>>,
@@ -569,12 +568,8 @@ impl Thread {
 
     /// Closes a connection. An application process may hold a copy of the socket, so closing alone would not end it.
     pub(super) fn close(&mut self, index: u32) {
-        if let Some(connection) = self.remove(index)
-            && connection.shared
-        {
-            if let Some(socket) = &connection.socket {
-                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
-            }
+        if let Some(Connection { shared: true, socket: Some(socket), .. }) = self.remove(index) {
+            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
         }
     }
 

@@ -136,6 +136,7 @@ body_bytes_max = 0
 body_inline_bytes_max = 3
 body_memory_bytes_max = 4
 requests_per_connection_max = 5
+streams_per_connection_max = 19
 ranges_max = 6
 head_timeout = 7
 body_timeout = 8

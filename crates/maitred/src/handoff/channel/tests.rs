@@ -14,9 +14,9 @@ fn channel() -> (Channel, OwnedFd) {
 
 fn connections(count: usize) -> Slab<Connection> {
     let mut slab = Slab::new();
-    for serial in 0..count {
+    for _ in 0..count {
         let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-        slab.insert(Connection::new(socket, serial as u32, 0, None, std::time::Instant::now()));
+        slab.insert(Connection::new(socket, 0, None, std::time::Instant::now()));
     }
     slab
 }

@@ -42,6 +42,7 @@ pub(super) fn limits() -> Limits {
         body_inline_bytes_max: 1,
         body_memory_bytes_max: 1,
         requests_per_connection_max: 1,
+        streams_per_connection_max: 1,
         ranges_max: 4,
         head_timeout: second,
         body_timeout: second,

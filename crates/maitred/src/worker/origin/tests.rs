@@ -19,7 +19,7 @@ fn told_to_application(peer: &str, fields: &[&str]) -> (String, Vec<String>) {
     let head = format!("GET / HTTP/1.1\r\nHost: example.com:8080\r\n{}\r\n", lines(fields));
     let mut room = request::field_room();
     let (request, _) = request::parse(head.as_bytes(), &mut room, &LIMITS).unwrap().unwrap();
-    let peer = Remote::new(peer.parse().ok());
+    let peer = Peer { remote: Remote::new(peer.parse().ok()), secure: false };
     let client = Client::of(&request, &peer, &proxies());
     let mut out = Vec::new();
     let flags = RequestFlags::default();
