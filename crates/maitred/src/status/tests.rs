@@ -180,7 +180,10 @@ fn metrics_keep_to_the_format() {
     let (kinds, series) = parse_metrics(&text);
     for (name, kind) in &kinds {
         assert!(name.starts_with("maitred_"));
-        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'), "{name}");
+        assert!(
+            name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_'),
+            "{name}"
+        );
         assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
     }
     for (name, value) in [
