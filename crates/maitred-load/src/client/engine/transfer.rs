@@ -1,0 +1,192 @@
+//! Bytes go out and come in.
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{self, RecvFlags, SendFlags};
+
+use super::super::connection::State;
+use super::super::response::{self, Body, HEAD_BYTES_MAX, Head};
+use super::super::{Request, Workload};
+use super::{CONNECT_PAUSE, Engine, RECEIVES_PER_EVENT_MAX};
+use crate::measure::{Failure, Nanos};
+
+impl<W: Workload> Engine<W> {
+    pub(super) fn on_event(&mut self, index: u32, serial: u32, flags: epoll::EventFlags) {
+        let now = self.now();
+        let Some(connection) = self.connections.get(index).filter(|found| found.serial == serial) else {
+            return;
+        };
+        if connection.state == State::Connecting {
+            if !flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::ERR | epoll::EventFlags::HUP) {
+                return;
+            }
+            match net::sockopt::socket_error(&connection.socket) {
+                Ok(Ok(())) => self.send_first(index, now),
+                _ => {
+                    self.no_connect_until = now + CONNECT_PAUSE;
+                    self.fail(index, Failure::Connect, now);
+                }
+            }
+        } else {
+            if flags.contains(epoll::EventFlags::OUT) {
+                self.send_rest(index, now);
+            }
+            let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
+            if flags.intersects(epoll::EventFlags::IN | ends) {
+                self.receive(index, serial, flags.intersects(ends), now);
+            }
+        }
+        self.feed_hungry(now);
+        self.pull(now);
+    }
+
+    /// The connection stands: its request leaves.
+    pub(super) fn send_first(&mut self, index: u32, now: Nanos) {
+        let Some(connection) = self.connections.get(index) else { return };
+        connection.state = State::Head;
+        connection.sent_at = now;
+        self.send_rest(index, now);
+    }
+
+    pub(super) fn send_request(&mut self, index: u32, mut request: Box<Request>, now: Nanos) {
+        let timeout = self.rules.timeout;
+        let Some(connection) = self.connections.get(index) else { return };
+        if request.due.is_none() && !request.is_second {
+            request.started = now;
+        }
+        connection.request = Some(request);
+        connection.state = State::Head;
+        connection.sent = 0;
+        connection.sent_at = now;
+        connection.deadline = now.saturating_add(timeout);
+        connection.has_begun = false;
+        connection.body_bytes = 0;
+        self.in_flight += 1;
+        self.send_rest(index, now);
+    }
+
+    pub(super) fn send_rest(&mut self, index: u32, now: Nanos) {
+        let Some(connection) = self.connections.get(index) else { return };
+        let Some(request) = &connection.request else { return };
+        let rest = request.bytes.get(connection.sent..).unwrap_or_default();
+        if rest.is_empty() {
+            return;
+        }
+        match net::send(&connection.socket, rest, SendFlags::NOSIGNAL) {
+            Ok(count) => {
+                connection.sent += count;
+                self.seen.sent_bytes += count as u64;
+            }
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            // A response may have come before the end of the connection; reading finds out.
+            Err(_) if connection.sent > 0 => {}
+            Err(_) => self.broken(index, Failure::Reset, now),
+        }
+    }
+
+    /// Reads what there is. `is_ending`: the peer has closed, so read until that is seen.
+    pub(super) fn receive(&mut self, index: u32, serial: u32, is_ending: bool, now: Nanos) {
+        let mut rx = std::mem::take(&mut self.rx);
+        for round in 1.. {
+            let Some(connection) = self.connections.get(index).filter(|found| found.serial == serial) else {
+                break;
+            };
+            match net::recv(&connection.socket, &mut rx[..], RecvFlags::empty()) {
+                Ok((0, _)) => {
+                    self.ended(index, now);
+                    break;
+                }
+                Ok((count, _)) => {
+                    self.seen.received_bytes += count as u64;
+                    self.take(index, rx.get(..count).unwrap_or_default(), now);
+                    if count < rx.len() && !is_ending {
+                        break;
+                    }
+                    if round == RECEIVES_PER_EVENT_MAX {
+                        self.again.push((index, serial));
+                        break;
+                    }
+                }
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(_) => {
+                    self.broken(index, Failure::Reset, now);
+                    break;
+                }
+            }
+        }
+        self.rx = rx;
+    }
+
+    /// The peer has closed its side.
+    pub(super) fn ended(&mut self, index: u32, now: Nanos) {
+        let Some(connection) = self.connections.get(index) else { return };
+        match connection.state {
+            State::Idle => self.close(index),
+            State::Body(Body::UntilClose) => self.complete(index, 1, now),
+            _ if connection.has_begun => self.broken(index, Failure::Cut, now),
+            _ => self.broken(index, Failure::Closed, now),
+        }
+    }
+
+    /// Bytes of a response.
+    pub(super) fn take(&mut self, index: u32, bytes: &[u8], now: Nanos) {
+        let Some(connection) = self.connections.get(index) else { return };
+        connection.has_begun = true;
+        match connection.state {
+            State::Head if connection.partial.is_empty() => self.take_head(index, bytes, now),
+            State::Head => {
+                let mut whole = std::mem::take(&mut connection.partial);
+                whole.extend_from_slice(bytes);
+                self.take_head(index, &whole, now);
+            }
+            State::Body(_) => self.take_body(index, bytes, now),
+            // Nothing was asked for.
+            State::Idle | State::Connecting => self.close(index),
+        }
+    }
+
+    pub(super) fn take_head(&mut self, index: u32, bytes: &[u8], now: Nanos) {
+        let Some(connection) = self.connections.get(index) else { return };
+        let is_head = connection.request.as_ref().is_some_and(|request| request.is_head);
+        let mut rest = bytes;
+        loop {
+            let found: Option<Head> = match response::head(rest, is_head) {
+                Ok(found) => found,
+                Err(response::Malformed) => return self.fail(index, Failure::Malformed, now),
+            };
+            let Some(head) = found else {
+                let kept = rest.get(..HEAD_BYTES_MAX).unwrap_or(rest);
+                connection.partial.extend_from_slice(kept);
+                return;
+            };
+            rest = rest.get(head.bytes..).unwrap_or_default();
+            match head.status {
+                // Nobody asked for another protocol.
+                101 => return self.fail(index, Failure::Malformed, now),
+                // An interim response; the final one follows (RFC 9110 section 15.2).
+                100..200 => {}
+                _ => {
+                    connection.status = head.status;
+                    connection.keeps = head.keeps;
+                    connection.state = State::Body(head.body);
+                    return self.take_body(index, rest, now);
+                }
+            }
+        }
+    }
+
+    pub(super) fn take_body(&mut self, index: u32, bytes: &[u8], now: Nanos) {
+        let Some(connection) = self.connections.get(index) else { return };
+        let State::Body(body) = &mut connection.state else { return };
+        match body.take(bytes) {
+            Err(response::Malformed) => self.fail(index, Failure::Malformed, now),
+            Ok(taken) => {
+                connection.body_bytes += taken.content;
+                if taken.is_complete {
+                    self.complete(index, bytes.len() - taken.bytes, now);
+                }
+            }
+        }
+    }
+}
