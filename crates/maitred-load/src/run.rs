@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::client::{Engine, Rules, Shared, Workload};
+use crate::client::{Engine, Rules, Shared, Tls, Workload};
 use crate::measure::{Measurements, Nanos};
 use crate::progress::Progress;
 use crate::target::Target;
@@ -43,12 +43,22 @@ pub struct Outcome<W> {
 /// Checks that the server is there, before a whole workload fails one by one.
 ///
 /// # Errors
-/// Why there is no connection.
-pub fn probe(target: &Target) -> Result<(), String> {
-    match TcpStream::connect_timeout(&target.address, PROBE_TIMEOUT) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(format!("no connection to {}: {error}. Is the server running?", target.address)),
-    }
+/// Why there is no connection, or no session.
+pub fn probe(target: &Target, tls: Option<&Tls>) -> Result<(), String> {
+    let stream = TcpStream::connect_timeout(&target.address, PROBE_TIMEOUT);
+    let mut stream = stream
+        .map_err(|error| format!("no connection to {}: {error}. Is the server running?", target.address))?;
+    let Some(tls) = tls else { return Ok(()) };
+    let tried = stream
+        .set_read_timeout(Some(PROBE_TIMEOUT))
+        .and_then(|()| stream.set_write_timeout(Some(PROBE_TIMEOUT)))
+        .and_then(|()| tls.try_out(&mut stream));
+    tried.map_err(|error| {
+        format!(
+            "no TLS session with {} at {}: {error}. (--ca FILE names an authority, --insecure trusts any certificate)",
+            target.host, target.address
+        )
+    })
 }
 
 /// Makes sure that so many connections can be open.

@@ -9,31 +9,38 @@ pub struct Target {
     pub address: SocketAddr,
     /// Host and port as given, for the `Host` field.
     pub authority: String,
+    /// The host by itself, without brackets: who TLS is to speak to.
+    pub host: String,
+    /// Whether TLS is spoken.
+    pub is_tls: bool,
 }
 
 impl Target {
-    /// Reads `http://HOST[:PORT]`. The host is `localhost` or a loopback or private address; anything else could be
+    /// Reads `http://HOST[:PORT]` or `https://HOST[:PORT]`. The host is `localhost` or a loopback or private address; anything else could be
     /// somebody else's, and needs `is_own`.
     ///
     /// # Errors
     /// What is wrong with it, in words for the user.
     pub fn parse(url: &str, is_own: bool) -> Result<Target, String> {
-        let rest = url.strip_prefix("http://").ok_or_else(|| match url.split_once("://") {
-            Some(("https", _)) => "TLS is not supported: give the server's http:// address".to_owned(),
-            _ => format!("{url:?} is no URL such as http://127.0.0.1:8080"),
-        })?;
+        let (rest, is_tls) = match url.split_once("://") {
+            Some(("http", rest)) => (rest, false),
+            Some(("https", rest)) => (rest, true),
+            _ => return Err(format!("{url:?} is no URL such as http://127.0.0.1:8080")),
+        };
         let authority = match rest.split_once('/') {
             Some((authority, "")) => authority,
             Some(_) => return Err(format!("{url:?} has a path: the paths are those of the workload")),
             None => rest,
         };
-        let (host, port) =
-            split_port(authority).ok_or_else(|| format!("{authority:?} is no host and port"))?;
+        let port_default = if is_tls { 443 } else { 80 };
+        let (host, port) = split_port(authority, port_default)
+            .ok_or_else(|| format!("{authority:?} is no host and port"))?;
         let is_clean = |byte: u8| byte.is_ascii_alphanumeric() || b".-:[]".contains(&byte);
         if host.is_empty() || !authority.bytes().all(is_clean) {
             return Err(format!("{authority:?} is no host and port"));
         }
-        let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let literal = bare.parse::<IpAddr>();
         let address = match literal {
             Ok(ip) => SocketAddr::new(ip, port),
             Err(_) if host == "localhost" || is_own => resolve(host, port)?,
@@ -52,16 +59,16 @@ impl Target {
                  If it is yours, say --i-own-this-host"
             ));
         }
-        Ok(Target { address, authority: authority.to_owned() })
+        Ok(Target { address, authority: authority.to_owned(), host: bare.to_owned(), is_tls })
     }
 }
 
-fn split_port(authority: &str) -> Option<(&str, u16)> {
+fn split_port(authority: &str, default: u16) -> Option<(&str, u16)> {
     match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => {
             Some((host, port.parse().ok()?)).filter(|(host, _)| host.starts_with('[') || !host.contains(':'))
         }
-        _ => Some((authority, 80)),
+        _ => Some((authority, default)),
     }
 }
 
@@ -82,7 +89,12 @@ fn is_near(address: IpAddr) -> bool {
 
 impl Default for Target {
     fn default() -> Self {
-        Target { address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 80), authority: "127.0.0.1".to_owned() }
+        Target {
+            address: SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 80),
+            authority: "127.0.0.1".to_owned(),
+            host: "127.0.0.1".to_owned(),
+            is_tls: false,
+        }
     }
 }
 
@@ -98,19 +110,27 @@ mod tests {
             ("http://127.0.0.1", "127.0.0.1:80"),
             ("http://[::1]:81", "[::1]:81"),
             ("http://[::1]", "[::1]:80"),
+            ("https://127.0.0.1", "127.0.0.1:443"),
+            ("https://[::1]:8443", "[::1]:8443"),
             ("http://10.1.2.3:8080", "10.1.2.3:8080"),
         ] {
             let target = Target::parse(url, false).unwrap();
             assert_eq!(target.address.to_string(), address);
         }
         assert!(Target::parse("http://localhost:1", false).unwrap().address.ip().is_loopback());
-        assert_eq!(Target::parse("http://[::1]:81", false).unwrap().authority, "[::1]:81");
+        let target = Target::parse("https://[::1]:81", false).unwrap();
+        assert_eq!(
+            (target.authority.as_str(), target.host.as_str(), target.is_tls),
+            ("[::1]:81", "::1", true)
+        );
+        assert!(!Target::parse("http://127.0.0.1", false).unwrap().is_tls);
     }
 
     #[test]
     fn what_could_be_somebody_elses_needs_leave() {
         for url in [
             "http://192.0.2.1",
+            "https://192.0.2.1",
             "http://[2001:db8::1]:80",
             "http://[::ffff:192.0.2.1]:80",
             "http://100.64.0.1",
@@ -125,7 +145,7 @@ mod tests {
     fn what_is_no_server_is_refused() {
         for url in [
             "127.0.0.1:80",
-            "https://127.0.0.1",
+            "https://",
             "ftp://127.0.0.1",
             "http://",
             "http://127.0.0.1:port",

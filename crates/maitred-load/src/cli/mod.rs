@@ -15,8 +15,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::client::{AUTHORITIES, Tls, Trust};
 use crate::measure::Nanos;
 use crate::report::{Report, page, table};
+use crate::target::Target;
 
 /// Replays access logs against a web server and measures what it does.
 #[derive(Debug, Parser)]
@@ -36,12 +38,21 @@ enum Command {
 /// What every run has.
 #[derive(Debug, Args)]
 struct Common {
-    /// The server, such as `http://127.0.0.1:8080`: a loopback or private address
+    /// The server, such as `http://127.0.0.1:8080` or `https://localhost:8443`: a loopback or private address
     #[arg(long, value_name = "URL")]
     to: String,
     /// Allow a public address or a name: only for a host that is yours
     #[arg(long)]
     i_own_this_host: bool,
+    /// With https: trust these authorities (PEM) [default: the system's]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// With https: trust any certificate
+    #[arg(long)]
+    insecure: bool,
+    /// With https: resume no session, so that each connection costs a whole handshake
+    #[arg(long)]
+    full_handshakes: bool,
     /// End after this time, such as 30s, 5m or 1h [default: 60s]
     #[arg(short, long, value_name = "TIME", value_parser = values::duration)]
     duration: Option<Duration>,
@@ -63,6 +74,36 @@ struct Common {
     /// No progress bar
     #[arg(short, long)]
     quiet: bool,
+}
+
+impl Common {
+    /// The server, and how connections to it are encrypted, if they are.
+    fn target(&self) -> Result<(Target, Option<Tls>), Failed> {
+        let target = Target::parse(&self.to, self.i_own_this_host).map_err(Failed::Usage)?;
+        if !target.is_tls {
+            if self.ca.is_some() || self.insecure || self.full_handshakes {
+                let message = "--ca, --insecure and --full-handshakes are for https:// only";
+                return Err(Failed::Usage(message.to_owned()));
+            }
+            return Ok((target, None));
+        }
+        let trust = match (self.insecure, &self.ca) {
+            (true, _) => Trust::Anyone,
+            (false, Some(path)) => Trust::Authorities(path.clone()),
+            (false, None) => Trust::Authorities(PathBuf::from(AUTHORITIES)),
+        };
+        let tls = Tls::new(&target.host, &trust, !self.full_handshakes).map_err(Failed::Usage)?;
+        Ok((target, Some(tls)))
+    }
+
+    /// TLS, for the settings.
+    fn tls_described(&self, target: &Target) -> String {
+        match (target.is_tls, self.full_handshakes) {
+            (false, _) => "no".to_owned(),
+            (true, false) => "yes, sessions are resumed".to_owned(),
+            (true, true) => "yes, each connection with a whole handshake".to_owned(),
+        }
+    }
 }
 
 /// Length of a run that has no other end.

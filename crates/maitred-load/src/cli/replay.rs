@@ -99,7 +99,7 @@ enum SessionsArgument {
 
 impl Replay {
     pub(super) fn run(self) -> Result<u8, Failed> {
-        let target = Target::parse(&self.common.to, self.common.i_own_this_host).map_err(Failed::Usage)?;
+        let (target, tls) = self.common.target()?;
         let pace = self.pace()?;
         let is_open = pace != Pace::Fast;
         let (connections, per_client) = self.connections(is_open);
@@ -109,11 +109,12 @@ impl Replay {
         let open = self.opener()?;
         // Before any thread, which inherits what is blocked.
         let signals = Signals::block().map_err(|error| Failed::Measuring(format!("signals: {error}")))?;
-        run::probe(&target).map_err(Failed::Measuring)?;
+        run::probe(&target, tls.as_ref()).map_err(Failed::Measuring)?;
 
         let threads = settings.threads;
         let rules = Rules {
             address: target.address,
+            tls,
             connections_max: connections.div_ceil(threads),
             per_client_max: per_client,
             waiting_max: connections.div_ceil(threads).saturating_mul(WAITING_PER_CONNECTION),
@@ -281,6 +282,7 @@ impl Replay {
         let rows = [
             ("log", self.log.display().to_string()),
             ("to", target.address.to_string()),
+            ("TLS", self.common.tls_described(target)),
             ("pace", pace),
             ("connections", connections.to_string()),
             ("sessions", sessions),

@@ -6,6 +6,7 @@ use slab::Slab;
 
 use super::Request;
 use super::response::Body;
+use super::tls::Session;
 use crate::measure::Nanos;
 
 /// No connection.
@@ -15,6 +16,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Connecting,
+    Handshake,
     Idle,
     Head,
     Body(Body),
@@ -23,6 +25,7 @@ pub(super) enum State {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
+    pub(super) tls: Option<Box<Session>>,
     /// Tells it from earlier ones in the same place.
     pub(super) serial: u32,
     pub(super) group: u32,
@@ -50,6 +53,7 @@ pub(super) struct Connection {
 impl Connection {
     pub(super) fn new(
         socket: OwnedFd,
+        tls: Option<Box<Session>>,
         serial: u32,
         group: u32,
         request: Box<Request>,
@@ -57,6 +61,7 @@ impl Connection {
     ) -> Self {
         Connection {
             socket,
+            tls,
             serial,
             group,
             state: State::Connecting,
@@ -142,7 +147,7 @@ mod tests {
             let mut connections = Connections::new();
             for _ in 0..6 {
                 let socket = OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap());
-                connections.slab.insert(Connection::new(socket, 0, 0, Box::default(), 0));
+                connections.slab.insert(Connection::new(socket, None, 0, 0, Box::default(), 0));
             }
             let mut model: Vec<u32> = Vec::new();
             for index in steps {

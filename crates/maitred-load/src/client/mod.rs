@@ -4,7 +4,8 @@
 //!
 //! | state | writable | bytes | end of stream | reset | deadline |
 //! |---|---|---|---|---|---|
-//! | `Connecting` | send → `Head`, or *fail* | – | – | *fail* | *fail* |
+//! | `Connecting` | send → `Head`, with TLS `Handshake`, or *fail* | – | – | *fail* | *fail* |
+//! | `Handshake` | send the rest | → `Handshake`, or send → `Head`, or *fail* | *fail* | *fail* | *fail* |
 //! | `Head`, no byte yet | send the rest | parse → `Head`, `Body`, *done* | *again* or *fail* | *again* or *fail* | *fail* |
 //! | `Head`, some bytes | send the rest | parse → `Head`, `Body`, *done* | *fail* | *fail* | *fail* |
 //! | `Body` | send the rest | count → `Body`, *done* | *done* if framed by it, else *fail* | *fail* | *fail* |
@@ -24,11 +25,13 @@ mod connection;
 mod engine;
 mod groups;
 mod response;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 pub use engine::Engine;
+pub use tls::{AUTHORITIES, Tls, Trust};
 
 use crate::measure::Nanos;
 
@@ -37,6 +40,8 @@ use crate::measure::Nanos;
 pub struct Rules {
     /// Where to connect to.
     pub address: SocketAddr,
+    /// How connections are encrypted, if they are.
+    pub tls: Option<Tls>,
     /// Connections that are open at a time.
     pub connections_max: usize,
     /// Of these, connections of one client.

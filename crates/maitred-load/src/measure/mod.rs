@@ -27,6 +27,8 @@ pub enum Failure {
     Connect,
     /// No connection, or not the whole response, within `--timeout`.
     Timeout,
+    /// A connection, but no TLS session: certificate, version, or no TLS at all.
+    Handshake,
     /// The connection was reset.
     Reset,
     /// The server closed before the first byte of the response.
@@ -39,9 +41,10 @@ pub enum Failure {
 
 impl Failure {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Failure; 6] = [
+    pub const ALL: [Failure; 7] = [
         Failure::Connect,
         Failure::Timeout,
+        Failure::Handshake,
         Failure::Reset,
         Failure::Closed,
         Failure::Cut,
@@ -53,6 +56,7 @@ impl Failure {
         match self {
             Failure::Connect => "connect",
             Failure::Timeout => "timeout",
+            Failure::Handshake => "handshake",
             Failure::Reset => "reset",
             Failure::Closed => "closed",
             Failure::Cut => "cut",
@@ -65,6 +69,7 @@ impl Failure {
         match self {
             Failure::Connect => "no connection",
             Failure::Timeout => "timed out",
+            Failure::Handshake => "without a TLS session",
             Failure::Reset => "connection reset",
             Failure::Closed => "closed without a response",
             Failure::Cut => "cut off in the middle of a response",
@@ -122,6 +127,8 @@ pub struct Measurements {
     pub compared: u64,
     /// The first of those that differ.
     pub differences: Vec<Difference>,
+    /// The first thing that was wrong with TLS.
+    pub tls_error: Option<String>,
     /// The same over time.
     pub series: Series,
 }
@@ -145,6 +152,7 @@ impl Default for Measurements {
             length_differs: 0,
             compared: 0,
             differences: Vec::new(),
+            tls_error: None,
             series: Series::default(),
         }
     }
@@ -228,6 +236,7 @@ impl Measurements {
         self.status_differs += other.status_differs;
         self.length_differs += other.length_differs;
         self.compared += other.compared;
+        self.tls_error = self.tls_error.take().or_else(|| other.tls_error.clone());
         let room = EXAMPLES_MAX.saturating_sub(self.differences.len());
         self.differences.extend(other.differences.iter().take(room).cloned());
         self.series.add(&other.series);

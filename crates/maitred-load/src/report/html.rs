@@ -1,5 +1,6 @@
 //! The report as one page: no script, no other file, readable in light and dark.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::plot::{Line, Plot};
@@ -14,7 +15,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; } th, td { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top;
-  border-bottom: 1px solid var(--rule); } td.n { text-align: right; font-variant-numeric: tabular-nums; }
+  border-bottom: 1px solid var(--rule); } .n { text-align: right; font-variant-numeric: tabular-nums; }
+.answer { font-size: 1.1rem; border-left: .3rem solid var(--one); padding-left: .8rem; }
 figure { margin: 1rem 0; } figcaption, .soft { color: var(--soft); font-size: .9rem; }
 svg { width: 100%; height: auto; } svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
 svg .grid { stroke: var(--rule); } svg .line { fill: none; stroke-width: 1.5; }
@@ -37,6 +39,9 @@ pub fn page(report: &Report) -> String {
             escaped(&title)
         ),
     );
+    if let Some(search) = &report.search {
+        push(&mut out, format_args!("<p class=\"answer\">{}.</p>\n", escaped(&text::found_text(search))));
+    }
     for note in &report.notes {
         push(&mut out, format_args!("<p>{}</p>\n", escaped(note)));
     }
@@ -79,18 +84,18 @@ pub(super) fn escaped(text: &str) -> String {
 
 fn table(out: &mut String, title: &str, head: &[&str], rows: &[Vec<String>]) {
     push(out, format_args!("<h2>{}</h2>\n<table><thead><tr>", escaped(title)));
-    for cell in head {
-        push(out, format_args!("<th scope=\"col\">{}</th>", escaped(cell)));
+    let is_number = |cell: &str| cell.starts_with(|char: char| char.is_ascii_digit());
+    let class = |is_number| if is_number { " class=\"n\"" } else { "" };
+    for (column, cell) in head.iter().enumerate() {
+        let of_numbers = rows.iter().filter_map(|row| row.get(column)).all(|cell| is_number(cell));
+        let of_numbers = of_numbers && !rows.is_empty();
+        push(out, format_args!("<th scope=\"col\"{}>{}</th>", class(of_numbers), escaped(cell)));
     }
     out.push_str("</tr></thead><tbody>\n");
     for row in rows {
         out.push_str("<tr>");
         for cell in row {
-            let is_number = cell.starts_with(|char: char| char.is_ascii_digit());
-            push(
-                out,
-                format_args!("<td{}>{}</td>", if is_number { " class=\"n\"" } else { "" }, escaped(cell)),
-            );
+            push(out, format_args!("<td{}>{}</td>", class(is_number(cell)), escaped(cell)));
         }
         out.push_str("</tr>\n");
     }
@@ -107,6 +112,8 @@ fn summary(report: &Report, out: &mut String) {
         ("Sent again".into(), count_text(report.sent_again)),
         ("Due but not sent".into(), count_text(report.unsent)),
         ("Without a response at the end".into(), count_text(report.unfinished)),
+        ("Own CPU time".into(), format!("{:.2} s", report.cpu)),
+        ("Own memory".into(), bytes_text(report.memory_bytes)),
     ];
     rows.extend(report.statuses.iter().map(|(code, count)| (format!("Status {code}"), count_text(*count))));
     rows.extend(report.failed.iter().map(|(name, count)| (format!("Failed: {name}"), count_text(*count))));
@@ -150,16 +157,13 @@ fn search(report: &Report, out: &mut String) {
         "Generator busy",
     ];
     table(out, "Trials of the search", &head, &rows);
-    push(out, format_args!("<p>{}.</p>\n", escaped(&text::found_text(found))));
-    let mut points: Vec<(f64, f64)> = found
-        .trials
-        .iter()
-        .map(|trial| {
-            let all = f64::from(trial.connections);
-            (all, trial.conforming as f64 / all * 100.0)
-        })
-        .collect();
-    points.sort_by(|one, two| one.0.total_cmp(&two.0));
+    // Of several trials of a number, the one with the fewest.
+    let mut least: BTreeMap<u32, f64> = BTreeMap::new();
+    for trial in &found.trials {
+        let share = trial.conforming as f64 / f64::from(trial.connections) * 100.0;
+        least.entry(trial.connections).and_modify(|least| *least = least.min(share)).or_insert(share);
+    }
+    let points = least.into_iter().map(|(count, share)| (count.into(), share)).collect();
     let lines = vec![Line { name: "conforming", class: "c1", points }];
     let (title, x, y) = ("Connections that conform", "simultaneous connections", "%");
     out.push_str(&Plot { title, x, y, ticks: None, lines }.figure());
@@ -250,7 +254,11 @@ fn differences(report: &Report, out: &mut String) {
             vec![found.request.clone(), now, then]
         })
         .collect();
-    table(out, "Differences from the log", &["Request", "Status and length", "Logged"], &rows);
+    if rows.is_empty() {
+        out.push_str("<h2>Differences from the log</h2>\n<p>None.</p>\n");
+    } else {
+        table(out, "Differences from the log", &["Request", "Status and length", "Logged"], &rows);
+    }
     push(
         out,
         format_args!(

@@ -134,7 +134,7 @@ pub struct Tried {
     pub passed: bool,
     /// Complete responses per second.
     pub responses_per_second: f64,
-    /// Requests without one.
+    /// Requests without one, or with another status than 200.
     pub failures: u64,
     /// 99 % of the latencies were no longer, in microseconds.
     pub p99_us: f64,
@@ -253,6 +253,7 @@ impl Report {
         if context.is_open && busy > BUSY_MAX {
             notes.push(busy_note(busy));
         }
+        notes.extend(seen.tls_error.iter().map(|error| format!("TLS: {error}")));
         Report {
             program: format!("maitred-load {}", env!("CARGO_PKG_VERSION")),
             workload: context.workload,

@@ -46,7 +46,8 @@ impl Plot<'_> {
         let x = |value: f64| LEFT + (value - x_min) / width * (WIDTH - LEFT - RIGHT);
         let y = |value: f64| HEIGHT - BOTTOM - value / y_max * (HEIGHT - TOP - BOTTOM);
         let mut out = format!(
-            "<figure><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}, {} over {}\">\n",
+            "<figure>{}<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}, {} over {}\">\n",
+            self.caption(),
             escaped(self.title),
             escaped(self.y),
             escaped(self.x)
@@ -83,12 +84,18 @@ impl Plot<'_> {
         for line in &self.lines {
             push(format!("<path class=\"line {}\" d=\"{}\"/>\n", line.class, path(&line.points, &x, &y)));
         }
-        out.push_str("</svg><figcaption>");
-        let _ = write!(out, "{} ({}):", escaped(self.title), escaped(self.y));
+        out.push_str("</svg></figure>\n");
+        out
+    }
+
+    /// What is plotted, in words, and which line is which.
+    fn caption(&self) -> String {
+        let mut out = format!("<figcaption><b>{}</b>, {}:", escaped(self.title), escaped(self.y));
         for line in &self.lines {
+            // Writing to a string cannot fail.
             let _ = write!(out, " <span class=\"{}\">━ {}</span>", line.class, escaped(line.name));
         }
-        out.push_str("</figcaption></figure>\n");
+        out.push_str("</figcaption>");
         out
     }
 }

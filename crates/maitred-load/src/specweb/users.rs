@@ -14,9 +14,11 @@ struct User {
     /// Requests that its connection will bring yet.
     left: u64,
     asked_at: Nanos,
-    /// Since the end of the ramp.
+    /// Whether it has asked and waits.
+    is_waiting: bool,
+    /// Of requests whose time did not end within the ramp.
     bytes: u64,
-    /// Time between asking and being allowed to ask again, since the end of the ramp.
+    /// Time between asking and being allowed to ask again, of the same requests.
     time: Nanos,
     answers: u64,
     failures: u64,
@@ -52,7 +54,9 @@ impl Users {
         // At the speed of its line the answer would have taken so long.
         let line = bytes.saturating_mul(8 * 1_000_000_000 / LINE_BITS);
         let free_at = now.max(user.asked_at.saturating_add(line));
-        if user.asked_at >= self.counts_from {
+        user.is_waiting = false;
+        // Not when it was asked: one long file may take more than the ramp and what follows.
+        if free_at >= self.counts_from {
             user.bytes += bytes;
             user.time += free_at.saturating_sub(user.asked_at);
             user.answers += u64::from(!is_failure);
@@ -64,11 +68,14 @@ impl Users {
         self.free.push(Reverse((free_at, request.tag)));
     }
 
-    /// The rates that the connections got.
-    pub fn rates(&self) -> Rates {
+    /// The rates that the connections got by the end of the run. Who waits in vain then, after what is granted to the last
+    /// responses, has waited all that time for nothing.
+    pub fn rates(&self, end: Nanos) -> Rates {
         let of = |user: &User| {
-            let bits = user.bytes as f64 * 8.0 / (user.time.max(1) as f64 / 1e9);
-            let failed = user.failures as f64 / (user.answers + user.failures).max(1) as f64;
+            let vain = if user.is_waiting { end.saturating_sub(user.asked_at) } else { 0 };
+            let bits = user.bytes as f64 * 8.0 / ((user.time + vain).max(1) as f64 / 1e9);
+            let failures = user.failures + u64::from(user.is_waiting);
+            let failed = failures as f64 / (user.answers + failures).max(1) as f64;
             (bits, failed <= FAILURES_MAX && user.answers > 0)
         };
         Rates(self.users.iter().map(of).collect())
@@ -110,7 +117,7 @@ impl Workload for Users {
             user.left = self.mix.session();
         }
         user.left -= 1;
-        user.asked_at = now;
+        (user.asked_at, user.is_waiting) = (now, true);
         let closes = user.left == 0;
         let kind = self.mix.request(&self.host, closes, &mut request.bytes);
         request.client = number.into();
@@ -155,7 +162,7 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
-        users.rates().conforming()
+        users.rates(now).conforming()
     }
 
     #[test]
@@ -163,6 +170,33 @@ mod tests {
         let rates = run(SECOND / 1000, 50_000, 200);
         assert_eq!((rates.connections, rates.conforming), (2, 2));
         assert!((395_000.0..=400_001.0).contains(&rates.mean_bits_per_second), "{rates:?}");
+    }
+
+    #[test]
+    fn a_file_that_takes_longer_than_the_ramp_counts() {
+        // 900 KB take 18 s of the line, and nothing else is asked for until then.
+        let mut users = Users::new(3, 5, "h".to_owned(), 1, SECOND);
+        let mut request = Request::default();
+        assert_eq!(users.next(0, &mut request), Next::Request);
+        users.answered(&request, 200, 900_000, SECOND / 100);
+        let rates = users.rates(10 * SECOND).conforming();
+        assert_eq!(rates.conforming, 1, "{rates:?}");
+    }
+
+    #[test]
+    fn who_waits_in_vain_does_not_conform() {
+        let mut users = Users::new(3, 5, "h".to_owned(), 1, 0);
+        let mut request = Request::default();
+        let mut now = 0;
+        for _ in 0..10 {
+            assert_eq!(users.next(now, &mut request), Next::Request);
+            users.answered(&request, 200, 50_000, now + 1);
+            now += SECOND;
+        }
+        assert_eq!(users.rates(now).conforming().conforming, 1);
+        request.bytes.clear();
+        assert_eq!(users.next(now, &mut request), Next::Request);
+        assert_eq!(users.rates(now + 5 * SECOND).conforming().conforming, 0);
     }
 
     #[test]

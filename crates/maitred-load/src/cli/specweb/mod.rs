@@ -9,7 +9,7 @@ use clap::{Args, value_parser};
 use maitred_sys::signals::Signals;
 
 use super::{Common, DURATION_DEFAULT, Failed, nanos, show, values};
-use crate::client::Rules;
+use crate::client::{Rules, Tls};
 use crate::progress::Progress;
 use crate::report::{Conforming, Context, Report, bytes_text, count_text};
 use crate::run::{self, Outcome};
@@ -68,6 +68,7 @@ struct OptionalCommon {
 struct Runs<'a> {
     common: &'a Common,
     target: Target,
+    tls: Option<Tls>,
     signals: Signals,
     directories: Option<u64>,
     seed: u64,
@@ -97,15 +98,15 @@ impl Specweb {
     }
 
     fn runs<'a>(&self, common: &'a Common, duration: Duration, ramp: Duration) -> Result<Runs<'a>, Failed> {
-        let target = Target::parse(&common.to, common.i_own_this_host).map_err(Failed::Usage)?;
+        let (target, tls) = common.target()?;
         run::allow_connections(self.connections as usize).map_err(Failed::Usage)?;
         if ramp >= duration {
             return Err(Failed::Usage(format!("--ramp {ramp:?} leaves nothing of {duration:?}")));
         }
         let signals = Signals::block().map_err(|error| Failed::Measuring(format!("signals: {error}")))?;
-        run::probe(&target).map_err(Failed::Measuring)?;
+        run::probe(&target, tls.as_ref()).map_err(Failed::Measuring)?;
         let (directories, seed) = (self.directories, self.seed);
-        Ok(Runs { common, target, signals, directories, seed, duration, ramp })
+        Ok(Runs { common, target, tls, signals, directories, seed, duration, ramp })
     }
 
     fn load(&self, common: &Common) -> Result<u8, Failed> {
@@ -128,6 +129,7 @@ impl Runs<'_> {
             let users = Users::new(seed, directories, host, count, nanos(self.ramp));
             let rules = Rules {
                 address: self.target.address,
+                tls: self.tls.clone(),
                 connections_max: count as usize,
                 per_client_max: 1,
                 waiting_max: count as usize,
@@ -143,7 +145,7 @@ impl Runs<'_> {
         let outcome = run::run(parts.collect(), Some(&self.signals), &mut progress)
             .map_err(|error| Failed::Measuring(error.to_string()))?;
         let mut rates = Rates::default();
-        outcome.workloads.iter().for_each(|users| rates.extend(users.rates()));
+        outcome.workloads.iter().for_each(|users| rates.extend(users.rates(outcome.elapsed)));
         let busy = outcome.cpu as f64 / (outcome.elapsed.max(1) as f64 * f64::from(threads));
         Ok(Trial { rates: rates.conforming(), outcome, directories, busy })
     }
@@ -152,6 +154,7 @@ impl Runs<'_> {
     fn report(&self, trial: &Trial, more: Vec<(String, String)>) -> Report {
         let rows = [
             ("to", self.target.address.to_string()),
+            ("TLS", self.common.tls_described(&self.target)),
             ("simultaneous connections", trial.rates.connections.to_string()),
             ("directories", trial.directories.to_string()),
             ("duration", format!("{:?}", self.duration)),
@@ -165,7 +168,7 @@ impl Runs<'_> {
         let mut notes = vec![NOTE.to_owned()];
         if outcome.seen.statuses().any(|(status, _)| status == 404) {
             notes.push(format!(
-                "some files were not found: is the data set made for {} directories?",
+                "some paths were not found: is the data set made for {} directories, and the application at /app/?",
                 trial.directories
             ));
         }

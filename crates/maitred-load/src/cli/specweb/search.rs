@@ -91,12 +91,13 @@ impl Specweb {
 impl Tried {
     fn of(connections: u32, trial: &Trial) -> Tried {
         let (seen, rates) = (&trial.outcome.seen, &trial.rates);
+        let wrong = seen.statuses().filter(|(status, _)| *status != 200).map(|(_, count)| count).sum::<u64>();
         Tried {
             connections,
             conforming: rates.conforming,
             passed: rates.conforming == u64::from(connections),
             responses_per_second: seen.responses as f64 / (trial.outcome.elapsed.max(1) as f64 / 1e9),
-            failures: seen.failures(),
+            failures: seen.failures() + wrong,
             p99_us: seen.latency.value_at_quantile(0.99) as f64 / 1e3,
             min_bits_per_second: rates.min_bits_per_second,
             generator_busy: trial.busy,
@@ -124,11 +125,11 @@ fn tell(row: &Tried, is_quiet: bool) {
     if is_quiet {
         return;
     }
-    let Tried { connections, conforming, min_bits_per_second, .. } = row;
+    let Tried { connections, conforming, min_bits_per_second, failures, .. } = row;
     // If standard error is closed, nobody waits.
     let _ = writeln!(
         std::io::stderr(),
-        "{connections} connections: {conforming} conform, slowest {:.0} kbit/s",
+        "{connections} connections: {conforming} conform, slowest {:.0} kbit/s, {failures} failed",
         min_bits_per_second / 1e3
     );
 }

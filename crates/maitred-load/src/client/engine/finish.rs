@@ -21,7 +21,8 @@ impl<W: Workload> Engine<W> {
         self.in_flight -= 1;
         let (status, body_bytes) = (connection.status, connection.body_bytes);
         let service = now.saturating_sub(connection.sent_at);
-        let is_sent = connection.sent == request.bytes.len();
+        let is_sent = connection.sent == request.bytes.len()
+            && !connection.tls.as_ref().is_some_and(|tls| tls.has_unsent());
         let keeps = connection.keeps && !request.closes && surplus == 0 && is_sent;
         let latency = now.saturating_sub(request.started);
         self.seen.response(now, status, body_bytes, latency, service);
@@ -98,7 +99,11 @@ impl<W: Workload> Engine<W> {
                 group.idle.retain(|other| *other != index);
             }
         }
-        self.connections.slab.try_remove(index as usize);
+        if let Some(mut gone) = self.connections.slab.try_remove(index as usize)
+            && let Some(tls) = &mut gone.tls
+        {
+            tls.end(&gone.socket);
+        }
         if let Some(group) = self.groups.get(group_index) {
             group.open = group.open.saturating_sub(1);
             let needs_one = !group.waiting.is_empty();

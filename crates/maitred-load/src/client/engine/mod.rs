@@ -52,6 +52,8 @@ pub struct Engine<W> {
     groups: Groups,
     seen: Measurements,
     rx: Vec<u8>,
+    /// What was decrypted.
+    plain: Vec<u8>,
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: connections take and return them")]
     spare: Vec<Box<Request>>,
     /// Events that were cut short: index, serial.
@@ -88,6 +90,7 @@ impl<W: Workload> Engine<W> {
             groups: Groups::default(),
             seen: Measurements::default(),
             rx: vec![0; RECEIVE_BYTES],
+            plain: Vec::new(),
             spare: Vec::new(),
             again: Vec::new(),
             serial: 0,

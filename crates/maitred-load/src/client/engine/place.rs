@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
 use super::super::connection::Connection;
+use super::super::tls::Session;
 use super::super::{Next, Request, Workload};
 use super::{CONNECT_PAUSE, Engine};
 use crate::measure::{Failure, Nanos};
@@ -106,10 +107,10 @@ impl<W: Workload> Engine<W> {
 
     pub(super) fn open(&mut self, group: u32, request: Box<Request>, now: Nanos) {
         match self.connect() {
-            Ok(socket) => {
+            Ok((socket, tls)) => {
                 self.serial = self.serial.wrapping_add(1);
                 let deadline = now.saturating_add(self.rules.timeout);
-                let connection = Connection::new(socket, self.serial, group, request, deadline);
+                let connection = Connection::new(socket, tls, self.serial, group, request, deadline);
                 let entry = self.connections.slab.vacant_entry();
                 let data = epoll::EventData::new_u64(u64::from(self.serial) << 32 | entry.key() as u64);
                 let connection = entry.insert(connection);
@@ -138,12 +139,15 @@ impl<W: Workload> Engine<W> {
         }
     }
 
-    pub(super) fn connect(&self) -> rustix::io::Result<OwnedFd> {
+    /// A socket that connects, and its session, if there is to be one.
+    fn connect(&self) -> rustix::io::Result<(OwnedFd, Option<Box<Session>>)> {
+        // The configuration was tried out before the run; what can be missing is memory.
+        let tls = self.rules.tls.as_ref().map(|tls| tls.session().map_err(|_| Errno::NOMEM)).transpose()?;
         let family = if self.rules.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
         match net::connect(&socket, &self.rules.address) {
-            Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+            Ok(()) | Err(Errno::INPROGRESS) => Ok((socket, tls)),
             Err(error) => Err(error),
         }
     }

@@ -4,7 +4,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags};
 
-use super::super::connection::State;
+use super::super::connection::{Connection, State};
 use super::super::response::{self, Body, HEAD_BYTES_MAX, Head};
 use super::super::{Request, Workload};
 use super::{CONNECT_PAUSE, Engine, RECEIVES_PER_EVENT_MAX};
@@ -21,6 +21,10 @@ impl<W: Workload> Engine<W> {
                 return;
             }
             match net::sockopt::socket_error(&connection.socket) {
+                Ok(Ok(())) if connection.tls.is_some() => {
+                    connection.state = State::Handshake;
+                    self.flush_session(index, now);
+                }
                 Ok(Ok(())) => self.send_first(index, now),
                 _ => {
                     self.no_connect_until = now + CONNECT_PAUSE;
@@ -40,7 +44,7 @@ impl<W: Workload> Engine<W> {
         self.pull(now);
     }
 
-    /// The connection stands: its request leaves.
+    /// The connection stands, and so does its session: its request leaves.
     pub(super) fn send_first(&mut self, index: u32, now: Nanos) {
         let Some(connection) = self.connections.get(index) else { return };
         connection.state = State::Head;
@@ -67,6 +71,9 @@ impl<W: Workload> Engine<W> {
 
     pub(super) fn send_rest(&mut self, index: u32, now: Nanos) {
         let Some(connection) = self.connections.get(index) else { return };
+        if connection.tls.is_some() {
+            return self.send_rest_encrypted(index, now);
+        }
         let Some(request) = &connection.request else { return };
         let rest = request.bytes.get(connection.sent..).unwrap_or_default();
         if rest.is_empty() {
@@ -84,6 +91,63 @@ impl<W: Workload> Engine<W> {
         }
     }
 
+    fn send_rest_encrypted(&mut self, index: u32, now: Nanos) {
+        loop {
+            let Some(connection) = self.connections.get(index) else { return };
+            let (Some(tls), Some(request)) = (&mut connection.tls, &connection.request) else { return };
+            let rest = request.bytes.get(connection.sent..).unwrap_or_default();
+            let is_whole = connection.state == State::Handshake || rest.is_empty();
+            let taken = if is_whole { 0 } else { tls.write(rest) };
+            connection.sent += taken;
+            self.flush_session(index, now);
+            let has_more = |found: &Connection| found.tls.as_ref().is_some_and(|tls| !tls.has_unsent());
+            if taken == 0 || !self.connections.get(index).is_some_and(|found| has_more(found)) {
+                return;
+            }
+        }
+    }
+
+    /// Sends what the session has for the peer.
+    fn flush_session(&mut self, index: u32, now: Nanos) {
+        let Some(connection) = self.connections.get(index) else { return };
+        let Some(tls) = &mut connection.tls else { return };
+        match tls.flush(&connection.socket) {
+            Ok(count) => self.seen.sent_bytes += count,
+            // As without TLS.
+            Err(_) if connection.state != State::Handshake && connection.sent > 0 => {}
+            Err(_) => self.broken(index, Failure::Reset, now),
+        }
+    }
+
+    /// Encrypted bytes: of the handshake, or of a response.
+    fn take_encrypted(&mut self, index: u32, bytes: &[u8], now: Nanos) {
+        let mut plain = std::mem::take(&mut self.plain);
+        plain.clear();
+        let Some(connection) = self.connections.get(index) else { return };
+        let Some(tls) = &mut connection.tls else { return };
+        let result = tls.receive(bytes, &mut plain);
+        let (is_ready, has_ended) = (!tls.is_handshaking(), tls.has_ended());
+        let was_handshake = connection.state == State::Handshake;
+        // Also after an error, which the peer is told of.
+        self.flush_session(index, now);
+        if let Err(error) = result {
+            self.seen.tls_error.get_or_insert_with(|| error.to_string());
+            let failure = if was_handshake { Failure::Handshake } else { Failure::Malformed };
+            self.fail(index, failure, now);
+        } else {
+            if was_handshake && is_ready {
+                self.send_first(index, now);
+            }
+            if !plain.is_empty() {
+                self.take(index, &plain, now);
+            }
+            if has_ended {
+                self.ended(index, now);
+            }
+        }
+        self.plain = plain;
+    }
+
     /// Reads what there is. `is_ending`: the peer has closed, so read until that is seen.
     pub(super) fn receive(&mut self, index: u32, serial: u32, is_ending: bool, now: Nanos) {
         let mut rx = std::mem::take(&mut self.rx);
@@ -97,8 +161,14 @@ impl<W: Workload> Engine<W> {
                     break;
                 }
                 Ok((count, _)) => {
+                    let is_encrypted = connection.tls.is_some();
                     self.seen.received_bytes += count as u64;
-                    self.take(index, rx.get(..count).unwrap_or_default(), now);
+                    let bytes = rx.get(..count).unwrap_or_default();
+                    if is_encrypted {
+                        self.take_encrypted(index, bytes, now);
+                    } else {
+                        self.take(index, bytes, now);
+                    }
                     if count < rx.len() && !is_ending {
                         break;
                     }
@@ -123,6 +193,10 @@ impl<W: Workload> Engine<W> {
         let Some(connection) = self.connections.get(index) else { return };
         match connection.state {
             State::Idle => self.close(index),
+            // TLS tells the end of a session from the end of a connection that was cut (RFC 8446 section 6.1).
+            State::Body(Body::UntilClose) if connection.tls.as_ref().is_some_and(|tls| !tls.has_ended()) => {
+                self.broken(index, Failure::Cut, now);
+            }
             State::Body(Body::UntilClose) => self.complete(index, 1, now),
             _ if connection.has_begun => self.broken(index, Failure::Cut, now),
             _ => self.broken(index, Failure::Closed, now),
@@ -142,7 +216,7 @@ impl<W: Workload> Engine<W> {
             }
             State::Body(_) => self.take_body(index, bytes, now),
             // Nothing was asked for.
-            State::Idle | State::Connecting => self.close(index),
+            State::Idle | State::Connecting | State::Handshake => self.close(index),
         }
     }
 
