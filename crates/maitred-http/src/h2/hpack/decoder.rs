@@ -26,7 +26,7 @@ pub struct Decoder {
     /// The next block has to shrink the table, because the peer has seen that it is to be smaller (9113-4.3.1).
     update_due: bool,
     /// Strings of one field that the block has in Huffman's code, and names that may be evicted.
-    scratch: Vec<u8>,
+    scratch: Scratch,
 }
 
 impl Decoder {
@@ -38,7 +38,7 @@ impl Decoder {
             advertised_bytes,
             update_bytes_max: advertised_bytes.max(TABLE_BYTES_DEFAULT),
             update_due: false,
-            scratch: Vec::new(),
+            scratch: Scratch::default(),
         }
     }
 
@@ -79,9 +79,7 @@ impl Decoder {
                 self.literal(first & 0x40 != 0, &mut input, &mut list, &mut field)?;
             }
         }
-        if self.scratch.capacity() > SCRATCH_BYTES_KEPT {
-            self.scratch = Vec::new();
-        }
+        self.scratch.end_block();
         Ok(if list.too_large { Decoded::TooLarge } else { Decoded::Complete })
     }
 
@@ -118,17 +116,17 @@ impl Decoder {
         }
         let Decoder { table, scratch, .. } = self;
         let kept_bytes_max = if indexing { list.bytes_left.max(table.bytes_max()) } else { list.bytes_left };
-        scratch.clear();
+        scratch.used = 0;
         let name = match input.integer(if indexing { 6 } else { 4 })? {
             0 => Text::read(input.string()?, kept_bytes_max, scratch)?,
             index => match static_table::get(index) {
                 Some((name, _)) => Text::Elsewhere(name),
                 // Its entry may be evicted for the field that takes its name from it (7541-4.4).
-                None => Text::copy(indexed(table, index)?.0, scratch),
+                None => Text::Scratch(scratch.copy(indexed(table, index)?.0)),
             },
         };
         let value = Text::read(input.string()?, kept_bytes_max, scratch)?;
-        debug_assert!(scratch.len() / 2 <= list.bytes_left.max(table.bytes_max()));
+        debug_assert!(scratch.used / 2 <= list.bytes_left.max(table.bytes_max()));
         let texts = name.bytes(scratch).zip(value.bytes(scratch));
         if list.admits(name.len(), value.len())
             && let Some((name, value)) = texts
@@ -184,6 +182,54 @@ impl List {
     }
 }
 
+/// Strings of one field. Its memory is used again and again, without being cleared in between.
+#[derive(Debug, Default)]
+struct Scratch {
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl Scratch {
+    /// Where a string is now that was in Huffman's code, and has `bytes_max` at most.
+    fn decode(&mut self, coded: &[u8], bytes_max: usize) -> Result<Range<usize>, Error> {
+        let start = self.used;
+        // The last piece is written as a whole, too.
+        self.make_room(bytes_max + huffman::PIECE_BYTES);
+        huffman::decode(coded, |piece, count| {
+            let place = self.bytes.get_mut(self.used..).and_then(|rest| rest.first_chunk_mut());
+            if let Some(place) = place {
+                *place = piece;
+                self.used += count;
+            }
+        })?;
+        Ok(start..self.used)
+    }
+
+    fn copy(&mut self, string: &[u8]) -> Range<usize> {
+        self.make_room(string.len());
+        let range = self.used..self.used + string.len();
+        if let Some(place) = self.bytes.get_mut(range.clone()) {
+            place.copy_from_slice(string);
+        }
+        self.used = range.end;
+        range
+    }
+
+    #[inline]
+    fn make_room(&mut self, bytes: usize) {
+        if self.bytes.len() - self.used < bytes {
+            self.bytes.resize(self.used + bytes, 0);
+        }
+    }
+
+    fn end_block(&mut self) {
+        if self.bytes.capacity() > SCRATCH_BYTES_KEPT {
+            self.bytes = Vec::new();
+        }
+        self.used = 0;
+    }
+}
+
 /// Where a decoded string is.
 enum Text<'b> {
     /// In the block or in the static table.
@@ -194,7 +240,7 @@ enum Text<'b> {
 }
 
 impl<'b> Text<'b> {
-    fn read(coded: Coded<'b>, kept_bytes_max: usize, scratch: &mut Vec<u8>) -> Result<Text<'b>, Error> {
+    fn read(coded: Coded<'b>, kept_bytes_max: usize, scratch: &mut Scratch) -> Result<Text<'b>, Error> {
         let Coded { bytes, huffman } = coded;
         if !huffman {
             let kept = bytes.len() <= kept_bytes_max;
@@ -208,20 +254,7 @@ impl<'b> Text<'b> {
                 return Ok(Text::Dropped(length));
             }
         }
-        let start = scratch.len();
-        scratch.reserve(symbols_max.min(kept_bytes_max) + huffman::PIECE_BYTES);
-        huffman::decode(bytes, |piece, count| {
-            let end = scratch.len() + count;
-            scratch.extend_from_slice(piece);
-            scratch.truncate(end);
-        })?;
-        Ok(Text::Scratch(start..scratch.len()))
-    }
-
-    fn copy(bytes: &[u8], scratch: &mut Vec<u8>) -> Text<'b> {
-        let start = scratch.len();
-        scratch.extend_from_slice(bytes);
-        Text::Scratch(start..scratch.len())
+        Ok(Text::Scratch(scratch.decode(bytes, symbols_max.min(kept_bytes_max))?))
     }
 
     fn len(&self) -> usize {
@@ -232,13 +265,13 @@ impl<'b> Text<'b> {
         }
     }
 
-    fn bytes<'t>(&self, scratch: &'t [u8]) -> Option<&'t [u8]>
+    fn bytes<'t>(&self, scratch: &'t Scratch) -> Option<&'t [u8]>
     where
         'b: 't,
     {
         match self {
             Text::Elsewhere(bytes) => Some(bytes),
-            Text::Scratch(range) => scratch.get(range.clone()),
+            Text::Scratch(range) => scratch.bytes.get(range.clone()),
             Text::Dropped(_) => None,
         }
     }
@@ -254,16 +287,16 @@ mod tests {
     fn a_string_that_nothing_has_room_for_is_checked_and_not_stored() {
         let string = vec![b'a'; 100_000];
         let coded = huffman_coded(&string);
-        let mut scratch = Vec::new();
+        let mut scratch = Scratch::default();
         let text = Text::read(Coded { bytes: &coded, huffman: true }, 99_999, &mut scratch);
         assert!(matches!(text, Ok(Text::Dropped(100_000))));
-        assert_eq!(scratch.capacity(), 0);
+        assert_eq!(scratch.bytes.capacity(), 0);
         let text = Text::read(Coded { bytes: &string, huffman: false }, 99_999, &mut scratch);
         assert!(matches!(text, Ok(Text::Dropped(100_000))));
 
         let text = Text::read(Coded { bytes: &coded, huffman: true }, 100_000, &mut scratch);
         assert_eq!(text.unwrap().bytes(&scratch), Some(string.as_slice()));
-        assert_eq!(scratch.capacity(), 100_000 + huffman::PIECE_BYTES);
+        assert_eq!(scratch.bytes.capacity(), 100_000 + huffman::PIECE_BYTES);
 
         let mut broken = coded;
         broken.extend([0xff; 4]);
@@ -286,6 +319,6 @@ mod tests {
             fields += 1;
         });
         assert_eq!((decoded, fields), (Ok(Decoded::Complete), 1));
-        assert!(decoder.scratch.capacity() <= SCRATCH_BYTES_KEPT);
+        assert!(decoder.scratch.bytes.capacity() <= SCRATCH_BYTES_KEPT);
     }
 }

@@ -93,91 +93,63 @@ pub(super) const fn symbols_max(coded_bytes: usize) -> usize {
     coded_bytes.saturating_mul(8) / SHORTEST_BITS
 }
 
-/// Bytes of the pieces in which strings are given out: the size of a word, so that copying one is an instruction.
+/// Bytes of the pieces in which strings are given out: those of a register.
 pub(super) const PIECE_BYTES: usize = 8;
-
-/// Symbols that are looked up without asking whether their bits are known: a word has as many whole bytes.
-const UNASKED: usize = 56 / FAST_BITS as usize;
 
 /// Decodes a whole string. `put` gets its bytes in pieces: the first ones of the piece, and how many.
 ///
 /// Errors: [`Error::Huffman`] for EOS, and for padding that is longer than 7 bits or not all ones.
 #[inline]
-pub(super) fn decode(coded: &[u8], mut put: impl FnMut(&[u8; PIECE_BYTES], usize)) -> Result<(), Error> {
-    // The next bits are the upper ones of `bits`, and `known` of them are known.
-    let (mut rest, mut bits, mut known) = (coded, 0_u64, 0_u32);
-    while let Some(word) = rest.first_chunk::<8>() {
-        // What does not fit as whole bytes is read again next time, and is the same then.
-        bits |= u64::from_be_bytes(*word) >> known;
-        let taken = (63 - known) / 8;
-        rest = rest.get(taken as usize..).unwrap_or_default();
-        known += taken * 8;
-
-        let (mut piece, mut count) = ([0; PIECE_BYTES], 0);
-        for place in piece.iter_mut().take(UNASKED) {
-            let Some((symbol, length)) = short_symbol(bits) else { break };
-            *place = symbol;
-            count += 1;
-            bits <<= length;
-            known -= length;
-        }
-        if count == 0 {
-            let (symbol, length) = long_symbol(bits).ok_or(Error::Huffman)?;
-            (piece[0], count) = (symbol, 1);
-            bits <<= length;
-            known -= length;
-        }
-        put(&piece, count);
-    }
-    decode_end(rest, bits, known, put)
-}
-
-/// The last symbols, whose codes are in `bits` and behind them in less than a word, and the padding.
-fn decode_end(
-    mut rest: &[u8],
-    mut bits: u64,
-    mut known: u32,
-    mut put: impl FnMut(&[u8; PIECE_BYTES], usize),
-) -> Result<(), Error> {
+pub(super) fn decode(coded: &[u8], mut put: impl FnMut([u8; PIECE_BYTES], usize)) -> Result<(), Error> {
+    // The next bits are the upper ones of `bits`, and `known` of them are known: those of the first `taken` bytes.
+    let (mut taken, mut bits, mut known) = (0, 0_u64, 0_u32);
     loop {
-        while known <= 56
-            && let Some((byte, behind)) = rest.split_first()
-        {
-            bits |= u64::from(*byte) << (56 - known);
-            known += 8;
-            rest = behind;
-        }
-        let (mut piece, mut count) = ([0; PIECE_BYTES], 0);
-        for place in &mut piece {
-            let (symbol, length) = short_symbol(bits).or_else(|| long_symbol(bits)).ok_or(Error::Huffman)?;
-            // Behind the known bits there are zeros, so that a code that needs some of them shows by its length.
+        // What does not fit as whole bytes is read again next time, and is the same then.
+        bits |= word(coded, taken) >> known;
+        let bytes = ((63 - known) as usize / 8).min(coded.len() - taken);
+        taken += bytes;
+        known += 8 * bytes as u32;
+
+        // Gathered in a register: to be written one by one and then read at once would stall.
+        let (mut piece, mut count) = (0_u64, 0);
+        while count < PIECE_BYTES {
+            let (symbol, length) = match TABLES.fast[(bits >> (64 - FAST_BITS)) as usize] {
+                0 => long_symbol(bits >> 32).ok_or(Error::Huffman)?,
+                entry => ((entry >> 8) as u8, u32::from(entry & 0xff)),
+            };
+            // Codes are known by their beginning: one that goes on in bits that are not known shows by its length.
             if length > known {
                 break;
             }
-            *place = symbol;
+            piece |= u64::from(symbol) << (8 * count);
             count += 1;
             bits <<= length;
             known -= length;
         }
-        put(&piece, count);
-        if rest.is_empty() && count < PIECE_BYTES {
+        put(piece.to_le_bytes(), count);
+        if count < PIECE_BYTES && taken == coded.len() {
             break;
         }
     }
     if known < 8 && bits.leading_ones() == known { Ok(()) } else { Err(Error::Huffman) }
 }
 
-/// The symbol whose code is at the upper end of `bits`, and the length of the code, if that has at most [`FAST_BITS`].
+/// Eight bytes of a string from a place on; behind its end there are zeros.
 #[inline]
-fn short_symbol(bits: u64) -> Option<(u8, u32)> {
-    let entry = TABLES.fast[(bits >> (64 - FAST_BITS)) as usize];
-    (entry != 0).then_some(((entry >> 8) as u8, u32::from(entry & 0xff)))
+fn word(string: &[u8], place: usize) -> u64 {
+    let rest = string.get(place..).unwrap_or_default();
+    match (rest.first_chunk::<8>(), string.last_chunk::<8>()) {
+        (Some(word), _) => u64::from_be_bytes(*word),
+        (None, Some(last)) => {
+            u64::from_be_bytes(*last).checked_shl(64 - 8 * rest.len() as u32).unwrap_or_default()
+        }
+        (None, None) => rest.iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56),
+    }
 }
 
-/// The same for all others. `None` is EOS.
+/// The symbol of a code that is longer than [`FAST_BITS`], at the upper end of 32 bits, and its length. `None` is EOS.
 #[cold]
 fn long_symbol(bits: u64) -> Option<(u8, u32)> {
-    let bits = bits >> 32;
     let longer = FAST_BITS + 1..=LONGEST_BITS;
     let length = longer.into_iter().find(|length| bits < TABLES.end[*length as usize])?;
     let rank = (bits >> (32 - length)) as i64 + TABLES.offset[length as usize];
