@@ -86,7 +86,8 @@ pub(super) fn run(bench: &Bench) -> Result<Grid> {
     let what = "Each adapter's application with a response of that size: listening by itself, behind Maitred in three ways, \
                 and behind nginx with kept connections to its own listener; CPU of front and application together";
     let columns = COLUMNS.map(str::to_owned).to_vec();
-    Ok(Grid { name: "adapters", what: what.to_owned(), corner: "application", base: "alone", columns, rows })
+    let [name, what, corner, base] = ["adapters", what, "application", "alone"].map(str::to_owned);
+    Ok(Grid { name, what, corner, base, columns, rows })
 }
 
 fn rust(bench: &Bench, label: &str, bytes: u64) -> Line {

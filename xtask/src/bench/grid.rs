@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::load::{self, Asked, Round};
 use super::server::Running;
@@ -10,20 +10,20 @@ use super::{Bench, median};
 use crate::Result;
 
 /// A table of measurements.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Grid {
-    pub(super) name: &'static str,
+    pub(super) name: String,
     pub(super) what: String,
     /// What the rows are, as the head of their column.
-    pub(super) corner: &'static str,
+    pub(super) corner: String,
     /// The column that the others are compared with.
-    pub(super) base: &'static str,
+    pub(super) base: String,
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Line>,
 }
 
 /// A row.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Line {
     pub(super) label: String,
     /// Where it stands on a logarithmic axis, if the rows are sizes.
@@ -33,7 +33,7 @@ pub(super) struct Line {
 }
 
 /// What one column gave in one row.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Cell {
     /// Its rounds.
     #[serde(rename = "rounds")]
@@ -116,6 +116,12 @@ impl Cell {
         (!rounds.is_empty()).then(|| median(rounds.iter().map(Round::server_us)))
     }
 
+    /// Median of the requests per second.
+    pub(super) fn throughput(&self) -> Option<f64> {
+        let Cell::Measured(rounds) = self else { return None };
+        (!rounds.is_empty()).then(|| median(rounds.iter().map(|round| round.requests_per_second)))
+    }
+
     /// Requests per second, the middle latency, the slow one, and what failed.
     fn details(&self) -> String {
         let Cell::Measured(rounds) = self else { return "absent".to_owned() };
@@ -136,7 +142,7 @@ impl Cell {
 
 impl Grid {
     fn base(&self, line: &Line) -> Option<f64> {
-        let at = self.columns.iter().position(|column| column == self.base)?;
+        let at = self.columns.iter().position(|column| *column == self.base)?;
         line.cells.get(at)?.cost().filter(|&cost| cost > 0.0)
     }
 
@@ -226,7 +232,8 @@ mod tests {
     fn grid(cells: Vec<Cell>) -> Grid {
         let columns = ["floor", "direct", "nginx"].map(str::to_owned).into();
         let rows = vec![Line { label: "1 KB".to_owned(), size: Some(1024.0), cells }];
-        Grid { name: "name", what: "what".to_owned(), corner: "size", base: "floor", columns, rows }
+        let [name, what, corner, base] = ["name", "what", "size", "floor"].map(str::to_owned);
+        Grid { name, what, corner, base, columns, rows }
     }
 
     #[test]

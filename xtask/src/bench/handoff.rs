@@ -50,13 +50,7 @@ pub(super) fn proxies(bench: &Bench) -> Result<Grid> {
     table(bench, "proxy", what, &SIZES_OF_ADAPTERS, &bench.peers)
 }
 
-fn table(
-    bench: &Bench,
-    name: &'static str,
-    what: &str,
-    sizes: &[(&str, u64)],
-    peers: &[Kind],
-) -> Result<Grid> {
+fn table(bench: &Bench, name: &str, what: &str, sizes: &[(&str, u64)], peers: &[Kind]) -> Result<Grid> {
     let peers: Vec<Kind> = peers.iter().copied().filter(|kind| *kind != Kind::NginxAio).collect();
     let mut columns = vec!["floor".to_owned()];
     columns.extend(TRANSPORTS.map(str::to_owned));
@@ -69,7 +63,14 @@ fn table(
         grid::measure(bench, label, Some(bytes as f64), connections(bytes), ways)
     });
     let rows = rows.collect();
-    Ok(Grid { name, what: what.to_owned(), corner: "response", base: "floor", columns, rows })
+    Ok(Grid {
+        name: name.to_owned(),
+        what: what.to_owned(),
+        corner: "response".to_owned(),
+        base: "floor".to_owned(),
+        columns,
+        rows,
+    })
 }
 
 fn way(server: Result<Running>, bytes: u64) -> Way {

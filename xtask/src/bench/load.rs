@@ -236,7 +236,7 @@ pub(super) fn hot() -> Asked<'static> {
 }
 
 /// One round of one server, as it is kept in the raw results.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Round {
     pub(super) server_user_us: f64,
     pub(super) server_system_us: f64,

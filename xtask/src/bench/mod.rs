@@ -6,6 +6,7 @@
 mod adapters;
 mod client;
 mod disk;
+mod documents;
 mod grid;
 mod h2load;
 mod handoff;
@@ -23,12 +24,14 @@ mod secure;
 mod server;
 mod syscalls;
 mod tuning;
+mod verdicts;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
+use documents::Shown;
 use grid::Grid;
 use peers::Kind;
 use protocol::Protocol;
@@ -66,9 +69,12 @@ pub(crate) struct Arguments {
     /// Last part of the results' directory
     #[arg(long, default_value = "bench")]
     label: String,
-    /// Put the tables into their places in docs/ as well
+    /// Put tables and verdicts into their places in docs/ as well
     #[arg(long)]
     write_docs: bool,
+    /// Measure nothing: put what a run has kept into docs/
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["scenarios", "list"])]
+    again: Option<PathBuf>,
     /// The binary to measure; maitred-load and examples/worker are taken from beside it [default: target/release/maitred]
     #[arg(long)]
     maitred: Option<PathBuf>,
@@ -231,6 +237,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         scenarios().for_each(|(name, what, _)| println!("{name:15} {what}"));
         return Ok(());
     }
+    if let Some(run) = &arguments.again {
+        let run = std::path::absolute(run)?;
+        return Shown::read(&run)?.write(repository()?, &run);
+    }
     let known = |wanted: &String| scenarios().any(|(name, ..)| name == wanted);
     if let Some(unknown) = arguments.scenarios.iter().find(|name| !known(name)) {
         return Err(format!("there is no scenario {unknown:?}; --list names them").into());
@@ -263,12 +273,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let out = arguments.out.clone().unwrap_or_else(|| {
         bench.directory.join("runs").join(format!("{}-{}", report::today(), arguments.label))
     });
+    let figures = outcomes.iter().map(Outcome::figures).collect();
+    let shown = Shown { grids, figures, cpus: bench.cpus };
     let kept =
-        report::Kept { method: &method, environment: &environment, outcomes: &outcomes, grids: &grids };
+        report::Kept { method: &method, environment: &environment, outcomes: &outcomes, shown: &shown };
     report::write(&out, &kept)?;
     keep_configurations(&bench, &out)?;
     if arguments.write_docs {
-        report::write_documents(bench.repository(), &out, &grids)?;
+        shown.write(bench.repository(), &out)?;
     }
     println!("{}", fs::read_to_string(out.join("summary.md"))?);
     eprintln!("results: {}", out.display());
@@ -311,6 +323,10 @@ fn missing<'a>(tools: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     packages.join(" ")
 }
 
+fn repository() -> Result<&'static Path> {
+    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent directory")?)
+}
+
 /// Checks the tools, builds the floor, makes the tree of files, and moves this process to CPU 1.
 fn prepare(arguments: &Arguments) -> Result<Bench> {
     let peers: Vec<Kind> = arguments.peers.iter().map(|name| Kind::from_name(name)).collect::<Result<_>>()?;
@@ -322,7 +338,7 @@ fn prepare(arguments: &Arguments) -> Result<Bench> {
     if !wished.is_empty() {
         eprintln!("not installed, so something will be absent: apt-get install {wished}");
     }
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent directory")?;
+    let repository = repository()?;
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from);
     let target = std::path::absolute(target)?;

@@ -104,10 +104,10 @@ pub(super) fn replay(bench: &Bench) -> Result<Grid> {
     let columns = kinds.iter().map(|kind| kind.name().to_owned()).collect();
     let what = "A real access log (`maitred-load replay -c 15`), over files of the logged lengths";
     Ok(Grid {
-        name: "replay",
+        name: "replay".to_owned(),
         what: what.to_owned(),
-        corner: "load",
-        base: "nginx",
+        corner: "load".to_owned(),
+        base: "nginx".to_owned(),
         columns,
         rows: vec![row],
     })
@@ -141,7 +141,8 @@ pub(super) fn specweb(bench: &Bench) -> Result<Grid> {
          and no SPEC metric. Connections that got 320 kbit/s in the last round: {last}"
     );
     let columns = vec!["maitred".to_owned(), "nginx".to_owned()];
-    Ok(Grid { name: "specweb", what, corner: "load", base: "nginx", columns, rows: vec![row] })
+    let [name, corner, base] = ["specweb", "load", "nginx"].map(str::to_owned);
+    Ok(Grid { name, what, corner, base, columns, rows: vec![row] })
 }
 
 fn application(bench: &Bench) -> PathBuf {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::grid::Grid;
+use super::documents::{Figures, Shown};
 use super::peers::{Kind, said};
 use crate::Result;
 
@@ -107,6 +107,13 @@ impl Outcome {
         }
     }
 
+    /// What documents show of it.
+    pub(super) fn figures(&self) -> Figures {
+        let (budget, kept) = self.verdict();
+        let rows = self.rows.iter().map(|row| (row.server.to_owned(), row.cost));
+        Figures { name: self.name.to_owned(), unit: self.unit.to_owned(), budget, kept, rows: rows.collect() }
+    }
+
     /// The scenario as a section of the summary.
     pub(super) fn to_markdown(&self) -> String {
         let (budget, kept) = self.verdict();
@@ -160,40 +167,12 @@ pub(super) fn today() -> String {
     said("date", &["+%F"])
 }
 
-/// Documents with places for tables.
-const DOCUMENTS: [&str; 2] = ["docs/performance.md", "docs/applications.md"];
-
-/// Puts the tables of a run, and where its data are, into their places in the documents.
-pub(super) fn write_documents(repository: &Path, run: &Path, grids: &[Grid]) -> Result<()> {
-    let run = run.strip_prefix(repository).map_err(|_| "documents show runs below bench/runs only")?;
-    for document in DOCUMENTS {
-        let path = repository.join(document);
-        let text = fs::read_to_string(&path)?;
-        fs::write(path, with_tables(&text, run, grids))?;
-    }
-    Ok(())
-}
-
-/// The document with each table in its place: between `<!-- bench: NAME -->` and `<!-- end -->`, if it has one.
-fn with_tables(document: &str, run: &Path, grids: &[Grid]) -> String {
-    grids.iter().fold(document.to_owned(), |document, grid| {
-        let begin = format!("<!-- bench: {} -->\n", grid.name);
-        let parts = document
-            .split_once(&begin)
-            .and_then(|(before, rest)| Some((before, rest.split_once("<!-- end -->")?)));
-        let Some((before, (_, after))) = parts else { return document };
-        let run = run.display();
-        let source = format!("Data: [{run}](../{run}/summary.md), `cargo xtask bench {}`.", grid.name);
-        format!("{before}{begin}{}\n{source}\n<!-- end -->{after}", grid.table())
-    })
-}
-
 /// Everything that is kept of a run.
 pub(super) struct Kept<'a> {
     pub(super) method: &'a str,
     pub(super) environment: &'a Value,
     pub(super) outcomes: &'a [Outcome],
-    pub(super) grids: &'a [Grid],
+    pub(super) shown: &'a Shown,
 }
 
 /// Writes `summary.md`, `raw.json` and the pictures into a directory.
@@ -203,14 +182,15 @@ pub(super) fn write(directory: &Path, kept: &Kept<'_>) -> Result<()> {
     for (key, value) in kept.environment.as_object().into_iter().flatten() {
         let _ = writeln!(summary, "- {key}: {}", value.as_str().map_or(value.to_string(), str::to_owned));
     }
-    let mut raw = json!({ "environment": kept.environment, "scenarios": {} });
+    let (environment, figures) = (kept.environment, &kept.shown.figures);
+    let mut raw = json!({ "environment": environment, "figures": figures, "scenarios": {} });
     for outcome in kept.outcomes {
         let _ = write!(summary, "\n{}", outcome.to_markdown());
         raw["scenarios"][outcome.name] = outcome.raw.clone();
     }
-    for grid in kept.grids {
+    for grid in &kept.shown.grids {
         let _ = write!(summary, "\n{}", grid.to_markdown());
-        raw["scenarios"][grid.name] = serde_json::to_value(&grid.rows)?;
+        raw["scenarios"][&grid.name] = serde_json::to_value(grid)?;
         if let Some(svg) = grid.svg() {
             fs::write(directory.join(format!("{}.svg", grid.name)), svg)?;
         }
@@ -252,24 +232,6 @@ mod tests {
         // H2O was not measured.
         assert_eq!(outcome(both(true), 4.0, 0).verdict().1, None);
         assert_eq!(outcome(both(true), 4.1, 0).verdict().1, Some(false));
-    }
-
-    #[test]
-    fn a_table_comes_into_its_place_and_nothing_else_changes() {
-        let what = "what".to_owned();
-        let grid = Grid {
-            name: "defer",
-            what,
-            corner: "load",
-            base: "at once",
-            columns: Vec::new(),
-            rows: Vec::new(),
-        };
-        let document = "above\n<!-- bench: defer -->\nnot yet\n<!-- end -->\nbelow <!-- bench: handoff -->\nx<!-- end -->\n";
-        let filled = with_tables(document, Path::new("bench/runs/one"), &[grid]);
-        assert!(filled.starts_with("above\n<!-- bench: defer -->\n| load |"), "{filled}");
-        assert!(filled.contains("bench/runs/one/summary.md") && !filled.contains("not yet"), "{filled}");
-        assert!(filled.ends_with("<!-- end -->\nbelow <!-- bench: handoff -->\nx<!-- end -->\n"), "{filled}");
     }
 
     #[test]

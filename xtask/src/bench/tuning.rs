@@ -35,13 +35,7 @@ pub(super) fn affinity(bench: &Bench) -> Result<Grid> {
     Ok(compare(bench, "affinity", "Threads that the kernel moves about, and pinned ones", "off", &variants))
 }
 
-fn compare(
-    bench: &Bench,
-    name: &'static str,
-    what: &str,
-    base: &'static str,
-    variants: &[(&str, String, String)],
-) -> Grid {
+fn compare(bench: &Bench, name: &str, what: &str, base: &str, variants: &[(&str, String, String)]) -> Grid {
     let bench = &bench.shared_out();
     let servers = variants.iter().map(|(variant, ..)| (*variant).to_owned());
     let columns: Vec<String> = servers.collect();
@@ -72,7 +66,8 @@ fn compare(
             ""
         }
     );
-    Grid { name, what, corner: "load", base, columns, rows }
+    let [name, corner, base] = [name, "load", base].map(str::to_owned);
+    Grid { name, what, corner, base, columns, rows }
 }
 
 /// Connections that the kernel holds until their request is there, and connections that come at once (2002).
@@ -96,10 +91,10 @@ pub(super) fn deferring(bench: &Bench) -> Result<Grid> {
     let what = "Connections that the kernel keeps until their first bytes are there (TCP_DEFER_ACCEPT), and connections \
                 that are taken at once; a file of 1 KB, 64 connections at a time";
     Ok(Grid {
-        name: "defer",
+        name: "defer".to_owned(),
         what: what.to_owned(),
-        corner: "load",
-        base: "at once",
+        corner: "load".to_owned(),
+        base: "at once".to_owned(),
         columns,
         rows: vec![row],
     })
