@@ -14,7 +14,7 @@ const BASELINE: &str = "bench/instructions/baseline.toml";
 /// With this in the environment, what was counted becomes the baseline.
 const WRITE: &str = "MAITRED_WRITE_BASELINE";
 /// Parts of `crates/maitred-handoff/examples/hot_path.rs`.
-const PARTS: [&str; 6] = ["request", "response", "frame-write", "frame-read", "report", "date"];
+const PARTS: [&str; 7] = ["request", "response", "frame-write", "frame-read", "report", "date", "h2"];
 /// The difference between these is free of what starting and stopping cost.
 const FEW: u64 = 100;
 const MANY: u64 = 1100;

@@ -4,11 +4,14 @@
 //! times, and compares the difference with `bench/instructions/baseline.toml`.
 
 use std::hint::black_box;
+use std::time::Instant;
 
 use maitred_handoff::{
     Done, FromApp, FromServer, Outcome, PAYLOAD_BYTES_MAX, RequestFlags, begin_request, encode_done,
     is_forwardable,
 };
+use maitred_http::h2::frame::{self, flag, kind};
+use maitred_http::h2::{Event, Session, Settings};
 use maitred_http::request::{HeadLimits, field_room, parse};
 use maitred_http::response::{Filter, Wanted};
 use maitred_http::{date, uri};
@@ -34,14 +37,15 @@ const LIMITS: HeadLimits = HeadLimits {
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let (part, times) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
-    let part: fn(&mut Vec<u8>) -> Result<()> = match part.as_str() {
-        "request" => request,
-        "response" => response,
-        "frame-write" => frame_write,
-        "frame-read" => frame_read,
-        "report" => report,
-        "date" => write_date,
-        _ => return Err("usage: hot_path request|response|frame-write|frame-read|report|date TIMES".into()),
+    let mut part: Box<dyn FnMut(&mut Vec<u8>) -> Result<()>> = match part.as_str() {
+        "request" => Box::new(request),
+        "response" => Box::new(response),
+        "frame-write" => Box::new(frame_write),
+        "frame-read" => Box::new(frame_read),
+        "report" => Box::new(report),
+        "date" => Box::new(write_date),
+        "h2" => Box::new(Http2::new().exchange()),
+        other => return Err(format!("no part {other:?}").into()),
     };
     let mut out = Vec::with_capacity(64 * 1024);
     for _ in 0..times.parse()? {
@@ -113,4 +117,73 @@ fn report(out: &mut Vec<u8>) -> Result<()> {
 fn write_date(out: &mut Vec<u8>) -> Result<()> {
     out.extend_from_slice(&date::format(black_box(1_795_000_000)));
     Ok(())
+}
+
+/// A connection whose client has asked for the same before, as clients of benchmarks and browsers do: most of the head
+/// is in the tables of HPACK.
+struct Http2 {
+    session: Session,
+    now: Instant,
+    stream: u32,
+    /// The client's frame, but for its stream.
+    request: Vec<u8>,
+    head: Vec<u8>,
+}
+
+/// What a file of 1 KB is answered with.
+const FILE: &[u8] =
+    b"HTTP/1.1 200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT\r\nContent-Type: text/html; charset=utf-8\r\n\
+    Content-Length: 1024\r\nLast-Modified: Thu, 19 Nov 2026 12:00:00 GMT\r\nETag: \"18b1-1024\"\r\n\
+    Accept-Ranges: bytes\r\n\r\n";
+
+impl Http2 {
+    fn new() -> Self {
+        let now = Instant::now();
+        let session = Session::new(&Settings::default(), now);
+        let mut client = Self { session, now, stream: 1, request: frame::PREFACE.to_vec(), head: Vec::new() };
+        frame::put_settings(&mut client.request, 0, &[]);
+        let mut block = vec![0x82, 0x87];
+        let named =
+            [(0x41, "www.example.test"), (0x44, "/articles/how.html"), (0x7a, "h2load nghttp2/1.52.0")];
+        for (name, value) in named {
+            block.extend([name, value.len() as u8]);
+            block.extend(value.as_bytes());
+        }
+        let ends = flag::END_HEADERS | flag::END_STREAM;
+        frame::put_header(&mut client.request, block.len(), kind::HEADERS, ends, 1);
+        client.request.extend(block);
+        client
+    }
+
+    /// One request and its response of 1 KB, on a stream of their own.
+    fn exchange(mut self) -> impl FnMut(&mut Vec<u8>) -> Result<()> {
+        move |out| {
+            self.head.clear();
+            let event = self.session.next(self.now, black_box(&self.request), &mut 0, &mut self.head)?;
+            let Some(Event::Request { stream, ended: true }) = event else { return Err("no request".into()) };
+            black_box(&self.head);
+            self.session.respond(stream, black_box(FILE), false);
+            let room = self.session.room(stream);
+            if room < 1024 {
+                return Err(format!("no room: {room}").into());
+            }
+            self.session.data(stream, 1024, true).extend_from_slice(black_box(&[b'x'; 1024]));
+            self.session.release(stream);
+            out.append(self.session.out());
+            self.stream += 2;
+            self.request.clear();
+            if self.stream % 64 == 1 {
+                frame::put_number(&mut self.request, kind::WINDOW_UPDATE, 0, 32 * 1024);
+            }
+            frame::put_header(
+                &mut self.request,
+                5,
+                kind::HEADERS,
+                flag::END_HEADERS | flag::END_STREAM,
+                self.stream,
+            );
+            self.request.extend([0x82, 0x87, 0x80 | 64, 0x80 | 63, 0x80 | 62]);
+            Ok(())
+        }
+    }
 }

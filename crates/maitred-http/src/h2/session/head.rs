@@ -124,7 +124,8 @@ impl<'h> Translator<'h> {
         if value.is_empty() {
             return Err("empty pseudo-field");
         }
-        if !value.iter().all(|byte| *byte > b' ' && *byte != 0x7f) {
+        // The one control character above it, DEL, ends nothing; the judge of HTTP/1 refuses it.
+        if any_below(value, b' ' + 1) {
             return Err("white space or a control character in a pseudo-field");
         }
         let start = self.head.len();
@@ -141,7 +142,7 @@ impl<'h> Translator<'h> {
         let Pseudo { method, scheme, authority, path, protocol } = std::mem::take(&mut self.pseudo);
         let method = method.ok_or("no :method")?;
         let text = |range: &Range<usize>| self.head.get(range.clone()).unwrap_or_default();
-        if !text(&method).iter().all(is_token_byte) {
+        if !matches!(text(&method), b"GET" | b"POST") && !text(&method).iter().all(is_token_byte) {
             return Err(":method is no token");
         }
         self.connect = text(&method) == b"CONNECT";
@@ -356,20 +357,30 @@ fn judge_name(name: &[u8]) -> Judgement {
     }
 }
 
-/// No NUL, CR or LF, no white space at the ends (9113-8.2.1). Eight bytes at a time are looked at for control
-/// characters; only if there is one, for which.
+/// Whether a byte is less than `limit`, which is at most 128. Eight bytes at a time: values are long.
 #[inline]
-fn judge_value(value: &[u8]) -> Judgement {
+fn any_below(bytes: &[u8], limit: u8) -> bool {
     const EACH: u64 = u64::from_ne_bytes([1; 8]);
     const HIGH: u64 = EACH << 7;
-    // The high bit of a byte is set if it, or one below it in the word, is less than a space.
-    let below_space = |word: u64| word.wrapping_sub(EACH * 0x20) & !word & HIGH != 0;
-    let mut words = value.chunks_exact(8);
-    let mut suspect = words
-        .by_ref()
-        .any(|word| word.first_chunk().is_some_and(|word| below_space(u64::from_ne_bytes(*word))));
-    suspect |= words.remainder().iter().any(|byte| *byte < b' ');
-    if suspect && value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
+    let limits = EACH * u64::from(limit);
+    // The highest bit of a byte that is left is set if the byte is less; or if one below it in the word is.
+    let below = |word: &[u8; 8]| {
+        let word = u64::from_ne_bytes(*word);
+        word.wrapping_sub(limits) & !word & HIGH != 0
+    };
+    let (words, rest) = bytes.as_chunks::<8>();
+    match (words, bytes.last_chunk::<8>()) {
+        // The last word may have some bytes of the one before it.
+        (words, Some(last)) => words.iter().any(below) || below(last),
+        _ => rest.iter().any(|byte| *byte < limit),
+    }
+}
+
+/// No NUL, CR or LF, no white space at the ends (9113-8.2.1). Only if there is a control character it is looked at which
+/// one it is.
+#[inline]
+fn judge_value(value: &[u8]) -> Judgement {
+    if any_below(value, b' ') && value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
         return Err("line end or NUL in a value");
     }
     match value {
@@ -386,5 +397,25 @@ fn judge_scheme(scheme: &[u8]) -> Judgement {
         Ok(())
     } else {
         Err("invalid :scheme")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_below_a_limit_are_found_anywhere() {
+        for length in 0..30 {
+            let plain: Vec<u8> = (0..length).map(|at| [b' ', b'!', 0x7f, 0x80, 0xff][at % 5]).collect();
+            assert!(!any_below(&plain, b' '));
+            for at in 0..length {
+                for byte in [0, 9, 0x1f] {
+                    let mut bytes = plain.clone();
+                    bytes[at] = byte;
+                    assert!(any_below(&bytes, b' '), "{bytes:?}");
+                }
+            }
+        }
     }
 }

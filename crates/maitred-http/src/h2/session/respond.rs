@@ -66,7 +66,7 @@ impl Session {
         while let Some(end) = memchr::memchr(b'\n', lines) {
             let (line, rest) = lines.split_at(end);
             lines = rest.get(1..).unwrap_or_default();
-            let Some(colon) = line.iter().position(|byte| *byte == b':') else { break };
+            let Some(colon) = find_colon(line) else { break };
             let (name, value) = line.split_at(colon);
             if !is_for_client(name, tunnel) {
                 continue;
@@ -103,6 +103,23 @@ fn is_for_client(name: &[u8], tunnel: bool) -> bool {
         (20, b's') => !(tunnel && is(b"sec-websocket-accept")),
         _ => true,
     }
+}
+
+/// Where the first colon is. Names are short: eight bytes at a time without a call is the quickest way.
+#[inline]
+fn find_colon(line: &[u8]) -> Option<usize> {
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = EACH << 7;
+    let (words, rest) = line.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        // A byte that is a colon becomes 0, and the lowest one that is has its highest bit set.
+        let word = u64::from_le_bytes(*word) ^ (EACH * u64::from(b':'));
+        let found = word.wrapping_sub(EACH) & !word & HIGH;
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    rest.iter().position(|byte| *byte == b':').map(|at| words.len() * 8 + at)
 }
 
 /// Takes white space and the CR off.
@@ -145,5 +162,25 @@ fn split_block(out: &mut Vec<u8>, start: usize, stream: u32, ended: bool) {
         flags |= if index == last { flag::END_HEADERS } else { 0 };
         frame::put_header(out, part.len(), kind, flags, stream);
         out.extend_from_slice(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_colon_is_found_anywhere() {
+        for length in 0..30 {
+            let mut line = vec![b'9'; length];
+            assert_eq!(find_colon(&line), None);
+            for at in (0..length).rev() {
+                line[at] = b':';
+                assert_eq!(find_colon(&line), Some(at), "{length}");
+                line[at] = b';';
+                assert_eq!(find_colon(&line), if at + 1 < length { Some(at + 1) } else { None });
+                line[at] = b':';
+            }
+        }
     }
 }

@@ -69,7 +69,7 @@ fn pseudo_fields_are_known_once_first_and_complete() {
 #[test]
 fn pseudo_fields_have_values_that_are_safe_in_a_request_line() {
     for index in 0..4 {
-        for byte in ["\0", "\t", "\n", "\r", " ", "\u{7f}"] {
+        for byte in ["\0", "\t", "\n", "\r", " ", "\x1f"] {
             for value in [format!("{byte}{}", GET[index].1), format!("{}{byte}x", GET[index].1)] {
                 let mut fields = GET;
                 fields[index].1 = &value;

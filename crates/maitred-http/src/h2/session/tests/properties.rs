@@ -52,13 +52,15 @@ fn act() -> impl Strategy<Value = Act> {
     let window = prop_oneof![9 => 0_u32..70_000, 1 => any::<u32>()];
     let body_flags = select(&[0, 0, 0, flag::END_STREAM, flag::END_STREAM, flag::PADDED, 0xff][..]);
     let number = |number: u32| number.to_be_bytes().to_vec();
-    let of = |at, kind, flags, payload| Act::Of(at, kind, flags, payload);
+    let of = |kind| move |(at, flags, payload): (Index, u8, Vec<u8>)| Act::Of(at, kind, flags, payload);
+    let at = any::<Index>;
+    let grown = increment.clone().prop_map(number);
     prop_oneof![
         8 => (flags.clone(), fields()).prop_map(|(flags, block)| Act::Opens(flags, block)),
-        1 => (any::<Index>(), flags, fields()).prop_map(move |(at, flags, block)| of(at, kind::HEADERS, flags, block)),
-        6 => (any::<Index>(), body_flags, vec(0_u8..12, 0..400)).prop_map(move |(at, flags, content)| of(at, kind::DATA, flags, content)),
-        4 => (any::<Index>(), increment.clone()).prop_map(move |(at, increment)| of(at, kind::WINDOW_UPDATE, 0, number(increment))),
-        2 => any::<Index>().prop_map(move |at| of(at, kind::RST_STREAM, 0, number(8))),
+        1 => (at(), flags, fields()).prop_map(of(kind::HEADERS)),
+        6 => (at(), body_flags, vec(0_u8..12, 0..400)).prop_map(of(kind::DATA)),
+        4 => (at(), Just(0), grown).prop_map(of(kind::WINDOW_UPDATE)),
+        2 => (at(), Just(0), Just(number(8))).prop_map(of(kind::RST_STREAM)),
         2 => increment.prop_map(|increment| Act::Frame(window_update(0, increment))),
         2 => (1_u16..10, window).prop_map(|(setting, value)| Act::Frame(settings(&[(setting, value)]))),
         1 => Just(Act::Frame(frame(kind::PING, 0, 0, b"12345678"))),
