@@ -23,6 +23,10 @@ pub trait Lookup {
     fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
         Err(io::ErrorKind::NotFound.into())
     }
+    /// Whether anybody at all can read a file.
+    fn is_public(&self, _path: &Path) -> bool {
+        false
+    }
     /// The present time, as Unix time: certificates may not be good any more.
     fn unix_secs(&self) -> u64 {
         rustls::pki_types::UnixTime::now().as_secs()
@@ -63,6 +67,10 @@ impl Lookup for System {
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         crate::tls::files::read(path)
+    }
+
+    fn is_public(&self, path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
     }
 
     fn program(&self, name: &str, cwd: &Path) -> bool {

@@ -108,3 +108,91 @@ fn read(config: &Config, around: &Surroundings) -> Result<Material, String> {
     }
     Material::load(config, around.self_signed.get(), around.tickets.borrow().clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{OnceCell, RefCell};
+    use std::path::Path;
+
+    use rcgen::PKCS_ECDSA_P256_SHA256;
+
+    use super::*;
+    use crate::tls::testing::{Authority, config, write};
+    use crate::tls::tickets::Seed;
+
+    const SITE: &str = "listen = [{ address = \":1\", tls = {} }]\n[[site]]\nroot = \".\"\n\
+                        certificates = [{ certificate = \"a.pem\", key = \"a-key.pem\" }]\n";
+
+    fn around() -> Surroundings {
+        Surroundings {
+            reuseport: true,
+            inherited: Vec::new(),
+            inherited_admin: None,
+            terminal: false,
+            tickets: RefCell::new(Seed::new(unix_secs()).unwrap()),
+            self_signed: OnceCell::new(),
+        }
+    }
+
+    fn place(dir: &Path, name: &str, content: &str) {
+        let beside = dir.join("beside");
+        std::fs::write(&beside, content).unwrap();
+        std::fs::rename(beside, dir.join(name)).unwrap();
+    }
+
+    #[test]
+    fn a_pair_is_taken_once_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::new("Test");
+        let make = || authority.sign(&["localhost"], &PKCS_ECDSA_P256_SHA256);
+        let (first, second) = (make(), make());
+        write(dir.path(), "a", &first);
+        let (config, around) = (config(dir.path(), SITE), around());
+        let mut certificates = Certificates::load(&config, &around).unwrap().unwrap();
+        let before = certificates.material.clone();
+        let mut look = || {
+            let new = certificates.look(&config, &around, Instant::now());
+            (new, certificates.broken.clone().map(|(_, said)| said), certificates.material == before)
+        };
+        assert_eq!(look(), (false, None, true), "nothing has changed");
+        place(dir.path(), "a.pem", &second.certificate);
+        assert_eq!(look(), (false, Some(false), true), "the key may be on its way");
+        assert_eq!(look(), (false, Some(true), true), "it is not: that is said");
+        assert_eq!(look(), (false, Some(true), true), "once");
+        place(dir.path(), "a-key.pem", &second.key);
+        assert_eq!(look(), (true, None, false));
+        place(dir.path(), "a-key.pem", &second.key);
+        assert_eq!(look(), (false, None, false), "another file of the same content");
+        std::fs::remove_file(dir.path().join("a.pem")).unwrap();
+        assert_eq!(look(), (false, Some(false), false));
+        place(dir.path(), "a.pem", &second.certificate);
+        assert_eq!(look(), (false, None, false), "it is back before anybody was told");
+    }
+
+    #[test]
+    fn challenges_outlive_new_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::new("Test");
+        write(dir.path(), "a", &authority.sign(&["localhost"], &PKCS_ECDSA_P256_SHA256));
+        let (config, around) = (config(dir.path(), SITE), around());
+        let mut certificates = Certificates::load(&config, &around).unwrap().unwrap();
+        let pair = certificates.material.sites[0][0].clone();
+        certificates.material.challenges.push(("localhost".into(), pair));
+        write(dir.path(), "a", &authority.sign(&["localhost"], &PKCS_ECDSA_P256_SHA256));
+        assert!(certificates.look(&config, &around, Instant::now()));
+        assert_eq!(certificates.material.challenges.len(), 1);
+    }
+
+    #[test]
+    fn files_are_looked_at_only_if_there_are_some() {
+        let dir = tempfile::tempdir().unwrap();
+        let text = "[[listen]]\naddress = \":1\"\n[[site]]\nroot = \".\"\n";
+        let (mut config, around) = (config(dir.path(), text), around());
+        assert!(Certificates::load(&config, &around).unwrap().is_none(), "no TLS");
+        config.use_self_signed();
+        let certificates = Certificates::load(&config, &around).unwrap().unwrap();
+        assert_eq!(certificates.next_look(), None);
+        let again = Certificates::load(&config, &around).unwrap().unwrap();
+        assert_eq!(again.material, certificates.material, "one certificate for the life of the master");
+    }
+}

@@ -36,7 +36,7 @@ pub struct Surroundings {
     pub terminal: bool,
     /// Where the keys of session tickets come from, in all worker processes.
     pub tickets: RefCell<Seed>,
-    /// The certificate that stands for [`Certificate::SelfSigned`], once one was asked for.
+    /// The certificate that stands for [`crate::config::Certificate::SelfSigned`], once one was asked for.
     pub self_signed: OnceCell<Pair>,
 }
 

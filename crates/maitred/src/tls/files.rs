@@ -51,6 +51,8 @@ pub struct Leaf {
     pub not_after: i64,
     /// The names that it is for, as it has them.
     pub names: Vec<String>,
+    /// Whether each certificate of the file is signed by the one behind it, as far as their names say.
+    pub in_order: bool,
     /// The certificate itself.
     der: CertificateDer<'static>,
 }
@@ -159,7 +161,7 @@ pub fn pair(
         text: "there is no certificate in it".into(),
         hint: "",
     })?;
-    let leaf = Leaf::read(leaf)?;
+    let leaf = Leaf { in_order: in_order(&chain), ..Leaf::read(leaf)? };
     let made = Pair {
         chain: chain.iter().map(|der| Bytes(der.to_vec())).collect(),
         key: Bytes(key.secret_der().to_vec()),
@@ -226,6 +228,7 @@ impl Leaf {
             not_before: validity.not_before.timestamp(),
             not_after: validity.not_after.timestamp(),
             names: names.filter_map(shown).collect(),
+            in_order: true,
             der: der.clone().into_owned(),
         })
     }
@@ -246,6 +249,19 @@ impl Leaf {
         let now = i64::try_from(unix_secs).unwrap_or(i64::MAX);
         (self.not_before..=self.not_after).contains(&now)
     }
+}
+
+/// Whether each certificate names the one behind it as its issuer. A client may find a way through others, but need not.
+fn in_order(chain: &[CertificateDer<'_>]) -> bool {
+    let names = |der: &CertificateDer<'_>| {
+        let (_, parsed) = X509Certificate::from_der(der).ok()?;
+        Some((parsed.issuer().as_raw().to_vec(), parsed.subject().as_raw().to_vec()))
+    };
+    let names: Vec<_> = chain.iter().map(names).collect();
+    names.windows(2).all(|pair| match pair {
+        [Some((issuer, _)), Some((_, subject))] => issuer == subject,
+        _ => false,
+    })
 }
 
 /// A name of a certificate, for people.

@@ -64,7 +64,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use maitred_sys::{inherit, memfile};
-use rustix::process::Pid;
+use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
 
 use self::accept::Listener;
 use self::event_loop::Thread;
@@ -185,12 +185,19 @@ fn inherit_all() -> Result<Inherited, String> {
     Ok(Inherited { control, start, board, buckets, admin, access_log, tls, key_logs })
 }
 
-/// What sessions of TLS are made with: keys that the master has read, and where session secrets are written.
+/// What sessions of TLS are made with: keys that the master has read, and where session secrets are written. With keys in
+/// its memory, the process writes no core file, and application processes that run as the same user cannot trace it
+/// (`PR_SET_DUMPABLE`, prctl(2)).
 fn tls_server(
     start: &Start,
     material: Option<OwnedFd>,
     key_logs: Vec<(usize, OwnedFd)>,
 ) -> Result<TlsServer, String> {
+    if material.is_some()
+        && let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable)
+    {
+        tracing::warn!(%error, "processes of the same user can read the keys of TLS in memory");
+    }
     let made = match material {
         None => Ok(TlsServer::none()),
         Some(file) => Material::open(file)

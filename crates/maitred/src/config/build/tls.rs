@@ -150,6 +150,14 @@ pub(super) fn certificates(section: &Section<'_>, hosts: &[HostPattern]) -> (Vec
         match files::load(&certificate, &key, ocsp.as_deref(), &read) {
             Ok((_, leaf)) => {
                 question(&entry, &leaf, hosts);
+                if let (true, Some(span)) = (entry.cx.lookup.is_public(&key), entry.given("key")) {
+                    let message = "`key`: everybody on this machine can read this file";
+                    entry.cx.warn(
+                        &span,
+                        message,
+                        "`chmod 600`: only the master, which may be root, reads it",
+                    );
+                }
                 certified.leaves.push(leaf);
             }
             Err((fault, _)) => refuse(&entry, &fault),
@@ -188,6 +196,13 @@ fn question(entry: &Section<'_>, leaf: &Leaf, hosts: &[HostPattern]) {
             false => format!("the certificate is not good yet: {}", days(leaf.not_before - seconds, "to go")),
         };
         cx.warn(&span, message, "clients will refuse it");
+    }
+    if !leaf.in_order {
+        cx.warn(
+            &span,
+            "the certificates of this file are not in order",
+            "the site's own comes first, and each is signed by the one behind it: some clients will refuse it",
+        );
     }
     if let Some(missing) = not_covered(std::slice::from_ref(leaf), hosts) {
         cx.warn(&span, format!("the certificate is not good for {missing}"), good_for(leaf));

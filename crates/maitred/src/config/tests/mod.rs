@@ -49,6 +49,10 @@ impl Lookup for Machine {
         tls::FILES.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    fn is_public(&self, path: &Path) -> bool {
+        path.ends_with("public-key.pem")
+    }
+
     fn unix_secs(&self) -> u64 {
         tls::NOW
     }

@@ -25,6 +25,9 @@ pub(super) static FILES: LazyLock<BTreeMap<&'static str, Vec<u8>>> = LazyLock::n
         ("ca.pem", text(&authority.pem)),
         ("cert.pem", text(&good.certificate)),
         ("key.pem", text(&good.key)),
+        ("public-key.pem", text(&good.key)),
+        ("chain.pem", text(&[&good.certificate[..], &authority.pem].concat())),
+        ("disorder.pem", text(&[&good.certificate[..], &other.certificate, &authority.pem].concat())),
         ("fullchain.pem", text(&good.certificate)),
         ("privkey.pem", text(&good.key)),
         ("other.pem", text(&other.certificate)),
@@ -140,6 +143,21 @@ fn certificates_that_clients_will_refuse_are_warned_of() {
     assert_eq!(
         warnings(&with_files("young.pem", "young-key.pem", "")),
         ["4:33 the certificate is not good yet: 350 days to go | clients will refuse it"]
+    );
+    assert!(warnings(&with_files("chain.pem", "key.pem", "")).is_empty());
+    assert_eq!(
+        warnings(&with_files("disorder.pem", "key.pem", "")),
+        [
+            "4:33 the certificates of this file are not in order | the site's own comes first, and each is signed by the one \
+          behind it: some clients will refuse it"
+        ]
+    );
+    assert_eq!(
+        warnings(&with_files("cert.pem", "public-key.pem", "")),
+        [
+            "4:51 `key`: everybody on this machine can read this file | `chmod 600`: only the master, which may be root, \
+          reads it"
+        ]
     );
     let hosts = "hosts = [\"example.com\", \"a.example.com\", \"*.example.com\", \"*.a.example.com\", \"b.example\", \"127.0.0.1\"]\n";
     assert_eq!(
