@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::PATIENCE;
 use super::response::{Framing, Response};
@@ -23,6 +24,7 @@ pub(crate) struct Client {
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<rustls::StreamOwned<rustls::ClientConnection, TcpStream>>),
 }
 
 /// How the server ended a connection.
@@ -43,6 +45,30 @@ impl Client {
         Client { stream: Stream::Tcp(stream), buffer: Vec::new() }
     }
 
+    /// Speaks TLS: asks for `name`, and completes the handshake.
+    pub(crate) fn try_connect_tls(
+        address: SocketAddr,
+        config: &Arc<rustls::ClientConfig>,
+        name: &str,
+    ) -> io::Result<Client> {
+        let name = rustls::pki_types::ServerName::try_from(name.to_owned()).unwrap();
+        let session = rustls::ClientConnection::new(Arc::clone(config), name).unwrap();
+        let Stream::Tcp(stream) = Client::connect(address).stream else { panic!("not a TCP connection") };
+        let mut stream = rustls::StreamOwned::new(session, stream);
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(Client { stream: Stream::Tls(Box::new(stream)), buffer: Vec::new() })
+    }
+
+    /// The session.
+    pub(crate) fn tls(&mut self) -> &mut rustls::ClientConnection {
+        match &mut self.stream {
+            Stream::Tls(stream) => &mut stream.conn,
+            Stream::Tcp(_) | Stream::Unix(_) => panic!("not a TLS connection"),
+        }
+    }
+
     pub(crate) fn connect_unix(path: &Path) -> Client {
         let stream = UnixStream::connect(path).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -54,6 +80,7 @@ impl Client {
     pub(crate) fn tcp(&self) -> &TcpStream {
         match &self.stream {
             Stream::Tcp(stream) => stream,
+            Stream::Tls(stream) => &stream.sock,
             Stream::Unix(_) => panic!("not a TCP connection"),
         }
     }
@@ -68,6 +95,10 @@ impl Client {
         match &mut self.stream {
             Stream::Tcp(stream) => stream.write_all(bytes.as_ref()),
             Stream::Unix(stream) => stream.write_all(bytes.as_ref()),
+            Stream::Tls(stream) => {
+                stream.write_all(bytes.as_ref())?;
+                stream.flush()
+            }
         }
     }
 
@@ -76,6 +107,7 @@ impl Client {
         match &self.stream {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write).unwrap(),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write).unwrap(),
+            Stream::Tls(_) => panic!("TLS has no half-closed connections here"),
         }
     }
 
@@ -219,6 +251,7 @@ impl Client {
         let got = match &mut self.stream {
             Stream::Tcp(stream) => stream.read(&mut piece)?,
             Stream::Unix(stream) => stream.read(&mut piece)?,
+            Stream::Tls(stream) => stream.read(&mut piece)?,
         };
         self.buffer.extend_from_slice(&piece[..got]);
         Ok(got)

@@ -66,6 +66,13 @@ impl Server {
         server
     }
 
+    /// Where it listens with this scheme.
+    pub(crate) fn address_of(&self, scheme: &str) -> SocketAddr {
+        let scheme = format!("{scheme}://");
+        let line = self.wait_for_line(|line| address_of(&scheme, line).is_some());
+        address_of(&scheme, &line).unwrap()
+    }
+
     /// A new connection.
     pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address)
@@ -206,9 +213,13 @@ fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
-/// The first `http://ADDRESS` of a line.
+/// The first `http://ADDRESS` or `https://ADDRESS` of a line.
 fn address_in(line: &str) -> Option<SocketAddr> {
-    let rest = line.split("http://").nth(1)?;
+    address_of("http://", line).or_else(|| address_of("https://", line))
+}
+
+fn address_of(scheme: &str, line: &str) -> Option<SocketAddr> {
+    let rest = line.split(scheme).nth(1)?;
     let end = rest.find(|byte: char| !byte.is_ascii_digit() && byte != '.' && byte != ':');
     rest[..end.unwrap_or(rest.len())].parse().ok()
 }

@@ -124,6 +124,12 @@ impl Setup {
         Server::start(self)
     }
 
+    /// Starts with this configuration instead of what was filled in.
+    pub(crate) fn start_as(self, text: &str) -> Server {
+        fs::write(self.directory.path().join("maitred.toml"), text).unwrap();
+        Server::start(self)
+    }
+
     /// Writes the configuration; [`Setup::start`] does so too.
     pub(crate) fn write(&self) -> PathBuf {
         let path = self.directory.path().join("maitred.toml");

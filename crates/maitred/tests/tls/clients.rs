@@ -1,0 +1,80 @@
+//! Clients with certificates, and what applications are told of them.
+
+use std::collections::BTreeMap;
+
+use rcgen::PKCS_ECDSA_P256_SHA256;
+use rustls::version::{TLS12, TLS13};
+
+use crate::stage::{Authority, connect, setup};
+use crate::support::{Client, Server};
+
+fn start(authority: &Authority, tls: &str) -> Server {
+    let server = setup(authority, tls).pool("app", None, "workers = 1").start();
+    server.wait_for_processes();
+    server
+}
+
+/// What the application sees of a request that tells lies.
+fn told(connection: &mut Client) -> BTreeMap<String, String> {
+    let lies = "X-SSL-Client-Verify: SUCCESS\r\nX-SSL-Client-S-DN: CN=root\r\nX_SSL_Client_S_DN: CN=root\r\n\
+                X-SSL-Client-Serial: 1\r\nX-SSL-Client-Fingerprint: 00\r\n";
+    let response = connection.method("GET", "/app/show", lies);
+    let seen: BTreeMap<String, String> = serde_json::from_slice(&response.body).unwrap();
+    seen.into_iter().filter(|(name, _)| name.starts_with("HTTP_X_SSL_")).collect()
+}
+
+#[test]
+#[ignore = "comes with the next change of the event loop"]
+fn an_application_knows_its_client_and_believes_no_other() {
+    let authority = Authority::new();
+    let alice = authority.sign(&["alice"], &PKCS_ECDSA_P256_SHA256);
+    let mallory = Authority::new().sign(&["mallory"], &PKCS_ECDSA_P256_SHA256);
+    for (mode, anonymous) in [("optional", true), ("required", false)] {
+        let server = start(&authority, &format!("client_auth = \"{mode}\", client_ca = \"ca.pem\""));
+        for version in [&TLS12, &TLS13] {
+            let mut connection = connect(&server, &authority.client_of(&[version], Some(&alice)));
+            let seen = told(&mut connection);
+            let value = |name: &str| seen.get(name).map(String::as_str).unwrap_or_default();
+            assert_eq!(value("HTTP_X_SSL_CLIENT_VERIFY"), "SUCCESS", "{seen:?}");
+            assert_eq!(value("HTTP_X_SSL_CLIENT_S_DN"), "CN=alice,O=Example\\, Inc.", "{seen:?}");
+            assert_eq!(value("HTTP_X_SSL_CLIENT_FINGERPRINT").len(), 64, "{seen:?}");
+            assert!(value("HTTP_X_SSL_CLIENT_SERIAL").len() > 2, "{seen:?}");
+            // In TLS 1.3 a client only learns with its first answer that it was refused.
+            let refused = |own| {
+                let client = authority.client_of(&[version], own);
+                let connected = Client::try_connect_tls(server.address_of("https"), &client, "localhost");
+                let answer = connected.and_then(|mut connection| {
+                    connection.try_send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+                    connection.try_response("GET")
+                });
+                answer.is_err()
+            };
+            assert!(refused(Some(&mallory)), "{mode} {version:?}");
+            assert_eq!(refused(None), !anonymous, "{mode} {version:?}");
+        }
+        if anonymous {
+            let seen = told(&mut connect(&server, &authority.client()));
+            assert_eq!(seen, BTreeMap::from([("HTTP_X_SSL_CLIENT_VERIFY".into(), "NONE".into())]));
+        }
+        server.stop();
+    }
+}
+
+#[test]
+#[ignore = "comes with the next change of the event loop"]
+fn nobody_is_believed_where_nobody_is_asked() {
+    let authority = Authority::new();
+    let server = start(&authority, "");
+    assert_eq!(told(&mut connect(&server, &authority.client())), BTreeMap::new());
+    server.stop();
+}
+
+#[test]
+fn an_application_knows_that_it_is_spoken_to_over_tls() {
+    let authority = Authority::new();
+    let server = start(&authority, "");
+    let response = connect(&server, &authority.client()).get("/app/show");
+    let seen: BTreeMap<String, String> = serde_json::from_slice(&response.body).unwrap();
+    assert_eq!(seen["HTTP_X_FORWARDED_PROTO"], "https");
+    server.stop();
+}

@@ -1,0 +1,13 @@
+//! TLS from outside: the real binary, and rustls as the client.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod clients;
+mod files;
+mod names;
+mod redirect;
+mod serve;
+mod sessions;
+mod stage;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,73 @@
+//! `maitred serve --tls`, and the example.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use rustls::{ClientConfig, RootCertStore, SignatureScheme};
+
+use crate::stage::Authority;
+use crate::support::{Client, Setup, binary};
+
+#[test]
+fn the_example_serves_its_page() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tls");
+    let text = std::fs::read_to_string(example.join("maitred.toml")).unwrap();
+    let text = text.replace("127.0.0.1:8443", "127.0.0.1:0").replace("127.0.0.1:8080", "127.0.0.1:0");
+    let page = std::fs::read(example.join("public/index.html")).unwrap();
+    let authority = Authority::new();
+    let made = authority.sign(&["localhost", "127.0.0.1"], &rcgen::PKCS_ECDSA_P256_SHA256);
+    let server = Setup::new()
+        .outside("public/index.html", &page)
+        .outside("certificate.pem", made.certificate.as_bytes())
+        .outside("key.pem", made.key.as_bytes())
+        .start_as(&text);
+    let address = server.address_of("https");
+    let mut connection = Client::try_connect_tls(address, &authority.client(), "localhost").unwrap();
+    assert_eq!(connection.get("/").body, page);
+    drop(connection);
+    server.stop();
+}
+
+#[test]
+fn a_certificate_is_made_and_its_fingerprint_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.txt"), "file a\n").unwrap();
+    let mut child = Command::new(binary())
+        .args(["serve", "--tls", "-l", "127.0.0.1:0", "-t", "1", "--log", "off"])
+        .arg(dir.path())
+        .env_remove("XDG_RUNTIME_DIR")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let address = lines.next().unwrap();
+    let address = address.strip_prefix("https://").unwrap().split(' ').next().unwrap().parse().unwrap();
+    let told = lines.next().unwrap();
+    let told = told.strip_prefix("certificate, self-signed, SHA-256 ").unwrap();
+
+    let (stranger, picky) = Authority::new().picky(&[SignatureScheme::ECDSA_NISTP256_SHA256]);
+    assert!(Client::try_connect_tls(address, &stranger, "localhost").is_err(), "nobody has signed it");
+    let certificate = picky.seen.lock().unwrap().take().unwrap();
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &certificate);
+    let bytes: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
+    assert_eq!(bytes.join(":"), told);
+    // Whoever has seen it once can hold on to it.
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate).unwrap();
+    let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let client = Arc::new(client);
+    for name in ["localhost", "127.0.0.1"] {
+        let mut connection = Client::try_connect_tls(address, &client, name).unwrap();
+        assert_eq!(connection.get("/a.txt").text(), "file a\n", "{name}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
