@@ -24,15 +24,28 @@ impl Hsts {
         self.lines.get(site).map(Box::as_ref).unwrap_or_default()
     }
 
-    /// Puts the line of a site behind the status line of a response's head (`HTTP/1.1 200 OK\r\n…`, complete or not), unless it
-    /// has none or the head has such a field of its own already: an application that knows better keeps its word.
-    pub fn add(&self, site: usize, head: &mut Vec<u8>) {
+    /// Puts the line of a site behind the status line of the response that begins at `start` (`HTTP/1.1 200 OK\r\n…`, its head
+    /// complete), unless the site has none or the head has such a field of its own already: an application that knows better
+    /// keeps its word. Interim responses before it (1xx) are left as they are.
+    pub fn add(&self, site: usize, start: usize, out: &mut Vec<u8>) {
         let line = self.line(site);
-        if line.is_empty() || has_field(head) {
+        if line.is_empty() {
             return;
         }
-        if let Some(end) = memchr::memmem::find(head, b"\r\n") {
-            let _ = head.splice(end + 2..end + 2, line.iter().copied());
+        let mut start = start;
+        while let Some(rest) = out.get(start..)
+            && let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n")
+        {
+            let head = rest.get(..end + 2).unwrap_or_default();
+            if head.get(9) == Some(&b'1') && head.get(9..12) != Some(b"101") {
+                start += end + 4;
+                continue;
+            }
+            if let (false, Some(end)) = (has_field(head), memchr::memmem::find(head, b"\r\n")) {
+                let at = start + end + 2;
+                drop(out.splice(at..at, line.iter().copied()));
+            }
+            return;
         }
     }
 }
@@ -72,8 +85,12 @@ mod tests {
             ),
         ] {
             let mut written = head.as_bytes().to_vec();
-            hsts.add(site, &mut written);
+            hsts.add(site, 0, &mut written);
             assert_eq!(String::from_utf8(written).unwrap(), expected);
+            let before = "HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 103 Early Hints\r\nA: b\r\n\r\n";
+            let mut written = format!("{before}{head}body\r\n\r\n").into_bytes();
+            hsts.add(site, 27, &mut written);
+            assert_eq!(String::from_utf8(written).unwrap(), format!("{before}{expected}body\r\n\r\n"));
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::log::access::{Line, RequestLine};
 use crate::route::Choice;
 use crate::serve::fixed::{self, Manner};
 use crate::serve::{Clock, Exchange, Persistence, Served, Summary};
+use crate::tls::redirect;
 
 /// What [`Thread::answer`] made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +47,19 @@ pub(super) struct Given<'a> {
 }
 
 impl Thread {
-    /// Answers a request: the one place where it is decided what answers.
+    /// Answers a request.
     pub(super) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+        let start = self.tx.len();
+        let step = self.choose(index, request, given);
+        if self.tx.len() > start && self.connections.get(index as usize).is_some_and(|found| found.secure) {
+            let shared = self.shared;
+            shared.tls.hsts.add(shared.router.site(request.authority), start, &mut self.tx);
+        }
+        step
+    }
+
+    /// The one place where it is decided what answers.
+    fn choose(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
         let persistence = self.persistence(index, request, given.last);
         if self.connections[index as usize].admin {
             return self.answer_admin(index, request, persistence);
@@ -58,6 +70,9 @@ impl Thread {
             Ok(path) => path,
             Err(reject) => return self.answer_bad_path(index, request, reject),
         };
+        if let Some(step) = self.answer_for_tls(index, request, &path, persistence) {
+            return step;
+        }
         let shared = self.shared;
         let site = shared.router.site(request.authority);
         let clock = self.clock.clone();
@@ -72,7 +87,12 @@ impl Thread {
                 let served = self.files.serve(set, &exchange, &mut self.tx);
                 return self.served(index, request, given, persistence, served);
             }
-            Choice::Pool(pool) => return self.send_to_pool(index, pool, &exchange, given),
+            Choice::Pool(pool) => {
+                if self.connections[index as usize].secure {
+                    self.work(index).site = site as u16;
+                }
+                return self.send_to_pool(index, pool, &exchange, given);
+            }
             Choice::Redirect { to, status } => fixed::redirect(to, status, &exchange, named, &mut self.tx),
             Choice::Respond { status, body, content_type } => {
                 fixed::respond(status, body, content_type, &exchange, named, &mut self.tx)
@@ -84,6 +104,43 @@ impl Thread {
             }
         };
         self.whole(index, request, summary, persistence)
+    }
+
+    /// Adds what the site says about TLS to the head of an application's response.
+    pub(super) fn add_hsts(&self, index: u32, head: &mut Vec<u8>) {
+        let Some(connection) = self.connections.get(index as usize).filter(|found| found.secure) else {
+            return;
+        };
+        let site = connection.work.as_deref().map_or(0, |work| work.site);
+        self.shared.tls.hsts.add(usize::from(site), 0, head);
+    }
+
+    /// What TLS has to say before anybody is asked: cleartext clients are sent to it, and what may be a request played again
+    /// must do no harm (RFC 8470 section 5.2).
+    fn answer_for_tls(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        path: &[u8],
+        persistence: Persistence,
+    ) -> Option<Step> {
+        let connection = &self.connections[index as usize];
+        let listen = self.shared.start.config.listens.get(usize::from(connection.listen))?;
+        if self.is_early(index) {
+            let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
+            return (!safe).then(|| self.plain_error(index, request, 425, b"", persistence));
+        }
+        if !listen.redirect_http || path.starts_with(redirect::CHALLENGES) {
+            return None;
+        }
+        let to = redirect::location(request.authority, request.target, self.shared.redirect_port?);
+        Some(match to {
+            Some(to) => {
+                let to = format!("Location: {to}\r\n");
+                self.plain_error(index, request, redirect::STATUS, to.as_bytes(), persistence)
+            }
+            None => self.plain_error(index, request, 400, b"", persistence),
+        })
     }
 
     /// Whether the body of a request has to be kept for whoever answers it.

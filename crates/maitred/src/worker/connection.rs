@@ -197,6 +197,8 @@ pub struct Work {
     pub request_id: Option<u128>,
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
+    /// The site that the request is for.
+    pub site: u16,
     /// Whether another process may be asked, should this one die before the client has received anything.
     pub again: Again,
 }

@@ -19,6 +19,7 @@ use super::event_loop::Thread;
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{self, Arrival, Client};
 use super::proxy::switches;
+use super::secure::Carriers;
 use super::wire::Wire;
 use crate::config::{Pool, Source, Transport};
 use crate::control::SlotId;
@@ -314,6 +315,7 @@ impl Thread {
         let mut meta =
             maitred_handoff::begin_request(channel.out(), connection_number, number, flags, descriptors);
         let peer = &connection.peer();
+        let wire = connection.wire;
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         if let Some(remote) = client.remote.address {
             let text = client.remote.text();
@@ -338,6 +340,8 @@ impl Thread {
         append_fields(&mut head, request, may_detach);
         let began_unix_us = (self.clock.unix_secs * 1_000_000 + u64::from(self.clock.unix_micros))
             .saturating_sub(sent.queue_us);
+        let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
+        carriers.fields(wire, |name, value| head.field(name, value));
         self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
         if may_detach {
             head.field("connection", b"upgrade");

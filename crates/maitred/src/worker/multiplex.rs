@@ -93,6 +93,11 @@ pub(super) fn settings(limits: &Limits) -> Settings {
 }
 
 impl Multiplex {
+    /// The client's connection.
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+
     fn stream(&mut self, stream: u32) -> Option<&mut Stream> {
         self.streams.get_mut(StreamKey(stream).slot())
     }

@@ -115,6 +115,8 @@ enum Told {
     RequestId,
     /// `X-Request-Start`: when the first proxy had it
     RequestStart,
+    /// `X-SSL-*`: the client's TLS
+    Tls,
     /// Any other `X-Forwarded-*`, `X-Real-IP`, `X-Queue-Start`
     Other,
     /// One of these with `_` for `-`. For an application that sees fields as CGI variables (RFC 3875 section 4.1.18) it
@@ -134,6 +136,7 @@ fn told(name: &str) -> Option<Told> {
         ("x-queue-start", Told::Other),
     ];
     const PREFIX: &str = "x-forwarded-";
+    const TLS_PREFIX: &str = "x-ssl-";
     // Most fields are over with this.
     if !matches!(name.as_bytes().first(), Some(b'x' | b'X' | b'f' | b'F')) {
         return None;
@@ -142,6 +145,7 @@ fn told(name: &str) -> Option<Told> {
     let told = match known {
         Some((_, told)) => *told,
         None if starts_alike(name, PREFIX) => Told::Other,
+        None if starts_alike(name, TLS_PREFIX) => Told::Tls,
         None => return None,
     };
     Some(if name.contains('_') { Told::Disguised } else { told })
@@ -204,7 +208,7 @@ impl Teller {
     /// Appends the fields to an application's request head.
     pub(super) fn tell(&mut self, head: &mut HeadPart<'_>, request: &Request<'_, '_>, arrival: Arrival<'_>) {
         if arrival.client.proxied {
-            pass_on(head, request);
+            pass_on(head, request, arrival.peer.secure);
         }
         let missing = |wanted| !arrival.client.proxied || values(request, wanted).next().is_none();
         if missing(Told::Proto) {
@@ -274,10 +278,13 @@ impl Teller {
 }
 
 /// What a trusted proxy says, and is not added to.
-fn pass_on(head: &mut HeadPart<'_>, request: &Request<'_, '_>) {
+/// What it says of the client's TLS gives way to what is known of its own.
+fn pass_on(head: &mut HeadPart<'_>, request: &Request<'_, '_>, secure: bool) {
     for field in request.fields {
-        if let Some(Told::Proto | Told::Host | Told::Other) = told(field.name) {
-            head.field(field.name, field.value);
+        match told(field.name) {
+            Some(Told::Proto | Told::Host | Told::Other) => head.field(field.name, field.value),
+            Some(Told::Tls) if !secure => head.field(field.name, field.value),
+            _ => {}
         }
     }
 }

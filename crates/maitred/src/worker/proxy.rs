@@ -35,6 +35,7 @@ use super::connection::{Feed, Proxied, State};
 use super::event_loop::Thread;
 use super::hand_off::{append_fields, canonical_target, payload_bytes_max};
 use super::origin::{Arrival, Client};
+use super::secure::Carriers;
 use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Failure;
 use crate::serve::{Exchange, Persistence};
@@ -130,9 +131,12 @@ impl Thread {
         head.field("host", host.as_bytes());
         append_fields(&mut head, request, switches(request));
         let peer = &connection.peer();
+        let wire = connection.wire;
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(waited);
+        let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
+        carriers.fields(wire, |name, value| head.field(name, value));
         self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
         const PREFIX: &str = "x-forwarded-prefix";
         let told =

@@ -135,7 +135,11 @@ impl Thread {
         let result = proxied.filter.feed(input, &date, &mut tx).map_err(|bad| bad.to_string());
         let headed = headless && proxied.filter.head_written();
         let switches = !switched && proxied.filter.switched();
-        if result.is_ok() || proxied.filter.head_written() {
+        let sends = result.is_ok() || proxied.filter.head_written();
+        if headless {
+            self.add_hsts(index, &mut tx);
+        }
+        if sends {
             self.send_now(index, &tx);
         }
         tx.clear();

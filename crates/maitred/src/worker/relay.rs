@@ -251,6 +251,7 @@ impl Thread {
             self.tx = tx;
             return Ok(());
         };
+        let headless = !relayed.filter.head_written();
         let result = match relayed.filter.feed(input, &date, &mut tx) {
             Ok(progress) => {
                 relayed.complete = progress.complete;
@@ -258,6 +259,9 @@ impl Thread {
             }
             Err(bad) => Err(bad.to_string()),
         };
+        if headless {
+            self.add_hsts(index, &mut tx);
+        }
         match result.is_ok() {
             true => self.send_now(index, &tx),
             false => tx.clear(),

@@ -10,10 +10,15 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
-use rustls::ServerConnection;
+use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
 
+use slab::Slab;
+
+use super::connection::Connection;
 use super::event_loop::Thread;
+use super::multiplex::Multiplex;
 use super::wire::{Received, Wire};
+use crate::tls::client::{self, Identity};
 
 /// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
 pub(super) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
@@ -21,12 +26,21 @@ pub(super) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
 /// what comes of them has to fit into the receive buffer.
 pub(super) const CIPHERTEXT_BYTES: usize = 34 * 1024;
 
+/// Which version of TLS the client uses: `TLSv1.3`, `TLSv1.2`.
+const PROTOCOL_FIELD: &str = "x-ssl-protocol";
+/// The cipher suite, as the IANA's registry names it.
+const CIPHER_FIELD: &str = "x-ssl-cipher";
+
 /// One TLS session.
 #[derive(Debug)]
 pub struct Secure {
     tls: ServerConnection,
-    /// The handshake is over, and what it brought was acted on.
+    /// It is known which protocol follows, because the handshake is over, or early data has come.
+    begun: bool,
+    /// The handshake is over. What came before may have been said by somebody else, who has heard it (RFC 8446 section 8).
     settled: bool,
+    /// Whom the client's certificate names.
+    identity: Option<Box<Identity>>,
 }
 
 /// Writes to a socket, never waits, and never makes a signal.
@@ -72,12 +86,21 @@ impl Secure {
             }
             let state = self.tls.process_new_packets()?;
             closed |= state.peer_has_closed();
+            self.take_early(rx);
             self.drain(state.plaintext_bytes_to_read(), rx);
             if closed {
                 break;
             }
         }
         Ok(if closed { Said::Close } else { Said::Nothing })
+    }
+
+    /// What a client says before the handshake is over; only where the configuration lets it.
+    fn take_early(&mut self, rx: &mut Vec<u8>) {
+        if let Some(mut early) = self.tls.early_data() {
+            // From memory, and bounded by `max_early_data_size`.
+            let _ = early.read_to_end(rx);
+        }
     }
 
     fn drain(&mut self, bytes: usize, rx: &mut Vec<u8>) {
@@ -96,6 +119,59 @@ enum Said {
     Close,
 }
 
+/// Where the TLS session of a connection, or of a stream, is found.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Carriers<'a> {
+    secures: &'a Slab<Box<Secure>>,
+    sessions: &'a Slab<Box<Multiplex>>,
+    connections: &'a Slab<Connection>,
+}
+
+impl<'a> Carriers<'a> {
+    /// The tables of a thread.
+    pub(super) fn new(
+        secures: &'a Slab<Box<Secure>>,
+        sessions: &'a Slab<Box<Multiplex>>,
+        connections: &'a Slab<Connection>,
+    ) -> Self {
+        Carriers { secures, sessions, connections }
+    }
+
+    fn secure(self, wire: Wire) -> Option<&'a Secure> {
+        let wire = match wire {
+            Wire::Stream { session, .. } => {
+                let parent = self.sessions.get(session as usize)?.index();
+                self.connections.get(parent as usize)?.wire
+            }
+            wire => wire,
+        };
+        match wire {
+            Wire::Secure { session } => self.secures.get(session as usize).map(Box::as_ref),
+            _ => None,
+        }
+    }
+
+    /// What an application is told of the client's TLS: fields of its request.
+    pub(super) fn fields(self, wire: Wire, mut field: impl FnMut(&str, &[u8])) {
+        let Some(secure) = self.secure(wire) else { return };
+        if let Some(version) = secure.tls.protocol_version() {
+            field(PROTOCOL_FIELD, if version == ProtocolVersion::TLSv1_3 { b"TLSv1.3" } else { b"TLSv1.2" });
+        }
+        if let Some(name) = secure.tls.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()) {
+            // rustls has a prefix of its own for the suites of TLS 1.3, which RFC 8446 does not.
+            field(CIPHER_FIELD, name.replacen("TLS13_", "TLS_", 1).as_bytes());
+        }
+        if !secure.settled {
+            field("early-data", b"1");
+        }
+        if let Some(identity) = &secure.identity {
+            for (name, value) in client::FIELDS.iter().zip(identity.fields()) {
+                field(name, value.as_bytes());
+            }
+        }
+    }
+}
+
 impl Thread {
     /// Makes a connection a TLS one, if its listener says so. False if that fails.
     pub(super) fn secure(&mut self, index: u32) -> bool {
@@ -106,7 +182,9 @@ impl Thread {
         }
         let Ok(mut tls) = ServerConnection::new(config) else { return false };
         tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
-        let session = self.secures.insert(Box::new(Secure { tls, settled: false })) as u32;
+        let session =
+            self.secures.insert(Box::new(Secure { tls, begun: false, settled: false, identity: None }))
+                as u32;
         connection.wire = Wire::Secure { session };
         connection.secure = true;
         true
@@ -166,7 +244,8 @@ impl Thread {
         let said = secure.take(&self.ciphertext, rx);
         // Handshake messages, tickets and alerts.
         let flushed = secure.flush(socket.as_fd());
-        let fresh = !secure.settled && !secure.tls.is_handshaking();
+        let settles = !secure.settled && !secure.tls.is_handshaking();
+        let begins = !secure.begun && (settles || rx.len() > before);
         match said {
             Err(error) => {
                 self.note_tls_failure(index, &error);
@@ -176,8 +255,11 @@ impl Thread {
             Ok(Said::Close) if rx.len() == before => return Received::End,
             Ok(_) => {}
         }
-        if fresh {
-            self.settle_handshake(index, session);
+        if begins {
+            self.begin_protocol(index, session);
+        }
+        if settles {
+            self.settle_handshake(session);
         }
         match rx.len() > before {
             true => Received::Bytes { more },
@@ -189,16 +271,32 @@ impl Thread {
         }
     }
 
-    /// The handshake is over.
-    fn settle_handshake(&mut self, index: u32, session: u32) {
+    /// The client and this server have agreed on a protocol (ALPN, RFC 7301).
+    fn begin_protocol(&mut self, index: u32, session: u32) {
         let Some(secure) = self.secures.get_mut(session as usize) else { return };
-        secure.settled = true;
-        self.row.tls_handshakes.add(1);
-        let resumed = secure.tls.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
-        self.row.tls_resumed.add(u64::from(resumed));
+        secure.begun = true;
         if secure.tls.alpn_protocol() == Some(b"h2".as_slice()) {
             self.begin_http2(index);
         }
+    }
+
+    /// The handshake is over.
+    fn settle_handshake(&mut self, session: u32) {
+        let Some(secure) = self.secures.get_mut(session as usize) else { return };
+        secure.settled = true;
+        secure.identity = Identity::of(&secure.tls).map(Box::new);
+        self.row.tls_handshakes.add(1);
+        let resumed = secure.tls.handshake_kind() == Some(HandshakeKind::Resumed);
+        self.row.tls_resumed.add(u64::from(resumed));
+    }
+
+    /// Whether what comes now may have been heard and said again by somebody else.
+    pub(super) fn is_early(&self, index: u32) -> bool {
+        let Some(connection) = self.connections.get(index as usize).filter(|found| found.secure) else {
+            return false;
+        };
+        let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
+        carriers.secure(connection.wire).is_some_and(|secure| !secure.settled)
     }
 
     fn note_tls_failure(&mut self, index: u32, error: &rustls::Error) {
