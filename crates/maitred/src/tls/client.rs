@@ -18,8 +18,8 @@ use crate::config::ClientAuth;
 /// else's name.
 const SUBJECT_BYTES_MAX: usize = 1024;
 
-/// The fields that tell an application about its client's certificate, in the order of [`Identity::fields`]. A request that
-/// comes with one of them is lying.
+/// The fields that tell an application about its client's certificate, in the order of [`Identity::fields`]; there are none
+/// without one. A request that comes with one of them is lying.
 pub const FIELDS: [&str; 4] =
     ["X-SSL-Client-Verify", "X-SSL-Client-S-DN", "X-SSL-Client-Serial", "X-SSL-Client-Fingerprint"];
 

@@ -58,7 +58,12 @@ impl Client {
         while stream.conn.is_handshaking() {
             stream.conn.complete_io(&mut stream.sock)?;
         }
-        Ok(Client { stream: Stream::Tls(Box::new(stream)), buffer: Vec::new() })
+        Ok(Client::over_tls(stream))
+    }
+
+    /// Goes on with a session that has begun.
+    pub(crate) fn over_tls(stream: rustls::StreamOwned<rustls::ClientConnection, TcpStream>) -> Client {
+        Client { stream: Stream::Tls(Box::new(stream)), buffer: Vec::new() }
     }
 
     /// The session.

@@ -15,7 +15,6 @@ fn start(authority: &Authority) -> Server {
 }
 
 #[test]
-#[ignore = "comes with the next change of the event loop"]
 fn cleartext_leads_to_the_same_place_over_tls() {
     let authority = Authority::new();
     let server = start(&authority);
@@ -37,7 +36,6 @@ fn cleartext_leads_to_the_same_place_over_tls() {
 }
 
 #[test]
-#[ignore = "comes with the next change of the event loop"]
 fn every_response_over_tls_says_to_come_back_that_way() {
     let authority = Authority::new();
     let server = start(&authority);

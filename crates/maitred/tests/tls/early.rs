@@ -1,0 +1,110 @@
+//! `early_data`: requests in the first flight of a session (RFC 8446 section 2.3, RFC 8470).
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::sync::Arc;
+
+use rustls::pki_types::ServerName;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
+
+use crate::stage::{Authority, resumes, setup};
+use crate::support::{Client, PATIENCE, Server};
+
+fn start(authority: &Authority, tls: &str) -> Server {
+    let server = setup(authority, tls).pool("app", None, "workers = 1").start();
+    server.wait_for_processes();
+    server
+}
+
+/// A client of TLS 1.3 that would send early data, and that was here before.
+fn returning(server: &Server, authority: &Authority) -> Arc<ClientConfig> {
+    let mut client = (*authority.client_of(&[&TLS13], None)).clone();
+    client.enable_early_data = true;
+    let client = Arc::new(client);
+    assert!(!resumes(server, &client));
+    client
+}
+
+fn socket(server: &Server) -> TcpStream {
+    let socket = TcpStream::connect(server.address_of("https")).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
+/// Sends a request in the first flight. What that flight was, and the session after its handshake.
+fn early(server: &Server, client: &Arc<ClientConfig>, request: &str) -> (Vec<u8>, Client) {
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut session = ClientConnection::new(Arc::clone(client), name).unwrap();
+    session.early_data().expect("early data is offered").write_all(request.as_bytes()).unwrap();
+    let mut flight = Vec::new();
+    while session.wants_write() {
+        session.write_tls(&mut flight).unwrap();
+    }
+    let mut socket = socket(server);
+    socket.write_all(&flight).unwrap();
+    let mut stream = StreamOwned::new(session, socket);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock).unwrap();
+    }
+    assert!(stream.conn.is_early_data_accepted());
+    (flight, Client::over_tls(stream))
+}
+
+#[test]
+fn safe_requests_are_answered_early_and_others_later() {
+    let authority = Authority::new();
+    let server = start(&authority, "early_data = true");
+    let client = returning(&server, &authority);
+    let (_, mut connection) = early(&server, &client, "GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(connection.response("GET").text(), "file a\n");
+    assert_eq!(connection.get("/b.txt").text(), "file b\n", "and the connection goes on");
+
+    let (_, mut connection) = early(&server, &client, "GET /app/show HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let response = connection.response("GET");
+    let seen: BTreeMap<String, String> = serde_json::from_slice(&response.body).unwrap();
+    assert_eq!(seen["HTTP_EARLY_DATA"], "1", "{seen:?}");
+    let seen: BTreeMap<String, String> = serde_json::from_slice(&connection.get("/app/show").body).unwrap();
+    assert_eq!(seen.get("HTTP_EARLY_DATA"), None, "this one came later");
+
+    let post = "POST /app/show HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
+    let (_, mut connection) = early(&server, &client, post);
+    assert_eq!(connection.response("POST").status, 425);
+    drop(connection);
+    let mut again =
+        Client::try_connect_tls(server.address_of("https"), &authority.client(), "localhost").unwrap();
+    assert_eq!(again.post("/app/show", b"").status, 200);
+    drop(again);
+    server.stop();
+}
+
+#[test]
+fn a_first_flight_that_is_sent_again_is_not_answered_again() {
+    let authority = Authority::new();
+    let server = start(&authority, "early_data = true");
+    let client = returning(&server, &authority);
+    let request = "GET /a.txt?recorded HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let (flight, mut connection) = early(&server, &client, request);
+    assert_eq!(connection.response("GET").text(), "file a\n");
+    let mut replayed = socket(&server);
+    replayed.write_all(&flight).unwrap();
+    // The server goes on with a whole handshake, which nobody but the real client can complete.
+    assert!(replayed.read(&mut [0; 1]).unwrap() > 0);
+    drop((replayed, connection));
+    let stopped = server.stop();
+    let recorded = stopped.access.iter().filter(|line| line.contains("recorded")).count();
+    assert_eq!(recorded, 1, "{:#?}", stopped.access);
+}
+
+#[test]
+fn early_data_is_off_unless_it_is_asked_for() {
+    let authority = Authority::new();
+    let server = start(&authority, "");
+    let client = returning(&server, &authority);
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut session = ClientConnection::new(Arc::clone(&client), name).unwrap();
+    assert!(session.early_data().is_none());
+    assert!(resumes(&server, &client), "but the session is resumed");
+    server.stop();
+}
