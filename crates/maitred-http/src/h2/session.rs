@@ -212,7 +212,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// The connection is over: GOAWAY is in `out`. So is every later call.
+    /// The connection is over: GOAWAY is in `out`, and nothing is written behind it. So is every later call.
     pub fn next<'i>(
         &mut self,
         now: Instant,
@@ -304,6 +304,7 @@ impl Session {
     fn die(&mut self, fatal: Fatal) {
         self.dead = Some(fatal);
         self.fragments = None;
+        self.streams.reset_all();
         frame::put_go_away(&mut self.out, self.last_served, fatal.code, fatal.reason);
     }
 

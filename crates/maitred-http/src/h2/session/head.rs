@@ -36,8 +36,10 @@ pub(super) struct Translator<'h> {
     connect: bool,
     /// Where the value of the `host` line is, if there is one.
     host: Option<Range<usize>>,
-    /// Where the line end of the `cookie` line is; others are joined there (9113-8.2.3).
+    /// Where the line end of the `cookie` line is.
     cookie_end: Option<usize>,
+    /// Further parts of the cookie, which came when other lines stood behind it.
+    crumbs: Vec<u8>,
     facts: Facts,
     fault: Option<&'static str>,
 }
@@ -66,6 +68,7 @@ impl<'h> Translator<'h> {
             connect: false,
             host: None,
             cookie_end: None,
+            crumbs: Vec::new(),
             facts: Facts::default(),
             fault: None,
         }
@@ -241,24 +244,32 @@ impl<'h> Translator<'h> {
         if known.eq_ignore_ascii_case(value) { Ok(false) } else { Err("host is not :authority") }
     }
 
-    /// Parts of one cookie string become one line (9113-8.2.3). They come one behind the other from all known clients.
+    /// Parts of one cookie string become one line (9113-8.2.3). They come one behind the other from all known clients;
+    /// others wait for the end, so that each byte is moved once.
     fn take_cookie(&mut self, value: &[u8]) -> Result<bool, &'static str> {
         let Some(end) = self.cookie_end else {
             self.cookie_end = Some(self.head.len() + b"cookie: ".len() + value.len());
             return Ok(true);
         };
         judge_value(value)?;
-        let rest = self.head.len() - end;
-        self.head.extend_from_slice(b"; ");
-        self.head.extend_from_slice(value);
-        let line = self.head.get_mut(end..).unwrap_or_default();
-        line.rotate_left(rest);
-        let added = line.len() - rest;
-        self.cookie_end = Some(end + added);
-        if let Some(host) = self.host.as_mut().filter(|host| host.start > end) {
-            *host = host.start + added..host.end + added;
+        if self.head.len() == end + 2 {
+            self.head.truncate(end);
+            self.head.extend_from_slice(b"; ");
+            self.head.extend_from_slice(value);
+            self.cookie_end = Some(self.head.len());
+            self.head.extend_from_slice(b"\r\n");
+        } else {
+            self.crumbs.extend_from_slice(b"; ");
+            self.crumbs.extend_from_slice(value);
         }
         Ok(false)
+    }
+
+    #[cold]
+    fn join_crumbs(&mut self) {
+        let Some(end) = self.cookie_end else { return };
+        self.head.extend_from_slice(&self.crumbs);
+        self.head.get_mut(end..).unwrap_or_default().rotate_right(self.crumbs.len());
     }
 
     fn take_length(&mut self, value: &[u8]) -> Judgement {
@@ -293,6 +304,9 @@ impl<'h> Translator<'h> {
     fn close(&mut self, ended: bool) -> Judgement {
         if !self.started {
             self.start()?;
+        }
+        if !self.crumbs.is_empty() {
+            self.join_crumbs();
         }
         if self.facts.tunnel {
             self.head.extend_from_slice(b"connection: upgrade\r\nupgrade: websocket\r\n");

@@ -13,6 +13,9 @@ use crate::h2::hpack::{self, Bounds, Decoded};
 /// The PING that asks whether the peer has seen the announcement of a GOAWAY.
 pub(super) const LEAVING_PING: [u8; 8] = *b"maitred!";
 
+/// Pseudo-fields that a request can have, which become no lines, or lines that HTTP/1.1 has, too.
+const PSEUDO_FIELDS: usize = 5;
+
 /// The start of a header block that goes on in CONTINUATION frames.
 #[derive(Debug)]
 pub(super) struct Fragments {
@@ -166,7 +169,7 @@ impl Session {
     fn bounds(&self) -> Bounds {
         Bounds {
             list_bytes_max: self.settings.header_list_bytes_max as usize,
-            fields_max: self.settings.header_count_max as usize,
+            fields_max: self.settings.header_count_max as usize + PSEUDO_FIELDS,
         }
     }
 

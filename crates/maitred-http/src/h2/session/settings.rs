@@ -27,7 +27,7 @@ pub struct Settings {
     pub frame_bytes_max: u32,
     /// Bytes of a request's fields, decoded, with 32 for each; larger heads get 431.
     pub header_list_bytes_max: u32,
-    /// Fields of a request; more get 431.
+    /// Fields of a request, besides the pseudo-fields; more get 431.
     pub header_count_max: u32,
     /// Bytes of a header block as it was sent, which is held while it is incomplete; more end the connection. No honest
     /// encoding is longer than the list that it stands for.
@@ -69,6 +69,7 @@ impl Settings {
             connection_window: self.connection_window.clamp(frame::INITIAL_WINDOW, frame::WINDOW_MAX),
             frame_bytes_max: self.frame_bytes_max.clamp(frame::FRAME_BYTES_MIN, frame::FRAME_BYTES_MAX),
             header_table_bytes: self.header_table_bytes.clamp(4096, 1 << 20),
+            header_block_bytes_max: self.header_block_bytes_max.max(self.header_list_bytes_max),
             ..*self
         }
     }

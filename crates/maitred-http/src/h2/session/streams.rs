@@ -99,6 +99,14 @@ impl Streams {
         self.waiting
     }
 
+    /// The connection is over: nothing more is written on any stream.
+    pub(super) fn reset_all(&mut self) {
+        self.waiting = 0;
+        for stream in &mut self.slab {
+            (stream.reset, stream.waiting) = (true, false);
+        }
+    }
+
     /// Notes that this identifier, higher than all before, is used.
     #[inline]
     pub(super) fn advance(&mut self, id: u32) {

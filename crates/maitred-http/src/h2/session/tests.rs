@@ -381,6 +381,38 @@ fn heap_bytes(session: &Session) -> usize {
 }
 
 #[test]
+fn nothing_is_written_behind_the_end() {
+    let mut peer = Peer::new();
+    peer.say(&[get(1), post(3)]);
+    peer.session.respond(peer.key(0), b"HTTP/1.1 200 OK\r\n\r\n", false);
+    peer.session.wait(peer.key(0));
+    peer.heard();
+    assert_eq!(peer.ask(&[data(5, false, b"x")]), "fatal ProtocolError\nGOAWAY 3 ProtocolError\n");
+    peer.session.data(peer.key(0), 1, true).push(b'x');
+    peer.session.respond(peer.key(1), b"HTTP/1.1 200 OK\r\n\r\n", false);
+    peer.session.go_away();
+    peer.session.release(peer.key(0));
+    peer.session.release(peer.key(1));
+    assert_eq!((peer.heard().as_str(), peer.session.next_writable(), peer.session.streams()), ("", None, 0));
+    assert!(peer.session.is_over());
+}
+
+#[test]
+fn a_session_at_work_takes_no_new_memory() {
+    let mut peer = Peer::with(&Settings::default());
+    let mut held = 0;
+    for round in 0..100 {
+        peer.say(&(0..32).map(|count| get(2 * (32 * round + count) + 1)).collect::<Vec<_>>());
+        for key in std::mem::take(&mut peer.keys) {
+            peer.answer(key);
+        }
+        peer.session.out().clear();
+        assert!(round < 2 || heap_bytes(&peer.session) == held);
+        held = heap_bytes(&peer.session);
+    }
+}
+
+#[test]
 fn an_idle_session_is_small() {
     // The tables of HPACK are bounded by their own tests; buffers are empty until something comes.
     let own = size_of::<Session>() - size_of::<hpack::Encoder>() - size_of::<Decoder>();

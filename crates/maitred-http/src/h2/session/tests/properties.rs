@@ -125,15 +125,10 @@ fn scripts_are_mostly_understood() {
     use proptest::strategy::ValueTree as _;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
-    let (mut requests, mut responses) = (0, 0);
+    let mut requests = 0;
     for _ in 0..50 {
         let script = script().new_tree(&mut runner).unwrap().current();
-        let mut peer = Peer::new();
-        requests += peer.say(&[script[2..].to_vec()]).matches("request").count();
-        for key in std::mem::take(&mut peer.keys) {
-            peer.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", true);
-        }
-        responses += peer.heard().matches(":status=200").count();
+        requests += Peer::new().say(&[script[2..].to_vec()]).matches("request").count();
     }
-    assert!(requests > 50 && responses > 30, "{requests} requests, {responses} responses");
+    assert!(requests > 50, "{requests} requests");
 }
