@@ -194,6 +194,8 @@ fn floods_of_frames_without_meaning() {
     let mut peer = Peer::new();
     assert_eq!(attack(&mut peer, |_, _| vec![frame(kind::PING, flag::ACK, 0, &[0; 8])]), most);
     let mut peer = Peer::new();
+    assert_eq!(attack(&mut peer, |_, _| vec![frame(kind::SETTINGS, flag::ACK, 0, &[])]), most);
+    let mut peer = Peer::new();
     peer.say(&[frame(kind::GOAWAY, 0, 0, &[0; 8])]);
     assert_eq!(attack(&mut peer, |_, _| vec![frame(kind::GOAWAY, 0, 0, &[0; 8])]), most);
     for late in [data(1, false, b"x"), rst(1), headers(1, true, &[])] {
@@ -219,6 +221,22 @@ fn stalled_windows() {
     }
     assert!(peer.session.out().len() < SENT_AHEAD_BYTES + DATA_BYTES_MAX + 100 * 100);
     assert_eq!(peer.session.next_writable(), None);
+}
+
+/// A download is answered with window updates, and with PINGs that measure it, for as long as it takes.
+#[test]
+fn a_long_download_is_no_attack() {
+    let mut peer = Peer::new();
+    peer.say(&[get(1)]);
+    let key = peer.key(0);
+    peer.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", false);
+    for count in 0..1000 {
+        assert!(peer.session.room(key) >= 1000);
+        peer.session.data(key, 1000, false).extend([b'x'; 1000]);
+        let answers =
+            [window_update(0, 500), window_update(0, 500), window_update(1, 1000), ping(b"12345678")];
+        assert!(!peer.ask(&answers).contains("GOAWAY"), "{count}");
+    }
 }
 
 /// What honest clients do at their busiest is far from the default limits.
