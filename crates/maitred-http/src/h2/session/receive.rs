@@ -282,12 +282,9 @@ impl Session {
         number(frame, payload)?;
         match self.streams.standing(frame.stream) {
             Standing::Idle => Err(protocol_error("RST_STREAM on an idle stream")),
-            Standing::Open(key) | Standing::RemoteEnded(key) => {
-                // What was answered has cost no more than any answer.
-                let answered = self.streams.peek(key).is_some_and(|stream| stream.local_ended);
-                if !answered {
-                    self.ledger.charge(Act::Reset, now)?;
-                }
+            Standing::Open(_) | Standing::RemoteEnded(_) => {
+                // One that was answered has made up for this.
+                self.ledger.charge(Act::Reset, now)?;
                 self.streams.note_reset(frame.stream, true);
                 Ok(self.close_by_reset(frame.stream))
             }

@@ -64,6 +64,19 @@ fn time_makes_up_for_resets() {
     }
 }
 
+#[test]
+fn a_second_makes_up_for_a_tenth() {
+    let mut peer = Peer::new();
+    for _ in 0..10 {
+        assert_eq!(peer.say(&[ping(b"12345678")]), "");
+    }
+    peer.pass(Duration::from_millis(2500));
+    assert_eq!(attack(&mut peer, |_, _| vec![ping(b"12345678")]), 2);
+    let mut peer = Peer::new();
+    peer.pass(Duration::from_secs(3600));
+    assert_eq!(attack(&mut peer, |_, _| vec![ping(b"12345678")]), 10, "peace is not saved up");
+}
+
 /// CVE-2025-8671: each way in which a peer makes the server reset a stream.
 #[test]
 fn made_you_reset() {
