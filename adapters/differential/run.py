@@ -33,6 +33,7 @@ def _arguments():
     parser.add_argument("--only", metavar="TEXT", default="", help="only cases whose name contains TEXT")
     parser.add_argument("--maitred", metavar="PATH", help="the server (default: $MAITRED, or cargo's debug build)")
     parser.add_argument("--python", metavar="PATH", default=sys.executable, help="what {python} stands for in the file")
+    parser.add_argument("--http2", action="store_true", help="reach Maitred over HTTP/2; needs the package h2")
     parser.add_argument("--observe", action="store_true", help="show what the application alone answers, and compare nothing")
     return parser.parse_args()
 
@@ -44,8 +45,13 @@ def _read(name):
     unknown = set(table) - _KEYS
     if unknown:
         raise WrongAllowance(f"{file.name} has no key {', '.join(sorted(unknown))}")
-    common = tomllib.loads((_HERE / "common.toml").read_text())
-    return file, table, [Allowance(entry) for entry in common["allow"]], [Allowance(entry) for entry in table.get("allow", ())]
+    return file, table, [Allowance(entry) for entry in table.get("allow", ())]
+
+
+def _common(names):
+    """The differences that every application has."""
+    tables = [tomllib.loads((_HERE / f"{name}.toml").read_text()) for name in names]
+    return [Allowance(entry) for table in tables for entry in table["allow"]]
 
 
 def _missing(table, python):
@@ -103,6 +109,21 @@ def _log(name, text):
     print(f"-- {name} wrote, at last:", *text.splitlines()[-_LOG_LINES:], sep="\n   ", flush=True)
 
 
+def _transports(options, table):
+    """A stream of HTTP/2 has no socket that could be given away, so there is no choice of transports with it."""
+    return ["auto"] if options.http2 else table.get("transports", ["direct", "relay"])
+
+
+def _behind(options, plan, directory, transport):
+    server = plan.behind(directory, transport)
+    if not options.http2:
+        return server
+    # Only here, since it needs a package.
+    from gateway import Gateway
+
+    return Gateway(server)
+
+
 def _run(options, file, table, common, own):
     plan = Plan(file, table, options.python, binary(options.maitred))
     features = table.get("features", [])
@@ -116,15 +137,15 @@ def _run(options, file, table, common, own):
                 print(name, *(found if isinstance(found, list) else [repr(found)]), sep="\n    ")
             return 0
         alone_log = server.output()
-    for transport in table.get("transports", ["direct", "relay"]):
+    for transport in _transports(options, table):
         before = report.failed
-        with tempfile.TemporaryDirectory() as directory, plan.behind(directory, transport) as server:
+        with tempfile.TemporaryDirectory() as directory, _behind(options, plan, directory, transport) as server:
             for name, behind in _observations(server, chosen).items():
                 report.case(transport, name, alone[name], behind, [*common, *own])
             if report.failed > before:
                 _log("alone", alone_log)
                 _log(server.name, server.output())
-    if not options.only:
+    if not options.only and not options.http2:
         report.idle(own)
     skipped = len(named) - len(chosen)
     has = ", ".join(features) or "none"
@@ -135,11 +156,14 @@ def _run(options, file, table, common, own):
 def main():
     options = _arguments()
     try:
-        file, table, common, own = _read(options.adapter)
+        file, table, own = _read(options.adapter)
+        common = _common(["common", "http2"] if options.http2 else ["common"])
     except (OSError, WrongAllowance, tomllib.TOMLDecodeError) as error:
         print(f"{options.adapter}: {error}", file=sys.stderr)
         return 2
     missing = _missing(table, options.python)
+    if options.http2 and _missing({"requires": ["h2"]}, sys.executable):
+        missing.append("h2")
     if missing:
         print(f"{file.stem}: skipped, {options.python} has no {', '.join(missing)}")
         return 0

@@ -5,6 +5,7 @@ mod generate;
 mod sim;
 mod test;
 mod test_go;
+mod test_h2;
 mod test_instructions;
 mod test_node;
 mod test_python;
@@ -30,6 +31,8 @@ enum Task {
     Bench(bench::Arguments),
     /// Write the files that are made from tables in the code: reference, schema, manual page, completions
     Generate,
+    /// Test HTTP/2 and TLS with clients and checkers that others wrote; a part of `test`
+    Http2,
     /// Count instructions of the hot path without I/O, and compare them with what was recorded; a part of `test`
     Instructions,
     /// Simulate worker pools and listener buckets
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Bench(arguments) => bench::run(&arguments),
         Task::Generate => generate::run(),
+        Task::Http2 => test_h2::run(&target()),
         Task::Instructions => test_instructions::run(&target()),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Test => test::run(),

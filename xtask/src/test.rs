@@ -18,6 +18,10 @@ const PROGRAMS: &[(&str, &str)] = &[
     // Of Debian's Python; another one has it.
     ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),
     ("chromium", "chromium"),
+    ("openssl", "openssl"),
+    ("curl", "curl"),
+    ("nghttp", "nghttp2-client"),
+    ("h2load", "nghttp2-client"),
     ("make", "make"),
     // Without the package `apache2`, which would start a server of its own.
     ("apache2", "apache2-bin"),
@@ -86,6 +90,7 @@ pub(crate) fn run() -> Result<()> {
     crate::test_instructions::run(Path::new(&target))?;
     crate::test_go::run(&Path::new(&target).join("debug/maitred").canonicalize()?)?;
     crate::test_python::run(Path::new(&target))?;
+    crate::test_h2::run(Path::new(&target))?;
     crate::test_node::run()?;
     println!("\nall steps passed");
     Ok(())

@@ -60,7 +60,7 @@ pub(crate) fn run(target: &Path) -> Result<()> {
 }
 
 /// The interpreter of a virtual environment with everything in it; made anew when the requirements have changed.
-fn environment(directory: &Path) -> Result<PathBuf> {
+pub(crate) fn environment(directory: &Path) -> Result<PathBuf> {
     let wanted = std::fs::read_to_string(REQUIREMENTS)?;
     let python = std::path::absolute(directory.join("bin/python3"))?;
     let note = directory.join("requirements.txt");

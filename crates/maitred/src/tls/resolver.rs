@@ -87,6 +87,9 @@ impl ResolvesServerCert for Resolver {
         if hello.alpn().is_some_and(|mut offered| offered.any(|one| one == ACME_TLS)) {
             return self.challenges.get(name?).cloned();
         }
-        self.choose(name, hello.signature_schemes())
+        // A client that can check none of them is shown the first, so that rustls finds out what is not in common and says
+        // handshake_failure (8446-4.4.2.2), not access_denied, which speaks of a client that is not wanted.
+        let any = || self.certificates(name).first().cloned();
+        self.choose(name, hello.signature_schemes()).or_else(any)
     }
 }

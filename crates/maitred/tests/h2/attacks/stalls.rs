@@ -1,0 +1,117 @@
+//! Clients that ask for much and take nothing.
+
+use super::{Bounds, Stage};
+use crate::h2::frame::{self, setting};
+use crate::h2::{Connection, Lost};
+use crate::support::eventually;
+
+/// Windows of nothing: a hundred streams of 50 MB on each of twenty connections. What is kept for each must not be its content.
+#[test]
+fn windows_that_never_open() {
+    let bounds = Bounds { memory_bytes_max: 48 << 20, ..Bounds::default() };
+    Stage::new(Stage::site()).play(bounds, |server| {
+        let mut connections: Vec<_> =
+            (0..20).map(|_| Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, 0)])).collect();
+        for connection in &mut connections {
+            let ids: Vec<u32> =
+                (0..100).map(|_| connection.request("GET", "/zeros.bin", &[], true)).collect();
+            for id in ids {
+                assert_eq!(connection.head(id).status, 200);
+            }
+        }
+        // And they still are there.
+        connections.iter_mut().for_each(Connection::sync);
+    });
+}
+
+/// The windows are open, and the socket is not read: what is sent ahead is bounded by connection, not by stream.
+#[test]
+fn sockets_that_nobody_reads() {
+    let setup = Stage::site().limit("write_timeout = \"1s\"");
+    Stage::new(setup).play(Bounds { memory_bytes_max: 48 << 20, ..Bounds::default() }, |server| {
+        let mut connections: Vec<_> = (0..20)
+            .map(|_| {
+                let mut connection =
+                    Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, (1 << 31) - 1)]);
+                connection.open_window(0, 1 << 30);
+                (0..100).for_each(|_| {
+                    connection.request("GET", "/zeros.bin", &[], true);
+                });
+                connection
+            })
+            .collect();
+        eventually("they are dropped", || server.total("timeouts") >= 20);
+        connections.clear();
+    });
+}
+
+/// A byte of window now and then, for ever (CVE-2019-9511): each byte would be a frame.
+#[test]
+fn windows_that_drip() {
+    Stage::new(Stage::site()).play(Bounds::default(), |server| {
+        let mut connection = Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, 0)]);
+        connection.reads = false;
+        let ids: Vec<u32> = (0..50).map(|_| connection.request("GET", "/zeros.bin", &[], true)).collect();
+        for _ in 0..200 {
+            let bytes: Vec<u8> = ids.iter().flat_map(|id| frame::window_update(*id, 1)).collect();
+            ids.iter().for_each(|id| connection.stream(*id).window += 1);
+            if connection.try_send(bytes).is_err() || connection.try_sync().is_err() {
+                // To have had enough of it is right, too.
+                return;
+            }
+        }
+        let sent: usize = ids.iter().map(|id| connection.stream(*id).body.len()).sum();
+        assert!(sent <= 50 * 200, "no more than the windows: {sent}");
+    });
+}
+
+/// Stalled streams have a deadline, however alive their connection is.
+#[test]
+fn a_connection_that_pings_does_not_keep_stalled_streams_for_ever() {
+    let setup = Stage::site().limit("write_timeout = \"500ms\"");
+    Stage::new(setup).play(Bounds::default(), |server| {
+        let mut connection = Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, 0)]);
+        let id = connection.request("GET", "/zeros.bin", &[], true);
+        connection.head(id);
+        loop {
+            if connection.stream(id).reset.is_some() || connection.goaway.is_some() {
+                break;
+            }
+            let other = connection.request("GET", "/none", &[], true);
+            match connection.try_response(other) {
+                Ok(_) | Err(Lost::Reset(_)) => {}
+                Err(Lost::Ended) => break,
+            }
+            // The body of that one needs a window, too.
+            connection.open_window(other, 1 << 16);
+        }
+    });
+}
+
+/// Bodies that have begun and do not go on: their windows bound what is kept, `body_timeout` how long.
+#[test]
+fn bodies_that_stop() {
+    let setup = Stage::site().limit("body_timeout = \"500ms\"").pool(
+        "app",
+        None,
+        "workers = 1\nqueue = { timeout = \"60s\" }",
+    );
+    Stage::new(setup).play(Bounds { memory_bytes_max: 64 << 20, ..Bounds::default() }, |server| {
+        for _ in 0..5 {
+            let mut connection = Connection::new(server.address);
+            let ids: Vec<u32> = (0..100)
+                .map(|_| connection.request("POST", "/app/length", &[("content-length", "100000")], false))
+                .collect();
+            for id in &ids {
+                connection.upload(*id, &[b'x'; 5_000], false);
+            }
+            for id in ids {
+                match connection.try_response(id) {
+                    Ok(response) => assert_eq!(response.status, 408),
+                    Err(Lost::Reset(_)) => {}
+                    Err(Lost::Ended) => break,
+                }
+            }
+        }
+    });
+}

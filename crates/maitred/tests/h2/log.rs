@@ -1,0 +1,90 @@
+//! The access log: exactly one line for each request, whatever becomes of its stream.
+
+use crate::h2::frame::setting;
+use crate::h2::{Connection, frame, hpack};
+use crate::support::{Setup, Stopped, eventually};
+
+/// A mixture of requests, each of which belongs into the log; how many there were.
+fn logged(format: &str) -> (usize, Stopped) {
+    let server = Setup::with_files()
+        .log(&format!("access = \"{format}\""))
+        .file("large.bin", &vec![b'x'; 1_000_000])
+        .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
+        .route("/old/*", "redirect = \"/new\"")
+        .start();
+    let mut connection = Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, 100_000)]);
+    let paths = [
+        "/a.txt",
+        "/large.bin",
+        "/not-there",
+        "/dir",
+        "/old/x",
+        "/app/hello?q=1",
+        "/app/fail",
+        "/app/stream",
+    ];
+    for path in paths {
+        connection.get(path);
+        connection.method("HEAD", path, &[]);
+    }
+    connection.post("/app/echo", b"some body");
+    connection.post("/a.txt", b"not wanted");
+    connection.method("GET", "/a.txt", &[("if-none-match", "*")]);
+    connection.method("GET", "/large.bin", &[("range", "bytes=10-19")]);
+    connection.method("GET", "/a.txt", &[("referer", "http://example.com/\"x"), ("user-agent", "a \\ b")]);
+    connection.method("GET", "/%22quote%22", &[]);
+    let ids: Vec<u32> = (0..30).map(|_| connection.request("GET", "/b.txt", &[], true)).collect();
+    ids.into_iter().for_each(|id| assert_eq!(connection.response(id).status, 200));
+    let mut count = 2 * paths.len() + 6 + 30;
+    // Half of a response, and then a reset.
+    connection.reads = false;
+    let id = connection.request("GET", "/large.bin", &[], true);
+    connection.content(id, 65_535);
+    connection.cancel(id);
+    connection.sync();
+    count += 1;
+    // What is malformed is no request: it has no method and no target to be logged.
+    let id = connection.open();
+    connection.send(frame::headers(id, &hpack::block(&[(":method", "GET")]), true));
+    connection.reset_of(id);
+    drop(connection);
+    // A connection that goes in the middle of a response.
+    let mut connection = Connection::new(server.address);
+    connection.reads = false;
+    let id = connection.request("GET", "/large.bin", &[], true);
+    connection.content(id, 1);
+    drop(connection);
+    eventually("the client is gone", || server.total("connections") <= 1);
+    (count + 1, server.stop())
+}
+
+#[test]
+fn combined_says_the_version_once_per_request() {
+    let (count, stopped) = logged("combined");
+    assert_eq!(stopped.access.len(), count, "{:#?}", stopped.access);
+    let has = |wanted: &str| {
+        assert!(stopped.access.iter().any(|line| line.contains(wanted)), "{wanted}: {:#?}", stopped.access);
+    };
+    has("\"GET /a.txt HTTP/2.0\" 200 7 \"-\" \"-\"");
+    has("\"HEAD /a.txt HTTP/2.0\" 200 - \"-\" \"-\"");
+    has("\"GET /a.txt HTTP/2.0\" 304 - ");
+    has("\"GET /large.bin HTTP/2.0\" 200 1000000 ");
+    has("\"GET /large.bin HTTP/2.0\" 206 10 ");
+    has("\"GET /app/hello?q=1 HTTP/2.0\" 200 10 ");
+    has("\"POST /app/echo HTTP/2.0\" 200 9 ");
+    has("\"GET /app/stream HTTP/2.0\" 200 170 ");
+    has("\"GET /a.txt HTTP/2.0\" 200 7 \"http://example.com/\\\"x\" \"a \\\\ b\"");
+    assert!(stopped.access.iter().all(|line| line.contains(" HTTP/2.0\" ")), "{:#?}", stopped.access);
+    let cut = |line: &&String| line.contains("/large.bin HTTP/2.0\" 200 ") && !line.contains(" 1000000 ");
+    assert_eq!(stopped.access.iter().filter(cut).count(), 3, "HEAD, a reset, and a lost connection");
+}
+
+#[test]
+fn json_says_the_version_too() {
+    let (count, stopped) = logged("json");
+    let lines = stopped.json_lines();
+    assert_eq!(lines.len(), count, "{:#?}", stopped.access);
+    assert!(lines.iter().all(|line| line["version"] == "HTTP/2.0"), "{:#?}", stopped.access);
+    let count_of = |key: &str, value: &str| lines.iter().filter(|line| line[key] == value).count();
+    assert_eq!((count_of("target", "/b.txt"), count_of("pool", "app")), (30, 7));
+}

@@ -1,0 +1,275 @@
+//! Requests that are passed on to an HTTP/1.1 server, and WebSockets by extended CONNECT (RFC 8441).
+
+use std::sync::mpsc::channel;
+
+use crate::h2::frame::{self, code, setting};
+use crate::h2::{Connection, Lost, hpack};
+use crate::support::{Server, Setup, eventually};
+use crate::upstream::{Peer, Upstream};
+
+fn start(upstream: &Upstream, lines: &str) -> Server {
+    Setup::with_files()
+        .route("/a.txt", "root = \"root\"")
+        .route("/*", "pool = \"app\"")
+        .table(&format!("[pool.app]\nconnect = [\"{}\"]\n{lines}\n", upstream.name()))
+        .start()
+}
+
+fn say_target(peer: &mut Peer) -> std::io::Result<()> {
+    loop {
+        let asked = peer.request()?;
+        peer.answer(asked.target())?;
+    }
+}
+
+#[test]
+fn streams_share_connections_to_the_server() {
+    let upstream = Upstream::start(say_target);
+    let server = start(&upstream, "");
+    let mut connection = Connection::new(server.address);
+    for round in 0..5 {
+        let ids: Vec<u32> = (0..20)
+            .map(|number| connection.request("GET", &format!("/page/{round}/{number}?q=%41"), &[], true))
+            .collect();
+        for (number, id) in ids.into_iter().enumerate() {
+            assert_eq!(connection.response(id).text(), format!("/page/{round}/{number}?q=%41"));
+        }
+    }
+    assert_eq!((upstream.requests(), server.total("proxied")), (100, 100));
+    assert!(upstream.connections() <= 20, "{}", upstream.connections());
+    let stopped = server.stop();
+    assert_eq!(stopped.access.len(), 100);
+}
+
+#[test]
+fn the_server_gets_http_1() {
+    let (sender, asked) = channel();
+    let upstream = Upstream::start(move |peer| {
+        loop {
+            sender.send(peer.request()?).unwrap();
+            peer.answer("")?;
+        }
+    });
+    let server = start(&upstream, "");
+    let mut connection = Connection::new(server.address);
+    let fields =
+        [("x-test", "one"), ("x-test", "two"), ("cookie", "a=b"), ("cookie", "c=d"), ("te", "trailers")];
+    assert_eq!(connection.method("GET", "/shop//b/../c?x=1", &fields).status, 200);
+    let request = asked.recv().unwrap();
+    assert_eq!(request.line, "GET /shop/c?x=1 HTTP/1.1");
+    assert_eq!(request.field("host"), Some("localhost"));
+    assert_eq!(request.field("cookie"), Some("a=b; c=d"));
+    assert_eq!(request.fields.iter().filter(|(name, _)| name == "x-test").count(), 2);
+    assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
+    assert_eq!(request.field("x-forwarded-proto"), Some("http"));
+    for name in ["connection", "te", "upgrade", "content-length", "transfer-encoding"] {
+        assert_eq!(request.field(name), None, "{name}");
+    }
+    let body = vec![b'x'; 200_000];
+    assert_eq!(connection.post("/form", &body).status, 200);
+    assert_eq!(asked.recv().unwrap().body, body);
+    server.stop();
+}
+
+#[test]
+fn responses_of_every_framing_come_whole() {
+    let upstream = Upstream::start(|peer| {
+        loop {
+            match peer.request()?.target() {
+                "/chunks" => {
+                    peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")?;
+                    peer.send("2\r\nde\r\n0\r\n\r\n")?;
+                }
+                "/early" => peer.send(
+                    "HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
+                )?,
+                "/cut" => {
+                    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")?;
+                    return Ok(());
+                }
+                "/close" => {
+                    peer.send("HTTP/1.1 200 OK\r\nConnection: close\r\nKeep-Alive: 5\r\n\r\nto the end")?;
+                    return Ok(());
+                }
+                "/large" => {
+                    peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+                    for _ in 0..300 {
+                        peer.send([&b"2710\r\n"[..], &[b'x'; 10_000], b"\r\n"].concat())?;
+                    }
+                    peer.send("0\r\n\r\n")?;
+                }
+                _ => peer.answer("ok")?,
+            }
+        }
+    });
+    let server = start(&upstream, "");
+    let mut connection = Connection::new(server.address);
+    for _ in 0..3 {
+        assert_eq!(connection.get("/chunks").text(), "abcde");
+        assert_eq!(connection.get("/close").text(), "to the end");
+        assert_eq!(connection.get("/large").body.len(), 3_000_000);
+        assert_eq!(connection.get("/early").text(), "x");
+        let id = connection.request("GET", "/cut", &[], true);
+        assert_eq!(connection.try_response(id), Err(Lost::Reset(code::INTERNAL_ERROR)));
+    }
+    server.stop();
+}
+
+/// The server is not read faster than the client reads.
+#[test]
+fn a_stream_that_is_not_read_slows_its_server_down() {
+    let (sender, sent) = channel();
+    let upstream = Upstream::start(move |peer| {
+        peer.request()?;
+        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+        for _ in 0..2_000 {
+            peer.send([&b"2710\r\n"[..], &[b'x'; 10_000], b"\r\n"].concat())?;
+            sender.send(()).unwrap();
+        }
+        peer.send("0\r\n\r\n")
+    });
+    let server = start(&upstream, "");
+    let mut connection = Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, 1000)]);
+    connection.open_window(0, 1 << 30);
+    connection.reads = false;
+    let id = connection.request("GET", "/endless", &[], true);
+    connection.content(id, 1000);
+    for _ in 0..50 {
+        let file = connection.request("GET", "/a.txt", &[], true);
+        assert_eq!(connection.response(file).text(), "file a\n", "files come meanwhile");
+    }
+    let ahead = sent.try_iter().count() * 10_000;
+    assert!(ahead < 12_000_000, "{ahead} bytes are with kernels and Maitred, which nobody asked for");
+    connection.open_window(id, 1 << 30);
+    assert_eq!(connection.response(id).body.len(), 20_000_000);
+    server.stop();
+}
+
+#[test]
+fn a_cancelled_stream_frees_its_server() {
+    let upstream = Upstream::start(|peer| {
+        let asked = peer.request()?;
+        if asked.target() == "/wait" {
+            return peer.wait_for_end();
+        }
+        peer.answer("ok")
+    });
+    let server = start(&upstream, "");
+    let mut connection = Connection::new(server.address);
+    let id = connection.request("GET", "/wait", &[], true);
+    eventually("it has the request", || upstream.requests() == 1);
+    connection.cancel(id);
+    eventually("it is told", || upstream.open() == 0);
+    assert_eq!(connection.get("/other").text(), "ok");
+    server.stop();
+}
+
+/// Agrees, and says everything again.
+fn echo() -> Upstream {
+    Upstream::start(|peer| {
+        let asked = peer.request()?;
+        let key = asked.field("sec-websocket-key").is_some_and(|key| key.len() == 24);
+        if asked.field("upgrade") != Some("websocket") || !asked.line.starts_with("GET ") || !key {
+            return peer.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
+        }
+        peer.send(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: c3VyZWx5IG5vdCByaWdodCBhdCBhbGw=\r\nSec-WebSocket-Protocol: chat\r\n\r\nhello",
+        )?;
+        loop {
+            let piece = peer.piece()?;
+            if piece.is_empty() {
+                return peer.send("bye");
+            }
+            peer.send(piece)?;
+        }
+    })
+}
+
+fn extended_connect(connection: &mut Connection) -> u32 {
+    let id = connection.open();
+    connection.stream(id).method = "CONNECT".to_owned();
+    let fields = [
+        (":method", "CONNECT"),
+        (":protocol", "websocket"),
+        (":scheme", "http"),
+        (":path", "/ws"),
+        (":authority", "localhost"),
+        ("sec-websocket-version", "13"),
+        ("sec-websocket-protocol", "chat"),
+    ];
+    connection.send(frame::headers(id, &hpack::block(&fields), false));
+    id
+}
+
+#[test]
+fn a_websocket_is_one_stream_among_others() {
+    let upstream = echo();
+    let server = start(&upstream, "request_timeout = \"200ms\"");
+    let mut connection = Connection::new(server.address);
+    connection.sync();
+    assert_eq!(connection.settings.get(&setting::ENABLE_CONNECT_PROTOCOL), Some(&1));
+    let ids: Vec<u32> = (0..3).map(|_| extended_connect(&mut connection)).collect();
+    for id in &ids {
+        let head = connection.head(*id);
+        assert_eq!((head.status, head.field("sec-websocket-protocol")), (200, Some("chat")));
+        assert_eq!(head.field("sec-websocket-accept"), None);
+    }
+    for number in 0..20 {
+        for id in &ids {
+            let message = format!("message {number:04}");
+            connection.upload(*id, message.as_bytes(), false);
+            connection.content(*id, 5 + 12 * (number + 1));
+            assert!(connection.stream(*id).body.ends_with(message.as_bytes()));
+        }
+        assert_eq!(connection.get("/a.txt").text(), "file a\n");
+    }
+    let large: Vec<u8> = (0..1_000_000).map(|at| (at % 251) as u8).collect();
+    let at = connection.stream(ids[0]).body.len();
+    connection.upload(ids[0], &large, false);
+    connection.content(ids[0], at + large.len());
+    assert!(connection.stream(ids[0]).body[at..] == large);
+    // Its end goes through, and so does the server's.
+    connection.upload(ids[0], b"", true);
+    assert!(connection.response(ids[0]).body.ends_with(b"bye"));
+    // A reset ends the other side, too.
+    connection.cancel(ids[1]);
+    eventually("the server is told", || upstream.open() == 1);
+    connection.upload(ids[2], b"still there", false);
+    let bytes = connection.stream(ids[2]).body.len();
+    connection.content(ids[2], bytes + 11);
+    drop(connection);
+    eventually("all is closed", || upstream.open() == 0);
+    let stopped = server.stop();
+    assert_eq!(stopped.access.len(), 23, "{:?}", stopped.access);
+}
+
+#[test]
+fn a_server_may_refuse_a_websocket() {
+    let upstream = Upstream::start(|peer| {
+        loop {
+            peer.request()?;
+            peer.send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")?;
+        }
+    });
+    let server = start(&upstream, "");
+    let mut connection = Connection::new(server.address);
+    for _ in 0..2 {
+        let id = extended_connect(&mut connection);
+        let response = connection.response(id);
+        assert_eq!((response.status, response.text()), (403, "no"));
+    }
+    let id = connection.open();
+    connection.stream(id).method = "CONNECT".to_owned();
+    let fields = [
+        (":method", "CONNECT"),
+        (":protocol", "something-else"),
+        (":scheme", "http"),
+        (":path", "/ws"),
+        (":authority", "localhost"),
+    ];
+    connection.send(frame::headers(id, &hpack::block(&fields), false));
+    let status = connection.response(id).status;
+    assert!((400..600).contains(&status), "a protocol that nobody knows: {status}");
+    server.stop();
+}

@@ -1,0 +1,239 @@
+//! HTTP/2 over TLS: which version is spoken, and that a stream over TLS is a stream like any other.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::h2::frame::code;
+use crate::h2::{self, Connection, Wire};
+use crate::support::{Gate, PATIENCE, Server, Setup, eventually};
+
+type Tls = StreamOwned<ClientConnection, TcpStream>;
+
+/// A server that also listens for TLS, and what its clients have to know.
+struct Secure {
+    server: Server,
+    address: SocketAddr,
+    roots: RootCertStore,
+}
+
+impl Secure {
+    /// `lines` are further lines of the address with TLS.
+    fn start(setup: Setup, lines: &str) -> Secure {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        let server = setup
+            .outside("certificate.pem", made.cert.pem().as_bytes())
+            .outside("key.pem", made.signing_key.serialize_pem().as_bytes())
+            .site("certificates = [{ certificate = \"certificate.pem\", key = \"key.pem\" }]")
+            .table(&format!("[[listen]]\naddress = \"127.0.0.1:0\"\ntls = {{}}\n{lines}"))
+            .start();
+        let line = server.wait_for_line(|line| line.contains("https://127"));
+        let address = line.split("https://").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let address = address.unwrap().parse().unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from(made.cert.der().to_vec())).unwrap();
+        Secure { server, address, roots }
+    }
+
+    /// A handshake in which the client offers these protocols.
+    fn offer(&self, protocols: &[&str]) -> std::io::Result<Tls> {
+        let mut config =
+            ClientConfig::builder().with_root_certificates(self.roots.clone()).with_no_client_auth();
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let name = ServerName::try_from("localhost").unwrap();
+        let session = ClientConnection::new(Arc::new(config), name).unwrap();
+        let mut stream = StreamOwned::new(session, self.socket());
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        Ok(stream)
+    }
+
+    fn socket(&self) -> TcpStream {
+        let socket = TcpStream::connect(self.address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        socket
+    }
+
+    /// A connection that speaks HTTP/2.
+    fn connect(&self) -> Connection {
+        let stream = self.offer(&["h2", "http/1.1"]).unwrap();
+        assert_eq!(stream.conn.alpn_protocol(), Some(&b"h2"[..]));
+        let socket = stream.sock.try_clone().unwrap();
+        let wire: Box<dyn Wire> = Box::new(stream);
+        let mut connection = Connection::on(wire, socket);
+        connection.scheme = "https";
+        connection.begin(&[]);
+        connection
+    }
+}
+
+/// One request of HTTP/1.1 that is the last; all that comes.
+fn ask_1(stream: &mut Tls) -> String {
+    stream.write_all(b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn the_client_chooses_the_version() {
+    let secure = Secure::start(Setup::with_files(), "");
+    assert_eq!(secure.connect().get("/a.txt").text(), "file a\n");
+    for (protocols, chosen) in [
+        (&["http/1.1"][..], Some(&b"http/1.1"[..])),
+        (&[], None),
+        (&["http/1.1", "h2"], Some(b"h2")),
+        (&["something", "http/1.1"], Some(b"http/1.1")),
+    ] {
+        let mut stream = secure.offer(protocols).unwrap();
+        assert_eq!(stream.conn.alpn_protocol(), chosen, "{protocols:?}");
+        if chosen != Some(b"h2") {
+            let text = ask_1(&mut stream);
+            assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("file a\n"), "{text}");
+        }
+    }
+    // RFC 7301, 3.2: without a protocol in common there is no connection.
+    assert!(secure.offer(&["something-else"]).is_err());
+    secure.server.stop();
+}
+
+#[test]
+fn an_address_may_do_without_http_2() {
+    let secure = Secure::start(Setup::with_files().listen("http2 = false"), "http2 = false\n");
+    let mut stream = secure.offer(&["h2", "http/1.1"]).unwrap();
+    assert_eq!(stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
+    assert!(ask_1(&mut stream).starts_with("HTTP/1.1 200 OK\r\n"));
+    // In cleartext, the preface is what HTTP/1.1 takes it for.
+    let mut client = secure.server.connect();
+    client.send(h2::frame::PREFACE);
+    let status = client.response("GET").status;
+    assert!((400..600).contains(&status), "{status}");
+    secure.server.stop();
+}
+
+#[test]
+fn streams_over_tls_are_streams() {
+    let large: Vec<u8> = (0..3_000_000_usize).map(|at| (at ^ at >> 8) as u8).collect();
+    let setup = Setup::with_files().file("large.bin", &large).pool(
+        "app",
+        None,
+        "workers = 2\nqueue = { timeout = \"60s\" }",
+    );
+    let secure = Secure::start(setup, "");
+    secure.server.wait_for_processes();
+    let mut connection = secure.connect();
+    for _ in 0..3 {
+        let ids: Vec<u32> = (0..100)
+            .map(|number| {
+                let path = ["/a.txt", "/app/hello?x", "/none", "/large.bin"][number % 4];
+                connection.request("GET", path, &[], true)
+            })
+            .collect();
+        for (number, id) in ids.into_iter().enumerate() {
+            let response = connection.response(id);
+            match number % 4 {
+                0 => assert_eq!(response.text(), "file a\n"),
+                1 => assert_eq!(response.text(), "hello x\n"),
+                2 => assert_eq!(response.status, 404),
+                _ => assert!(response.body == large, "{} bytes", response.body.len()),
+            }
+        }
+    }
+    assert!(connection.post("/app/echo", &large).body == large);
+    let response = connection.get("/app/show");
+    let seen: serde_json::Value = serde_json::from_slice(&response.body).unwrap();
+    assert_eq!(seen["wsgi.url_scheme"], "https");
+    let id = connection.request("GET", "/large.bin", &[], true);
+    connection.content(id, 1);
+    connection.cancel(id);
+    assert_eq!(connection.get("/a.txt").text(), "file a\n");
+    drop(connection);
+    let stopped = secure.server.stop();
+    assert_eq!(stopped.access.len(), 304);
+    assert!(stopped.access.iter().all(|line| line.contains("HTTP/2.0\"")));
+}
+
+#[test]
+fn a_reload_ends_connections_in_order() {
+    let gate = Gate::new();
+    let setup = Setup::with_files().pool("app", Some(&gate), "workers = 2\nqueue = { timeout = \"60s\" }");
+    let secure = Secure::start(setup, "");
+    secure.server.wait_for_processes();
+    let mut connection = secure.connect();
+    let id = connection.request("GET", "/app/wait", &[], true);
+    let waiting = gate.arrival();
+    let (status, said) = secure.server.command(&["reload"]);
+    assert!(status.success(), "{said}");
+    while connection.goaway.is_none() {
+        connection.step().unwrap();
+    }
+    waiting.release();
+    assert_eq!(connection.response(id).text(), "waited\n");
+    assert_eq!(connection.end(), Some(code::NO_ERROR));
+    assert_eq!(secure.connect().get("/app/hello?x").text(), "hello x\n");
+    secure.server.stop();
+}
+
+/// Whatever a client does in place of a handshake, it costs the others nothing, and it is closed in time.
+#[test]
+fn handshakes_that_are_none() {
+    let setup = Setup::with_files().limit("head_timeout = \"500ms\"");
+    let secure = Secure::start(setup, "defer_accept = false\n");
+    let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    let mut sockets = Vec::new();
+    for bytes in [
+        &b""[..],
+        &hello[..1],
+        &hello,
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        h2::frame::PREFACE,
+        &[0; 5000],
+    ] {
+        for _ in 0..10 {
+            let mut socket = secure.socket();
+            socket.write_all(bytes).unwrap();
+            sockets.push(socket);
+        }
+    }
+    assert_eq!(secure.connect().get("/a.txt").text(), "file a\n");
+    for mut socket in sockets {
+        // An alert, or nothing; a reset is an end, too.
+        if let Err(error) = socket.read_to_end(&mut Vec::new()) {
+            assert_ne!(error.kind(), ErrorKind::WouldBlock, "it stays open");
+        }
+    }
+    eventually("all are closed", || secure.server.total("connections") <= 1);
+    // Bytes that are no record, after a good handshake.
+    let mut connection = secure.connect();
+    connection.get("/a.txt");
+    connection.socket().try_clone().unwrap().write_all(&[0xff; 100]).unwrap();
+    let ended = loop {
+        if let Err(error) = connection.step() {
+            break error;
+        }
+    };
+    assert_ne!(ended.kind(), ErrorKind::WouldBlock, "it stays open");
+    secure.server.stop();
+}
+
+/// The smallest records that there are: each byte of the connection in one of its own.
+#[test]
+fn records_of_one_byte() {
+    let secure = Secure::start(Setup::with_files(), "");
+    let stream = secure.offer(&["h2"]).unwrap();
+    let socket = stream.sock.try_clone().unwrap();
+    let mut connection = Connection::on(Box::new(stream), socket);
+    let id = connection.open();
+    let request = connection.request_bytes(id, "GET", "/a.txt", &[], true);
+    for byte in [h2::frame::PREFACE, &h2::frame::settings(&[]), &request].concat() {
+        connection.send([byte]);
+    }
+    assert_eq!(connection.response(id).text(), "file a\n");
+    secure.server.stop();
+}

@@ -1,0 +1,200 @@
+//! A server with a page of many resources, in cleartext and over TLS.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::Result;
+
+/// Resources of the page: as many as a usual page has.
+pub(super) const RESOURCES: usize = 50;
+pub(super) const LARGE_BYTES: usize = 3_000_000;
+/// After this, something hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// It is killed when it is dropped.
+pub(super) struct Site {
+    child: Child,
+    lines: Receiver<String>,
+    directory: TempDir,
+    /// `127.0.0.1:PORT`
+    pub(super) cleartext: String,
+    /// `localhost:PORT`; none if this server has no TLS.
+    pub(super) tls: Option<String>,
+}
+
+impl Site {
+    /// Starts `maitred run`, and waits until it listens.
+    pub(super) fn start(maitred: &Path) -> Result<Site> {
+        let directory = TempDir::new()?;
+        // A server that was started as root may serve as somebody else.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(directory.path(), open)?;
+        fill(&directory.path().join("root"))?;
+        let tls = certificate(directory.path())?;
+        std::fs::write(directory.path().join("maitred.toml"), configuration(tls))?;
+        let mut command = Command::new(maitred);
+        command.args(["run", "-c", "maitred.toml"]).current_dir(directory.path());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let (sender, lines) = channel();
+        for pipe in [child.stdout.take().map(boxed), child.stderr.take().map(boxed)].into_iter().flatten() {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                for line in BufReader::new(pipe).lines().map_while(|line| line.ok()) {
+                    // Nobody listens any more when the test has failed.
+                    let _ = sender.send(line);
+                }
+            });
+        }
+        let mut site = Site { child, lines, directory, cleartext: String::new(), tls: None };
+        site.cleartext = site.address("http://127")?;
+        if tls {
+            let address = site.address("https://127")?;
+            // Certificates are for names; sslyze and browsers ask for one.
+            site.tls = address.rsplit_once(':').map(|(_, port)| format!("localhost:{port}"));
+        }
+        Ok(site)
+    }
+
+    /// Scheme, host and port of every way to it.
+    pub(super) fn origins(&self) -> Vec<String> {
+        let tls = self.tls.iter().map(|address| format!("https://{address}"));
+        std::iter::once(format!("http://{}", self.cleartext)).chain(tls).collect()
+    }
+
+    /// A file of its directory.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The address of a line that it says at its start.
+    fn address(&self, scheme: &str) -> Result<String> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut said = Vec::new();
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    let found = line.split_whitespace().find(|word| word.starts_with(scheme));
+                    if let Some((_, address)) = found.and_then(|word| word.split_once("://")) {
+                        return Ok(address.to_owned());
+                    }
+                    said.push(line);
+                }
+                Err(_) => return Err(format!("no {scheme} in {said:#?}").into()),
+            }
+        }
+    }
+
+    /// How many lines of the access log are of a kind. It is written when a thread has nothing else to do, so this waits until
+    /// it does not grow any more.
+    pub(super) fn logged(&self, kind: impl Fn(&str) -> bool) -> Result<usize> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut before = None;
+        loop {
+            let text = std::fs::read_to_string(self.path("access.log"))?;
+            let count = text.lines().filter(|line| kind(line)).count();
+            if before == Some((text.len(), count)) && count > 0 || Instant::now() > deadline {
+                return Ok(count);
+            }
+            before = Some((text.len(), count));
+            // Nothing is waited for but the log's own timer, which says a line of a second at the most.
+            let _ = self.lines.recv_timeout(Duration::from_millis(1500));
+        }
+    }
+
+    /// Ends it, and looks at what it said: nothing here is an error of the server.
+    pub(super) fn stop(mut self) -> Result<()> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        let status = self.child.wait()?;
+        let said: Vec<String> = self.lines.iter().collect();
+        let bad = said.iter().any(|line| line.contains("panic") || line.contains(" ERROR "));
+        if status.success() && !bad { Ok(()) } else { Err(format!("the server: {status}: {said:#?}").into()) }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // Without a master its other processes end by themselves.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
+    Box::new(pipe)
+}
+
+/// The files: a page, half of whose resources are scripts that count themselves, and half pictures.
+fn fill(root: &Path) -> Result<()> {
+    std::fs::create_dir_all(root)?;
+    let half = RESOURCES / 2;
+    let scripts: String =
+        (0..half).map(|number| format!("<script src=\"{number}.js\"></script>\n")).collect();
+    let images: String = (0..half).map(|number| format!("<img src=\"{number}.svg\" alt=\"\">\n")).collect();
+    let head =
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<link rel=\"icon\" href=\"data:,\">\n<title>fifty</title>\n";
+    std::fs::write(root.join("index.html"), format!("{head}{scripts}{images}"))?;
+    for number in 0..half {
+        let filler = "/* as long as a usual one */\n".repeat(number * 40);
+        std::fs::write(
+            root.join(format!("{number}.js")),
+            format!("window.count = (window.count || 0) + 1;\n{filler}"),
+        )?;
+        let picture =
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"10\" height=\"10\"><circle r=\"5\"/></svg>\n";
+        std::fs::write(root.join(format!("{number}.svg")), picture)?;
+    }
+    std::fs::write(root.join("a.txt"), "file a\n")?;
+    let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at ^ at >> 8) as u8).collect();
+    std::fs::write(root.join("large.bin"), large)?;
+    Ok(())
+}
+
+/// A certificate for `localhost`, by openssl; false if there is none.
+fn certificate(directory: &Path) -> Result<bool> {
+    let mut openssl = Command::new("openssl");
+    openssl.args([
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+    ]);
+    openssl.args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]);
+    openssl.args(["-keyout", "key.pem", "-out", "certificate.pem"]).current_dir(directory);
+    match openssl.stdin(Stdio::null()).output() {
+        Ok(output) if output.status.success() => Ok(true),
+        Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+        Err(error) => {
+            println!("\n== TLS: SKIPPED: openssl: {error} (Debian: openssl)");
+            Ok(false)
+        }
+    }
+}
+
+fn configuration(tls: bool) -> String {
+    let (listen, site) = if tls {
+        (
+            "[[listen]]\naddress = \"127.0.0.1:0\"\ntls = {}\n",
+            "certificates = [{ certificate = \"certificate.pem\", key = \"key.pem\" }]\n",
+        )
+    } else {
+        ("", "")
+    };
+    format!(
+        "[server]\nthreads = 2\naffinity = \"off\"\n\
+         [[listen]]\naddress = \"127.0.0.1:0\"\n{listen}\
+         [log]\naccess = \"combined\"\naccess_file = \"access.log\"\n\
+         [[site]]\nroot = \"root\"\n{site}\
+         [[site.route]]\npath = \"/gone\"\nrespond = {{ status = 410, body = \"gone\\n\" }}\n"
+    )
+}
