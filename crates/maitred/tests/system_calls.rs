@@ -7,9 +7,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// After this, something hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,7 +44,7 @@ fn event_loop(master: u32) -> String {
 }
 
 /// Requests on one connection, so many in each write, which are answered with `hot` before the next are sent.
-fn ask(stream: &mut TcpStream, path: &str, writes: usize, batch: usize) {
+fn ask(stream: &mut (impl Read + Write), path: &str, writes: usize, batch: usize) {
     let mut bytes = vec![0; 16 * 1024];
     let requests = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(batch);
     for _ in 0..writes {
@@ -58,9 +61,13 @@ fn ask(stream: &mut TcpStream, path: &str, writes: usize, batch: usize) {
 /// System calls of the event loop by name, while [`REQUESTS`] writes of so many requests are answered. `None`, with a word on
 /// why, where they cannot be counted.
 fn calls(dir: &Path, master: u32, path: &str, batch: usize) -> Option<BTreeMap<String, usize>> {
-    let address = announced(&std::fs::read_to_string(dir.join("output")).unwrap()).unwrap();
-    let stream = &mut connect(&address);
-    ask(stream, path, 20, batch);
+    let mut stream = connect(dir);
+    calls_of(dir, master, &mut |writes| ask(&mut stream, path, writes, batch))
+}
+
+/// The same for any client that makes so many writes, each of which is answered before the next.
+fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<BTreeMap<String, usize>> {
+    ask(20);
     let output = dir.join("calls");
     let strace = Command::new("strace")
         .args(["-p", &event_loop(master)])
@@ -81,7 +88,7 @@ fn calls(dir: &Path, master: u32, path: &str, batch: usize) -> Option<BTreeMap<S
             return None;
         }
     }
-    ask(stream, path, REQUESTS, batch);
+    ask(REQUESTS);
     drop(strace);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for line in std::fs::read_to_string(&output).unwrap().lines() {
@@ -94,8 +101,10 @@ fn calls(dir: &Path, master: u32, path: &str, batch: usize) -> Option<BTreeMap<S
     Some(counts)
 }
 
-fn connect(address: &str) -> TcpStream {
+fn connect(dir: &Path) -> TcpStream {
+    let address = announced(&std::fs::read_to_string(dir.join("output")).unwrap()).unwrap();
     let stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
@@ -115,6 +124,110 @@ fn assert_at_most(mut counts: BTreeMap<String, usize>, budget: &[(&str, usize)])
 fn files(dir: &Path) -> Running {
     std::fs::write(dir.join("hot.txt"), "hot\n").unwrap();
     start(dir, &["serve", ".", "--listen", "127.0.0.1:0", "--threads", "1", "--log", "combined"])
+}
+
+/// The same over TLS, and a client that has shaken hands and trusts it.
+fn secure_files(dir: &Path, protocol: &[u8]) -> (Running, StreamOwned<ClientConnection, TcpStream>) {
+    std::fs::write(dir.join("hot.txt"), "hot\n").unwrap();
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(dir.join("certificate.pem"), made.cert.pem()).unwrap();
+    std::fs::write(dir.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    let config = "[server]\nthreads = 1\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
+                  [[listen]]\naddress = \"127.0.0.1:0\"\ntls = {}\n[[site]]\nroot = \".\"\n\
+                  certificates = [{ certificate = \"certificate.pem\", key = \"key.pem\" }]\n";
+    std::fs::write(dir.join("maitred.toml"), config).unwrap();
+    let server = start(dir, &["run"]);
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let mut config = builder.unwrap().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![protocol.to_owned()];
+    let name = ServerName::try_from("localhost").unwrap();
+    let session = ClientConnection::new(Arc::new(config), name).unwrap();
+    (server, StreamOwned::new(session, connect(dir)))
+}
+
+/// A client of HTTP/2 that makes [`STREAMS`] requests in each write.
+struct Http2<S> {
+    stream: S,
+    greeted: bool,
+    last_stream: u32,
+    received: Vec<u8>,
+}
+
+/// Requests in one write over HTTP/2.
+const STREAMS: u32 = 32;
+/// Types and flags of frames (9113-6).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const WINDOW_UPDATE: u8 = 8;
+const END_STREAM: u8 = 1;
+const ACK: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&u32::try_from(payload.len()).unwrap().to_be_bytes()[1..]);
+    out.extend_from_slice(&[kind, flags]);
+    out.extend_from_slice(&stream.to_be_bytes());
+    out.extend_from_slice(payload);
+}
+
+impl<S: Read + Write> Http2<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, greeted: false, last_stream: 0, received: Vec::new() }
+    }
+
+    fn ask(&mut self, writes: usize) {
+        // GET and http by the static table; authority and path without a table (RFC 7541 appendix A, section 6.2.2).
+        let head = b"\x82\x86\x01\x09localhost\x04\x08/hot.txt";
+        for _ in 0..writes {
+            let mut out = Vec::new();
+            if !std::mem::replace(&mut self.greeted, true) {
+                out.extend_from_slice(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+                frame(SETTINGS, 0, 0, &[], &mut out);
+                frame(WINDOW_UPDATE, 0, 0, &0x1000_0000_u32.to_be_bytes(), &mut out);
+            }
+            for _ in 0..STREAMS {
+                self.last_stream = if self.last_stream == 0 { 1 } else { self.last_stream + 2 };
+                frame(HEADERS, END_HEADERS | END_STREAM, self.last_stream, head, &mut out);
+            }
+            self.stream.write_all(&out).unwrap();
+            let mut answered = 0;
+            while answered < STREAMS {
+                answered += self.receive();
+            }
+        }
+    }
+
+    /// Reads once, and says how many responses have ended.
+    fn receive(&mut self) -> u32 {
+        let mut bytes = [0; 16 * 1024];
+        let more = self.stream.read(&mut bytes).unwrap();
+        assert!(more > 0, "the connection was closed");
+        self.received.extend_from_slice(&bytes[..more]);
+        let mut ended = 0;
+        while let Some(header) = self.received.first_chunk::<9>() {
+            let [_, _, _, kind, flags, ..] = *header;
+            let end = 9 + u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+            if self.received.len() < end {
+                break;
+            }
+            assert!(matches!(kind, DATA | HEADERS | SETTINGS | WINDOW_UPDATE), "{:?}", &self.received[..end]);
+            if kind == DATA && flags & END_STREAM != 0 {
+                assert_eq!(&self.received[9..end], b"hot\n");
+                ended += 1;
+            }
+            if kind == SETTINGS && flags & ACK == 0 {
+                let mut out = Vec::new();
+                frame(SETTINGS, ACK, 0, &[], &mut out);
+                self.stream.write_all(&out).unwrap();
+            }
+            self.received.drain(..end);
+        }
+        ended
+    }
 }
 
 /// `/app/*` leads to the pool that is described so.
@@ -184,6 +297,38 @@ fn sixteen_requests_in_one_write_take_one_receive_and_one_send() {
 }
 
 #[test]
+fn over_tls_it_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, mut client) = secure_files(dir.path(), b"http/1.1");
+    let ask = &mut |writes| ask(&mut client, "/hot.txt", writes, 1);
+    let Some(counts) = calls_of(dir.path(), server.0.id(), ask) else { return };
+    assert_eq!(counts.get("send"), Some(&REQUESTS), "{counts:?}");
+    assert_at_most(counts, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
+}
+
+/// What [`STREAMS`] requests in one write may take. Their lines fill the log's buffers, each of which wakes the thread that
+/// writes them: once for some hundreds of requests.
+const HTTP2: &[(&str, usize)] = &[("send", 1), ("recv", 1), ("epoll_wait", 1), ("futex", 0)];
+
+#[test]
+fn thirty_two_requests_of_http2_take_one_receive_and_one_send() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = files(dir.path());
+    let mut client = Http2::new(connect(dir.path()));
+    let Some(counts) = calls_of(dir.path(), server.0.id(), &mut |writes| client.ask(writes)) else { return };
+    assert_at_most(counts, HTTP2);
+}
+
+#[test]
+fn so_they_do_over_tls() {
+    let dir = tempfile::tempdir().unwrap();
+    let (server, stream) = secure_files(dir.path(), b"h2");
+    let mut client = Http2::new(stream);
+    let Some(counts) = calls_of(dir.path(), server.0.id(), &mut |writes| client.ask(writes)) else { return };
+    assert_at_most(counts, HTTP2);
+}
+
+#[test]
 fn a_handed_off_request_takes_one_message_each_way_and_no_change_of_the_epoll_set() {
     let dir = tempfile::tempdir().unwrap();
     let server = application(dir.path(), "direct");
@@ -229,9 +374,7 @@ fn start(dir: &Path, arguments: &[&str]) -> Running {
 
 /// Where the server listens, from what it says when it is ready.
 fn announced(said: &str) -> Option<String> {
-    said.split_once("http://")
-        .and_then(|(_, rest)| rest.split_once(' '))
-        .map(|(address, _)| address.to_owned())
+    said.split_once("://").and_then(|(_, rest)| rest.split_once(' ')).map(|(address, _)| address.to_owned())
 }
 
 fn wait_for_announcement(server: &mut Child, output: &Path) {

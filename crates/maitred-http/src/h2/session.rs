@@ -156,9 +156,8 @@ pub struct Session {
     receive_window: i32,
     /// Bytes that were consumed, and that the peer has not been told of.
     due: u32,
-    /// The peer's settings.
+    /// The peer's setting of what new streams may send.
     peer_window: i32,
-    peer_frame_bytes_max: u32,
     /// The last stream that was, or is, served.
     last_served: u32,
     leaving: Leaving,
@@ -188,7 +187,6 @@ impl Session {
             receive_window: settings.connection_window as i32,
             due: 0,
             peer_window: frame::INITIAL_WINDOW as i32,
-            peer_frame_bytes_max: frame::FRAME_BYTES_MIN,
             last_served: 0,
             leaving: Leaving::No,
             peer_leaves: false,

@@ -23,8 +23,7 @@ const PER_REQUEST: u32 = 4;
 /// Limits on what a peer does too often: so many at once, and a tenth of it per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Floods {
-    /// Requests that the peer takes back before they are answered (CVE-2023-44487, "rapid reset"). Each answered one
-    /// makes up for one. A browser that leaves a page takes back some hundred at once.
+    /// Requests that the peer takes back (CVE-2023-44487, "rapid reset"). Each answered one makes up for one. A browser that leaves a page takes back some hundred at once.
     pub resets_max: u32,
     /// Stream errors that the peer provokes (CVE-2025-8671, "made you reset"), refused streams and requests with a head
     /// that is too large among them. Honest peers make none, except for the streams that they open before they know

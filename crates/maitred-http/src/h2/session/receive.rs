@@ -282,12 +282,9 @@ impl Session {
         number(frame, payload)?;
         match self.streams.standing(frame.stream) {
             Standing::Idle => Err(protocol_error("RST_STREAM on an idle stream")),
-            Standing::Open(key) | Standing::RemoteEnded(key) => {
-                // What was answered has cost no more than any answer.
-                let answered = self.streams.peek(key).is_some_and(|stream| stream.local_ended);
-                if !answered {
-                    self.ledger.charge(Act::Reset, now)?;
-                }
+            Standing::Open(_) | Standing::RemoteEnded(_) => {
+                // One that was answered has made up for this.
+                self.ledger.charge(Act::Reset, now)?;
                 self.streams.note_reset(frame.stream, true);
                 Ok(self.close_by_reset(frame.stream))
             }
@@ -367,11 +364,11 @@ impl Session {
         match id {
             setting::HEADER_TABLE_SIZE => self.encoder.set_table_bytes_max(value),
             setting::INITIAL_WINDOW_SIZE => self.peer_window = i32::try_from(value).map_err(|_| TOO_LARGE)?,
-            setting::MAX_FRAME_SIZE => {
-                if !(frame::FRAME_BYTES_MIN..=frame::FRAME_BYTES_MAX).contains(&value) {
-                    return Err(protocol_error("invalid SETTINGS_MAX_FRAME_SIZE"));
-                }
-                self.peer_frame_bytes_max = value;
+            // Within its range it changes nothing: frames are never larger than the least value.
+            setting::MAX_FRAME_SIZE
+                if !(frame::FRAME_BYTES_MIN..=frame::FRAME_BYTES_MAX).contains(&value) =>
+            {
+                return Err(protocol_error("invalid SETTINGS_MAX_FRAME_SIZE"));
             }
             setting::ENABLE_PUSH | setting::ENABLE_CONNECT_PROTOCOL | setting::NO_RFC7540_PRIORITIES
                 if value > 1 =>

@@ -18,7 +18,7 @@ impl Session {
             self.streams.set_waiting(stream, true);
             return 0;
         }
-        (window as usize).min(self.peer_frame_bytes_max as usize).min(DATA_BYTES_MAX)
+        (window as usize).min(DATA_BYTES_MAX)
     }
 
     /// Writes the header of one DATA frame of exactly so many bytes, no more than [`Session::room`] has just said, and gives

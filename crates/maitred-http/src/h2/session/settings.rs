@@ -10,8 +10,11 @@ pub const SENT_AHEAD_BYTES: usize = 256 << 10;
 /// Bytes of heads and answers to the peer's frames that wait besides; beyond, nothing more is read from the peer.
 pub const CONTROL_BYTES_MAX: usize = 64 << 10;
 
-/// Content of one DATA frame. Larger frames would make others wait longer, and a TLS record holds no more either.
+/// Content of one DATA frame: as much as every peer takes. Larger frames would make others wait longer, and a TLS record
+/// holds no more either.
 pub const DATA_BYTES_MAX: usize = 16 << 10;
+
+const _: () = assert!(DATA_BYTES_MAX <= frame::FRAME_BYTES_MIN as usize);
 
 /// What a peer may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

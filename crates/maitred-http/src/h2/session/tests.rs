@@ -427,4 +427,11 @@ fn an_idle_session_is_small() {
     }
     *peer.session.out() = Vec::new();
     assert_eq!(heap_bytes(&peer.session), 0, "no stream is open, and nothing waits");
+    peer.say(&[get(201)]);
+    peer.answer(peer.key(100));
+    peer.heard();
+    peer.session.out().reserve(100);
+    assert!(heap_bytes(&peer.session) > 100, "a few streams and what is written stay");
+    peer.session.shrink();
+    assert_eq!(heap_bytes(&peer.session), 0);
 }

@@ -64,6 +64,19 @@ fn time_makes_up_for_resets() {
     }
 }
 
+#[test]
+fn a_second_makes_up_for_a_tenth() {
+    let mut peer = Peer::new();
+    for _ in 0..10 {
+        assert_eq!(peer.say(&[ping(b"12345678")]), "");
+    }
+    peer.pass(Duration::from_millis(2500));
+    assert_eq!(attack(&mut peer, |_, _| vec![ping(b"12345678")]), 2);
+    let mut peer = Peer::new();
+    peer.pass(Duration::from_secs(3600));
+    assert_eq!(attack(&mut peer, |_, _| vec![ping(b"12345678")]), 10, "peace is not saved up");
+}
+
 /// CVE-2025-8671: each way in which a peer makes the server reset a stream.
 #[test]
 fn made_you_reset() {
@@ -194,6 +207,8 @@ fn floods_of_frames_without_meaning() {
     let mut peer = Peer::new();
     assert_eq!(attack(&mut peer, |_, _| vec![frame(kind::PING, flag::ACK, 0, &[0; 8])]), most);
     let mut peer = Peer::new();
+    assert_eq!(attack(&mut peer, |_, _| vec![frame(kind::SETTINGS, flag::ACK, 0, &[])]), most);
+    let mut peer = Peer::new();
     peer.say(&[frame(kind::GOAWAY, 0, 0, &[0; 8])]);
     assert_eq!(attack(&mut peer, |_, _| vec![frame(kind::GOAWAY, 0, 0, &[0; 8])]), most);
     for late in [data(1, false, b"x"), rst(1), headers(1, true, &[])] {
@@ -219,6 +234,22 @@ fn stalled_windows() {
     }
     assert!(peer.session.out().len() < SENT_AHEAD_BYTES + DATA_BYTES_MAX + 100 * 100);
     assert_eq!(peer.session.next_writable(), None);
+}
+
+/// A download is answered with window updates, and with PINGs that measure it, for as long as it takes.
+#[test]
+fn a_long_download_is_no_attack() {
+    let mut peer = Peer::new();
+    peer.say(&[get(1)]);
+    let key = peer.key(0);
+    peer.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", false);
+    for count in 0..1000 {
+        assert!(peer.session.room(key) >= 1000);
+        peer.session.data(key, 1000, false).extend([b'x'; 1000]);
+        let answers =
+            [window_update(0, 500), window_update(0, 500), window_update(1, 1000), ping(b"12345678")];
+        assert!(!peer.ask(&answers).contains("GOAWAY"), "{count}");
+    }
 }
 
 /// What honest clients do at their busiest is far from the default limits.

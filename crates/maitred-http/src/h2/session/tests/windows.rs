@@ -87,6 +87,20 @@ fn a_window_opens_by_something() {
 }
 
 #[test]
+fn a_stream_that_is_over_waits_no_more() {
+    for over in [rst(1), window_update(1, 0)] {
+        let (mut peer, key) = responding(&small(), &[]);
+        write(&mut peer, key);
+        peer.say(&[window_update(1, 100), over, window_update(0, 100)]);
+        assert_eq!(peer.session.next_writable(), None);
+    }
+    let (mut peer, key) = responding(&small(), &[]);
+    write(&mut peer, key);
+    peer.session.reset(key, Code::Cancel);
+    assert_eq!(peer.say(&[window_update(0, 100)]), "", "nobody waits");
+}
+
+#[test]
 fn out_holds_no_more_content_than_was_agreed() {
     let wide = [settings(&[(setting::INITIAL_WINDOW_SIZE, 10 << 20)]), window_update(0, 10 << 20)];
     let (mut peer, key) = responding(&small(), &wide);
@@ -192,7 +206,9 @@ fn what_nobody_consumes_is_given_back() {
     peer.session.respond(peer.key(0), b"HTTP/1.1 413 Too Large\r\n\r\n", true);
     peer.session.release(peer.key(0));
     assert_eq!(peer.heard(), "HEADERS 1 :status=413 ended\nRST_STREAM 1 NoError\n");
-    peer.say(&[bytes[8009..].to_vec(), data(1, false, &[0; 16_000]), data(1, false, &[0; 16_000])]);
+    // The rest of the frame comes in two pieces.
+    peer.say(&[bytes[8009..9000].to_vec()]);
+    peer.say(&[bytes[9000..].to_vec(), data(1, false, &[0; 16_000]), data(1, false, &[0; 16_000])]);
     assert_eq!(peer.heard(), "");
     assert_eq!(peer.ask(&[data(1, true, &[0; 2000])]), "WINDOW_UPDATE 0 50000\n");
     // A request whose body has come as a whole, and was not read.
