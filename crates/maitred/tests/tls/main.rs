@@ -12,3 +12,4 @@ mod sessions;
 mod stage;
 #[path = "../support/mod.rs"]
 mod support;
+mod surroundings;
