@@ -134,12 +134,27 @@ pub struct Live {
     pub queues: Vec<Queue>,
     /// Requests that wait for the processes of each pool.
     pub pool_queues: Vec<u32>,
+    /// Certificates in use.
+    pub certificates: Vec<CertificateFacts>,
     /// What happens in a second.
     pub rates: PerSecond,
     /// How the last process of a slot ended, by the slot's index in the scoreboard.
     pub ends: BTreeMap<usize, String>,
     /// Why a pool has no process and cannot start one, by the pool's index.
     pub troubles: BTreeMap<usize, String>,
+}
+
+/// A certificate in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// Index of its site in the configuration.
+    pub site: usize,
+    /// Which of the site's it is.
+    pub number: usize,
+    /// The first name that it is for.
+    pub name: String,
+    /// Its last second, in Unix time.
+    pub not_after: u64,
 }
 
 /// What waits at this moment.

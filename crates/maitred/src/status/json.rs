@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::facts::{Facts, ListenFacts, Live, PoolFacts};
+use super::facts::{CertificateFacts, Facts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
 use super::rates::{PerSecond, Rates, Second};
 use super::scoreboard::{BucketRow, Scoreboard, SlotRow, StartRow};
@@ -22,6 +22,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "master": row(&board.master, fields::MASTER),
         "rates": rates(&live.rates),
         "listens": listens(facts, live),
+        "certificates": certificates(live),
         "totals": totals(board, facts),
         "threads": threads(board, facts, live),
         "pools": pools(board, facts, live),
@@ -90,6 +91,18 @@ fn listens(facts: &Facts, live: &Live) -> Vec<Value> {
         json!({ "address": facts.address.to_string(), "buckets": buckets })
     };
     facts.listens.iter().map(one).collect()
+}
+
+fn certificates(live: &Live) -> Vec<Value> {
+    let one = |facts: &CertificateFacts| {
+        json!({
+            "site": facts.site,
+            "certificate": facts.number,
+            "name": facts.name,
+            "not_after": facts.not_after,
+        })
+    };
+    live.certificates.iter().map(one).collect()
 }
 
 fn threads(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Value> {

@@ -19,6 +19,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.sample("maitred_reuseport", &[], facts.reuseport.into(), Unit::One);
     page.rows(fields::MASTER, &[(&[], &board.master)]);
     page.queues(facts, live);
+    page.certificates(live);
 
     let names: Vec<String> = (0..facts.threads.len()).map(|thread| thread.to_string()).collect();
     let labels: Vec<[(&str, &str); 1]> = names.iter().map(|name| [("thread", name.as_str())]).collect();
@@ -84,6 +85,18 @@ impl Page {
                 let labels: Vec<_> = labels.iter().copied().chain(field.label).collect();
                 self.sample(field.metric, &labels, value, field.unit);
             }
+        }
+    }
+
+    fn certificates(&mut self, live: &Live) {
+        if live.certificates.is_empty() {
+            return;
+        }
+        self.family(CERTIFICATE.0, Kind::Gauge, CERTIFICATE.1);
+        for facts in &live.certificates {
+            let (site, number) = (facts.site.to_string(), facts.number.to_string());
+            let labels = [("site", site.as_str()), ("certificate", &number), ("name", &facts.name)];
+            self.sample(CERTIFICATE.0, &labels, facts.not_after, Unit::One);
         }
     }
 
@@ -155,6 +168,8 @@ pub(super) const QUEUE: (&str, &str) =
     ("maitred_listen_queue", "Connections that wait in the accept queue of a bucket.");
 pub(super) const QUEUE_MAX: (&str, &str) =
     ("maitred_listen_queue_max", "Connections that the accept queue of a bucket can hold.");
+pub(super) const CERTIFICATE: (&str, &str) =
+    ("maitred_certificate_not_after_seconds", "Last second of a certificate in use, in Unix time.");
 pub(super) const POOL_QUEUE: (&str, &str) =
     ("maitred_pool_queue", "Requests that wait for an application process of a pool.");
 pub(super) const POOL_QUEUE_MAX: (&str, &str) =

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use facts::{Facts, Live, Queues};
+use facts::{CertificateFacts, Facts, Live, Queues};
 use rates::{PoolSample, Rates};
 use scoreboard::Scoreboard;
 
@@ -41,13 +41,15 @@ pub struct Status {
     ends: Mutex<BTreeMap<usize, String>>,
     /// Why a pool has no process and cannot start one, by the pool's index.
     troubles: Mutex<BTreeMap<usize, String>>,
+    certificates: Mutex<Vec<CertificateFacts>>,
 }
 
 impl Status {
     /// At the start of a worker process.
     pub fn new(facts: Facts) -> Status {
         let rates = Mutex::new(Rates::new());
-        Status { facts, rates, ends: Mutex::default(), troubles: Mutex::default() }
+        let (ends, troubles, certificates) = Default::default();
+        Status { facts, rates, ends, troubles, certificates }
     }
 
     /// What does not change.
@@ -76,6 +78,11 @@ impl Status {
         };
     }
 
+    /// These certificates are in use from now on.
+    pub fn note_certificates(&self, certificates: Vec<CertificateFacts>) {
+        *self.certificates.lock().unwrap_or_else(PoisonError::into_inner) = certificates;
+    }
+
     /// What is wrong with a pool, if anything.
     pub fn trouble(&self, pool: usize) -> Option<String> {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner).get(&pool).cloned()
@@ -101,6 +108,15 @@ impl Status {
         let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner).per_second();
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Live { unix_secs, queues: queues.accept, pool_queues: queues.pools, rates, ends, troubles }
+        let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Live {
+            unix_secs,
+            queues: queues.accept,
+            pool_queues: queues.pools,
+            certificates,
+            rates,
+            ends,
+            troubles,
+        }
     }
 }

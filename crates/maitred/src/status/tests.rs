@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::facts::{Facts, ListenFacts, Live, PoolFacts, Queue};
+use super::facts::{CertificateFacts, Facts, ListenFacts, Live, PoolFacts, Queue};
 use super::fields::{self, Field, Kind, Unit};
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::scoreboard::{Scoreboard, SlotState};
@@ -68,6 +68,16 @@ fn live() -> Live {
             last: Second { requests: 20.0, queued: 2, ..Second::default() },
         },
         ends: BTreeMap::from([(2, "exited with status 1".to_owned())]),
+        certificates: [("b.example", 1_000_090 + 3 * 86_400), ("a\"example", 1_000_090 + 86_400)]
+            .into_iter()
+            .enumerate()
+            .map(|(number, (name, not_after))| CertificateFacts {
+                site: 4,
+                number,
+                name: name.into(),
+                not_after,
+            })
+            .collect(),
         troubles: BTreeMap::from([(1, "its command does not exist".to_owned())]),
     }
 }
@@ -197,6 +207,10 @@ fn metrics_keep_to_the_format() {
         ("maitred_pool_slots{pool=\"web\",state=\"busy\"}", 1.0),
         ("maitred_pool_queue{pool=\"web\"}", 4.0),
         ("maitred_pool_queue_max{pool=\"web\"}", 8.0),
+        (
+            "maitred_certificate_not_after_seconds{site=\"4\",certificate=\"0\",name=\"b.example\"}",
+            1_259_290.0,
+        ),
         ("maitred_slot_requests{pool=\"a\\\"b\\\\c\",slot=\"0\"}", 0.0),
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
@@ -223,6 +237,7 @@ reuseport   detected
 kTLS        the kernel has it; not used
 reloads     1 done, 0 refused; 0 worker crashes; application processes: 0 started, 0 crashed, 0 delayed
 listening   127.0.0.1:8080, 2 buckets, waiting: - 3 (of 4096)
+certificates 2; a\"example is good for another 1 day
 requests    12.3 /s; since start: 2xx 200, 4xx 14
 connections 10 open, 1.0 /s; 0 accepted since start
 sent        1.5 MB /s; 24.7 kB since start
@@ -400,6 +415,12 @@ fn the_document_has_every_metric() {
         )
         .expect("a String");
     }
+    let (metric, help) = metrics::CERTIFICATE;
+    writeln!(
+        tables,
+        "| `{metric}`, labels `site`, `certificate` and `name` | gauge | `certificates[].not_after` | {help} |"
+    )
+    .expect("a String");
     tables.push_str("\nIn JSON within `master`:\n\n");
     rows(&mut tables, fields::MASTER);
     tables.push_str(

@@ -18,6 +18,7 @@ pub fn render(status: &Value) -> String {
     // Writing to a String cannot fail.
     let _ = head(status, &mut out);
     let _ = listens(status, &mut out);
+    let _ = certificates(status, &mut out);
     let _ = traffic(status, &mut out);
     threads(status, &mut out);
     let _ = pools(status, &mut out);
@@ -72,6 +73,20 @@ fn listens(status: &Value, out: &mut String) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// The certificate that ends first, because that is the one to look after.
+fn certificates(status: &Value, out: &mut String) -> std::fmt::Result {
+    const DAY_SECS: u64 = 24 * 60 * 60;
+    let all = list(&status["certificates"]);
+    let ends = |certificate: &&Value| certificate["not_after"].as_u64();
+    let Some(first) = all.iter().min_by_key(ends) else { return Ok(()) };
+    let left = ends(&first).unwrap_or(0).checked_sub(status["unix_time"].as_u64().unwrap_or(0));
+    let left = match left {
+        Some(secs) => format!("is good for another {}", plural((secs / DAY_SECS) as usize, "day")),
+        None => "has expired".to_owned(),
+    };
+    writeln!(out, "certificates {}; {} {left}", all.len(), show(&first["name"]))
 }
 
 fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {

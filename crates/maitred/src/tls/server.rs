@@ -10,12 +10,14 @@ use rustls::time_provider::DefaultTimeProvider;
 use rustls::version::{TLS12, TLS13};
 
 use super::client;
+use super::files::Leaf;
 use super::hsts::Hsts;
 use super::key_log::KeyLogFile;
 use super::material::{Bytes, Material};
 use super::resolver::{ACME_TLS, Resolver};
 use super::tickets::{NoTickets, Ticketer};
 use crate::config::{ClientAuth, Config, Tls, TlsVersion};
+use crate::status::facts::CertificateFacts;
 
 /// Tickets that a client gets in a handshake of TLS 1.3: as each should be used once (RFC 8446 section C.4), a browser can
 /// open two connections with them.
@@ -39,6 +41,7 @@ pub struct TlsServer {
     /// once, and only by this process, so that a request that is played again is not answered early (RFC 8446 section 8.1).
     sessions: Mutex<BTreeMap<usize, KeptSessions>>,
     present: RwLock<Vec<Option<Arc<ServerConfig>>>>,
+    shown: RwLock<Vec<CertificateFacts>>,
     /// What responses over TLS say besides.
     pub hsts: Hsts,
 }
@@ -51,6 +54,7 @@ impl TlsServer {
             key_logs: BTreeMap::new(),
             sessions: Mutex::default(),
             present: RwLock::default(),
+            shown: RwLock::default(),
             hsts: Hsts::default(),
         }
     }
@@ -68,7 +72,8 @@ impl TlsServer {
             sessions: Mutex::new(BTreeMap::new()),
             key_logs: key_logs.into_iter().map(|(at, file)| (at, Arc::new(KeyLogFile::new(file)))).collect(),
             config: Some(config.clone()),
-            present: RwLock::new(Vec::new()),
+            present: RwLock::default(),
+            shown: RwLock::default(),
             hsts: Hsts::new(config),
         };
         server.replace(material)?;
@@ -78,6 +83,11 @@ impl TlsServer {
     /// The configuration of the next session on a listener; `None` is cleartext.
     pub fn config(&self, listen: usize) -> Option<Arc<ServerConfig>> {
         self.present.read().unwrap_or_else(PoisonError::into_inner).get(listen)?.clone()
+    }
+
+    /// The certificates in use, for the status.
+    pub fn certificates(&self) -> Vec<CertificateFacts> {
+        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// New certificates for the sessions that begin from now on. If they cannot be used, nothing changes.
@@ -96,6 +106,7 @@ impl TlsServer {
             configs.push(made);
         }
         *self.present.write().unwrap_or_else(PoisonError::into_inner) = configs;
+        *self.shown.write().unwrap_or_else(PoisonError::into_inner) = facts(material);
         Ok(())
     }
 
@@ -152,6 +163,18 @@ impl TlsServer {
             }
         }
     }
+}
+
+/// What the status shows of certificates.
+fn facts(material: &Material) -> Vec<CertificateFacts> {
+    let sites = material.sites.iter().enumerate();
+    let pairs = sites.flat_map(|(site, pairs)| pairs.iter().enumerate().map(move |pair| (site, pair)));
+    let facts = pairs.filter_map(|(site, (number, pair))| {
+        let leaf = Leaf::read(&pair.chain.first()?.0.as_slice().into()).ok()?;
+        let name = leaf.names.first().cloned().unwrap_or_default();
+        Some(CertificateFacts { site, number, name, not_after: leaf.not_after.try_into().unwrap_or(0) })
+    });
+    facts.collect()
 }
 
 /// The protocols that are offered, the best first.

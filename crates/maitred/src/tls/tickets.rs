@@ -2,8 +2,8 @@
 //!
 //! Time is cut into epochs of [`EPOCH_SECS`]. The keys of an epoch follow from its *chain key*, and so does the chain key of
 //! the next epoch, but not that of the one before (HKDF, RFC 5869). All processes that begin with one [`Seed`] thus have the
-//! same keys at any time, without talking to one another, and what a process has in its memory opens no ticket that is older
-//! than the epoch before the present one.
+//! same keys at any time, without talking to one another. Once a process has made or read a ticket in an epoch, nothing in its
+//! memory opens one that is older than the epoch before.
 //!
 //! A ticket is made with the key of the present epoch, and accepted in that epoch and the next. It is
 //! `epoch (4 bytes) | nonce (12) | encrypted session | tag (16)`, sealed with AES-256-GCM. Nonces are random; the bound of

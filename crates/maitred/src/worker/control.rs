@@ -184,8 +184,9 @@ impl Control<'_> {
     /// The master has checked them; what cannot be used all the same changes nothing.
     fn replace_certificates(&self, file: OwnedFd) {
         let material = Material::open(file).map_err(|error| error.to_string());
-        if let Err(error) = material.and_then(|material| self.shared.tls.replace(&material)) {
-            tracing::error!(%error, "new certificates cannot be used");
+        match material.and_then(|material| self.shared.tls.replace(&material)) {
+            Ok(()) => self.shared.status.note_certificates(self.shared.tls.certificates()),
+            Err(error) => tracing::error!(%error, "new certificates cannot be used"),
         }
     }
 

@@ -266,6 +266,7 @@ fn share(
         }),
         start,
     };
+    shared.status.note_certificates(shared.tls.certificates());
     Ok(Box::leak(Box::new(shared)))
 }
 

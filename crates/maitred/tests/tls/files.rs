@@ -18,6 +18,7 @@ fn a_new_certificate_is_used_without_a_reload_and_disturbs_nobody() {
     eventually("the new certificate is shown", || {
         is(&shown(&mut connect(&server, &authority.client())), &renewed)
     });
+    assert_eq!(server.status()["certificates"][0]["name"], "localhost");
     assert_eq!(before.get("/b.txt").text(), "file b\n", "on the connection that was there");
     assert_eq!(shown(&mut before), old);
     // A worker process that is started later has it as well.
