@@ -17,6 +17,8 @@ use maitred_http::response::{Filter, Wanted};
 use maitred_http::{date, uri};
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
+/// What is done again and again; its output is thrown away.
+type Part = Box<dyn FnMut(&mut Vec<u8>) -> Result<()>>;
 
 /// What a browser sends.
 const HEAD: &[u8] = b"GET /articles/2026/how%20it%20works.html?page=2 HTTP/1.1\r\nHost: www.example.test\r\n\
@@ -37,7 +39,7 @@ const LIMITS: HeadLimits = HeadLimits {
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
     let (part, times) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
-    let mut part: Box<dyn FnMut(&mut Vec<u8>) -> Result<()>> = match part.as_str() {
+    let mut part: Part = match part.as_str() {
         "request" => Box::new(request),
         "response" => Box::new(response),
         "frame-write" => Box::new(frame_write),
@@ -66,8 +68,14 @@ fn request(_: &mut Vec<u8>) -> Result<()> {
 
 /// A response of an application is judged, and framed for the client.
 fn response(out: &mut Vec<u8>) -> Result<()> {
-    let wanted =
-        Wanted { head_request: false, http10: false, keep: true, server_header: true, switch: false };
+    let wanted = Wanted {
+        head_request: false,
+        http10: false,
+        framed: false,
+        keep: true,
+        server_header: true,
+        switch: false,
+    };
     let mut filter = Filter::new(wanted);
     let now = b"Fri, 20 Nov 2026 12:00:00 GMT";
     filter.feed(black_box(ANSWER), now, out).map_err(|bad| format!("{bad:?}"))?;
