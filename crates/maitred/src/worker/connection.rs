@@ -326,9 +326,10 @@ impl Proxied {
 }
 
 impl Work {
-    /// If an HTTP server was answering: whether the client was given another protocol, and the bytes that it got.
-    pub fn proxied_end(&self) -> Option<(bool, u64)> {
-        self.proxied.as_ref().map(|proxied| (proxied.filter.switched(), proxied.filter.body_bytes()))
+    /// What judges the response that an application or an HTTP server is giving.
+    pub fn filter(&self) -> Option<&Filter> {
+        let relayed = self.relayed.as_deref().map(|relayed| &relayed.filter);
+        relayed.or(self.proxied.as_deref().map(|proxied| &proxied.filter))
     }
 
     /// Empties everything, and keeps the memory of the buffers.

@@ -11,6 +11,7 @@ use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::proxy::TUNNEL_IDLE_TIMEOUT;
 use super::send::Sent;
+use super::wire::Then;
 use crate::proxy::Failure;
 use crate::serve::Summary;
 
@@ -136,11 +137,12 @@ impl Thread {
         let headed = headless && proxied.filter.head_written();
         let switches = !switched && proxied.filter.switched();
         let sends = result.is_ok() || proxied.filter.head_written();
+        let complete = proxied.filter.complete();
         if headless {
             self.add_hsts(index, &mut tx);
         }
         if sends {
-            self.send_now(index, &tx);
+            self.send_now(index, &tx, Then::of(complete));
         }
         tx.clear();
         self.tx = tx;
@@ -176,7 +178,7 @@ impl Thread {
             _ => Err("it closed the connection without an answer".to_owned()),
         };
         if ended.is_ok() {
-            self.send_now(index, &tx);
+            self.send_now(index, &tx, Then::Perhaps);
         }
         tx.clear();
         self.tx = tx;

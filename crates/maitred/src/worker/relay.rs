@@ -259,11 +259,12 @@ impl Thread {
             }
             Err(bad) => Err(bad.to_string()),
         };
+        let complete = relayed.complete;
         if headless {
             self.add_hsts(index, &mut tx);
         }
         match result.is_ok() {
-            true => self.send_now(index, &tx),
+            true => self.send_now(index, &tx, Then::of(complete)),
             false => tx.clear(),
         }
         tx.clear();
@@ -279,11 +280,11 @@ impl Thread {
     }
 
     /// Sends at once what fits into the socket; nothing else waits to be sent.
-    pub(super) fn send_now(&mut self, index: u32, bytes: &[u8]) {
+    pub(super) fn send_now(&mut self, index: u32, bytes: &[u8], then: Then) {
         if bytes.is_empty() {
             return;
         }
-        let sent = self.send(index, bytes, Then::Perhaps).unwrap_or(0);
+        let sent = self.send(index, bytes, then).unwrap_or(0);
         self.progress(index);
         // An error shows again, and is dealt with, when the rest is sent.
         let rest = bytes.get(sent..).unwrap_or_default();
@@ -361,7 +362,7 @@ impl Thread {
         let ended = relayed.filter.end(&mut tx).map_err(|bad| bad.to_string());
         relayed.complete = ended.is_ok();
         if ended.is_ok() {
-            self.send_now(index, &tx);
+            self.send_now(index, &tx, Then::Perhaps);
         }
         tx.clear();
         self.tx = tx;
