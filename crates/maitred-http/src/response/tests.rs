@@ -2,6 +2,7 @@ mod bodies;
 mod heads;
 mod properties;
 mod switching;
+mod trailers;
 
 use super::*;
 

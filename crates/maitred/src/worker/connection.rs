@@ -171,6 +171,8 @@ pub struct Work {
     pub awaits_disk: bool,
     /// What the access log will say once the response has ended; `None` when it was said.
     pub summary: Option<Summary>,
+    /// Fields that follow the content, as lines, on a stream.
+    pub trailers: Vec<u8>,
     /// What comes after the response.
     pub after: Option<After>,
     /// When the request began to wait for an application process, and how long it did, in microseconds.

@@ -137,7 +137,8 @@ impl Thread {
         let headed = headless && proxied.filter.head_written();
         let switches = !switched && proxied.filter.switched();
         let sends = result.is_ok() || proxied.filter.head_written();
-        let complete = proxied.filter.complete();
+        let (complete, trailers) = (proxied.filter.complete(), proxied.filter.trailers());
+        let complete = complete && self.keep_trailers(index, trailers);
         if headless {
             self.add_hsts(index, &mut tx);
         }

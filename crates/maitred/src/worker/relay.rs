@@ -259,7 +259,8 @@ impl Thread {
             }
             Err(bad) => Err(bad.to_string()),
         };
-        let complete = relayed.complete;
+        let (complete, trailers) = (relayed.complete, relayed.filter.trailers());
+        let complete = complete && self.keep_trailers(index, trailers);
         if headless {
             self.add_hsts(index, &mut tx);
         }
@@ -277,6 +278,15 @@ impl Thread {
         if let State::Relayed { relay } = self.connections[index as usize].state {
             self.pools.relays[relay as usize].spoilt = true;
         }
+    }
+
+    /// Keeps the fields that follow the content, for the end of the response. True if there are none.
+    pub(super) fn keep_trailers(&mut self, index: u32, trailers: Vec<u8>) -> bool {
+        let none = trailers.is_empty();
+        if !none {
+            self.work(index).trailers = trailers;
+        }
+        none
     }
 
     /// Sends at once what fits into the socket; nothing else waits to be sent.
