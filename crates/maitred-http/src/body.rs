@@ -28,15 +28,6 @@ pub struct Progress {
     pub complete: bool,
 }
 
-/// What a body is made of, besides its framing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part<'a> {
-    /// Content; never empty.
-    Content(&'a [u8]),
-    /// A byte of the trailer section.
-    Trailer(u8),
-}
-
 /// Where the next byte stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -68,13 +59,6 @@ enum State {
     LastLineFeed,
     /// Behind the body.
     Complete,
-}
-
-impl State {
-    fn is_in_trailer(self) -> bool {
-        use State::{LastLineFeed, TrailerLineFeed, TrailerName, TrailerStart, TrailerValue};
-        matches!(self, TrailerStart | TrailerName | TrailerValue | TrailerLineFeed | LastLineFeed)
-    }
 }
 
 const _: () = assert!(size_of::<Decoder>() <= 32, "one of them is in each connection");
@@ -109,19 +93,6 @@ impl Decoder {
     /// Those of [`decode`](Self::decode).
     #[inline]
     pub fn decode_with(&mut self, input: &[u8], mut sink: impl FnMut(&[u8])) -> Result<Progress, Reject> {
-        self.decode_parts(input, |part| match part {
-            Part::Content(content) => sink(content),
-            Part::Trailer(_) => {}
-        })
-    }
-
-    /// As [`decode_with`](Self::decode_with), but gives the trailer section, too, byte by byte with its line ends.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`decode`](Self::decode).
-    #[inline]
-    pub fn decode_parts(&mut self, input: &[u8], mut sink: impl FnMut(Part<'_>)) -> Result<Progress, Reject> {
         let mut rest = input;
         loop {
             match self.state {
@@ -133,7 +104,7 @@ impl Decoder {
                     let content_bytes = usize::try_from(self.remaining).unwrap_or(usize::MAX).min(rest.len());
                     let (content, after) = rest.split_at(content_bytes);
                     if !content.is_empty() {
-                        sink(Part::Content(content));
+                        sink(content);
                     }
                     rest = after;
                     self.took(content_bytes);
@@ -144,11 +115,7 @@ impl Decoder {
                 }
                 _ => {
                     let Some((byte, after)) = rest.split_first() else { break };
-                    let in_trailer = self.state.is_in_trailer();
                     self.state = self.step(*byte)?;
-                    if in_trailer {
-                        sink(Part::Trailer(*byte));
-                    }
                     rest = after;
                 }
             }

@@ -22,6 +22,7 @@ mod replay;
 mod report;
 mod secure;
 mod server;
+mod specweb;
 mod syscalls;
 mod tuning;
 mod verdicts;
@@ -223,7 +224,7 @@ const SCENARIOS: [(&str, &str, Run); 18] = [
     ("affinity", "pinned threads (2023)", Run::Grid(tuning::affinity)),
     ("defer", "connections that wait in the kernel for their request (2002)", Run::Grid(tuning::deferring)),
     ("replay", "a real access log again (--log)", Run::Grid(replay::replay)),
-    ("specweb", "files and an application, in the manner of SPECweb99", Run::Grid(replay::specweb)),
+    ("specweb", "files and an application, in the manner of SPECweb99", Run::Grid(specweb::run)),
 ];
 
 /// Name, what it measures, and how, of every scenario.

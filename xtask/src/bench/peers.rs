@@ -132,7 +132,8 @@ impl Kind {
                     if setup.protocol.is_tls() { &[] } else { &["--adapter", "caddyfile"] };
                 return words.iter().chain(adapter).map(|&word| word.to_owned()).collect();
             }
-            Kind::Apache => &["apache2", "-d", &prefix, "-f", &configuration, "-D", "FOREGROUND"],
+            // It passes the signal that ends it to its process group, which would be the benchmark's.
+            Kind::Apache => &["setsid", "apache2", "-d", &prefix, "-f", &configuration, "-D", "FOREGROUND"],
             Kind::Haproxy => &["haproxy", "-db", "-f", &configuration],
         };
         words.iter().map(|&word| word.to_owned()).collect()

@@ -1,28 +1,24 @@
-//! Loads of `maitred-load`: an access log again, and the workload in the manner of SPECweb99.
+//! Loads of `maitred-load`: an access log again.
 
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Deserialize;
 
-use super::grid::{self, Cell, Grid, Way};
+use super::grid::{self, Grid, Way};
 use super::load::{Report, Round, round_with};
 use super::peers::Kind;
-use super::server::{Running, Setup, free_address};
+use super::server::{Running, Setup};
 use super::{Bench, Result};
-
-/// Simultaneous connections of the SPECweb-like workload; the data set grows with them (some 330 MB here).
-const SPECWEB_CONNECTIONS: u32 = 100;
 
 /// What is read of `maitred-load --json`.
 #[derive(Deserialize)]
-struct Said {
+pub(super) struct Said {
     elapsed: f64,
     responses: u64,
     failures: u64,
     body_bytes: u64,
     latency_us: Latency,
-    specweb: Option<Conforming>,
+    pub(super) specweb: Option<Conforming>,
 }
 
 #[derive(Deserialize)]
@@ -32,9 +28,9 @@ struct Latency {
 }
 
 #[derive(Deserialize)]
-struct Conforming {
-    connections: u64,
-    conforming: u64,
+pub(super) struct Conforming {
+    pub(super) connections: u64,
+    pub(super) conforming: u64,
 }
 
 impl Said {
@@ -58,7 +54,7 @@ impl Said {
 }
 
 /// The command, on the generator's CPUs.
-fn maitred_load(bench: &Bench, arguments: &[&str]) -> Result<Vec<u8>> {
+pub(super) fn maitred_load(bench: &Bench, arguments: &[&str]) -> Result<Vec<u8>> {
     let program = bench.maitred.with_file_name("maitred-load");
     if !program.exists() {
         return Err(format!("no {}: cargo build --release -p maitred-load", program.display()).into());
@@ -74,7 +70,7 @@ fn maitred_load(bench: &Bench, arguments: &[&str]) -> Result<Vec<u8>> {
 }
 
 /// One round of load, and what `maitred-load` said of it.
-fn load(bench: &Bench, server: &Running, arguments: &[&str]) -> Result<(Round, Said)> {
+pub(super) fn load(bench: &Bench, server: &Running, arguments: &[&str]) -> Result<(Round, Said)> {
     let mut said = None;
     let round = round_with(server, || {
         let (to, duration) = (format!("http://{}", server.address), format!("{}s", bench.seconds));
@@ -111,86 +107,4 @@ pub(super) fn replay(bench: &Bench) -> Result<Grid> {
         columns,
         rows: vec![row],
     })
-}
-
-/// Static files and a dynamic third, in the manner of SPECweb99; it is not SPECweb99 and gives no SPEC metric.
-pub(super) fn specweb(bench: &Bench) -> Result<Grid> {
-    let data = bench.work.join("specweb");
-    let connections = SPECWEB_CONNECTIONS.to_string();
-    maitred_load(bench, &["specweb", &data.to_string_lossy(), "--make", "--connections", &connections])?;
-    std::fs::write(data.join("1k.txt"), [b'x'; 1024])?;
-    let ways = vec![
-        Way { server: maitred_with_application(bench, &data), path: String::new() },
-        Way { server: nginx_with_application(bench, &data), path: String::new() },
-    ];
-    // The share that conforms, of the last round of each.
-    let conforming = std::cell::RefCell::new(Vec::new());
-    let row = grid::measure_with(bench, &format!("{connections} connections"), None, ways, &|server, _| {
-        let (round, said) = load(bench, server, &["specweb", "--connections", &connections])?;
-        if let Some(found) = said.specweb {
-            let mut all = conforming.borrow_mut();
-            all.push(format!("{} {} of {}", server.name, found.conforming, found.connections));
-        }
-        Ok(round)
-    });
-    let measured = row.cells.iter().filter(|cell| matches!(cell, Cell::Measured(_))).count();
-    let all = conforming.into_inner();
-    let last = all.get(all.len().saturating_sub(measured)..).unwrap_or_default().join(", ");
-    let what = format!(
-        "The workload of `maitred-load specweb`: 70 % files, 30 % a Python application, clients of 400 kbit/s; not SPECweb99, \
-         and no SPEC metric. Connections that got 320 kbit/s in the last round: {last}"
-    );
-    let columns = vec!["maitred".to_owned(), "nginx".to_owned()];
-    let [name, corner, base] = ["specweb", "load", "nginx"].map(str::to_owned);
-    Ok(Grid { name, what, corner, base, columns, rows: vec![row] })
-}
-
-fn application(bench: &Bench) -> PathBuf {
-    bench.repository().join("examples/specweb")
-}
-
-fn maitred_with_application(bench: &Bench, data: &Path) -> Result<Running> {
-    let mut setup = Setup { root: data.to_owned(), mixed_sizes: true, ..bench.setup(Vec::new()) };
-    setup.maitred_more = format!(
-        "[[site.route]]\npath = \"/app/*\"\npool = \"app\"\n\n[pool.app]\n\
-         command = [\"python3\", \"-m\", \"maitred\", \"app:application\"]\nworkers = 2\nmount = \"/app\"\ncwd = \"{}\"\n\
-         env = {{ PYTHONPATH = \"{}\", SPECWEB_ROOT = \"{}\" }}\n",
-        application(bench).display(),
-        bench.repository().join("adapters/python").display(),
-        data.display()
-    );
-    Running::start_as(Kind::Maitred, "maitred-specweb", &setup)
-}
-
-/// The same application in gunicorn, which is what stands behind nginx commonly.
-fn nginx_with_application(bench: &Bench, data: &Path) -> Result<Running> {
-    let python = bench.target.join("python/bin/python3");
-    if !python.exists() {
-        return Err("no gunicorn: `cargo xtask test` installs it below target/".into());
-    }
-    let address = free_address()?;
-    let bind = address.to_string();
-    let python = python.display().to_string();
-    let words = [
-        &python,
-        "-m",
-        "gunicorn",
-        "--workers",
-        "2",
-        "--threads",
-        "4",
-        "--keep-alive",
-        "60",
-        "--bind",
-        &bind,
-    ];
-    let words: Vec<String> = words.into_iter().chain(["app:application"]).map(str::to_owned).collect();
-    let mut setup = Setup { root: data.to_owned(), mixed_sizes: true, ..bench.setup(Vec::new()) };
-    setup.environment = vec![("SPECWEB_ROOT".to_owned(), data.display().to_string())];
-    setup.ready = "/get?/file_set/dir00000/class0_0".to_owned();
-    let gunicorn = Running::start_program("gunicorn-specweb", &words, address, &setup, &application(bench))?;
-    setup.backend = address;
-    setup.backend_path = "/".to_owned();
-    setup.ready = "/1k.txt".to_owned();
-    Ok(Running::start_as(Kind::Nginx, "nginx-specweb", &setup)?.before(gunicorn))
 }

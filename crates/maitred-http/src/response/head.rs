@@ -355,30 +355,3 @@ fn connection(keep: bool, http10: bool, upgrade: bool) -> &'static [u8] {
         (false, _, true) => b"Connection: close, upgrade\r\n",
     }
 }
-
-/// Whether a line of a trailer section may go on: not the empty one, nor a field about framing, routing, the request, who may
-/// ask, or how the content is to be understood (9110-6.5.1), which somebody may have acted on by then.
-pub(super) fn may_trail(line: &[u8]) -> bool {
-    const NEVER: [&[u8]; 16] = [
-        b"age",
-        b"authorization",
-        b"cache-control",
-        b"connection",
-        b"date",
-        b"expires",
-        b"host",
-        b"keep-alive",
-        b"location",
-        b"retry-after",
-        b"set-cookie",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"vary",
-        b"www-authenticate",
-    ];
-    let Some(colon) = memchr::memchr(b':', line) else { return false };
-    let name = line.get(..colon).unwrap_or_default();
-    let about_content = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
-    !about_content && !NEVER.iter().any(|never| name.eq_ignore_ascii_case(never))
-}

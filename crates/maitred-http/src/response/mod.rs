@@ -10,7 +10,7 @@ pub use bad::Bad;
 
 use head::{Framing, Head};
 
-use crate::body::{Decoder, Part};
+use crate::body::Decoder;
 use crate::limits::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX};
 use crate::request;
 
@@ -44,7 +44,7 @@ pub struct Progress {
 /// Turns one response of an application, which arrives in pieces, into what the client gets.
 ///
 /// Interim responses go on to clients of version 1.1, and the final one is awaited. `Connection`, what it
-/// names, and other fields for one hop are taken out; trailers are dropped, unless the client's connection has frames. Content with a stated length is
+/// names, and other fields for one hop are taken out; trailers are dropped. Content with a stated length is
 /// passed on as it is; all other content goes out in chunks, or up to the end of the connection for clients of
 /// version 1.0. `Date` is added if it is missing. Whether the client's connection is kept depends on
 /// [`Wanted::keep`] and on the framing, not on the application's `Connection`, which is about another hop.
@@ -53,7 +53,7 @@ pub struct Filter {
     wanted: Wanted,
     state: State,
     sink: Sink,
-    /// The bytes of an incomplete head, and later those of the trailer section, if it is wanted.
+    /// The bytes of an incomplete head.
     buffered: Vec<u8>,
     /// Interim responses so far.
     interim: u8,
@@ -173,16 +173,6 @@ impl Filter {
     #[inline]
     pub fn lasts(&self) -> bool {
         self.lasts && !self.sink.excess && self.complete()
-    }
-
-    /// The trailer section of a complete response, as field lines for a client whose connection has frames; empty for none.
-    /// Fields that must not stand there (9110-6.5.1) are left out.
-    pub fn trailers(&self) -> Vec<u8> {
-        if !self.complete() || !self.wanted.framed {
-            return Vec::new();
-        }
-        let lines = self.buffered.split_inclusive(|byte| *byte == b'\n');
-        lines.filter(|line| head::may_trail(line)).flatten().copied().collect()
     }
 
     /// Whether the application has switched to another protocol (9110-15.2.2). All that follows is not HTTP, and goes on
@@ -323,13 +313,9 @@ impl Filter {
                 }
             }
             State::Chunked(decoder) => {
-                let (sink, trailers, kept) = (&mut self.sink, &mut self.buffered, self.wanted.framed);
+                let sink = &mut self.sink;
                 let progress = decoder
-                    .decode_parts(input, |part| match part {
-                        Part::Content(piece) => sink.put(piece, out),
-                        Part::Trailer(byte) if kept => trailers.push(byte),
-                        Part::Trailer(_) => {}
-                    })
+                    .decode_with(input, |piece| sink.put(piece, out))
                     .map_err(|reject| Bad::Chunked(reject.reason))?;
                 if progress.complete {
                     self.state = State::Complete;

@@ -2,7 +2,6 @@ mod bodies;
 mod heads;
 mod properties;
 mod switching;
-mod trailers;
 
 use super::*;
 

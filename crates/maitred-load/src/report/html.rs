@@ -17,11 +17,12 @@ h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; } th, td { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--rule); } .n { text-align: right; font-variant-numeric: tabular-nums; }
 .answer { font-size: 1.1rem; border-left: .3rem solid var(--one); padding-left: .8rem; }
-figure { margin: 1rem 0; } figcaption, .soft { color: var(--soft); font-size: .9rem; }
-svg { width: 100%; height: auto; } svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
+.wide, figure { overflow-x: auto; } figure { margin: 1rem 0; } td.n { white-space: nowrap; }
+figcaption, .soft { color: var(--soft); font-size: .9rem; }
+svg { width: 100%; min-width: 34rem; height: auto; } svg text { fill: var(--soft); font: 11px system-ui, sans-serif; }
 svg .grid { stroke: var(--rule); } svg .line { fill: none; stroke-width: 1.5; }
 .c1 { stroke: var(--one); color: var(--one); } .c2 { stroke: var(--two); color: var(--two); }
-.c3 { stroke: var(--three); color: var(--three); }
+.c3 { stroke: var(--three); color: var(--three); } path.c3 { stroke-dasharray: 6 2; }
 code { overflow-wrap: anywhere; }
 ";
 
@@ -83,7 +84,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 fn table(out: &mut String, title: &str, head: &[&str], rows: &[Vec<String>]) {
-    push(out, format_args!("<h2>{}</h2>\n<table><thead><tr>", escaped(title)));
+    push(out, format_args!("<h2>{}</h2>\n<div class=\"wide\"><table><thead><tr>", escaped(title)));
     let is_number = |cell: &str| cell.starts_with(|char: char| char.is_ascii_digit());
     let class = |is_number| if is_number { " class=\"n\"" } else { "" };
     for (column, cell) in head.iter().enumerate() {
@@ -99,7 +100,7 @@ fn table(out: &mut String, title: &str, head: &[&str], rows: &[Vec<String>]) {
         }
         out.push_str("</tr>\n");
     }
-    out.push_str("</tbody></table>\n");
+    out.push_str("</tbody></table></div>\n");
 }
 
 fn summary(report: &Report, out: &mut String) {

@@ -171,8 +171,6 @@ pub struct Work {
     pub awaits_disk: bool,
     /// What the access log will say once the response has ended; `None` when it was said.
     pub summary: Option<Summary>,
-    /// Fields that follow the content, as lines, on a stream.
-    pub trailers: Vec<u8>,
     /// What comes after the response.
     pub after: Option<After>,
     /// When the request began to wait for an application process, and how long it did, in microseconds.
@@ -328,10 +326,9 @@ impl Proxied {
 }
 
 impl Work {
-    /// What judges the response that an application or an HTTP server is giving.
-    pub fn filter(&self) -> Option<&Filter> {
-        let relayed = self.relayed.as_deref().map(|relayed| &relayed.filter);
-        relayed.or(self.proxied.as_deref().map(|proxied| &proxied.filter))
+    /// If an HTTP server was answering: whether the client was given another protocol, and the bytes that it got.
+    pub fn proxied_end(&self) -> Option<(bool, u64)> {
+        self.proxied.as_ref().map(|proxied| (proxied.filter.switched(), proxied.filter.body_bytes()))
     }
 
     /// Empties everything, and keeps the memory of the buffers.

@@ -396,14 +396,7 @@ impl Thread {
 
     /// The response of a stream is complete.
     pub(super) fn end_stream(&mut self, index: u32) {
-        let connection = &self.connections[index as usize];
-        if let Wire::Stream { session, stream } = connection.wire {
-            let trailers =
-                connection.work.as_deref().map(|work| work.trailers.as_slice()).unwrap_or_default();
-            if let Some(multiplex) = self.sessions.get_mut(session as usize).filter(|_| !trailers.is_empty())
-            {
-                multiplex.session.trailers(StreamKey(stream), trailers);
-            }
+        if let Wire::Stream { session, stream } = self.connections[index as usize].wire {
             self.end_sending(session, stream);
         }
         self.close(index);

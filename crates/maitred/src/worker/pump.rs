@@ -11,7 +11,6 @@ use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::proxy::TUNNEL_IDLE_TIMEOUT;
 use super::send::Sent;
-use super::wire::Then;
 use crate::proxy::Failure;
 use crate::serve::Summary;
 
@@ -137,13 +136,11 @@ impl Thread {
         let headed = headless && proxied.filter.head_written();
         let switches = !switched && proxied.filter.switched();
         let sends = result.is_ok() || proxied.filter.head_written();
-        let (complete, trailers) = (proxied.filter.complete(), proxied.filter.trailers());
-        let complete = complete && self.keep_trailers(index, trailers);
         if headless {
             self.add_hsts(index, &mut tx);
         }
         if sends {
-            self.send_now(index, &tx, Then::of(complete));
+            self.send_now(index, &tx);
         }
         tx.clear();
         self.tx = tx;
@@ -179,7 +176,7 @@ impl Thread {
             _ => Err("it closed the connection without an answer".to_owned()),
         };
         if ended.is_ok() {
-            self.send_now(index, &tx, Then::Perhaps);
+            self.send_now(index, &tx);
         }
         tx.clear();
         self.tx = tx;

@@ -259,13 +259,11 @@ impl Thread {
             }
             Err(bad) => Err(bad.to_string()),
         };
-        let (complete, trailers) = (relayed.complete, relayed.filter.trailers());
-        let complete = complete && self.keep_trailers(index, trailers);
         if headless {
             self.add_hsts(index, &mut tx);
         }
         match result.is_ok() {
-            true => self.send_now(index, &tx, Then::of(complete)),
+            true => self.send_now(index, &tx),
             false => tx.clear(),
         }
         tx.clear();
@@ -280,21 +278,12 @@ impl Thread {
         }
     }
 
-    /// Keeps the fields that follow the content, for the end of the response. True if there are none.
-    pub(super) fn keep_trailers(&mut self, index: u32, trailers: Vec<u8>) -> bool {
-        let none = trailers.is_empty();
-        if !none {
-            self.work(index).trailers = trailers;
-        }
-        none
-    }
-
     /// Sends at once what fits into the socket; nothing else waits to be sent.
-    pub(super) fn send_now(&mut self, index: u32, bytes: &[u8], then: Then) {
+    pub(super) fn send_now(&mut self, index: u32, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
-        let sent = self.send(index, bytes, then).unwrap_or(0);
+        let sent = self.send(index, bytes, Then::Perhaps).unwrap_or(0);
         self.progress(index);
         // An error shows again, and is dealt with, when the rest is sent.
         let rest = bytes.get(sent..).unwrap_or_default();
@@ -372,7 +361,7 @@ impl Thread {
         let ended = relayed.filter.end(&mut tx).map_err(|bad| bad.to_string());
         relayed.complete = ended.is_ok();
         if ended.is_ok() {
-            self.send_now(index, &tx, Then::Perhaps);
+            self.send_now(index, &tx);
         }
         tx.clear();
         self.tx = tx;

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
+use maitred_http::response::Filter;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
@@ -341,12 +342,15 @@ impl Thread {
         };
         let connection = &mut self.connections[index as usize];
         let unsent = connection.work.as_deref().map_or(0, left);
-        if let Some(filter) = connection.work.as_deref().and_then(Work::filter) {
-            // One that has all of the response may leave before its end was told to anybody.
-            let whole = filter.switched() || (filter.complete() && unsent == 0);
-            let status = filter.status().filter(|_| whole).unwrap_or(CUT_OFF);
-            let summary = Summary { status, body_bytes: filter.body_bytes() };
-            connection.work().summary.get_or_insert(summary);
+        if let (State::Relayed { .. }, Some(work)) = (connection.state, connection.work.as_deref_mut()) {
+            let filter = work.relayed.as_ref().map(|relayed| &relayed.filter);
+            let status = if filter.is_some_and(Filter::switched) { 101 } else { CUT_OFF };
+            let body_bytes = filter.map_or(0, Filter::body_bytes);
+            work.summary.get_or_insert(Summary { status, body_bytes });
+        }
+        if let Some((switched, body_bytes)) = connection.work.as_deref().and_then(Work::proxied_end) {
+            let status = if switched { 101 } else { CUT_OFF };
+            connection.work().summary.get_or_insert(Summary { status, body_bytes });
         }
         self.log_kept(index, unsent);
         self.close(index);

@@ -69,14 +69,6 @@ pub(super) enum Then {
     End,
 }
 
-impl Then {
-    /// After a piece of a response with which that is complete, or is not. Only streams are told: they have their own end,
-    /// and what the connection does afterwards is decided later.
-    pub(super) fn of(complete: bool) -> Then {
-        if complete { Then::End } else { Then::Perhaps }
-    }
-}
-
 impl Thread {
     /// Appends to `rx` what has come, up to its capacity.
     pub(super) fn receive(&mut self, index: u32, rx: &mut Vec<u8>) -> Received {

@@ -37,7 +37,7 @@ pub struct Settings {
     pub header_block_bytes_max: u32,
     /// CONTINUATION frames of one block (CVE-2024-27316); more end the connection. Four would do for a full block.
     pub continuations_max: u32,
-    /// The table of the peer's encoder, held by this side; 4096 until the peer has acknowledged less.
+    /// The table of the peer's encoder, held by this side; at least 4096, since the peer may use that before it knows.
     pub header_table_bytes: u32,
     /// Extended CONNECT (RFC 8441) is offered, so that WebSocket can be used.
     pub connect_protocol: bool,
@@ -71,7 +71,7 @@ impl Settings {
             stream_window: self.stream_window.clamp(1, frame::WINDOW_MAX),
             connection_window: self.connection_window.clamp(frame::INITIAL_WINDOW, frame::WINDOW_MAX),
             frame_bytes_max: self.frame_bytes_max.clamp(frame::FRAME_BYTES_MIN, frame::FRAME_BYTES_MAX),
-            header_table_bytes: self.header_table_bytes.min(1 << 20),
+            header_table_bytes: self.header_table_bytes.clamp(4096, 1 << 20),
             header_block_bytes_max: self.header_block_bytes_max.max(self.header_list_bytes_max),
             ..*self
         }

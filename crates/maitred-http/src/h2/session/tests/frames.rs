@@ -188,18 +188,3 @@ fn no_stream_depends_on_itself() {
     assert_eq!(fatal(&[frame(kind::PRIORITY, 0, 3, &[0, 0, 0, 3, 0])]), ends_with("ProtocolError"));
     assert_eq!(fatal(&[frame(kind::PRIORITY, 0, 3, &[0, 0, 0, 1, 0])]), "");
 }
-
-/// 7541-4.2: the peer's table shrinks when it has acknowledged the setting.
-#[test]
-fn a_smaller_table_is_used_once_it_is_acknowledged() {
-    let granted = Settings { header_table_bytes: 0, ..small() };
-    let request = |id, start: &[u8]| {
-        let fields = [start, &block(&GET), b"\x40\x01x\x01y"].concat();
-        frame(kind::HEADERS, flag::END_HEADERS | flag::END_STREAM, id, &fields)
-    };
-    for (start, came) in [(&b"\x20"[..], "request 3 ended\n"), (b"", "fatal CompressionError\n")] {
-        let mut peer = Peer::before_preface(&granted);
-        assert_eq!(peer.say(&[PREFACE.to_vec(), settings(&[]), request(1, b"")]), "request 1 ended\n");
-        assert_eq!(peer.say(&[frame(kind::SETTINGS, flag::ACK, 0, &[]), request(3, start)]), came);
-    }
-}

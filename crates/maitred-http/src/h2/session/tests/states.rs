@@ -30,11 +30,6 @@ fn cell(state: &str, bytes: Vec<u8>) -> String {
             peer.say(&[post(1)]);
             peer.answer(key(&peer));
         }
-        "reset by both" => {
-            peer.say(&[post(1)]);
-            peer.answer(key(&peer));
-            peer.say(&[rst(1)]);
-        }
         "reset by the peer" => drop(peer.say(&[post(1), rst(1)])),
         "reset by the peer and released" => {
             peer.say(&[post(1), rst(1)]);
@@ -65,7 +60,6 @@ fn every_frame_in_every_state() {
         ("ended and released", CLOSED, CLOSED, "", ""),
         ("reset", "", "", "", ""),
         ("reset and released", "", "", "", ""),
-        ("reset by both", STREAM_CLOSED, STREAM_CLOSED, "", ""),
         ("reset by the peer", STREAM_CLOSED, STREAM_CLOSED, "", ""),
         ("reset by the peer and released", STREAM_CLOSED, STREAM_CLOSED, "", ""),
         ("passed over", "fatal ProtocolError; GOAWAY 5 ProtocolError; ", "fatal StreamClosed; GOAWAY 5 StreamClosed; ", "", ""),
