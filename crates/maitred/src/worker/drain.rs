@@ -93,7 +93,8 @@ impl Thread {
         if now < drain.until {
             return self.dismiss_idle();
         }
-        let left: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).collect();
+        let all = self.connections.iter().map(|(index, connection)| (index as u32, connection.is_idle()));
+        let (idle, left): (Vec<_>, Vec<_>) = all.partition(|(_, idle)| *idle);
         if !left.is_empty() {
             tracing::warn!(
                 thread = self.number,
@@ -101,7 +102,7 @@ impl Thread {
                 "cut off at the end of the grace period"
             );
         }
-        for index in left {
+        for (index, _) in left.into_iter().chain(idle) {
             // One may have gone with another, of which it was a stream.
             if self.connections.contains(index as usize) {
                 self.abort(index);
@@ -123,12 +124,14 @@ impl Thread {
             State::Multiplexed { session } => return self.leave(session),
             _ => {}
         }
-        // What TLS has agreed on cannot be passed on: such a connection ends with its next response.
         let (Some(socket), true) = (&connection.socket, connection.is_idle()) else { return };
         let movable = connection.wire == Wire::Clear;
+        if !movable && drain.successor.is_some() {
+            // What TLS has agreed on cannot be passed on. The next response says that it is the last one here.
+            return;
+        }
         if let Some(successor) = drain.successor.clone()
             && !connection.admin
-            && movable
         {
             return self.give(index, &successor);
         }
