@@ -19,6 +19,7 @@ use super::event_loop::Thread;
 use super::multiplex::Multiplex;
 use super::wire::{Received, Wire};
 use crate::tls::client::{self, Identity};
+use crate::tls::resolver::ACME_TLS;
 
 /// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
 pub(super) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
@@ -260,6 +261,9 @@ impl Thread {
         }
         if settles {
             self.settle_handshake(session);
+            if self.is_challenge(session) {
+                return Received::Broken;
+            }
         }
         match rx.len() > before {
             true => Received::Bytes { more },
@@ -288,6 +292,12 @@ impl Thread {
         self.row.tls_handshakes.add(1);
         let resumed = secure.tls.handshake_kind() == Some(HandshakeKind::Resumed);
         self.row.tls_resumed.add(u64::from(resumed));
+    }
+
+    /// Whether the handshake was all that a certificate authority wanted (RFC 8737 section 3): no data is exchanged.
+    fn is_challenge(&self, session: u32) -> bool {
+        let secure = self.secures.get(session as usize);
+        secure.is_some_and(|secure| secure.tls.alpn_protocol() == Some(ACME_TLS))
     }
 
     /// Whether what comes now may have been heard and said again by somebody else.
