@@ -28,6 +28,19 @@ fn fields_of_the_connection_are_left_out() {
 }
 
 #[test]
+fn what_is_no_field_ends_the_fields() {
+    assert_eq!(
+        frames_of("HTTP/1.1 200 OK\r\nA: b\r\nno field\r\nC: d\r\n\r\n", true),
+        "HEADERS 1 :status=200 a=b ended\n"
+    );
+    assert_eq!(
+        frames_of("HTTP/1.1 200 OK\r\nA: b\r\n\r\nC: d\r\n", true),
+        "HEADERS 1 :status=200 a=b ended\n"
+    );
+    assert_eq!(frames_of("HTTP/1.1 200 OK\r\nA: b\r\nC: d", true), "HEADERS 1 :status=200 a=b ended\n");
+}
+
+#[test]
 fn interim_heads_end_nothing() {
     let mut peer = Peer::new();
     peer.say(&[post(1)]);
