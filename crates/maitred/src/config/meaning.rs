@@ -356,6 +356,8 @@ pub struct Pool {
     pub queue_timeout: Duration,
     /// `request_timeout`: how long a worker may take for one request.
     pub request_timeout: Duration,
+    /// `connect_timeout`: how long an HTTP server may take to accept a connection.
+    pub connect_timeout: Duration,
     /// `start_timeout`: how long a worker may take to say HELLO.
     pub start_timeout: Duration,
     /// `health_interval`: how often an idle worker is asked whether it is still there; zero is never.

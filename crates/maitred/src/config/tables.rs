@@ -556,6 +556,13 @@ pub const POOL: Table = Table {
             "How long a process may take for one request. Then the client gets 504, and the process is replaced.",
         ),
         Key::new(
+            "connect_timeout",
+            Kind::Time { min: Duration::from_millis(1), max: HOUR },
+            Default::Time(SECOND.saturating_mul(5)),
+            "With `connect` to HTTP servers: how long one may take to accept a connection, before another one is asked or the client \
+             gets 504. One that is there does so within a round trip; the default is enough for two lost packets.",
+        ),
+        Key::new(
             "start_timeout",
             Kind::Time { min: Duration::from_millis(1), max: HOUR },
             Default::Time(Duration::from_secs(30)),

@@ -344,9 +344,13 @@ impl Thread {
     pub(super) fn answer_unsent(&mut self, unsent: Vec<Unsent>) {
         for Unsent { request: InFlight { index, number, .. }, body } in unsent {
             let Some(index) = index else { continue };
+            let mut fed = None;
             if number & RELAY_BIT != 0 {
+                let relayed = self.work(index).relayed.as_deref_mut();
+                fed = relayed.and_then(|relayed| relayed.feed.take());
                 self.leave_relay(index);
             }
+            let body = body.or(fed.map(|feed| UnsentBody::Spooled(feed.spool.file.into())));
             if !body.is_some_and(|body| self.give_unseen(index, body)) {
                 self.row.handoff_lost.add(1);
                 self.answer_lost(index, true);

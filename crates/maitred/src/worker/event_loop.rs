@@ -249,6 +249,7 @@ impl Thread {
         self.tell_watchers();
         self.check_health();
         self.drain_step();
+        self.use_idle_upstreams();
         self.flush_sessions();
         self.flush_channels();
         let dropped = self.log.tick(self.clock.now);
@@ -441,7 +442,7 @@ impl Thread {
 
     /// How long to wait: not at all while something is left to do, otherwise until the first thing that is due.
     fn timeout(&self) -> Option<Timespec> {
-        if !self.again.is_empty() || !self.loud.is_empty() {
+        if !self.again.is_empty() || !self.loud.is_empty() || self.upstreams.has_reused() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let drain = self.drain.as_ref().map(Drain::next_look);

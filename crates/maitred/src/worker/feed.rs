@@ -37,7 +37,7 @@ impl Thread {
     /// Sends what the relay takes of the body.
     pub(super) fn feed_relay(&mut self, index: u32, relay: u32) {
         let Some(relayed) = self.work(index).relayed.as_deref_mut() else { return };
-        let Some(mut feed) = relayed.feed.take() else { return };
+        let Some(mut feed) = relayed.feed.take_if(|feed| feed.sent < feed.spool.bytes) else { return };
         let socket = self.pools.relays[relay as usize].socket();
         let end = feed.spool.bytes.min(feed.sent + FED_PER_TURN);
         while feed.sent < end {
@@ -53,10 +53,8 @@ impl Thread {
                 }
             }
         }
-        if feed.sent == feed.spool.bytes {
-            return;
-        }
-        let share_used = feed.sent == end;
+        let share_used = feed.sent == end && feed.sent < feed.spool.bytes;
+        // One that was sent is kept, too, until DONE: no process may have seen the request.
         if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
             relayed.feed = Some(feed);
         }

@@ -6,7 +6,7 @@
 //!
 //! | phase | known by | deadline | when it passes | when the server ends or breaks it |
 //! |---|---|---|---|---|
-//! | connecting | not `connected` | [`CONNECT_TIMEOUT`] | another server, or 504 | another server, or 502 |
+//! | connecting | not `connected` | `connect_timeout` | another server, or 504 | another server, or 502 |
 //! | asked | not `begun` | `request_timeout` since the last byte that was sent | 504 | asked again, if that is harmless; or 502 |
 //! | head | `begun`, no head written | `request_timeout` since its last byte | 504 | 502 |
 //! | content | a head was written | the same, or the client's `write_timeout` | cut off | its end, or cut off |
@@ -36,13 +36,11 @@ use super::event_loop::Thread;
 use super::hand_off::{append_fields, canonical_target, payload_bytes_max};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
+use super::upstream::UpstreamConnection;
 use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Failure;
 use crate::serve::{Exchange, Persistence};
 
-/// How long a server may take to accept a connection. One that is there does so within a round trip; this is for the second
-/// attempt of the kernel's, after a lost packet, and for the third.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long nothing may come from either side after an upgrade. WebSockets are silent for minutes, and say PING if not.
 pub(super) const TUNNEL_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
@@ -192,7 +190,9 @@ impl Thread {
                 Ok(upstream) => {
                     self.enter(index, State::Proxied { upstream });
                     let connected = self.upstreams.get(upstream).is_some_and(|found| found.connected);
-                    let patience = if connected { self.request_timeout(pool) } else { CONNECT_TIMEOUT };
+                    let settings = &self.shared.start.config.pools[usize::from(pool)];
+                    let patience =
+                        if connected { settings.request_timeout } else { settings.connect_timeout };
                     self.arm_proxied(index, patience);
                     return Ok(());
                 }
@@ -240,7 +240,8 @@ impl Thread {
     /// lack of one: it may have answered before it had all.
     pub(super) fn send_request(&mut self, index: u32) {
         let Some(key) = self.upstream_of(index) else { return };
-        let Some(upstream) = self.upstreams.get(key).filter(|upstream| upstream.connected) else { return };
+        let ready = |upstream: &&mut UpstreamConnection| upstream.connected && !upstream.untried;
+        let Some(upstream) = self.upstreams.get(key).filter(ready) else { return };
         let work = self.connections[index as usize].work.as_deref_mut();
         let Some(proxied) = work.and_then(|work| work.proxied.as_deref_mut()) else { return };
         if proxied.send_failed || proxied.filter.switched() {
@@ -320,6 +321,10 @@ impl Thread {
             }
             return;
         };
+        if upstream.untried {
+            // Whatever it is, it came before the request, which is not sent there.
+            return;
+        }
         if !upstream.connected {
             match sockopt::socket_error(upstream.socket()) {
                 Ok(Ok(())) if !flags.intersects(F::ERR | F::HUP) => upstream.connected = true,
@@ -397,11 +402,31 @@ impl Thread {
                 self.row.upstream_retries.add(1);
                 self.send_request(index);
             }
-            Err(status) => {
-                self.enter(index, State::Head);
-                self.work(index).proxied = None;
-                self.answer_kept_error(index, status, Persistence::Close);
-            }
+            Err(status) => self.give_up_proxying(index, status),
+        }
+    }
+
+    /// Nobody answers.
+    fn give_up_proxying(&mut self, index: u32, status: u16) {
+        self.enter(index, State::Head);
+        self.work(index).proxied = None;
+        self.answer_kept_error(index, status, Persistence::Close);
+    }
+
+    /// The idle connection that was chosen for a request is of no use. The others are as old, and a new one tells for sure.
+    pub(super) fn replace_upstream(&mut self, index: u32) {
+        let Some(key) = self.upstream_of(index) else { return };
+        if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
+            self.forgive(at);
+        }
+        self.drop_upstream(key);
+        if let Some(proxied) = self.work(index).proxied.as_deref_mut() {
+            proxied.attempts = proxied.attempts.saturating_sub(1);
+            proxied.fresh_only = true;
+        }
+        match self.attempt(index) {
+            Ok(()) => self.send_request(index),
+            Err(status) => self.give_up_proxying(index, status),
         }
     }
 

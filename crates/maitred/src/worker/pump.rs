@@ -89,7 +89,7 @@ impl Thread {
     /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
     fn read_upstream(&mut self, index: u32, key: u32, moved: &mut usize) -> Read {
         let Some(upstream) = self.upstreams.get(key) else { return Read::Failed };
-        if !upstream.connected {
+        if !upstream.connected || upstream.untried {
             return Read::Drained;
         }
         let mut rx = std::mem::take(&mut self.rx);

@@ -2,17 +2,23 @@
 //!
 //! | a connection is | it ends that by |
 //! |---|---|
-//! | connecting: `index` is set, not `connected` | the first event: its error, or none; `CONNECT_TIMEOUT` |
+//! | connecting: `index` is set, not `connected` | the first event: its error, or none; the pool's `connect_timeout` |
+//! | reused: `index` is set, `untried` | the end of the turn, when the request is sent, or the connection found to be of no use |
 //! | busy: `index` is set | the end of the response, after which it is idle or closed; an error; its client's going away |
 //! | idle: `index` is none | the next request; any bytes, since a server has nothing to say unasked; `IDLE_TIMEOUT`; drain |
 //!
 //! It belongs to one thread for all its life, and enters the epoll set once, edge-triggered, both ways.
+//!
+//! **Whether an idle connection is still good** has to be known when a request is sent on it, and not a moment earlier: what
+//! the server has said unasked must not be taken for the answer, which may be meant for another client. What epoll has
+//! reported by then does not tell, since it is as old as the turn. To ask each connection would be a system call for each
+//! request. So requests on idle connections are sent at the end of the turn, behind one poll(2) for all of them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, socket_with, sockopt,
@@ -23,9 +29,9 @@ use super::event_loop::{Thread, Token};
 use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Balancer;
 
-/// Connections without a request that a thread keeps to one server: more only help a thread that answers more than this
-/// many requests at the same time, again and again.
-pub(super) const IDLE_PER_UPSTREAM_MAX: usize = 32;
+/// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
+/// same time within [`IDLE_TIMEOUT`], since one that is idle is used before another one is made; this bounds their descriptors.
+pub(super) const IDLE_PER_UPSTREAM_MAX: usize = 256;
 /// How long one is kept: as long as most servers keep theirs, so that it is mostly they who close.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often idle connections are looked at: their timeout is met to within this.
@@ -43,6 +49,8 @@ pub(super) struct UpstreamConnection {
     pub(super) index: Option<u32>,
     /// Connecting has ended, and well.
     pub(super) connected: bool,
+    /// It was idle, and nothing was sent on it since: what comes now is no answer.
+    pub(super) untried: bool,
     /// A response has come over it before: that it is closed now may have been meant for nobody.
     pub(super) used: bool,
     /// Epoll said that the server has finished sending, or that the connection has broken.
@@ -66,6 +74,8 @@ pub(super) struct Upstreams {
     pools: Vec<Option<Servers>>,
     serial: u32,
     next_sweep: Option<Instant>,
+    /// Connections that were idle, and that get a request at the end of the turn: key and serial.
+    reused: Vec<(u32, u32)>,
 }
 
 impl Upstreams {
@@ -83,6 +93,38 @@ impl Upstreams {
             pools: pools.iter().map(servers).collect(),
             serial: 0,
             next_sweep: None,
+            reused: Vec::new(),
+        }
+    }
+
+    /// Whether requests wait for the end of a turn.
+    pub(super) fn has_reused(&self) -> bool {
+        !self.reused.is_empty()
+    }
+
+    /// Takes the connections that get a request now: key, and the client's index.
+    fn take_reused(&mut self) -> Vec<(u32, u32)> {
+        let reused = std::mem::take(&mut self.reused);
+        let waits = |(key, serial)| {
+            let connection = self.connections.get(key as usize)?;
+            let waits = connection.serial == serial && connection.untried;
+            connection.index.filter(|_| waits).map(|index| (key, index))
+        };
+        reused.into_iter().filter_map(waits).collect()
+    }
+
+    /// Which of these connections the server has closed, or has said something on.
+    fn stale(&self, reused: &[(u32, u32)]) -> Vec<bool> {
+        let found = reused.iter().filter_map(|(key, _)| self.connections.get(*key as usize));
+        let found: Vec<&UpstreamConnection> = found.collect();
+        let wanted = PollFlags::IN | PollFlags::RDHUP;
+        let mut polled: Vec<PollFd<'_>> =
+            found.iter().map(|connection| PollFd::new(&connection.socket, wanted)).collect();
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut polled, Some(&now)) {
+            Ok(0) => vec![false; found.len()],
+            Ok(_) => polled.iter().map(|one| !one.revents().is_empty()).collect(),
+            Err(_) => found.iter().map(|connection| connection.is_stale()).collect(),
         }
     }
 
@@ -153,20 +195,34 @@ fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
 }
 
 impl Thread {
-    /// An idle connection to this server, given to the client connection at `index`. It is asked whether the server has
-    /// closed it, or has said something unasked, which must not be taken for the answer to this request.
+    /// An idle connection to this server, given to the client connection at `index`; the request is sent at the end of the
+    /// turn.
     pub(super) fn take_idle(&mut self, at: (u16, u16), index: u32) -> Option<u32> {
-        while let Some(key) = self.upstreams.idle(at)?.pop() {
-            let connection = self.upstreams.get(key)?;
-            if connection.is_stale() {
-                self.drop_upstream(key);
-                continue;
-            }
-            connection.index = Some(index);
-            self.count_load(at, true);
-            return Some(key);
+        let key = self.upstreams.idle(at)?.pop()?;
+        let connection = self.upstreams.get(key)?;
+        (connection.index, connection.untried) = (Some(index), true);
+        let serial = connection.serial;
+        self.upstreams.reused.push((key, serial));
+        self.count_load(at, true);
+        Some(key)
+    }
+
+    /// Once per turn: sends the requests that are to go over connections that were idle, if these are good.
+    pub(super) fn use_idle_upstreams(&mut self) {
+        if !self.upstreams.has_reused() {
+            return;
         }
-        None
+        let reused = self.upstreams.take_reused();
+        let stale = self.upstreams.stale(&reused);
+        for ((key, index), stale) in reused.into_iter().zip(stale) {
+            let Some(connection) = self.upstreams.get(key) else { continue };
+            let serial = connection.serial;
+            let stale = std::mem::take(&mut connection.untried) && (stale || connection.hung_up);
+            self.guarded(Token::Upstream { key, serial }, |thread| match stale {
+                true => thread.replace_upstream(index),
+                false => thread.send_request(index),
+            });
+        }
     }
 
     /// A new connection to this server for the client connection at `index`.
@@ -193,6 +249,7 @@ impl Thread {
             at,
             index: Some(index),
             connected,
+            untried: false,
             used: false,
             hung_up: false,
             idle_since: self.clock.now,

@@ -6,6 +6,7 @@
 mod balancing;
 mod failing;
 mod passing;
+mod reusing;
 #[path = "../support/mod.rs"]
 mod support;
 mod upgrading;

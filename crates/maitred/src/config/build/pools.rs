@@ -19,6 +19,12 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         super::directory(section, "cwd").map_or_else(|| section.cx.origin.base.clone(), |cwd| cwd.value);
     let isolate = section.flag("isolate");
     let source = source(section, &cwd);
+    if !matches!(source, Source::Http(_))
+        && let Some(span) = section.given("connect_timeout")
+    {
+        let why = "it is for a pool with `connect` to HTTP servers";
+        section.cx.warn(&span, "`connect_timeout` has no effect".to_owned(), why);
+    }
     let workers = match source {
         Source::Http(_) => no_workers(section),
         _ => workers(section),
@@ -36,6 +42,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         queue_max: queue.number("max").value,
         queue_timeout: queue.time("timeout"),
         request_timeout: section.time("request_timeout"),
+        connect_timeout: section.time("connect_timeout"),
         start_timeout: section.time("start_timeout"),
         health_interval: section.time("health_interval"),
         open_files: open_files(section),
