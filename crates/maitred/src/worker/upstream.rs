@@ -153,6 +153,17 @@ impl Upstreams {
         self.next_sweep
     }
 
+    /// Idle connections whose time is over. The next look is due if any other is left.
+    fn expired(&mut self, now: Instant) -> Vec<u32> {
+        let idle = self.connections.iter().filter(|(_, connection)| connection.index.is_none());
+        let is_old = |connection: &UpstreamConnection| {
+            now.saturating_duration_since(connection.idle_since) >= IDLE_TIMEOUT
+        };
+        let (old, kept): (Vec<_>, Vec<_>) = idle.partition(|(_, connection)| is_old(connection));
+        self.next_sweep = (!kept.is_empty()).then(|| now + SWEEP_INTERVAL);
+        old.into_iter().map(|(key, _)| key as u32).collect()
+    }
+
     fn idle(&mut self, at: (u16, u16)) -> Option<&mut Vec<u32>> {
         self.pools.get_mut(usize::from(at.0))?.as_mut()?.idle.get_mut(usize::from(at.1))
     }
@@ -319,16 +330,61 @@ impl Thread {
     /// Once per turn: closes what has been idle for too long.
     pub(super) fn sweep_upstreams(&mut self) {
         let now = self.clock.now;
-        if self.upstreams.next_sweep.is_none_or(|at| now < at) {
-            return;
+        if self.upstreams.next_sweep.is_some_and(|at| at <= now) {
+            self.upstreams.expired(now).into_iter().for_each(|key| self.drop_upstream(key));
         }
-        let old = |connection: &UpstreamConnection| {
-            now.saturating_duration_since(connection.idle_since) >= IDLE_TIMEOUT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::socketpair;
+
+    fn idle(upstreams: &mut Upstreams, index: Option<u32>, since: Instant) -> (u32, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let connection = UpstreamConnection {
+            socket,
+            serial: 7,
+            at: (0, 0),
+            index,
+            connected: true,
+            untried: index.is_some(),
+            used: true,
+            hung_up: false,
+            idle_since: since,
         };
-        let idle = self.upstreams.connections.iter().filter(|(_, connection)| connection.index.is_none());
-        let (old, kept): (Vec<_>, Vec<_>) = idle.partition(|(_, connection)| old(connection));
-        self.upstreams.next_sweep = (!kept.is_empty()).then(|| now + SWEEP_INTERVAL);
-        let old: Vec<u32> = old.into_iter().map(|(key, _)| key as u32).collect();
-        old.into_iter().for_each(|key| self.drop_upstream(key));
+        (upstreams.connections.insert(connection) as u32, far_end)
+    }
+
+    #[test]
+    fn an_idle_connection_is_kept_for_its_time_and_one_with_a_request_as_long_as_it_takes() {
+        let (mut upstreams, start) = (Upstreams::new(&[], 0), Instant::now());
+        let (busy, _one) = idle(&mut upstreams, Some(3), start);
+        let (old, _two) = idle(&mut upstreams, None, start);
+        let (young, _three) = idle(&mut upstreams, None, start + SWEEP_INTERVAL);
+        assert!(upstreams.expired(start + IDLE_TIMEOUT - Duration::from_millis(1)).is_empty());
+        assert_eq!(upstreams.expired(start + IDLE_TIMEOUT), [old]);
+        assert_eq!(upstreams.next_sweep(), Some(start + IDLE_TIMEOUT + SWEEP_INTERVAL), "one is left");
+        assert_eq!(upstreams.expired(start + 2 * IDLE_TIMEOUT), [old, young]);
+        assert_eq!(upstreams.next_sweep(), None);
+        assert!(upstreams.get(busy).is_some());
+    }
+
+    #[test]
+    fn a_connection_that_has_gone_or_was_used_since_gets_no_request_at_the_end_of_the_turn() {
+        let (mut upstreams, now) = (Upstreams::new(&[], 0), Instant::now());
+        let (good, _one) = idle(&mut upstreams, Some(1), now);
+        let (gone, _two) = idle(&mut upstreams, Some(2), now);
+        let (other, _three) = idle(&mut upstreams, Some(3), now);
+        let (closed, far_end) = idle(&mut upstreams, Some(4), now);
+        upstreams.reused = vec![(good, 7), (gone, 7), (other, 6), (closed, 7)];
+        upstreams.connections.remove(gone as usize);
+        drop(far_end);
+        let reused = upstreams.take_reused();
+        assert_eq!(reused, [(good, 1), (closed, 4)]);
+        assert_eq!(upstreams.stale(&reused), [false, true]);
+        assert!(!upstreams.has_reused());
     }
 }

@@ -14,11 +14,11 @@ struct Running(Child);
 impl Running {
     /// Started, and listening at `app.sock` in the directory of the configuration.
     fn start(directory: &Path, gate: &Gate) -> Running {
-        Running::start_with(directory, gate, 0)
+        Running::start_with(directory, gate, 0, false)
     }
 
-    /// The same; so many of the first workers leave before they have seen any request.
-    fn start_with(directory: &Path, gate: &Gate, leaving: u32) -> Running {
+    /// The same; so many of the first workers leave before they have seen any request, and say that they take no files.
+    fn start_with(directory: &Path, gate: &Gate, leaving: u32, sockets_only: bool) -> Running {
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
         let adapter = manifest.join("../../adapters/python").canonicalize().unwrap();
         let mut child = Command::new("python3")
@@ -28,6 +28,7 @@ impl Running {
             .env("PYTHONPATH", format!("{}:.", adapter.display()))
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("LEAVING", leaving.to_string())
+            .env("LEAVING_FLAGS", u8::from(sockets_only).to_string())
             .env("GATE", gate.address().to_string())
             .stdout(Stdio::piped())
             .spawn()
@@ -102,11 +103,13 @@ fn a_server_that_runs_already_gets_requests_and_may_come_and_go() {
 
 #[test]
 fn what_no_process_has_seen_goes_to_another_one_whatever_its_method() {
-    for (transport, bytes) in [("direct", 10), ("direct", 1_000_000), ("relay", 10), ("relay", 1_000_000)] {
+    let (direct, relay, streams) = (("direct", false), ("relay", false), ("auto", true));
+    let cases = [(direct, 10), (direct, 1_000_000), (relay, 10), (relay, 1_000_000), (streams, 100_000)];
+    for ((transport, sockets_only), bytes) in [&cases[..], &[(streams, 1_000_000)]].concat() {
         let gate = Gate::new();
         // Those that are leaving would not answer, were they asked.
         let setup = setup(&format!("workers = 4\nhealth_interval = \"0s\"\ntransport = \"{transport}\""));
-        let running = Running::start_with(setup.directory.path(), &gate, 3);
+        let running = Running::start_with(setup.directory.path(), &gate, 3, sockets_only);
         let server = setup.start();
         server.wait_for_processes();
         // The only process that takes anything is busy, so that the second request meets all others.

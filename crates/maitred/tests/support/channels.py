@@ -16,7 +16,9 @@ listener.listen(64)
 os.rename(path + ".new", path)
 children, kept = [], []
 leaving = int(os.environ.get("LEAVING", "0"))
-HELLO = struct.pack("<IBBHII", 15, 65, 0, 0, 0, 0) + struct.pack("<HHI", 1, 1, 1) + b"leaving"
+# Flag 1: bodies come through relays (SOCKETS_ONLY).
+FLAGS = int(os.environ.get("LEAVING_FLAGS", "0"))
+HELLO = struct.pack("<IBBHII", 15, 65, FLAGS, 0, 0, 0) + struct.pack("<HHI", 1, 1, 1) + b"leaving"
 
 
 def stop(*_):

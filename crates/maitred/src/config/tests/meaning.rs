@@ -115,6 +115,7 @@ max_memory = "80MiB"
 
 [pool.old]
 connect = ["http://127.0.0.1:9000/", "http+unix:/run/old.sock"]
+connect_timeout = "250ms"
 
 [pool.apache]
 connect = "unix:/run/apache.sock"

@@ -216,6 +216,12 @@ fn http_servers_have_no_processes_and_no_queue() {
     assert_eq!(config.pools[0].workers.slots(), 0);
     let (_, warnings) = read_as(&format!("{text}queue = {{ max = 5 }}\n"), false).unwrap();
     assert!(one_line(&warnings[0].0).contains("`queue` has no meaning here"));
+    let (config, _) = read_as(&format!("{text}connect_timeout = \"250ms\"\n"), false).unwrap();
+    assert_eq!(config.pools[0].connect_timeout, std::time::Duration::from_millis(250));
+    let processes =
+        text.replace("connect = \"http://127.0.0.1:1\"", "command = [\"true\"]\nconnect_timeout = 1");
+    let (_, warnings) = read_as(&processes, false).unwrap();
+    assert!(warnings.iter().any(|warning| one_line(&warning.0).contains("`connect_timeout` has no effect")));
     assert!(brief(&format!("{text}workers = 2\n"))[0].contains("`workers` is for application processes"));
 }
 
