@@ -263,6 +263,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        sent_across,
+        "maitred_thread_sent_across_total",
+        "Requests that were sent to another thread, which has a process for them, because their HTTP/2 connection cannot move there."
+    ),
+    cell!(
+        Counter,
+        One,
         relayed_not_tcp,
         "maitred_thread_relayed_not_tcp_total",
         "Of the requests answered through a relay, those whose client's socket cannot be given away. What is left was \

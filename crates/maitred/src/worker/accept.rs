@@ -234,10 +234,15 @@ impl Thread {
             origin,
             awaits_proxy,
             secure,
+            across,
         } = migrant;
         let mut connection = Connection::new(socket, listen, remote, self.clock.now);
         connection.requests = requests;
         connection.awaits_proxy = awaits_proxy;
+        if let Some(across) = across {
+            (connection.internal, connection.secure) = (true, across.secure);
+            connection.began = across.began;
+        }
         // An application process may still have it, and only a shutdown ends what more than one has.
         connection.shared = origin != Origin::Accepted;
         let fresh = secure.is_none() && origin != Origin::ForSlot && !awaits_proxy;
@@ -273,6 +278,7 @@ impl Thread {
         work.body = body;
         work.spool = spool;
         work.again = again;
+        work.request_id = across.map(|across| across.request_id);
         self.resume(index);
     }
 }

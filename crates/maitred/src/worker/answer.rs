@@ -25,8 +25,8 @@ pub(super) enum Step {
     Waits,
     /// Nothing was done: what is in `tx` has to leave first.
     FlushFirst,
-    /// The connection, which keeps its request, is to move to this thread.
-    Moves(usize),
+    /// The connection, which keeps its request for this pool, is to move to this thread.
+    Moves(u16, usize),
     /// The connection is closed.
     Gone,
 }
@@ -155,9 +155,9 @@ impl Thread {
     }
 
     /// Whether, and how, the connection is kept after this request (9112-9.3).
-    fn persistence(&self, index: u32, request: &Request<'_, '_>, last: bool) -> Persistence {
+    pub(super) fn persistence(&self, index: u32, request: &Request<'_, '_>, last: bool) -> Persistence {
         let connection = &self.connections[index as usize];
-        if connection.is_stream() {
+        if connection.is_stream() || connection.internal {
             // It ends with its response, and says so by its own means.
             return Persistence::Close;
         }
@@ -279,7 +279,7 @@ impl Thread {
     pub(super) fn count(&mut self, index: u32, status: u16) {
         let connection = &mut self.connections[index as usize];
         connection.requests = connection.requests.saturating_add(1);
-        if connection.admin {
+        if connection.admin || connection.internal {
             return;
         }
         let class = usize::from(status / 100).saturating_sub(1);
@@ -326,10 +326,10 @@ impl Thread {
     }
 
     fn log_request(&mut self, index: u32, request: &Request<'_, '_>, summary: Summary) {
-        if !self.log.is_on() || self.connections[index as usize].admin {
+        let connection = &self.connections[index as usize];
+        if !self.log.is_on() || connection.admin || connection.internal {
             return;
         }
-        let connection = &self.connections[index as usize];
         let asked = RequestLine::Parsed {
             method: request.method_text,
             target: request.target,

@@ -122,6 +122,8 @@ pub struct Connection {
     pub secure: bool,
     /// It came in by the admin listener.
     pub admin: bool,
+    /// Its other end is another thread's, which has the client, and logs and counts what becomes of the request.
+    pub internal: bool,
     /// It is in the epoll set.
     pub registered: bool,
     /// Index of the listen entry that it came in by.
@@ -412,6 +414,7 @@ impl Connection {
             awaits_proxy: false,
             secure: false,
             admin: false,
+            internal: false,
             registered: false,
             listen,
             requests: 0,
@@ -424,6 +427,11 @@ impl Connection {
     /// The other side, as requests are told of it.
     pub(super) fn peer(&self) -> Peer {
         Peer { remote: self.remote, secure: self.secure }
+    }
+
+    /// Whether it is a client's: neither a part of another connection, nor one within this process.
+    pub fn is_client(&self) -> bool {
+        !self.is_stream() && !self.internal
     }
 
     /// Whether it is a stream of an HTTP/2 connection.

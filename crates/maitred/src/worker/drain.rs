@@ -294,6 +294,7 @@ pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
         again: Again::Never,
         origin: Origin::Predecessor,
         secure: None,
+        across: None,
         socket,
     }))
 }

@@ -49,7 +49,7 @@ pub(super) struct Thread {
     pub(super) row: &'static ThreadRow,
     pub(super) epoll: OwnedFd,
     pub(super) connections: Slab<Connection>,
-    /// How many of them are streams of HTTP/2 connections.
+    /// How many of them are no clients' own: streams of HTTP/2 connections, and what other threads have sent.
     pub(super) streams: usize,
     /// TLS sessions.
     pub(super) secures: Slab<Box<Secure>>,
@@ -515,7 +515,7 @@ impl Thread {
         self.serial = (self.serial + 1) & SERIAL_MASK;
         connection.serial = self.serial;
         debug_assert_eq!(connection.state, State::Idle);
-        let stream = connection.is_stream();
+        let stream = !connection.is_client();
         let index = self.connections.insert(connection) as u32;
         self.row.idle.add(1);
         if stream {
@@ -549,7 +549,7 @@ impl Thread {
         if let Some(work) = connection.work.take() {
             self.recycle(work);
         }
-        if connection.is_stream() {
+        if !connection.is_client() {
             self.streams -= 1;
         } else {
             self.row.connections.sub(1);

@@ -13,6 +13,7 @@ use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::{Filter, Wanted};
 use maitred_http::uri;
 
+use super::across::Across;
 use super::answer::{Given, Step};
 use super::connection::{After, Again, Connection, State};
 use super::event_loop::Thread;
@@ -58,7 +59,7 @@ impl Thread {
         }
         if let Some(thread) = self.better_home(pool) {
             self.keep(index, given);
-            return Step::Moves(thread);
+            return Step::Moves(pool as u16, thread);
         }
         self.enqueue(index, pool, exchange, given)
     }
@@ -88,9 +89,17 @@ impl Thread {
     }
 
     /// Moves a connection to another thread, with the request that it keeps and what was received after that.
-    pub(super) fn migrate(&mut self, index: u32, thread: usize) {
+    pub(super) fn migrate(&mut self, index: u32, pool: u16, thread: usize) {
+        if self.connections[index as usize].is_stream() {
+            return self.send_across(index, pool, thread);
+        }
         self.unwatch(index);
         let connection = &mut self.connections[index as usize];
+        let across = connection.internal.then(|| Across {
+            secure: connection.secure,
+            request_id: connection.work.as_deref().and_then(|work| work.request_id).unwrap_or_default(),
+            began: connection.began,
+        });
         let work = connection.work.take().unwrap_or_default();
         let wire = connection.wire;
         let secure = self.take_secure(wire);
@@ -112,6 +121,7 @@ impl Thread {
             origin: Origin::ForSlot,
             awaits_proxy: false,
             secure,
+            across,
             socket,
         };
         self.shared.send_on(thread, migrant);
@@ -282,8 +292,10 @@ impl Thread {
         sent: Sent,
     ) -> Option<u32> {
         let request = exchange.request;
-        let id = self.teller.next_id();
+        let internal = self.connections[index as usize].internal;
+        let new = self.teller.next_id();
         let work = self.work(index);
+        let id = work.request_id.filter(|_| internal).unwrap_or(new);
         work.request_id = Some(id);
         let spool = work.spool.take();
         let channel = &mut self.pools.channels[key];
@@ -477,7 +489,7 @@ impl Thread {
             return;
         };
         self.leave_queue(index);
-        self.migrate(index, thread);
+        self.migrate(index, pool as u16, thread);
         self.publish_room(pool);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::across::Across;
 use super::connection::{Again, Spool};
 use super::secure::Secure;
 use crate::control::{SlotId, Started};
@@ -105,6 +106,8 @@ pub struct Migrant {
     pub awaits_proxy: bool,
     /// Its TLS session, if it had begun.
     pub secure: Option<Box<Secure>>,
+    /// It is one end of a socketpair behind which another thread has the client.
+    pub across: Option<Across>,
 }
 
 impl Migrant {
@@ -122,6 +125,7 @@ impl Migrant {
             spool: None,
             again: Again::Never,
             secure: None,
+            across: None,
             origin: Origin::Accepted,
             awaits_proxy,
         }

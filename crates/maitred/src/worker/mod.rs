@@ -26,6 +26,7 @@
 //! | [`timers`], [`inbox`], [`clock`], [`shared`] | what they need |
 
 pub mod accept;
+mod across;
 mod admin;
 mod answer;
 mod channels;

@@ -139,6 +139,11 @@ impl Thread {
         key
     }
 
+    /// Whether what the client asks for now is refused.
+    pub(super) fn refuses(&self, key: u32) -> bool {
+        self.sessions.get(key as usize).is_some_and(|multiplex| multiplex.left)
+    }
+
     /// Gives a session a place in the turn's end, once.
     pub(super) fn touch_session(&mut self, key: u32) {
         if let Some(multiplex) = self.sessions.get_mut(key as usize)
@@ -264,11 +269,14 @@ impl Thread {
         if reads {
             self.process(index, room, false);
             room = std::mem::take(&mut self.rx);
-        } else if let State::Proxied { .. } = state {
+        } else if let State::Proxied { .. } | State::Relayed { .. } = state {
             connection.readable = true;
             // The scratch buffer has to be where it is looked for.
             self.rx = room;
-            self.move_proxied(index);
+            match state {
+                State::Relayed { relay } => self.move_relayed(index, relay),
+                _ => self.move_proxied(index),
+            }
             room = std::mem::take(&mut self.rx);
         }
         room
@@ -304,8 +312,8 @@ impl Thread {
         stream: u32,
         rx: &mut Vec<u8>,
     ) -> Received {
+        let tunnels = self.is_tunnel(index);
         let connection = &mut self.connections[index as usize];
-        let tunnels = matches!(connection.state, State::Proxied { .. });
         let before = rx.len();
         if let Some(work) = connection.work.as_deref_mut() {
             rx.append(&mut work.input);
@@ -511,7 +519,7 @@ impl Thread {
     fn go_on_sending(&mut self, index: u32) {
         match self.connections.get(index as usize).map(|connection| connection.state) {
             Some(State::Writing) => self.on_writable(index),
-            Some(State::Relayed { .. }) => self.pump_relay(index),
+            Some(State::Relayed { relay }) => self.move_relayed(index, relay),
             Some(State::Proxied { .. }) => self.move_proxied(index),
             _ => {}
         }

@@ -364,6 +364,9 @@ impl Thread {
     }
 
     fn on_half_closed(&mut self, index: u32) {
+        if let Some(key) = self.upstream_of(index).filter(|key| self.is_across(*key)) {
+            return self.half_close_across(key);
+        }
         let now = self.clock.now;
         let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return };
         if !proxied.begun && !std::mem::replace(&mut proxied.half_closed, true) {
@@ -377,6 +380,9 @@ impl Thread {
     /// begun is cut off.
     pub(super) fn fail_proxy(&mut self, index: u32, failure: Failure, status: u16, why: &str) {
         let Some(key) = self.upstream_of(index) else { return };
+        if self.is_across(key) {
+            return self.fail_across(index, key, status, why);
+        }
         let Some(upstream) = self.upstreams.get(key) else { return };
         let (at, used) = (upstream.at, upstream.used);
         let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return };

@@ -201,7 +201,9 @@ impl Thread {
             None => After::Close,
         });
         self.count(index, status);
-        self.row.bytes_handed_off.add(body_bytes);
+        if !self.is_across(key) {
+            self.row.bytes_handed_off.add(body_bytes);
+        }
         // Before the connection's next request, which may want it.
         self.enter(index, State::Head);
         let sound = filter.lasts() && proxied.is_sent();

@@ -28,8 +28,8 @@ pub(super) enum Stop {
     Http2,
     /// What comes is TLS.
     Secure,
-    /// The connection is to move to this thread, with all that was received.
-    Moves(usize),
+    /// The connection is to move to this thread, with all that was received, for this pool.
+    Moves(u16, usize),
     /// The connection is gone.
     Gone,
 }
@@ -115,7 +115,7 @@ impl Thread {
         self.rx = rx;
         match stop {
             Stop::Gone => {}
-            Stop::Moves(thread) => self.migrate(index, thread),
+            Stop::Moves(pool, thread) => self.migrate(index, pool, thread),
             _ => {
                 self.send_joined(index, after);
                 self.settle(index, stop == Stop::Flush);
@@ -228,7 +228,7 @@ impl Thread {
             Step::FlushFirst => Some(Stop::Flush),
             Step::Waits => Some(Stop::Settled(None)),
             Step::Last(after) => Some(Stop::Settled(Some(after))),
-            Step::Moves(thread) => Some(Stop::Moves(thread)),
+            Step::Moves(pool, thread) => Some(Stop::Moves(pool, thread)),
             Step::Gone => Some(Stop::Gone),
         }
     }
@@ -344,7 +344,7 @@ impl Thread {
             Step::Gone => self.close(index),
             // Cannot be: nothing is answered from kept bytes while anything waits to be sent.
             Step::FlushFirst => debug_assert!(false, "a kept request asks for a flush"),
-            Step::Next | Step::Last(_) | Step::Waits | Step::Moves(_) => {}
+            Step::Next | Step::Last(_) | Step::Waits | Step::Moves(..) => {}
         }
         step
     }
@@ -361,7 +361,7 @@ impl Thread {
         };
         let after = match self.follow(index, step) {
             Some(Stop::Gone) => return,
-            Some(Stop::Moves(thread)) => return self.migrate(index, thread),
+            Some(Stop::Moves(pool, thread)) => return self.migrate(index, pool, thread),
             Some(Stop::Settled(after)) => after,
             _ => None,
         };

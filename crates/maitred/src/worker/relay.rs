@@ -295,11 +295,12 @@ impl Thread {
         if self.is_tunnel(index) {
             return self.wait_for_far_end(index);
         }
-        let work = self.work(index);
-        let Some(relayed) = work.relayed.as_deref_mut() else { return false };
-        if !relayed.done {
+        if self.work(index).relayed.as_deref().is_some_and(|relayed| !relayed.done) {
+            self.wait_for_process(index);
             return false;
         }
+        let work = self.work(index);
+        let Some(relayed) = work.relayed.as_deref_mut() else { return false };
         if relayed.broken {
             self.fail_relay(index, "it broke the response off");
             return false;
@@ -347,6 +348,20 @@ impl Thread {
                 self.fail_relay(index, &why);
                 false
             }
+        }
+    }
+
+    /// It is the process's turn again, the client having all that there was. One that has many requests at a time may be silent
+    /// for `request_timeout`, any other has that for all of it, as on the client's own socket.
+    fn wait_for_process(&mut self, index: u32) {
+        let work = self.work(index);
+        let (Some(pool), Some(since)) = (work.pool, work.handed_off_at) else { return };
+        let channel = work.relayed.as_deref().map(|relayed| relayed.request.0);
+        let channel = channel.and_then(|channel| self.pools.channels.get(channel as usize));
+        let since = if channel.is_some_and(|channel| channel.capacity > 1) { self.clock.now } else { since };
+        let due = since + self.request_timeout(pool);
+        if !self.has_output(index) && due > self.clock.now {
+            self.wheel.arm(index, due);
         }
     }
 

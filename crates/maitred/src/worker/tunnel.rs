@@ -67,6 +67,7 @@ impl Thread {
         let work = self.work(index);
         let out = std::mem::take(&mut work.input);
         work.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
+        self.credit_stream(index);
         // There may be more, whose edge was for nobody.
         self.connections[index as usize].readable = true;
         self.look_again(index);
@@ -190,7 +191,10 @@ impl Thread {
             return;
         }
         let shared = self.shared;
-        let only = self.connections.iter().all(|(index, _)| self.is_tunnel(index as u32));
+        let only = self.connections.iter().all(|(index, connection)| match connection.state {
+            State::Multiplexed { session } => self.refuses(session),
+            _ => self.is_tunnel(index as u32),
+        });
         if let Some(known) = shared.only_tunnels.get(self.number) {
             known.store(only, Release);
         }

@@ -34,6 +34,8 @@ use crate::proxy::Balancer;
 pub(super) const IDLE_PER_UPSTREAM_MAX: usize = 256;
 /// How long one is kept: as long as most servers keep theirs, so that it is mostly they who close.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Number of the server of a connection that leads to none.
+const NO_SERVER: u16 = u16::MAX;
 /// How often idle connections are looked at: their timeout is met to within this.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -51,6 +53,8 @@ pub(super) struct UpstreamConnection {
     pub(super) connected: bool,
     /// It was idle, and nothing was sent on it since: what comes now is no answer.
     pub(super) untried: bool,
+    /// At its other end is another thread (`across`), and no server.
+    across: bool,
     /// A response has come over it before: that it is closed now may have been meant for nobody.
     pub(super) used: bool,
     /// Epoll said that the server has finished sending, or that the connection has broken.
@@ -136,6 +140,11 @@ impl Upstreams {
     /// The socket of the connection with this key.
     pub(super) fn socket(&self, key: u32) -> Option<BorrowedFd<'_>> {
         self.connections.get(key as usize).map(UpstreamConnection::socket)
+    }
+
+    /// Whether the connection with this key leads to another thread.
+    pub(super) fn is_across(&self, key: u32) -> bool {
+        self.connections.get(key as usize).is_some_and(|connection| connection.across)
     }
 
     /// The connection that an event is about, if it is still there.
@@ -247,6 +256,28 @@ impl Thread {
             _ => None,
         };
         let (socket, connected) = open(server.ok_or(io::ErrorKind::NotFound)?)?;
+        let key = self.insert_upstream(socket, at, index, connected, false)?;
+        self.row.upstream_connections.add(1);
+        self.count_load(at, true);
+        Ok(key)
+    }
+
+    /// A connection to another thread, which answers the request of the client connection at `index` from this pool.
+    ///
+    /// # Errors
+    /// What epoll_ctl(2) says.
+    pub(super) fn adopt_upstream(&mut self, socket: OwnedFd, pool: u16, index: u32) -> io::Result<u32> {
+        self.insert_upstream(socket, (pool, NO_SERVER), index, true, true)
+    }
+
+    fn insert_upstream(
+        &mut self,
+        socket: OwnedFd,
+        at: (u16, u16),
+        index: u32,
+        connected: bool,
+        across: bool,
+    ) -> io::Result<u32> {
         self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & super::event_loop::SERIAL_MASK;
         let serial = self.upstreams.serial;
         let entry = self.upstreams.connections.vacant_entry();
@@ -261,12 +292,11 @@ impl Thread {
             index: Some(index),
             connected,
             untried: false,
+            across,
             used: false,
             hung_up: false,
             idle_since: self.clock.now,
         });
-        self.row.upstream_connections.add(1);
-        self.count_load(at, true);
         Ok(key)
     }
 
@@ -351,6 +381,7 @@ mod tests {
             index,
             connected: true,
             untried: index.is_some(),
+            across: false,
             used: true,
             hung_up: false,
             idle_since: since,

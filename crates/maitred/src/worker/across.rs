@@ -1,0 +1,145 @@
+//! Requests that go to another thread without their connection: an HTTP/2 stream cannot leave its connection, and that
+//! cannot leave because of one of its streams.
+//!
+//! The other thread gets the request together with one end of a socketpair, as a connection of its own
+//! ([`Connection::internal`](super::connection::Connection::internal)), which it answers as any other: the process may even be
+//! given it to write to. The response is read from the other end, and goes to the client as that of an HTTP server does
+//! (`pump`), in the same state `Proxied`. What differs is here.
+//!
+//! | | an HTTP server's | another thread's |
+//! |---|---|---|
+//! | logged, counted as a request | here | here; there it is nobody's |
+//! | deadline for the first byte | `request_timeout` | the other thread's own, and then [`PATIENCE`] |
+//! | ends without an answer | sent again if that is harmless, or 502 | the same, once; 504 behind `request_timeout` |
+//! | a client that has only finished sending | has a second | is told to the other thread, which tells the process |
+
+use std::time::{Duration, Instant};
+
+use maitred_http::request::{self, Framing, Method, Version};
+use maitred_http::response::{Filter, Wanted};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
+
+use super::connection::{Again, Proxied, State};
+use super::event_loop::Thread;
+use super::inbox::{Migrant, Origin};
+use super::proxy::switches;
+use crate::serve::Persistence;
+
+/// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a
+/// process that was told to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the other thread has to know of a request besides itself.
+#[derive(Debug, Clone, Copy)]
+pub struct Across {
+    /// The client uses TLS.
+    pub secure: bool,
+    /// The id that the request has.
+    pub request_id: u128,
+    /// When its first byte was seen.
+    pub began: Instant,
+}
+
+impl Thread {
+    /// Sends the request that a connection keeps to another thread, whose pool of this index shall answer it.
+    pub(super) fn send_across(&mut self, index: u32, pool: u16, thread: usize) {
+        if self.try_send_across(index, pool, thread).is_none() {
+            self.enter(index, State::Head);
+            self.answer_kept_error(index, 503, Persistence::Close);
+        }
+    }
+
+    /// `None` if no socketpair can be had.
+    fn try_send_across(&mut self, index: u32, pool: u16, thread: usize) -> Option<()> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+        let id = self.teller.next_id();
+        let work = self.work(index);
+        let (head, body, spool) = (work.head.clone(), std::mem::take(&mut work.body), work.spool.take());
+        let (again, last) = (work.again, work.last);
+        let mut room = request::field_room();
+        let (request, _) = request::parse(&head, &mut room, &self.head_limits).ok()??;
+        let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
+        let keep = self.persistence(index, &request, last) != Persistence::Close;
+        let filter = Filter::new(Wanted {
+            head_request: request.method == Method::Head,
+            http10: request.version == Version::Http10,
+            framed: self.connections[index as usize].is_stream(),
+            keep,
+            server_header: self.shared.start.config.server.server_header,
+            switch: switches(&request),
+        });
+        let upstream = self.adopt_upstream(near, pool, index).ok()?;
+        let (connection, now) = (&self.connections[index as usize], self.clock.now);
+        let across = Across { secure: connection.secure, request_id: id, began: connection.began };
+        let migrant = Migrant {
+            socket: far,
+            remote: connection.remote.address,
+            listen: connection.listen,
+            requests: 0,
+            input: Vec::new(),
+            head: head.clone(),
+            body,
+            spool,
+            again: Again::Never,
+            origin: Origin::ForSlot,
+            awaits_proxy: false,
+            secure: None,
+            across: Some(across),
+        };
+        let work = self.work(index);
+        (work.pool, work.queue_us, work.request_id) = (Some(pool), 0, Some(id));
+        work.handed_off_at = Some(now);
+        work.again = match again {
+            _ if !safe => Again::Never,
+            Again::Never | Again::Once => Again::Once,
+            Again::Done => Again::Done,
+        };
+        work.proxied = Some(Box::new(Proxied::new(filter, pool, Vec::new(), None, safe, keep)));
+        self.enter(index, State::Proxied { upstream });
+        let settings = &self.shared.start.config.pools[usize::from(pool)];
+        self.wheel.arm(index, now + settings.queue_timeout + settings.request_timeout + PATIENCE);
+        self.row.sent_across.add(1);
+        self.shared.transfer(thread, migrant);
+        Some(())
+    }
+
+    /// Whether another thread answers, and not an HTTP server.
+    pub(super) fn is_across(&self, key: u32) -> bool {
+        self.upstreams.is_across(key)
+    }
+
+    /// The client has finished sending, which may mean that it has gone.
+    pub(super) fn half_close_across(&mut self, key: u32) {
+        if let Some(socket) = self.upstreams.socket(key) {
+            let _ = shutdown(socket, Shutdown::Write);
+        }
+    }
+
+    /// The other thread gave no answer, or none to its end: it has lost the request with a process. The client has received
+    /// nothing unless a head was written.
+    pub(super) fn fail_across(&mut self, index: u32, key: u32, status: u16, why: &str) {
+        let Some(proxied) = self.work(index).proxied.as_deref() else { return };
+        let (pool, begun, written) = (proxied.pool, proxied.begun, proxied.filter.head_written());
+        let name = self.shared.pool_name(pool);
+        self.limiter
+            .log(self.clock.now, || tracing::warn!(pool = name, "no answer of another thread: {why}"));
+        if written {
+            return self.abort(index);
+        }
+        let timeout = self.request_timeout(pool);
+        let now = self.clock.now;
+        self.drop_upstream(key);
+        self.enter(index, State::Head);
+        let work = self.work(index);
+        work.proxied = None;
+        let took = work.handed_off_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let status = if took >= timeout { 504 } else { status };
+        if !begun && status != 504 && work.again == Again::Once {
+            work.again = Again::Done;
+            self.row.given_again.add(1);
+            return self.resume(index);
+        }
+        self.answer_kept_error(index, status, Persistence::Close);
+    }
+}
