@@ -239,7 +239,7 @@ impl Thread {
         let mut connection = Connection::new(socket, listen, remote, self.clock.now);
         connection.requests = requests;
         connection.awaits_proxy = awaits_proxy;
-        if let Some(across) = across {
+        if let Some(across) = &across {
             (connection.internal, connection.secure) = (true, across.secure);
             connection.began = across.began;
         }
@@ -278,7 +278,7 @@ impl Thread {
         work.body = body;
         work.spool = spool;
         work.again = again;
-        work.request_id = across.map(|across| across.request_id);
+        work.across = across;
         self.resume(index);
     }
 }

@@ -23,6 +23,7 @@ use super::connection::{Again, Proxied, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
 use super::proxy::switches;
+use super::secure::Carriers;
 use crate::serve::Persistence;
 
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a
@@ -30,7 +31,7 @@ use crate::serve::Persistence;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What the other thread has to know of a request besides itself.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Across {
     /// The client uses TLS.
     pub secure: bool,
@@ -38,6 +39,8 @@ pub struct Across {
     pub request_id: u128,
     /// When its first byte was seen.
     pub began: Instant,
+    /// What an application is told of the client's TLS: names and values of fields.
+    pub fields: Vec<(String, Vec<u8>)>,
 }
 
 impl Thread {
@@ -71,7 +74,10 @@ impl Thread {
         });
         let upstream = self.adopt_upstream(near, pool, index).ok()?;
         let (connection, now) = (&self.connections[index as usize], self.clock.now);
-        let across = Across { secure: connection.secure, request_id: id, began: connection.began };
+        let mut fields = Vec::new();
+        let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
+        carriers.fields(connection.wire, |name, value| fields.push((name.to_owned(), value.to_vec())));
+        let across = Across { secure: connection.secure, request_id: id, began: connection.began, fields };
         let migrant = Migrant {
             socket: far,
             remote: connection.remote.address,
@@ -85,7 +91,7 @@ impl Thread {
             origin: Origin::ForSlot,
             awaits_proxy: false,
             secure: None,
-            across: Some(across),
+            across: Some(Box::new(across)),
         };
         let work = self.work(index);
         (work.pool, work.queue_us, work.request_id) = (Some(pool), 0, Some(id));

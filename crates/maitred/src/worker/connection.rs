@@ -29,6 +29,7 @@ use std::time::Instant;
 use maitred_http::body::Decoder;
 use maitred_http::response::Filter;
 
+use super::across::Across;
 use super::origin::Peer;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
@@ -183,6 +184,8 @@ pub struct Work {
     pub tail_bytes: usize,
     /// The response that comes through a relay.
     pub relayed: Option<Box<Relayed>>,
+    /// What another thread has said of the request, besides the request itself.
+    pub across: Option<Box<Across>>,
     /// The request that an HTTP server has.
     pub proxied: Option<Box<Proxied>>,
     /// After an upgrade: the way from the client to whoever speaks the other protocol.

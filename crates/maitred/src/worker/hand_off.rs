@@ -13,7 +13,6 @@ use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::{Filter, Wanted};
 use maitred_http::uri;
 
-use super::across::Across;
 use super::answer::{Given, Step};
 use super::connection::{After, Again, Connection, State};
 use super::event_loop::Thread;
@@ -95,12 +94,8 @@ impl Thread {
         }
         self.unwatch(index);
         let connection = &mut self.connections[index as usize];
-        let across = connection.internal.then(|| Across {
-            secure: connection.secure,
-            request_id: connection.work.as_deref().and_then(|work| work.request_id).unwrap_or_default(),
-            began: connection.began,
-        });
-        let work = connection.work.take().unwrap_or_default();
+        let mut work = connection.work.take().unwrap_or_default();
+        let across = work.across.take();
         let wire = connection.wire;
         let secure = self.take_secure(wire);
         // Counted before it is gone from here, so that it is never nowhere.
@@ -292,10 +287,10 @@ impl Thread {
         sent: Sent,
     ) -> Option<u32> {
         let request = exchange.request;
-        let internal = self.connections[index as usize].internal;
         let new = self.teller.next_id();
         let work = self.work(index);
-        let id = work.request_id.filter(|_| internal).unwrap_or(new);
+        let across = work.across.take();
+        let id = across.as_deref().map_or(new, |across| across.request_id);
         work.request_id = Some(id);
         let spool = work.spool.take();
         let channel = &mut self.pools.channels[key];
@@ -354,6 +349,9 @@ impl Thread {
             .saturating_sub(sent.queue_us);
         let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
         carriers.fields(wire, |name, value| head.field(name, value));
+        for (name, value) in across.iter().flat_map(|across| &across.fields) {
+            head.field(name, value);
+        }
         self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
         if may_detach {
             head.field("connection", b"upgrade");
@@ -373,6 +371,9 @@ impl Thread {
         };
         let fits = body.finish(payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max));
         channel.note_body(number, sent_body);
+        if let Some(work) = self.connections[index as usize].work.as_deref_mut() {
+            work.across = across;
+        }
         match (fits, spool) {
             (true, Some(spool)) if flags.body_fd => channel.carry_body(spool.file.into()),
             (true, Some(spool)) => self.work(index).spool = Some(spool),

@@ -107,7 +107,7 @@ pub struct Migrant {
     /// Its TLS session, if it had begun.
     pub secure: Option<Box<Secure>>,
     /// It is one end of a socketpair behind which another thread has the client.
-    pub across: Option<Across>,
+    pub across: Option<Box<Across>>,
 }
 
 impl Migrant {
