@@ -4,6 +4,7 @@ mod bench;
 mod generate;
 mod sim;
 mod test;
+mod test_acme;
 mod test_go;
 mod test_h2;
 mod test_instructions;

@@ -89,6 +89,7 @@ pub(crate) fn run() -> Result<()> {
     }
     crate::test_instructions::run(Path::new(&target))?;
     crate::test_go::run(&Path::new(&target).join("debug/maitred").canonicalize()?)?;
+    crate::test_acme::run(Path::new(&target))?;
     crate::test_python::run(Path::new(&target))?;
     crate::test_h2::run(Path::new(&target))?;
     crate::test_node::run()?;

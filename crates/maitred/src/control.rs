@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::acme::messages::{Challenge, Report};
 use crate::config::Config;
 
 /// Descriptor of the control socket in a worker process.
@@ -45,6 +46,10 @@ pub struct Start {
     pub ktls: String,
     /// Whether a predecessor may send its idle connections ([`ToWorker::Adopt`] will come).
     pub adopts: bool,
+    /// Challenges of automatic certificates that are under way.
+    pub challenges: Vec<Challenge>,
+    /// How automatic certificates stand.
+    pub certificate_reports: Vec<Report>,
 }
 
 /// What one inherited descriptor is.
@@ -113,6 +118,8 @@ pub enum FromWorker {
     SlotClosed(SlotId),
     /// Somebody asked on the admin address; answered with [`ToWorker::CommandDone`] of the same number.
     Command(u64, Command),
+    /// The challenge of this number is answered from now on.
+    ChallengeInPlace(u64),
 }
 
 /// The scoreboard row of an application slot, if the file has one for it: one pool after the other.
@@ -181,4 +188,10 @@ pub enum ToWorker {
     Certificates,
     /// How the command of this number ended: whether well, and a text for the person who asked.
     CommandDone(u64, bool, String),
+    /// Answer this challenge, and say [`FromWorker::ChallengeInPlace`].
+    Challenge(Challenge),
+    /// The challenge of this number is over.
+    ChallengeOver(u64),
+    /// How the automatic certificate of a site stands.
+    CertificateReport(Report),
 }

@@ -5,6 +5,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`cli`] | the one table of commands and flags |
+//! | [`acme`] | automatic certificates |
 //! | [`config`] | TOML text → [`config::Config`], once, with every error of the file |
 //! | [`affinity`] | CPUs: what may be used, who is pinned where, and when to let go |
 //! | [`control`] | what master and worker process say to each other |
@@ -19,6 +20,7 @@
 //! | [`tls`] | certificates and keys, from files to sessions |
 //! | [`status`] | scoreboard, and the three ways to show it |
 
+pub mod acme;
 pub mod affinity;
 pub mod cli;
 pub mod config;

@@ -4,6 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use maitred::acme;
 use maitred::cli::{self, Arguments, Command, exit};
 use maitred::config::{self, Loaded};
 use maitred::master::shell::{self, Options};
@@ -13,6 +14,7 @@ fn main() -> ExitCode {
     let terminal = std::io::stdout().is_terminal();
     match Arguments::parse().command {
         Command::Worker => worker::run(),
+        Command::AcmeAgent => acme::agent::run(),
         Command::Check(file) => cli::check::run(&file.config),
         Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),
         Command::Serve(serve) => {

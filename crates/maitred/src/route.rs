@@ -256,6 +256,7 @@ mod tests {
             error_pages: vec![],
             files: None,
             certificates: vec![],
+            acme: false,
             hsts: None,
         };
         Site::new(&site, &mut Vec::new())

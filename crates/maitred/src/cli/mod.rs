@@ -79,6 +79,9 @@ pub enum Command {
     /// A worker process, started by the master
     #[command(hide = true)]
     Worker,
+    /// The process that gets certificates, started by the master
+    #[command(hide = true)]
+    AcmeAgent,
 }
 
 /// `maitred serve`

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::meaning::Identity;
@@ -31,7 +31,14 @@ pub trait Lookup {
     fn unix_secs(&self) -> u64 {
         rustls::pki_types::UnixTime::now().as_secs()
     }
+    /// Where the server keeps what outlives it, if nothing else is said; absolute.
+    fn state_directory(&self) -> PathBuf {
+        PathBuf::from(SYSTEM_STATE)
+    }
 }
+
+/// The state directory of a server that runs as root.
+const SYSTEM_STATE: &str = "/var/lib/maitred";
 
 /// The machine that this runs on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -83,6 +90,23 @@ impl Lookup for System {
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).any(|directory| is_program(&directory.join(name)))
+    }
+
+    /// `$STATE_DIRECTORY`, which a service manager gives (systemd.exec(5)); `/var/lib/maitred` for root; for others what the XDG
+    /// Base Directory Specification says.
+    fn state_directory(&self) -> PathBuf {
+        let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        if let Some(given) = std::env::var_os("STATE_DIRECTORY") {
+            let first = std::env::split_paths(&given).next();
+            if let Some(path) = first.filter(|path| path.is_absolute()) {
+                return path;
+            }
+        }
+        if self.is_root() {
+            return PathBuf::from(SYSTEM_STATE);
+        }
+        let own = variable("XDG_STATE_HOME").or_else(|| Some(variable("HOME")?.join(".local/state")));
+        own.map_or_else(|| PathBuf::from(SYSTEM_STATE), |state| state.join("maitred"))
     }
 }
 

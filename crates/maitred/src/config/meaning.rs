@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::acme::Acme;
 use crate::pool::settings::Settings;
 
 /// A whole configuration. `sites` is never empty; its first entry is the default site.
@@ -22,6 +23,8 @@ pub struct Config {
     pub sites: Vec<Site>,
     /// Application pools in the order of the file; [`Target::Pool`] names one by its index here.
     pub pools: Vec<Pool>,
+    /// `[acme]`: how sites get automatic certificates; there if a site has one.
+    pub acme: Option<Acme>,
     /// Bounds on what a peer may ask for.
     pub limits: Limits,
     /// Where the logs go, and how they look.
@@ -47,6 +50,8 @@ pub struct Server {
     pub trusted_proxies: Vec<Network>,
     /// `spool`: the directory of the unnamed files that hold bodies over `body_memory_bytes_max`; absolute.
     pub spool: PathBuf,
+    /// `state`: the directory of what outlives the server; absolute.
+    pub state: PathBuf,
     /// `server_header`: whether responses of our own carry `Server: maitred`.
     pub server_header: bool,
 }
@@ -167,6 +172,8 @@ pub enum Certificate {
     },
     /// Made at the start by the master, for `maitred serve --tls`.
     SelfSigned,
+    /// The file where [`crate::acme`] keeps key and certificates of the site; it may not be there yet.
+    Automatic(PathBuf),
 }
 
 /// An IP network: its first address, and the length of its prefix in bits.
@@ -217,6 +224,8 @@ pub struct Site {
     pub certificates: Vec<Certificate>,
     /// `hsts`: the value of `Strict-Transport-Security` on the site's responses over TLS (RFC 6797).
     pub hsts: Option<String>,
+    /// `acme`: whether it has an automatic certificate; then its hosts are exact names, at least one.
+    pub acme: bool,
 }
 
 /// A name in `hosts`, in lower case.

@@ -3,6 +3,7 @@
 //! [`load`] reads a file, [`read`] is its pure part. [`tables`] and [`limits`] declare every key, [`Config`] is what
 //! comes out. An error names its place, and all errors of a file are reported at once.
 
+pub mod acme;
 mod build;
 mod directory;
 mod finding;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
+pub use acme::{Acme, ChallengeChoice, ExternalAccount, KeyType};
 pub use directory::user_runtime_dir;
 pub use lookup::{Lookup, System};
 pub use meaning::*;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::acme::ACME;
 use super::keys::{Default, Key, Kind, Table};
 use super::limits::LIMITS;
 use super::meaning::Buckets;
@@ -28,6 +29,12 @@ pub const ROOT: Table = Table {
         Key::new("listen", Kind::Sections(&LISTEN), Default::Required, "Addresses to listen on."),
         Key::new("site", Kind::Sections(&SITE), Default::Required, "Sites; the first is the default site."),
         Key::new("pool", Kind::Named(&POOL), Default::Absent("none"), "Application processes."),
+        Key::new(
+            "acme",
+            Kind::Section(&ACME),
+            Default::Absent("no automatic certificates"),
+            "Certificates that Maitred gets by itself.",
+        ),
         Key::new(
             "limits",
             Kind::Section(&LIMITS),
@@ -98,6 +105,14 @@ pub const SERVER: Table = Table {
             Default::Text("/var/tmp"),
             "Where request bodies over `body_memory_bytes_max` wait for an application, in files without a name \
              (`O_TMPFILE`). The worker process must be able to write there.",
+        ),
+        Key::new(
+            "state",
+            Kind::Text("a directory"),
+            Default::Absent(
+                "`/var/lib/maitred` for root, `$XDG_STATE_HOME/maitred` for others, `$STATE_DIRECTORY` where that is set",
+            ),
+            "What outlives the server: automatic certificates and their account. It is made with mode 0700.",
         ),
         Key::new(
             "server_header",
@@ -322,6 +337,13 @@ pub const SITE: Table = Table {
             Default::Absent("not sent"),
             "Tell browsers to come by TLS only, from now on (RFC 6797). Stands on all responses of the site over TLS, those of \
              applications included.",
+        ),
+        Key::new(
+            "acme",
+            Kind::Flag,
+            Default::Flag(false),
+            "Whether Maitred gets a certificate for the site's `hosts` by itself, and renews it, as `[acme]` says. All of them have \
+             to be whole names; wildcards cannot be proved this way.",
         ),
         Key::new(
             "route",

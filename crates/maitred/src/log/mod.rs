@@ -13,7 +13,7 @@ pub mod error;
 pub mod writer;
 
 /// `1994-11-06T08:49:37` of `Sun, 06 Nov 1994 08:49:37 GMT`: the calendar was done already.
-fn iso(date: &[u8; 29]) -> [u8; 19] {
+pub(crate) fn iso(date: &[u8; 29]) -> [u8; 19] {
     const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
     let month =
         MONTHS.chunks_exact(3).position(|name| *name == date[8..11]).map_or(0, |index| index as u8 + 1);

@@ -12,6 +12,7 @@
 //! | [`certificates`] | keys and certificates, read again when their files change |
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
 //! | [`admin`] | the admin listener |
+//! | [`agent`] | the process that gets certificates |
 //! | [`pid_file`] | the file with the master's process id |
 //! | [`process`] | how worker and application processes are started |
 //! | [`pool_sockets`] | the sockets of pools that accept connections by themselves |
@@ -20,6 +21,7 @@
 //! | [`channel`] | the control socket of one worker process |
 
 pub mod admin;
+pub mod agent;
 pub mod certificates;
 pub mod channel;
 pub mod cpu_time;

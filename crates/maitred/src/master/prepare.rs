@@ -201,6 +201,8 @@ impl Prepared {
             terminal: around.terminal,
             ktls: if material.is_some() { crate::tls::ktls::describe() } else { String::new() },
             adopts,
+            challenges: Vec::new(),
+            certificate_reports: Vec::new(),
         };
         (start, sources)
     }

@@ -18,9 +18,9 @@ use crate::config::{Identity, Pool, Source, StopSignal};
 use crate::control::{SlotId, Start};
 
 /// This program, whatever has become of its file since.
-const SELF: &str = "/proc/self/exe";
+pub(super) const SELF: &str = "/proc/self/exe";
 /// The service manager's words to the master, which its children must not take for theirs.
-const NOT_PASSED_ON: [&str; 6] =
+pub(super) const NOT_PASSED_ON: [&str; 6] =
     ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
 /// Starts a worker process: the control socket, the start document, the scoreboard, and the descriptors that the document

@@ -1,5 +1,6 @@
 //! The loop around the machine: waits for events, hands them in, carries the actions out. Decides nothing.
 
+mod acme;
 mod carry_out;
 mod certificates;
 mod listening;
@@ -18,6 +19,7 @@ use maitred_sys::spawn::{Child, Exit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit};
 
+use super::agent::Agent;
 use super::certificates::unix_secs;
 use super::channel::{Channel, Received};
 use super::cpu_time::CpuTime;
@@ -26,9 +28,11 @@ use super::prepare::{Prepared, Surroundings};
 use super::sockets;
 use super::state::Master;
 use super::state::events::{Action, Event, Seen};
+use crate::acme::supervise::Supervisor;
 use crate::config::{Failure, Loaded};
 use crate::control::{FromWorker, SlotId};
 use crate::status::scoreboard::Scoreboard;
+use crate::tls::material::Pair;
 use crate::tls::tickets::Seed;
 
 /// Reads the configuration, at the start and again at each reload.
@@ -48,6 +52,8 @@ struct Worker {
     channel: Channel,
     plan: u64,
     board: SharedMap<Scoreboard>,
+    /// The certificates that it answers challenges with.
+    challenges: Vec<(String, Pair)>,
 }
 
 /// Who is at the other end of a channel.
@@ -111,6 +117,11 @@ struct Shell<'a> {
     output_room: Box<[u8; LINE_BYTES_MAX]>,
     /// When the memory of application processes was last looked at.
     weighed_at: Option<Instant>,
+    /// Decides about the process that gets certificates.
+    supervisor: Supervisor,
+    agent: Option<Agent>,
+    /// Agents that were told to end, until they have.
+    ended_agents: Vec<Child>,
 }
 
 /// The whole life of a master process: 0 after a stop, 1 when the server could not be brought up, 2 when its first
@@ -163,6 +174,9 @@ impl<'a> Shell<'a> {
             events: VecDeque::from([Event::Start]),
             output_room: Box::new([0; LINE_BYTES_MAX]),
             weighed_at: None,
+            supervisor: Supervisor::default(),
+            agent: None,
+            ended_agents: Vec::new(),
         })
     }
 
@@ -176,6 +190,7 @@ impl<'a> Shell<'a> {
                     self.carry_out(action);
                 }
             }
+            self.watch_current();
             self.show();
             self.wait();
             self.take_signals();
@@ -190,6 +205,7 @@ impl<'a> Shell<'a> {
             self.take_output();
             self.take_exits();
             self.look_at_certificates();
+            self.take_agent();
         }
     }
 
@@ -209,7 +225,16 @@ impl<'a> Shell<'a> {
             let pipe = app.output.as_ref().and_then(Output::pipe_end);
             descriptors.extend(pipe.map(|pipe| PollFd::from_borrowed_fd(pipe, PollFlags::IN)));
         }
-        let deadline = [self.machine.next_deadline(), self.next_look()].into_iter().flatten().min();
+        if let Some(agent) = &self.agent {
+            descriptors.push(PollFd::new(&agent.child, PollFlags::IN));
+            if !agent.is_ended() {
+                let room = if agent.is_full() { PollFlags::OUT } else { PollFlags::empty() };
+                descriptors.push(PollFd::new(agent, PollFlags::IN | room));
+            }
+        }
+        descriptors.extend(self.ended_agents.iter().map(|child| PollFd::new(child, PollFlags::IN)));
+        let deadlines = [self.machine.next_deadline(), self.next_look(), self.supervisor.next_deadline()];
+        let deadline = deadlines.into_iter().flatten().min();
         let patience = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         // A wait that is too long for the type is as good as none.
         let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
@@ -233,11 +258,14 @@ impl<'a> Shell<'a> {
 
     /// Takes what worker processes say. Gives back whether requests wait for a process somewhere.
     fn take_messages(&mut self) -> bool {
-        let mut pressed = false;
+        let (mut pressed, mut in_place) = (false, Vec::new());
         for (generation, worker) in &mut self.workers {
             worker.channel.flush();
             while !worker.channel.is_ended() {
                 match worker.channel.receive() {
+                    Ok(Received::Message(FromWorker::ChallengeInPlace(serial))) => {
+                        in_place.push((*generation, serial));
+                    }
                     Ok(Received::Message(message)) => {
                         pressed |= matches!(message, FromWorker::Pressed(_));
                         self.events.push_back(Event::Worker(*generation, message));
@@ -251,6 +279,9 @@ impl<'a> Shell<'a> {
                     }
                 }
             }
+        }
+        for (generation, serial) in in_place {
+            self.challenge_in_place(generation, serial);
         }
         pressed
     }

@@ -430,6 +430,8 @@ impl Master {
             }
             // The shell looks at the scoreboard when it hears this.
             FromWorker::Pressed(_) => {}
+            // The shell's.
+            FromWorker::ChallengeInPlace(_) => {}
             FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
             FromWorker::Command(command, Command::Pool(name, wanted)) => {
                 let answer = self.pool_command(now, &name, wanted);

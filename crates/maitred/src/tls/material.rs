@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use maitred_sys::memfile;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -84,9 +85,14 @@ impl Material {
     pub fn load(config: &Config, self_signed: Option<&Pair>, tickets: Seed) -> Result<Material, String> {
         let mut sites = Vec::new();
         for site in &config.sites {
-            let pairs: Result<Vec<Pair>, String> =
-                site.certificates.iter().map(|certificate| load(certificate, self_signed)).collect();
-            sites.push(pairs?);
+            let mut pairs = Vec::new();
+            for certificate in &site.certificates {
+                match certificate {
+                    Certificate::Automatic(path) => pairs.extend(automatic(path)),
+                    other => pairs.push(load(other, self_signed)?),
+                }
+            }
+            sites.push(pairs);
         }
         let roots = |listen: &crate::config::Listen| match listen.tls.as_ref().map(|tls| &tls.client_auth) {
             None | Some(ClientAuth::Off) => Ok(Vec::new()),
@@ -120,11 +126,25 @@ impl Material {
     }
 }
 
+/// An automatic certificate may not be there yet, and one that is broken is replaced by whoever gets them.
+fn automatic(path: &Path) -> Option<Pair> {
+    match files::load(path, path, None, &files::read) {
+        Ok((pair, _)) => Some(pair),
+        Err((fault, _)) => {
+            if path.exists() {
+                tracing::warn!("the automatic certificate {} cannot be used: {}", path.display(), fault.text);
+            }
+            None
+        }
+    }
+}
+
 fn load(certificate: &Certificate, self_signed: Option<&Pair>) -> Result<Pair, String> {
     match certificate {
         Certificate::SelfSigned => {
             self_signed.cloned().ok_or_else(|| "the self-signed certificate was not made".to_owned())
         }
+        Certificate::Automatic(path) => automatic(path).ok_or_else(|| "it is not there yet".to_owned()),
         Certificate::Files { certificate, key, ocsp } => {
             match files::load(certificate, key, ocsp.as_deref(), &files::read) {
                 Ok((pair, _)) => Ok(pair),
@@ -137,6 +157,18 @@ fn load(certificate: &Certificate, self_signed: Option<&Pair>) -> Result<Pair, S
 }
 
 impl Pair {
+    /// As rustls takes it, for a challenge: its certificate has a critical extension (RFC 8737 section 3), which whoever checks
+    /// that certificate and key fit together does not know.
+    ///
+    /// # Errors
+    /// A text, if the key cannot be used.
+    pub fn for_challenge(&self) -> Result<CertifiedKey, String> {
+        let chain = self.chain.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
+        let key = PrivateKeyDer::try_from(self.key.0.clone())?;
+        let key = super::provider().key_provider.load_private_key(key).map_err(|error| error.to_string())?;
+        Ok(CertifiedKey::new(chain, key))
+    }
+
     /// As rustls takes it.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
 use super::material::Material;
-use crate::config::{Config, HostPattern};
+use crate::config::{Config, HostPattern, Site};
 
 /// The protocol of a challenge of a certificate authority (RFC 8737 section 6.2).
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
@@ -41,7 +41,10 @@ impl Resolver {
         }
         let some = own.iter().find(|certified| !certified.is_empty());
         let default = some.cloned().unwrap_or_else(|| Arc::from(Vec::new()));
-        let sites = own.into_iter().map(|own| if own.is_empty() { Arc::clone(&default) } else { own });
+        // Nobody is shown another site's certificate only because an automatic one is not there yet: the handshake fails.
+        let borrows = |own: &Arc<[_]>, site: &Site| own.is_empty() && !site.acme;
+        let sites = own.into_iter().zip(&config.sites);
+        let sites = sites.map(|(own, site)| if borrows(&own, site) { Arc::clone(&default) } else { own });
         let sites = sites.collect();
         let (mut exact, mut suffixes) = (HashMap::new(), HashMap::new());
         for (number, site) in config.sites.iter().enumerate() {
@@ -55,7 +58,7 @@ impl Resolver {
         let challenges = material
             .challenges
             .iter()
-            .map(|(name, pair)| Ok((name.to_ascii_lowercase().into(), Arc::new(pair.certified()?))))
+            .map(|(name, pair)| Ok((name.to_ascii_lowercase().into(), Arc::new(pair.for_challenge()?))))
             .collect::<Result<_, String>>()?;
         Ok(Resolver { sites, default, exact, suffixes, challenges })
     }

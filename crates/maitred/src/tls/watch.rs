@@ -37,6 +37,9 @@ fn paths(config: &Config) -> Vec<&Path> {
         if let Certificate::Files { certificate, key, ocsp } = certificate {
             paths.extend([certificate, key].into_iter().chain(ocsp).map(PathBuf::as_path));
         }
+        if let Certificate::Automatic(path) = certificate {
+            paths.push(path);
+        }
     }
     for tls in config.listens.iter().filter_map(|listen| listen.tls.as_ref()) {
         if let ClientAuth::Optional(path) | ClientAuth::Required(path) = &tls.client_auth {

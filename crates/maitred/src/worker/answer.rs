@@ -82,6 +82,11 @@ impl Thread {
             let summary = answer_for_no_route(&exchange, named, &mut self.tx);
             return self.whole(index, request, summary, persistence);
         }
+        if let Some(text) = shared.acme.answer(&path) {
+            let plain = "application/octet-stream";
+            let summary = fixed::respond(200, &text, plain, &exchange, named, &mut self.tx);
+            return self.whole(index, request, summary, persistence);
+        }
         let summary = match shared.router.choose(site, request.method, request.method_text, &path) {
             Choice::Files(set) => {
                 let served = self.files.serve(set, &exchange, &mut self.tx);

@@ -172,6 +172,13 @@ impl Control<'_> {
                 }
             }
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
+            (ToWorker::Challenge(challenge), _) => {
+                let serial = challenge.serial;
+                self.shared.acme.set(challenge);
+                self.tell(&FromWorker::ChallengeInPlace(serial));
+            }
+            (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
+            (ToWorker::CertificateReport(_), _) => {}
             (
                 ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor | ToWorker::Certificates,
                 None,

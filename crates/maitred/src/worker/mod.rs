@@ -71,6 +71,7 @@ use self::accept::Listener;
 use self::event_loop::Thread;
 use self::inbox::Inbox;
 use self::shared::{HandedOff, PoolShared, Shared};
+use crate::acme::challenges::Challenges;
 use crate::config::{Limits, Pool, Source};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::writer::{Settings, ThreadLog, Writer};
@@ -265,6 +266,7 @@ fn share(
         redirect_port: redirect::port(&start.config.listens, |listen| {
             buckets.iter().find(|bucket| bucket.listen == listen).map(|bucket| bucket.local.port())
         }),
+        acme: Challenges::new(&start.challenges),
         start,
     };
     shared.status.note_certificates(shared.tls.certificates());

@@ -9,6 +9,7 @@ use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
 
 use super::inbox::{Inbox, Message, Migrant};
+use crate::acme::challenges::Challenges;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
@@ -61,6 +62,8 @@ pub struct Shared {
     pub watched: Mutex<Vec<(usize, u16, OwnedFd)>>,
     /// What is shown.
     pub status: Status,
+    /// What is answered while an authority looks, for automatic certificates.
+    pub acme: Challenges,
 }
 
 /// What other threads may know of a pool.

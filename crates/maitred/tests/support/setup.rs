@@ -68,6 +68,12 @@ impl Setup {
         self
     }
 
+    /// Another address than the one that was given before.
+    pub(crate) fn replacing_address(mut self, address: &str) -> Setup {
+        self.listen.retain(|line| !line.starts_with("address"));
+        self.listen(&format!("address = \"{address}\""))
+    }
+
     /// A line of the first `[[site]]`.
     pub(crate) fn site(mut self, line: &str) -> Setup {
         self.site.push(line.to_owned());
@@ -144,10 +150,11 @@ impl Setup {
         };
         let threads = default(&self.server, "threads", "threads = 1");
         let admin = default(&self.server, "admin", "admin = \"unix:admin.sock\"");
+        let address = default(&self.listen, "address", "address = \"127.0.0.1:0\"");
         let format = default(&self.log, "access ", "access = \"combined\"");
         format!(
             "[server]\n{threads}\naffinity = \"off\"\n{admin}\n{}\n\
-             [[listen]]\naddress = \"127.0.0.1:0\"\n{}\n\
+             [[listen]]\n{address}\n{}\n\
              [limits]\n{}\n\
              [log]\naccess_file = \"access.log\"\n{format}\n{}\n\
              [[site]]\nroot = \"root\"\n{}\n{}\n{}\n",

@@ -2,6 +2,7 @@
 //!
 //! Every function here gives a result whatever it finds; the findings decide whether it is used.
 
+mod acme;
 mod files;
 mod hosts;
 mod listen;
@@ -25,8 +26,10 @@ pub(super) use server::{admin, admin_address};
 pub(super) fn config(root: &Section<'_>) -> Config {
     let named = root.named("pool");
     let pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
-    let (sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools));
+    let acme = acme::acme(root);
+    let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.is_some());
     let server = server::server(&root.section("server"));
+    acme::add_certificates(&mut sites, &server.state);
     let listens = listen::listens(root, &server.trusted_proxies);
     tls::check_together(root.cx, &listens, &sites, &certified);
     let listens: Vec<_> = listens.into_iter().map(|(listen, _)| listen).collect();
@@ -36,6 +39,7 @@ pub(super) fn config(root: &Section<'_>) -> Config {
         server,
         sites,
         pools,
+        acme,
         limits: limits(&root.section("limits")),
         log: log(&root.section("log")),
     }

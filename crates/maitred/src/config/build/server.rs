@@ -22,6 +22,7 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         grace: section.time("grace"),
         trusted_proxies: super::networks(section, "trusted_proxies"),
         spool: spool(section),
+        state: super::path(section, "state").unwrap_or_else(|| section.cx.lookup.state_directory()),
         server_header: section.flag("server_header"),
     }
 }

@@ -4,10 +4,10 @@ use super::super::finding::{At, Span};
 use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route, Site, Target};
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
-use super::{files, hosts, routes, tls};
+use super::{acme, files, hosts, routes, tls};
 
-/// Gives back, for each, what its certificates are, and where it stands.
-pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>) -> (Vec<Site>, Vec<tls::Certified>) {
+/// Gives back, for each, what its certificates are, and where it stands. `acme` is whether there is an `[acme]`.
+pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>, acme: bool) -> (Vec<Site>, Vec<tls::Certified>) {
     let sections = root.sections("site");
     if sections.is_empty() && root.given("site").is_none() {
         root.cx.missing(
@@ -29,7 +29,8 @@ pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>) -> (Vec<Site>, Vec<tl
             );
         }
         let (certificates, certified) = tls::certificates(section, &hosts);
-        sites.push(site(section, hosts, certificates, pools));
+        let acme = acme::of_site(section, &hosts, acme);
+        sites.push(Site { acme, ..site(section, hosts, certificates, pools) });
         all_certified.push(certified);
     }
     (sites, all_certified)
@@ -69,7 +70,7 @@ fn site(
         routes.push(Route { pattern: PathPattern::All, methods: Vec::new(), target });
     }
     let error_pages = error_pages(section);
-    Site { hosts, routes, error_pages, files, certificates, hsts: tls::hsts(section) }
+    Site { hosts, routes, error_pages, files, certificates, acme: false, hsts: tls::hsts(section) }
 }
 
 /// What makes no sense in a site without files of its own.

@@ -290,12 +290,13 @@ pub(super) fn check_together(
 ) {
     let with_tls = listens.iter().filter_map(|(listen, spans)| listen.tls.as_ref().and(spans.tls.as_ref()));
     let first_tls = with_tls.clone().next();
-    let any_certificate = certified.iter().any(|site| site.span.is_some());
+    let any_certificate =
+        certified.iter().any(|site| site.span.is_some()) || sites.iter().any(|site| site.acme);
     if let (Some(span), false) = (first_tls, any_certificate) {
         cx.error_with(
             span,
             "`tls` needs a certificate, and no site has one",
-            "add certificates = [{ certificate = \"fullchain.pem\", key = \"privkey.pem\" }] to a [[site]]",
+            "add certificates = [{ certificate = \"fullchain.pem\", key = \"privkey.pem\" }] to a [[site]], or acme = true",
         );
     }
     for (_, spans) in listens.iter().filter(|(listen, _)| listen.redirect_http && listen.tls.is_none()) {
@@ -320,7 +321,9 @@ pub(super) fn check_together(
 /// A site without certificates is served with those of the first site that has some: they should be good for it.
 fn without_certificates(cx: &Context<'_>, sites: &[Site], certified: &[Certified]) {
     let Some(default) = certified.iter().find(|site| !site.leaves.is_empty()) else { return };
-    for (site, known) in sites.iter().zip(certified).filter(|(_, known)| known.span.is_none()) {
+    for (site, known) in
+        sites.iter().zip(certified).filter(|(site, known)| known.span.is_none() && !site.acme)
+    {
         if let Some(missing) = not_covered(&default.leaves, &site.hosts) {
             cx.warn(
                 &known.site,

@@ -23,6 +23,7 @@ pid_file = "run/pid"
 grace = 90
 trusted_proxies = ["10.0.0.0/8", "::1"]
 spool = "spool"
+state = "state"
 server_header = false
 
 [[listen]]
@@ -84,6 +85,22 @@ respond = { status = 410, body = "gone", content_type = "text/html" }
 [[site.route]]
 path = "/app/*"
 pool = "web"
+
+[[site]]
+hosts = ["acme.example"]
+root = "www"
+acme = true
+
+[acme]
+agree = true
+contact = ["me@acme.example"]
+directory = "https://ca.example/dir"
+challenge = "http-01"
+key = "p384"
+profile = "short"
+ca_file = "ca.pem"
+external_account = { key_id = "k", hmac_key_file = "k.key" }
+retry = "5s"
 
 [pool.web]
 command = ["python3", "-m", "maitred", "app:application"]

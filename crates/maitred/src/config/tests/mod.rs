@@ -1,5 +1,6 @@
 //! Every kind of error as it is shown, every key as it is read, and arbitrary bytes.
 
+mod acme;
 mod errors;
 mod meaning;
 mod relations;

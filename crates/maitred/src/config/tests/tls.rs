@@ -188,7 +188,7 @@ fn listeners_and_sites_have_to_go_together() {
         brief(&format!("{TLS}{site}")),
         [
             "1:31 `tls` needs a certificate, and no site has one | add certificates = [{ certificate = \"fullchain.pem\", \
-          key = \"privkey.pem\" }] to a [[site]]"
+          key = \"privkey.pem\" }] to a [[site]], or acme = true"
         ]
     );
     assert_eq!(

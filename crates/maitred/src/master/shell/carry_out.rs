@@ -24,7 +24,10 @@ impl Shell<'_> {
                 let result = self.prepare();
                 self.events.push_back(Event::Prepared(result));
             }
-            Action::Commit(number) => self.commit(number),
+            Action::Commit(number) => {
+                self.commit(number);
+                self.want_agent();
+            }
             Action::Abandon(number) => drop(self.plans.remove(&number)),
             Action::SpawnWorker { generation, plan, adopts } => {
                 if let Err(error) = self.spawn_worker(generation, plan, adopts) {
@@ -71,7 +74,10 @@ impl Shell<'_> {
             Action::MoveApp { generation, slot, greeting, lent } => {
                 self.move_app(generation, slot, greeting, lent);
             }
-            Action::CloseSockets => self.close_sockets(),
+            Action::CloseSockets => {
+                self.close_sockets();
+                self.end_agent();
+            }
             Action::Notify(notice) => self.notify(notice),
             Action::Log(level, text) => self.log(level, &text),
             // The loop's own.
@@ -99,6 +105,7 @@ impl Shell<'_> {
         if self.plan_present.is_none() {
             self.commit(self.plan_last);
             self.say_what_is_odd();
+            self.want_agent();
         }
         Ok(plan)
     }
@@ -165,12 +172,18 @@ impl Shell<'_> {
     fn spawn_worker(&mut self, generation: u64, plan: u64, adopts: bool) -> std::io::Result<()> {
         let gone = || std::io::Error::other("its configuration is gone");
         let prepared = self.plans.get_mut(&plan).ok_or_else(gone)?;
+        let challenges = self.supervisor.pairs();
+        if let Some(tls) = &mut prepared.tls {
+            tls.material.challenges.clone_from(&challenges);
+        }
         let material = prepared.tls.as_mut().map(|tls| tls.seal(&self.around)).transpose()?;
         let open = prepared.open.as_ref().ok_or_else(gone)?;
         let board = SharedMap::<Scoreboard>::create("maitred-scoreboard")?;
-        let (start, listed) = prepared.start(open, material.as_ref(), &self.around, generation, adopts);
+        let (mut start, listed) = prepared.start(open, material.as_ref(), &self.around, generation, adopts);
+        start.challenges = self.supervisor.worker_starts(generation);
+        start.certificate_reports = self.supervisor.reports();
         let (child, channel) = process::start_worker(prepared, &start, &listed, board.file())?;
-        self.workers.insert(generation, Worker { child, channel, plan, board });
+        self.workers.insert(generation, Worker { child, channel, plan, board, challenges });
         Ok(())
     }
 

@@ -14,10 +14,14 @@ impl Shell<'_> {
 
     /// Looks at the files of certificates when that is due, and hands on what is new.
     pub(super) fn look_at_certificates(&mut self) {
-        let now = Instant::now();
-        if self.next_look().is_none_or(|due| due > now) {
-            return;
+        if self.next_look().is_some_and(|due| due <= Instant::now()) {
+            self.look_again();
         }
+    }
+
+    /// Looks at the files of certificates now, and hands on what is new.
+    pub(super) fn look_again(&mut self) {
+        let now = Instant::now();
         let Some(prepared) = self.plan_present.and_then(|number| self.plans.get_mut(&number)) else { return };
         let Some(certificates) = &mut prepared.tls else { return };
         if certificates.look(&prepared.config, &self.around, now) {

@@ -269,7 +269,13 @@ impl World {
                 self.asked_back.insert(slot.epoch);
             }
             ToWorker::Trouble(..) => {}
-            ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor | ToWorker::Certificates => {
+            ToWorker::SlotStarted(..)
+            | ToWorker::Adopt
+            | ToWorker::Successor
+            | ToWorker::Certificates
+            | ToWorker::Challenge(_)
+            | ToWorker::ChallengeOver(_)
+            | ToWorker::CertificateReport(_) => {
                 panic!("the shell's own: {message:?}")
             }
         }

@@ -1,0 +1,411 @@
+//! The agent process: clocks, socket and tasks around the schedule.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use maitred_sys::{inherit, memfile};
+use tokio::net::UnixDatagram;
+use tokio::sync::{mpsc, oneshot};
+
+use super::account;
+use super::certificate::{self, Facts};
+use super::client::Seen;
+use super::messages::{Answer, Challenge, FromAgent, MESSAGE_BYTES_MAX, Report, Start, ToAgent};
+use super::order::{self, Job, Trouble};
+use super::schedule::{Held, Now, Past, Schedule, Task, Window};
+use super::store::{Notes, Store};
+use super::{CONTROL_FD, START_FD};
+use crate::master::certificates::unix_secs;
+
+/// Largest start document.
+const START_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// How long the worker process may take to answer a challenge; it is there most of the time.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long one order may take in all. The authority's own patience is shorter.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(10 * 60);
+/// How long asking for renewal information may take.
+const ASK_TIMEOUT: Duration = Duration::from_secs(60);
+/// How often the state directory is tried while another agent has it: its end is near, or there are two servers.
+const LOCK_EVERY: Duration = Duration::from_millis(500);
+
+/// Before the first line of a file with a certificate; what stands before the first block of PEM is for people (RFC 7468
+/// section 5.2).
+const ORIGIN: &str = "Ordered from ";
+
+/// The whole life of the agent. Its descriptors are described in [`super`].
+pub fn run() -> ExitCode {
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("the process for certificates cannot run: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start() -> Result<(), String> {
+    let take = |number| inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"));
+    let (socket, document) = (take(CONTROL_FD)?, take(START_FD)?);
+    let wrong = |error: &dyn std::fmt::Display| format!("start document: {error}");
+    let document = memfile::read(document, START_BYTES_MAX).map_err(|error| wrong(&error))?;
+    let start: Start = serde_json::from_slice(&document).map_err(|error| wrong(&error))?;
+    crate::log::error::init("acme", &start.log_level)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| error.to_string())?.block_on(live(start, socket))
+}
+
+async fn live(start: Start, socket: OwnedFd) -> Result<(), String> {
+    // It is a SOCK_SEQPACKET, of which the library has no type: the calls are the same, and an empty packet is the end.
+    let socket = std::os::unix::net::UnixDatagram::from(socket);
+    let prepared = socket.set_nonblocking(true).and_then(|()| UnixDatagram::from_std(socket));
+    let socket = Arc::new(prepared.map_err(|error| error.to_string())?);
+    let (say, said) = mpsc::unbounded_channel();
+    tokio::spawn(write_all(Arc::clone(&socket), said));
+    let Some(store) = open(&start, &socket).await? else { return Ok(()) };
+    let (done, ended) = mpsc::unbounded_channel();
+    let link = Link { say, waiting: Arc::default(), serials: Arc::default() };
+    let mut agent = Agent::new(start, store, link, done);
+    agent.run(&socket, ended).await
+}
+
+/// Opens the state directory; `None` if the master has gone meanwhile.
+async fn open(start: &Start, socket: &UnixDatagram) -> Result<Option<Store>, String> {
+    let mut waited = false;
+    loop {
+        match Store::open(&start.state) {
+            Ok(store) => return Ok(Some(store)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                if !std::mem::replace(&mut waited, true) {
+                    tracing::info!("waiting for the state directory: another server has it: {error}");
+                }
+            }
+            Err(error) => return Err(format!("state directory: {error}")),
+        }
+        tokio::select! {
+            message = receive(socket) => if message?.is_none() { return Ok(None) },
+            () = tokio::time::sleep(LOCK_EVERY) => {}
+        }
+    }
+}
+
+/// The next message of the master; `None` at its end.
+async fn receive(socket: &UnixDatagram) -> Result<Option<ToAgent>, String> {
+    let mut text = vec![0; MESSAGE_BYTES_MAX];
+    let length = match socket.recv(&mut text).await {
+        Ok(0) => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(None),
+        Ok(length) => length,
+        Err(error) => return Err(error.to_string()),
+    };
+    let message = serde_json::from_slice(text.get(..length).unwrap_or_default());
+    message.map(Some).map_err(|error| format!("the master sent nonsense: {error}"))
+}
+
+/// Sends what there is to say, one packet each.
+async fn write_all(socket: Arc<UnixDatagram>, mut said: mpsc::UnboundedReceiver<FromAgent>) {
+    while let Some(message) = said.recv().await {
+        let Ok(text) = serde_json::to_vec(&message) else { continue };
+        // If the master has gone, the reader hears of it.
+        if socket.send(&text).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// How orders speak to the master.
+#[derive(Debug, Clone)]
+pub struct Link {
+    say: mpsc::UnboundedSender<FromAgent>,
+    /// Who waits for which challenge to be in place.
+    waiting: Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>,
+    serials: Arc<AtomicU64>,
+}
+
+impl Link {
+    /// Has a challenge answered, and returns when it is.
+    ///
+    /// # Errors
+    /// A text, when it is not in time.
+    pub async fn place(&self, name: &str, answer: Answer) -> Result<Placed, String> {
+        let serial = self.serials.fetch_add(1, Relaxed) + 1;
+        let (tell, told) = oneshot::channel();
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(serial, tell);
+        let placed = Placed { link: self.clone(), serial };
+        self.say(FromAgent::Challenge(Challenge { serial, name: name.to_owned(), answer }));
+        match tokio::time::timeout(PLACE_TIMEOUT, told).await {
+            Ok(Ok(())) => Ok(placed),
+            _ => Err("no worker process answers the challenge".to_owned()),
+        }
+    }
+
+    fn say(&self, message: FromAgent) {
+        // Nobody takes it when the master has gone, and then this process ends.
+        let _ = self.say.send(message);
+    }
+
+    fn in_place(&self, serial: u64) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&serial);
+        if let Some(tell) = waiting {
+            let _ = tell.send(());
+        }
+    }
+}
+
+/// A challenge that is answered until this is dropped.
+#[derive(Debug)]
+pub struct Placed {
+    link: Link,
+    serial: u64,
+}
+
+impl Drop for Placed {
+    fn drop(&mut self) {
+        self.link.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.serial);
+        self.link.say(FromAgent::Over(self.serial));
+    }
+}
+
+/// What a task has led to.
+enum Done {
+    Ordered(usize, Result<String, Trouble>),
+    Informed(usize, Result<(Window, Option<Duration>), String>),
+}
+
+/// A site, as far as the schedule does not know it.
+#[derive(Debug, Default)]
+struct Known {
+    facts: Option<Facts>,
+    /// Where it is from, as in [`Agent::origin`].
+    ordered_from: String,
+    error: Option<String>,
+}
+
+struct Agent {
+    start: Arc<Start>,
+    store: Arc<Store>,
+    schedule: Schedule,
+    known: Vec<Known>,
+    link: Link,
+    done: mpsc::UnboundedSender<Done>,
+    accounts: account::Accounts,
+    begun: Instant,
+}
+
+impl Agent {
+    fn new(start: Start, store: Store, link: Link, done: mpsc::UnboundedSender<Done>) -> Agent {
+        let mut seed = [0; 8];
+        // Without it, jitter is the same in every process, and still differs from failure to failure.
+        let _ = aws_lc_rs::rand::fill(&mut seed);
+        let schedule = Schedule::new(start.acme.retry, u64::from_ne_bytes(seed));
+        let (start, store) = (Arc::new(start), Arc::new(store));
+        let accounts = account::Accounts::new(Arc::clone(&start), Arc::clone(&store));
+        let mut agent =
+            Agent { start, store, schedule, known: Vec::new(), link, done, accounts, begun: Instant::now() };
+        for index in 0..agent.start.sites.len() {
+            agent.look(index);
+        }
+        agent
+    }
+
+    fn now(&self) -> Now {
+        Now { unix: unix_secs(), up: self.begun.elapsed() }
+    }
+
+    /// The authority and the kind of certificate.
+    fn origin(&self) -> String {
+        let acme = &self.start.acme;
+        format!("{} {} {:?}", acme.directory, acme.profile.as_deref().unwrap_or("-"), acme.key)
+    }
+
+    /// Takes up what is stored of the site of this number, which is the next one.
+    fn look(&mut self, index: usize) {
+        let name = self.name(index);
+        let stored = self.store.certificate(&name).unwrap_or_else(|error| {
+            tracing::error!("{error}");
+            None
+        });
+        let ordered_from = stored.as_deref().and_then(origin_of).unwrap_or_default().to_owned();
+        let facts = stored.and_then(|pem| match certificate::facts(&pem) {
+            Ok(facts) => Some(facts),
+            Err(error) => {
+                tracing::warn!("the stored certificate of {name} cannot be read: {error}");
+                None
+            }
+        });
+        let Notes { failures, allowed_unix, error } = self.store.notes(&name);
+        self.known.push(Known { facts, ordered_from, error });
+        let (now, held) = (self.now(), self.held(index));
+        self.schedule.add(now, held, Past { failures, allowed_unix });
+        self.report(index);
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.start.sites.get(index).map_or_else(String::new, |site| site.name().to_owned())
+    }
+
+    fn held(&self, index: usize) -> Option<Held> {
+        let (known, site) = (self.known.get(index)?, self.start.sites.get(index)?);
+        let facts = known.facts.as_ref()?;
+        let mut names = site.names.clone();
+        names.sort();
+        let fits = facts.names == names && known.ordered_from == self.origin();
+        Some(Held { not_before: facts.not_before, not_after: facts.not_after, fits, seed: facts.seed })
+    }
+
+    async fn run(
+        &mut self,
+        socket: &UnixDatagram,
+        mut ended: mpsc::UnboundedReceiver<Done>,
+    ) -> Result<(), String> {
+        loop {
+            while let Some(task) = self.schedule.next(self.now()) {
+                match task {
+                    Task::Order(index) => self.order(index),
+                    Task::Ask(index) => self.ask(index),
+                }
+            }
+            let wake = self.schedule.next_wake(self.now());
+            tokio::select! {
+                message = receive(socket) => match message? {
+                    Some(ToAgent::InPlace(serial)) => self.link.in_place(serial),
+                    None => return Ok(()),
+                },
+                Some(done) = ended.recv() => match done {
+                    Done::Ordered(index, outcome) => self.ordered(index, outcome),
+                    Done::Informed(index, outcome) => self.informed(index, outcome),
+                },
+                () = tokio::time::sleep(wake) => {}
+            }
+        }
+    }
+
+    fn order(&mut self, index: usize) {
+        let name = self.name(index);
+        // Before anything is sent: an agent that dies meanwhile must not begin anew at once. And what cannot be kept is not
+        // ordered.
+        if let Err(error) = self.note(index) {
+            let text = format!("nothing can be kept: {error}");
+            return self.ordered(index, Err(Trouble::unreachable(text)));
+        }
+        let (Some(site), Some(known)) = (self.start.sites.get(index), self.known.get(index)) else { return };
+        let failures = self.schedule.past(self.now(), index).failures;
+        let same = known.ordered_from == self.origin();
+        let job = Job {
+            names: site.names.clone(),
+            key: self.start.acme.key,
+            profile: self.start.acme.profile.clone(),
+            replaces: known.facts.as_ref().filter(|_| same).and_then(|facts| facts.identifier.clone()),
+            kinds: order::kinds(self.start.acme.challenge, self.start.http, self.start.tls, failures),
+        };
+        tracing::info!(site = name, names = job.names.len(), "ordering a certificate");
+        let (accounts, link, done) = (self.accounts.clone(), self.link.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let seen = Seen::default();
+            let whole = async {
+                let account = accounts.get(&seen).await?;
+                let outcome = order::obtain(&account, &job, &link, &seen).await;
+                outcome.inspect_err(|trouble| accounts.doubt(trouble))
+            };
+            let outcome = tokio::time::timeout(ORDER_TIMEOUT, whole).await;
+            let late = || Err(Trouble::refused("the order took too long"));
+            let _ = done.send(Done::Ordered(index, outcome.unwrap_or_else(|_| late())));
+        });
+    }
+
+    fn ordered(&mut self, index: usize, outcome: Result<String, Trouble>) {
+        let name = self.name(index);
+        let outcome = outcome.and_then(|pem| {
+            let whole = format!("{ORIGIN}{}\n{pem}", self.origin());
+            let kept = self.store.keep_certificate(&name, &whole);
+            kept.map_err(|error| Trouble::refused(error.to_string()))?;
+            certificate::facts(&pem).map_err(Trouble::refused)
+        });
+        let (now, origin) = (self.now(), self.origin());
+        let Some(known) = self.known.get_mut(index) else { return };
+        match outcome {
+            Ok(facts) => {
+                (known.ordered_from, known.error) = (origin, None);
+                let (not_before, not_after, seed) = (facts.not_before, facts.not_after, facts.seed);
+                known.facts = Some(facts);
+                self.schedule.ordered(now, index, Ok(Held { not_before, not_after, fits: true, seed }));
+                tracing::info!(site = name, until = iso(not_after), "there is a new certificate");
+                self.link.say(FromAgent::Certificate(name));
+            }
+            Err(trouble) => {
+                self.schedule.ordered(now, index, Err(trouble.failure));
+                let again = self.schedule.allowed_in(now, index).as_secs();
+                tracing::error!(site = name, "no certificate: {}; next try in {again} s", trouble.text);
+                known.error = Some(trouble.text);
+            }
+        }
+        if let Err(error) = self.note(index) {
+            tracing::error!("{error}");
+        }
+        self.report(index);
+    }
+
+    fn ask(&mut self, index: usize) {
+        let facts = self.known.get(index).and_then(|known| known.facts.as_ref());
+        let identifier = facts.and_then(|facts| facts.identifier.clone());
+        let (accounts, done) = (self.accounts.clone(), self.done.clone());
+        tokio::spawn(async move {
+            let asked = tokio::time::timeout(ASK_TIMEOUT, accounts.renewal_info(identifier)).await;
+            let outcome = asked.unwrap_or_else(|_| Err("the authority took too long".to_owned()));
+            let _ = done.send(Done::Informed(index, outcome));
+        });
+    }
+
+    fn informed(&mut self, index: usize, outcome: Result<(Window, Option<Duration>), String>) {
+        let (now, name) = (self.now(), self.name(index));
+        match outcome {
+            Ok((window, again)) => {
+                self.schedule.informed(now, index, Some(window), again);
+                let renew_at = self.schedule.renew_at(index).map(iso).unwrap_or_default();
+                tracing::debug!(site = name, renew_at, "the authority says when to renew");
+            }
+            Err(error) => {
+                tracing::debug!(site = name, "no renewal information: {error}");
+                self.schedule.informed(now, index, None, None);
+            }
+        }
+        self.report(index);
+    }
+
+    /// Writes down what has to outlive this process.
+    fn note(&self, index: usize) -> io::Result<()> {
+        let Some(known) = self.known.get(index) else { return Ok(()) };
+        let Past { failures, allowed_unix } = self.schedule.past(self.now(), index);
+        let error = known.error.clone();
+        self.store.keep_notes(&self.name(index), &Notes { failures, allowed_unix, error })
+    }
+
+    /// Tells the master how a site stands.
+    fn report(&self, index: usize) {
+        let Some(known) = self.known.get(index) else { return };
+        let now = self.now();
+        let failed = known.error.is_some();
+        self.link.say(FromAgent::Report(Report {
+            name: self.name(index),
+            not_after: known.facts.as_ref().map(|facts| facts.not_after),
+            renew_at: self.schedule.renew_at(index),
+            retry_at: failed.then(|| self.schedule.past(now, index).allowed_unix),
+            error: known.error.clone(),
+        }));
+    }
+}
+
+/// Where the certificate in a file is from. It stands in the file itself, so that it cannot be said of another.
+fn origin_of(file: &str) -> Option<&str> {
+    file.lines().next()?.strip_prefix(ORIGIN)
+}
+
+/// `2026-11-20T11:20:00Z`
+fn iso(unix: u64) -> String {
+    let text = crate::log::iso(&maitred_http::date::format(unix));
+    format!("{}Z", String::from_utf8_lossy(&text))
+}

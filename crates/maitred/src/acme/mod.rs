@@ -1,0 +1,40 @@
+//! Automatic certificates: the client side of ACME (RFC 8555).
+//!
+//! A process of its own speaks to the authority, so that nothing of it is in the way of a request: the *agent*. The master starts
+//! it when a site wants automatic certificates, and hears from it over a socket what has to be answered when the authority
+//! looks (RFC 8555 section 8.3, RFC 8737), and when there is a new certificate. The worker process answers; the files are
+//! the agent's, and the master reads them.
+//!
+//! ```text
+//!   authority ◀── HTTPS ── agent ── challenge, certificate ──▶ master ── challenge ──▶ worker process ◀── authority looks
+//!                            └── files: account, certificates         ◀── is in place ──┘
+//! ```
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`schedule`] | when what is ordered: pure, **start reading here** |
+//! | [`agent`] | the process: clocks, socket, tasks around the schedule |
+//! | [`order`] | one order, from the first message to the certificate |
+//! | [`client`] | HTTPS to the authority, bounded |
+//! | [`account`] | the account at the authority |
+//! | [`certificate`] | keys, requests, and what stands in a certificate |
+//! | [`store`] | the files |
+//! | [`messages`] | what master and agent say to each other |
+//! | [`supervise`] | the master's part: the life of the agent, and who knows of which challenge |
+//! | [`challenges`] | the worker process's part: what is answered |
+
+pub mod account;
+pub mod agent;
+pub mod certificate;
+pub mod challenges;
+pub mod client;
+pub mod messages;
+pub mod order;
+pub mod schedule;
+pub mod store;
+pub mod supervise;
+
+/// Descriptor of the socket to the master in the agent.
+pub const CONTROL_FD: i32 = 3;
+/// Descriptor of the memory file that holds [`messages::Start`] as JSON.
+pub const START_FD: i32 = 4;

@@ -1,0 +1,207 @@
+//! The master's part: the life of the agent, and who has to know of which challenge. Pure: the clock comes with each call,
+//! actions come out.
+//!
+//! | state | other start document wanted | it exits | the time has come |
+//! |---|---|---|---|
+//! | none | start | cannot be | cannot be |
+//! | running | end it, start | start later¹ | cannot be |
+//! | to be started later | start | cannot be | start |
+//!
+//! None is wanted when no site has an automatic certificate, or the server stops: what runs is ended then. ¹ With growing delays,
+//! if it did not live long.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::messages::{Answer, Challenge, FromAgent, Report, Start, ToAgent};
+use crate::control::ToWorker;
+use crate::master::state::backoff::{Backoff, Rules};
+use crate::tls::material::Pair;
+
+/// An agent is replaced at once if it lived; nothing is urgent about certificates.
+const AGENT: Rules = Rules {
+    free: 0,
+    first: Duration::from_secs(1),
+    max: Duration::from_secs(5 * 60),
+    long_life: Duration::from_secs(60),
+};
+/// Challenges under way at a time; more than any agent has, unless it is mad.
+pub const CHALLENGES_MAX: usize = 1024;
+
+/// Something to do, in the order given.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Start an agent with this document. That it could not be started is [`Supervisor::exited`].
+    Start(Box<Start>),
+    /// End the agent; that it has exited is not to be reported.
+    End,
+    /// To the agent.
+    Tell(ToAgent),
+    /// To all worker processes.
+    TellWorkers(ToWorker),
+    /// The certificate file of the site of this name is new.
+    Renewed(String),
+    /// Write to the error log, as an error.
+    Log(String),
+}
+
+/// A challenge that is under way.
+#[derive(Debug)]
+struct UnderWay {
+    challenge: Challenge,
+    /// The worker processes that answer it, by their generations.
+    answered_by: BTreeSet<u64>,
+    /// Whether the agent has heard that it is answered.
+    told: bool,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Supervisor {
+    wanted: Option<Box<Start>>,
+    /// When the present agent was started.
+    running: Option<Instant>,
+    start_at: Option<Instant>,
+    backoff: Backoff,
+    challenges: BTreeMap<u64, UnderWay>,
+    /// The worker process that takes new connections, by its generation.
+    current: Option<u64>,
+    reports: BTreeMap<String, Report>,
+}
+
+impl Supervisor {
+    /// The agent that there shall be from now on, if any.
+    pub fn want(&mut self, now: Instant, start: Option<Start>) -> Vec<Action> {
+        let start = start.map(Box::new);
+        if self.wanted == start {
+            return Vec::new();
+        }
+        let mut actions = Vec::new();
+        if self.running.take().is_some() {
+            actions.push(Action::End);
+            self.forget(&mut actions);
+        }
+        self.reports.clear();
+        (self.wanted, self.start_at) = (start, None);
+        self.begin(now, &mut actions);
+        actions
+    }
+
+    /// The agent has exited, or could not be started.
+    pub fn exited(&mut self, now: Instant, how: &str) -> Vec<Action> {
+        let Some(since) = self.running.take() else { return Vec::new() };
+        let delay = self.backoff.died(now.saturating_duration_since(since), &AGENT);
+        let mut actions = vec![Action::Log(format!(
+            "the process for certificates {how}; the next one starts in {} s",
+            delay.as_secs()
+        ))];
+        self.forget(&mut actions);
+        self.start_at = Some(now + delay);
+        actions
+    }
+
+    /// When to call [`Supervisor::tick`].
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.start_at
+    }
+
+    /// The time that [`Supervisor::next_deadline`] named has come.
+    pub fn tick(&mut self, now: Instant) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.start_at.is_some_and(|at| at <= now) {
+            self.start_at = None;
+            self.begin(now, &mut actions);
+        }
+        actions
+    }
+
+    /// The agent has sent a message.
+    pub fn agent_says(&mut self, message: FromAgent) -> Vec<Action> {
+        match message {
+            FromAgent::Challenge(_) if self.challenges.len() >= CHALLENGES_MAX => {
+                vec![Action::Log(format!("more than {CHALLENGES_MAX} challenges at a time"))]
+            }
+            FromAgent::Challenge(challenge) => {
+                let answered_by = BTreeSet::new();
+                let new = UnderWay { challenge: challenge.clone(), answered_by, told: false };
+                self.challenges.insert(challenge.serial, new);
+                vec![Action::TellWorkers(ToWorker::Challenge(challenge))]
+            }
+            FromAgent::Over(serial) => match self.challenges.remove(&serial) {
+                Some(_) => vec![Action::TellWorkers(ToWorker::ChallengeOver(serial))],
+                None => Vec::new(),
+            },
+            FromAgent::Certificate(site) => vec![Action::Renewed(site)],
+            FromAgent::Report(report) => {
+                self.reports.insert(report.name.clone(), report.clone());
+                vec![Action::TellWorkers(ToWorker::CertificateReport(report))]
+            }
+        }
+    }
+
+    /// The worker process of this generation answers this challenge from now on.
+    pub fn in_place(&mut self, generation: u64, serial: u64) -> Vec<Action> {
+        if let Some(under_way) = self.challenges.get_mut(&serial) {
+            under_way.answered_by.insert(generation);
+        }
+        self.tell()
+    }
+
+    /// A worker process of this generation is being started: what it has to answer from its first connection on.
+    pub fn worker_starts(&mut self, generation: u64) -> Vec<Challenge> {
+        let all = self.challenges.values_mut();
+        all.map(|under_way| {
+            under_way.answered_by.insert(generation);
+            under_way.challenge.clone()
+        })
+        .collect()
+    }
+
+    /// The worker process of this generation takes the new connections from now on.
+    pub fn worker_is_current(&mut self, generation: Option<u64>) -> Vec<Action> {
+        self.current = generation;
+        self.tell()
+    }
+
+    /// The certificates that answer TLS-ALPN-01, by the name that is validated.
+    pub fn pairs(&self) -> Vec<(String, Pair)> {
+        let pair = |under_way: &UnderWay| match &under_way.challenge.answer {
+            Answer::TlsAlpn(pair) => Some((under_way.challenge.name.clone(), pair.clone())),
+            Answer::Http { .. } => None,
+        };
+        self.challenges.values().filter_map(pair).collect()
+    }
+
+    /// How the sites stand, as a worker process that is started now has to know it.
+    pub fn reports(&self) -> Vec<Report> {
+        self.reports.values().cloned().collect()
+    }
+
+    /// Says what is answered where new connections go.
+    fn tell(&mut self) -> Vec<Action> {
+        let Some(current) = self.current else { return Vec::new() };
+        let news = self.challenges.iter_mut();
+        let news = news.filter(|(_, one)| !one.told && one.answered_by.contains(&current));
+        news.map(|(serial, one)| {
+            one.told = true;
+            Action::Tell(ToAgent::InPlace(*serial))
+        })
+        .collect()
+    }
+
+    fn begin(&mut self, now: Instant, actions: &mut Vec<Action>) {
+        if let Some(start) = &self.wanted {
+            self.running = Some(now);
+            actions.push(Action::Start(start.clone()));
+        }
+    }
+
+    /// Nobody waits for the present challenges any more.
+    fn forget(&mut self, actions: &mut Vec<Action>) {
+        let serials = std::mem::take(&mut self.challenges).into_keys();
+        actions.extend(serials.map(|serial| Action::TellWorkers(ToWorker::ChallengeOver(serial))));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! The agent's life, and who knows of which challenge.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::acme::messages::{Answer, Site};
+use crate::config::{Acme, ChallengeChoice, KeyType};
+
+fn start(name: &str) -> Start {
+    let acme = Acme {
+        directory: "https://ca.example/dir".into(),
+        contact: Vec::new(),
+        challenge: ChallengeChoice::Auto,
+        key: KeyType::P256,
+        profile: None,
+        ca_file: None,
+        external_account: None,
+        retry: Duration::from_secs(1),
+    };
+    let sites = vec![Site { names: vec![name.to_owned()] }];
+    Start { acme, sites, state: "/state".into(), http: true, tls: true, log_level: "info".into() }
+}
+
+fn challenge(serial: u64) -> Challenge {
+    let answer = Answer::Http { token: "t".into(), key_authorization: "t.k".into() };
+    Challenge { serial, name: "a.example".into(), answer }
+}
+
+fn is_start(actions: &[Action]) -> bool {
+    matches!(actions, [Action::Start(_)])
+}
+
+#[test]
+fn an_agent_is_there_as_long_as_it_is_wanted() {
+    let (now, mut supervisor) = (Instant::now(), Supervisor::default());
+    assert!(supervisor.want(now, None).is_empty());
+    assert!(is_start(&supervisor.want(now, Some(start("a")))));
+    assert!(supervisor.want(now, Some(start("a"))).is_empty(), "a reload that changes nothing");
+    let actions = supervisor.want(now, Some(start("b")));
+    assert!(matches!(&actions[..], [Action::End, Action::Start(new)] if new.sites[0].name() == "b"));
+    assert_eq!(supervisor.want(now, None), [Action::End]);
+    assert_eq!(supervisor.next_deadline(), None);
+}
+
+#[test]
+fn one_that_keeps_dying_is_started_later_and_later() {
+    let (mut now, mut supervisor) = (Instant::now(), Supervisor::default());
+    supervisor.want(now, Some(start("a")));
+    let mut delays = Vec::new();
+    for _ in 0..11 {
+        assert!(matches!(&supervisor.exited(now, "died")[..], [Action::Log(_)]));
+        assert!(supervisor.exited(now, "died").is_empty(), "it is heard of once");
+        let at = supervisor.next_deadline().unwrap();
+        delays.push((at - now).as_secs());
+        assert!(supervisor.tick(at - Duration::from_millis(1)).is_empty());
+        assert!(is_start(&supervisor.tick(at)));
+        now = at;
+    }
+    assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+    assert!(matches!(&supervisor.exited(now + Duration::from_secs(60), "died")[..], [Action::Log(_)]));
+    assert_eq!(supervisor.next_deadline(), Some(now + Duration::from_secs(60)), "it had lived");
+    // Another configuration does not wait for the delay.
+    assert!(is_start(&supervisor.want(now, Some(start("b")))));
+}
+
+#[test]
+fn a_challenge_is_in_place_when_the_current_worker_process_says_so() {
+    let mut supervisor = Supervisor::default();
+    supervisor.worker_is_current(Some(1));
+    let told = supervisor.agent_says(FromAgent::Challenge(challenge(7)));
+    assert_eq!(told, [Action::TellWorkers(ToWorker::Challenge(challenge(7)))]);
+    assert!(supervisor.in_place(2, 7).is_empty(), "nobody connects to that one");
+    assert_eq!(supervisor.in_place(1, 7), [Action::Tell(ToAgent::InPlace(7))]);
+    assert!(supervisor.in_place(1, 7).is_empty(), "once");
+    assert_eq!(supervisor.agent_says(FromAgent::Over(7)), [Action::TellWorkers(ToWorker::ChallengeOver(7))]);
+    assert!(supervisor.agent_says(FromAgent::Over(7)).is_empty());
+    assert!(supervisor.in_place(1, 7).is_empty());
+}
+
+#[test]
+fn a_successor_knows_what_is_under_way() {
+    let mut supervisor = Supervisor::default();
+    supervisor.agent_says(FromAgent::Challenge(challenge(1)));
+    // Without a worker process nobody answers; the first one has it from its start on.
+    assert_eq!(supervisor.worker_starts(1), [challenge(1)]);
+    assert_eq!(supervisor.worker_is_current(Some(1)), [Action::Tell(ToAgent::InPlace(1))]);
+    // One that comes while the next is being started is answered by both, and the next has said so before its turn.
+    assert_eq!(supervisor.worker_starts(2), [challenge(1)]);
+    supervisor.agent_says(FromAgent::Challenge(challenge(2)));
+    assert!(supervisor.in_place(2, 2).is_empty());
+    assert_eq!(supervisor.worker_is_current(Some(2)), [Action::Tell(ToAgent::InPlace(2))]);
+}
+
+#[test]
+fn what_an_agent_left_open_is_over_with_it() {
+    let (now, mut supervisor) = (Instant::now(), Supervisor::default());
+    supervisor.want(now, Some(start("a")));
+    supervisor.agent_says(FromAgent::Challenge(challenge(1)));
+    let actions = supervisor.exited(now, "died");
+    assert!(actions.contains(&Action::TellWorkers(ToWorker::ChallengeOver(1))));
+    assert!(supervisor.worker_starts(1).is_empty());
+}
+
+#[test]
+fn challenges_have_a_bound() {
+    let mut supervisor = Supervisor::default();
+    for serial in 0..CHALLENGES_MAX as u64 {
+        supervisor.agent_says(FromAgent::Challenge(challenge(serial)));
+    }
+    let more = supervisor.agent_says(FromAgent::Challenge(challenge(u64::MAX)));
+    assert!(matches!(&more[..], [Action::Log(_)]));
+}
+
+#[test]
+fn reports_are_kept_for_worker_processes_that_come_later() {
+    let (now, mut supervisor) = (Instant::now(), Supervisor::default());
+    supervisor.want(now, Some(start("a")));
+    let report = Report { name: "a".into(), not_after: Some(1), ..Report::default() };
+    supervisor.agent_says(FromAgent::Report(Report { name: "a".into(), ..Report::default() }));
+    supervisor.agent_says(FromAgent::Report(report.clone()));
+    assert_eq!(supervisor.reports(), [report]);
+    supervisor.want(now, Some(start("b")));
+    assert!(supervisor.reports().is_empty());
+}

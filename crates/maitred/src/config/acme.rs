@@ -1,0 +1,148 @@
+//! `[acme]`: automatic certificates.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::keys::{Default, Key, Kind, Table};
+
+/// Let's Encrypt.
+const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
+/// Names of one certificate; what common authorities take at most.
+pub const NAMES_MAX: usize = 100;
+
+/// `[acme]`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acme {
+    /// `directory`: an `https` URL.
+    pub directory: String,
+    /// `contact`: e-mail addresses.
+    pub contact: Vec<String>,
+    /// `challenge`
+    pub challenge: ChallengeChoice,
+    /// `key`
+    pub key: KeyType,
+    /// `profile`
+    pub profile: Option<String>,
+    /// `ca_file`: whom to believe that it is the authority; `None` is whom the system believes.
+    pub ca_file: Option<PathBuf>,
+    /// `external_account`
+    pub external_account: Option<ExternalAccount>,
+    /// `retry`: the delay after a first refusal.
+    pub retry: Duration,
+}
+
+/// `challenge = "auto" | "http-01" | "tls-alpn-01"`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ChallengeChoice {
+    /// What the addresses allow; after a failure, the other one.
+    Auto,
+    /// RFC 8555 section 8.3.
+    Http01,
+    /// RFC 8737.
+    TlsAlpn01,
+}
+
+/// `key = "p256" | "p384" | "rsa2048"`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names of keys")]
+pub enum KeyType {
+    P256,
+    P384,
+    Rsa2048,
+}
+
+/// `external_account = { key_id = "…", hmac_key_file = "…" }` (RFC 8555 section 7.3.4)
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExternalAccount {
+    /// `key_id`
+    pub key_id: String,
+    /// `hmac_key_file`: absolute.
+    pub hmac_key_file: PathBuf,
+}
+
+/// `[acme]`
+pub const ACME: Table = Table {
+    title: "[acme]",
+    doc: "Certificates that Maitred gets and renews by itself, for sites with `acme = true`, from an authority that speaks ACME \
+          (RFC 8555). See [Automatic certificates](acme.md).",
+    example: "[acme]\nagree = true\ncontact = [\"admin@example.com\"]\n\n[[site]]\nhosts = [\"example.com\", \
+              \"www.example.com\"]\nacme = true\nroot = \"/srv/www\"\n",
+    keys: &[
+        Key::new(
+            "agree",
+            Kind::Flag,
+            Default::Flag(false),
+            "That you agree to the authority's terms of service. Without `true` there are no certificates.",
+        ),
+        Key::new(
+            "contact",
+            Kind::Texts("e-mail addresses"),
+            Default::Texts(&[]),
+            "Where the authority may write to about the account.",
+        ),
+        Key::new(
+            "directory",
+            Kind::Text("an `https` URL"),
+            Default::Text(DIRECTORY),
+            "The authority. The default is Let's Encrypt; its staging environment is \
+             `\"https://acme-staging-v02.api.letsencrypt.org/directory\"`.",
+        ),
+        Key::new(
+            "challenge",
+            Kind::Choice(&["auto", "http-01", "tls-alpn-01"]),
+            Default::Text("auto"),
+            "How the authority sees that the names are yours: HTTP-01 asks port 80 of each name, TLS-ALPN-01 port 443. \
+             `\"auto\"` begins with what the server has an address for, and takes the other one after a failure.",
+        ),
+        Key::new(
+            "key",
+            Kind::Choice(&["p256", "p384", "rsa2048"]),
+            Default::Text("p256"),
+            "The type of the certificates' keys: ECDSA, or RSA for clients from before 2010. Each certificate has a new key.",
+        ),
+        Key::new(
+            "profile",
+            Kind::Text("a name"),
+            Default::Absent("the authority's default"),
+            "A kind of certificate that the authority offers, such as `\"shortlived\"`.",
+        ),
+        Key::new(
+            "ca_file",
+            Kind::Text("a file"),
+            Default::Absent("the system's authorities"),
+            "For a private authority: certificates, in PEM, that its own server certificate leads to.",
+        ),
+        Key::new(
+            "external_account",
+            Kind::Section(&EXTERNAL_ACCOUNT),
+            Default::Absent("none"),
+            "An account that you already have with the authority, if it asks for one.",
+        ),
+        Key::new(
+            "retry",
+            Kind::Time { min: Duration::from_secs(1), max: Duration::from_secs(60 * 60) },
+            Default::Time(Duration::from_secs(2 * 60)),
+            "How long to wait after the authority has refused; doubled each time, up to 12 h. While it cannot be reached at all, \
+             an eighth of it, up to 1 h. What it says itself (`Retry-After`) holds if that is longer.",
+        ),
+    ],
+};
+
+/// `external_account`
+pub const EXTERNAL_ACCOUNT: Table = Table {
+    title: "external_account",
+    doc: "Binds the ACME account to one that you have with the authority (RFC 8555 section 7.3.4), which hands out both values.",
+    example: "[acme]\nagree = true\ndirectory = \"https://acme.example.net/directory\"\n\
+              external_account = { key_id = \"kid-1\", hmac_key_file = \"eab.key\" }\n",
+    keys: &[
+        Key::new("key_id", Kind::Text("a text"), Default::Required, "The key identifier."),
+        Key::new(
+            "hmac_key_file",
+            Kind::Text("a file"),
+            Default::Required,
+            "A file that holds the key in base64url, and nothing else. Nobody but the server should be able to read it.",
+        ),
+    ],
+};

@@ -1,0 +1,137 @@
+//! `[acme]`, and which sites can have what it is for.
+
+use std::path::Path;
+
+use super::super::acme::{Acme, ChallengeChoice, ExternalAccount, KeyType, NAMES_MAX};
+use super::super::meaning::{Certificate, HostPattern, Site};
+use super::super::reader::{Section, shorten};
+use crate::acme::store::certificate_path;
+
+/// `[acme]`; `None` if it is not there.
+pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
+    let section = root.section("acme");
+    let span = root.key_span("acme");
+    let acme = Acme {
+        directory: directory(&section),
+        contact: contact(&section),
+        challenge: match section.choice("challenge") {
+            Some("http-01") => ChallengeChoice::Http01,
+            Some("tls-alpn-01") => ChallengeChoice::TlsAlpn01,
+            _ => ChallengeChoice::Auto,
+        },
+        key: match section.choice("key") {
+            Some("p384") => KeyType::P384,
+            Some("rsa2048") => KeyType::Rsa2048,
+            _ => KeyType::P256,
+        },
+        profile: section.text("profile").map(|text| text.value),
+        ca_file: super::path(&section, "ca_file"),
+        external_account: external_account(&section),
+        retry: section.time("retry"),
+    };
+    let agreed = section.flag("agree");
+    let span = span?;
+    if !agreed {
+        section.cx.missing(
+            &section.given("agree").unwrap_or(span),
+            "the authority's terms of service are not agreed to",
+            "read them, and add agree = true to [acme]",
+        );
+    }
+    Some(acme)
+}
+
+/// Whether a site has an automatic certificate; `acme` is whether there is an `[acme]`.
+pub(super) fn of_site(section: &Section<'_>, hosts: &[HostPattern], acme: bool) -> bool {
+    let wanted = section.flag("acme");
+    let Some(span) = section.given("acme").filter(|_| wanted) else { return false };
+    let cx = section.cx;
+    if !acme {
+        cx.missing(
+            &span,
+            "`acme` takes a table [acme]",
+            "add [acme] with agree = true and contact = [\"…\"]",
+        );
+    }
+    if hosts.is_empty() && section.texts("hosts").is_empty() {
+        cx.error_with(
+            &span,
+            "a site without `hosts` has no names that a certificate could be for",
+            "add hosts = [\"example.com\"]",
+        );
+    }
+    if hosts.len() > NAMES_MAX {
+        let message =
+            format!("a certificate has at most {NAMES_MAX} names, and this site has {}", hosts.len());
+        cx.error_with(&span, message, "make two sites of it");
+    }
+    for text in section.texts("hosts") {
+        let host = text.value.to_ascii_lowercase();
+        if host.starts_with("*.") {
+            cx.error_with(
+                &text.span,
+                format!("\"{}\" cannot have an automatic certificate", shorten(&text.value)),
+                "a wildcard takes a proof in the DNS (DNS-01), which Maitred does not give: name the hosts one by one, or get \
+                 the certificate by other means and give it as `certificates`",
+            );
+        } else if is_address(&host) {
+            cx.error_with(
+                &text.span,
+                format!("\"{}\" cannot have an automatic certificate", shorten(&text.value)),
+                "it is an address; authorities certify names",
+            );
+        }
+    }
+    true
+}
+
+/// Where the certificates of sites that have automatic ones are, or are going to be.
+pub(super) fn add_certificates(sites: &mut [Site], state: &Path) {
+    for site in sites.iter_mut().filter(|site| site.acme) {
+        if let Some(HostPattern::Exact(name)) = site.hosts.first() {
+            site.certificates.push(Certificate::Automatic(certificate_path(state, name)));
+        }
+    }
+}
+
+fn is_address(host: &str) -> bool {
+    host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+fn directory(section: &Section<'_>) -> String {
+    let Some(text) = section.text("directory") else { return String::new() };
+    let host = text.value.strip_prefix("https://").and_then(|rest| rest.split('/').next());
+    if host.is_none_or(str::is_empty) || text.value.parse::<http::Uri>().is_err() {
+        section.cx.error_with(
+            &text.span,
+            format!("`directory`: \"{}\" is not the URL of an authority", shorten(&text.value)),
+            "it starts with https://, as in \"https://acme-v02.api.letsencrypt.org/directory\"",
+        );
+    }
+    text.value
+}
+
+fn contact(section: &Section<'_>) -> Vec<String> {
+    let texts = section.texts("contact");
+    for text in &texts {
+        let plain = text.value.bytes().all(|byte| byte.is_ascii_graphic() && !b",?:<>\"".contains(&byte));
+        let parts = text.value.split_once('@');
+        if !plain || parts.is_none_or(|(name, host)| name.is_empty() || host.is_empty() || host.contains('@'))
+        {
+            section.cx.error_with(
+                &text.span,
+                format!("`contact`: \"{}\" is not an e-mail address", shorten(&text.value)),
+                "write \"admin@example.com\", without \"mailto:\"",
+            );
+        }
+    }
+    texts.into_iter().map(|text| text.value).collect()
+}
+
+fn external_account(acme: &Section<'_>) -> Option<ExternalAccount> {
+    acme.key_span("external_account")?;
+    let section = acme.section("external_account");
+    let key_id = section.text("key_id").map(|text| text.value);
+    let hmac_key_file = super::path(&section, "hmac_key_file");
+    Some(ExternalAccount { key_id: key_id?, hmac_key_file: hmac_key_file? })
+}

@@ -1,0 +1,89 @@
+//! Automatic certificates: what `[acme]` means, and which sites can have one.
+
+use super::*;
+
+const SITE: &str = "[[listen]]\naddress = \":80\"\n[[site]]\nroot = \"www\"\nacme = true\n";
+
+fn with_site(hosts: &str, acme: &str) -> String {
+    format!("{SITE}hosts = {hosts}\n{acme}")
+}
+
+#[test]
+fn a_short_table_has_the_usual_defaults() {
+    let config = good(&with_site("[\"a.example\"]", "[acme]\nagree = true\n"));
+    let acme = config.acme.unwrap();
+    assert!(config.sites[0].acme);
+    assert_eq!(acme.directory, "https://acme-v02.api.letsencrypt.org/directory");
+    assert_eq!((acme.challenge, acme.key), (ChallengeChoice::Auto, KeyType::P256));
+    assert_eq!(acme.retry.as_secs(), 120);
+    assert_eq!((acme.ca_file, acme.profile, acme.external_account), (None, None, None));
+    assert_eq!(config.server.state, Path::new("/var/lib/maitred"));
+}
+
+#[test]
+fn every_key_is_read() {
+    let config = good(&with_site(
+        "[\"a.example\", \"b.example\"]",
+        "[acme]\nagree = true\ncontact = [\"me@a.example\"]\ndirectory = \"https://ca.example:14000/dir\"\n\
+         challenge = \"tls-alpn-01\"\nkey = \"rsa2048\"\nprofile = \"short\"\nca_file = \"ca.pem\"\nretry = \"5s\"\n\
+         external_account = { key_id = \"k\", hmac_key_file = \"k.key\" }\n[server]\nstate = \"state\"\n",
+    ));
+    let acme = config.acme.unwrap();
+    assert_eq!(acme.contact, ["me@a.example"]);
+    assert_eq!((acme.challenge, acme.key), (ChallengeChoice::TlsAlpn01, KeyType::Rsa2048));
+    assert_eq!(acme.profile.as_deref(), Some("short"));
+    assert_eq!(acme.ca_file.as_deref(), Some(Path::new("/etc/maitred/ca.pem")));
+    let external = acme.external_account.unwrap();
+    assert_eq!(
+        (external.key_id.as_str(), external.hmac_key_file.as_path()),
+        ("k", Path::new("/etc/maitred/k.key"))
+    );
+    assert_eq!(config.server.state, Path::new("/etc/maitred/state"));
+}
+
+#[test]
+fn names_that_cannot_be_proved_are_refused_with_the_reason() {
+    let agree = "[acme]\nagree = true\n";
+    let found = brief(&with_site("[\"*.a.example\", \"a.example\", \"127.0.0.1\", \"[::1]\"]", agree));
+    assert_eq!(found.len(), 3, "{found:#?}");
+    assert!(
+        found[0].starts_with("6:10 \"*.a.example\" cannot have an automatic certificate | a wildcard"),
+        "{found:#?}"
+    );
+    assert!(found[1].contains("\"127.0.0.1\" cannot") && found[2].contains("\"[::1]\" cannot"));
+    let many: Vec<String> = (0..101).map(|number| format!("\"a{number}.example\"")).collect();
+    let found = brief(&with_site(&format!("[{}]", many.join(", ")), agree));
+    assert!(found[0].contains("at most 100 names"), "{found:?}");
+    let found = brief(&format!("{SITE}{agree}"));
+    assert!(found[0].contains("without `hosts`"), "{found:?}");
+}
+
+#[test]
+fn nothing_is_agreed_to_by_accident() {
+    let hosts = "[\"a.example\"]";
+    let found = brief(&with_site(hosts, ""));
+    assert_eq!(
+        found,
+        ["5:8 `acme` takes a table [acme] | add [acme] with agree = true and contact = [\"…\"]"]
+    );
+    for lines in ["[acme]\n", "[acme]\nagree = false\n"] {
+        let found = brief(&with_site(hosts, lines));
+        assert!(found[0].contains("terms of service are not agreed to"), "{found:?}");
+    }
+}
+
+#[test]
+fn addresses_of_people_and_authorities_are_checked() {
+    let acme = |line: &str| brief(&with_site("[\"a.example\"]", &format!("[acme]\nagree = true\n{line}\n")));
+    for url in ["http://ca.example/dir", "ca.example", "https://", "https:///dir", "https://a b/"] {
+        let found = acme(&format!("directory = \"{url}\""));
+        assert!(found[0].contains("is not the URL of an authority"), "{url}: {found:?}");
+    }
+    for address in ["mailto:me@a.example", "me", "me@", "@a.example", "a@b@c", "a b@c", "a@c,b@c"] {
+        let found = acme(&format!("contact = [\"{address}\"]"));
+        assert!(found[0].contains("is not an e-mail address"), "{address}: {found:?}");
+    }
+    assert!(acme("external_account = { key_id = \"k\" }")[0].contains("hmac_key_file"));
+    assert!(acme("challenge = \"dns-01\"")[0].contains("challenge"));
+    assert!(acme("retry = \"10ms\"")[0].contains("retry"));
+}

@@ -1,0 +1,142 @@
+//! The process that gets certificates ([`crate::acme`]): how it is started, and the master's end of its socket. Neither
+//! reading nor writing ever waits.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use maitred_sys::memfile;
+use maitred_sys::spawn::{Child, Command};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use super::prepare::Prepared;
+use super::process::{NOT_PASSED_ON, SELF};
+use crate::acme::messages::{FromAgent, MESSAGE_BYTES_MAX, Site, Start, ToAgent};
+use crate::config::{Config, HostPattern};
+
+/// The agent process.
+#[derive(Debug)]
+pub struct Agent {
+    /// The process.
+    pub child: Child,
+    socket: OwnedFd,
+    /// Messages that found the socket full.
+    waiting: VecDeque<Vec<u8>>,
+    ended: bool,
+}
+
+/// What the agent has to be told under a configuration; `None` if no site has an automatic certificate.
+pub fn start_document(config: &Config) -> Option<Start> {
+    let acme = config.acme.clone()?;
+    let wanting = config.sites.iter().filter(|site| site.acme);
+    let sites = wanting.map(|site| Site {
+        names: site
+            .hosts
+            .iter()
+            .filter_map(|host| match host {
+                HostPattern::Exact(name) => Some(name.clone()),
+                HostPattern::Suffix(_) => None,
+            })
+            .collect(),
+    });
+    let sites: Vec<Site> = sites.filter(|site| !site.names.is_empty()).collect();
+    let start = Start {
+        acme,
+        sites,
+        state: config.server.state.clone(),
+        http: config.listens.iter().any(|listen| listen.tls.is_none()),
+        tls: config.listens.iter().any(|listen| listen.tls.is_some()),
+        log_level: config.log.level.clone(),
+    };
+    (!start.sites.is_empty()).then_some(start)
+}
+
+impl Agent {
+    /// Starts the agent. It has the account of the master, since the files are for nobody else, and rights to nothing more than
+    /// these ([`crate::acme::agent`]).
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn start(prepared: &Prepared, start: &Start) -> io::Result<Agent> {
+        let (socket, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        rustix::io::ioctl_fionbio(&socket, true)?;
+        let document = memfile::sealed("maitred-acme", &serde_json::to_vec(start)?)?;
+        let mut command = Command::new(SELF);
+        command.arg0("maitred: acme").arg("acme-agent").new_group().no_new_privs();
+        command.descriptor(theirs.as_fd()).descriptor(document.as_fd());
+        if let Some(file) = &prepared.error_log {
+            command.stderr(file.as_fd());
+        }
+        for name in NOT_PASSED_ON {
+            command.env_remove(name);
+        }
+        Ok(Agent { child: command.spawn()?, socket, waiting: VecDeque::new(), ended: false })
+    }
+
+    /// Whether messages wait for the socket to become writable.
+    pub fn is_full(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether the other side is gone; nothing will come any more.
+    pub fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Sends a message, now or when there is room.
+    pub fn send(&mut self, message: &ToAgent) {
+        match serde_json::to_vec(message) {
+            Ok(text) => self.waiting.push_back(text),
+            Err(error) => {
+                tracing::error!(%error, "a message to the process for certificates cannot be written")
+            }
+        }
+        self.flush();
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub fn flush(&mut self) {
+        while let Some(text) = self.waiting.front() {
+            match rustix::net::send(&self.socket, text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Err(Errno::AGAIN | Errno::NOBUFS) => return,
+                Err(Errno::INTR) => {}
+                Ok(_) => drop(self.waiting.pop_front()),
+                // That its process has exited is an event of its own.
+                Err(_) => {
+                    self.ended = true;
+                    self.waiting.clear();
+                }
+            }
+        }
+    }
+
+    /// The next message; `None` if there is none now.
+    ///
+    /// # Errors
+    /// A text when the other side sent something that is no message.
+    pub fn receive(&mut self) -> Result<Option<FromAgent>, String> {
+        let mut text = vec![0_u8; MESSAGE_BYTES_MAX];
+        loop {
+            match rustix::net::recv(&self.socket, &mut text, RecvFlags::DONTWAIT) {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Ok((0, _)) | Err(_) => {
+                    self.ended = true;
+                    return Ok(None);
+                }
+                Ok((length, _)) => {
+                    let message = serde_json::from_slice(text.get(..length).unwrap_or_default());
+                    return message.map(Some).map_err(|error| error.to_string());
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for Agent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

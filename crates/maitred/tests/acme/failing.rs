@@ -1,0 +1,127 @@
+//! What goes wrong, and how it ends.
+
+use maitred::acme::certificate;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::pebble::{Manners, Pebble};
+use crate::support::{PATIENCE, Server, Setup, eventually};
+
+/// The process that gets certificates, among the children of the master.
+fn agent(server: &Server) -> Option<Pid> {
+    let master = server.pid().as_raw_nonzero();
+    let children = std::fs::read_to_string(format!("/proc/{master}/task/{master}/children")).unwrap();
+    children.split_whitespace().find_map(|pid| {
+        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        command.starts_with("maitred: acme").then(|| Pid::from_raw(pid.parse().unwrap()))?
+    })
+}
+
+#[test]
+fn an_authority_out_of_reach_is_tried_until_it_is_there() {
+    let Some(pebble) = Pebble::without_authority(Manners::default()) else { return };
+    let server = pebble.setup(&["a.example"], "").start();
+    server.wait_for_line(|line| line.contains("no certificate:") && line.contains("Connection refused"));
+    assert_eq!(server.connect().get("/a.txt").status, 200, "nothing else suffers");
+    let pebble = pebble.with_authority();
+    pebble.next_certificate("a.example", None);
+    server.terminate(Signal::TERM);
+}
+
+#[test]
+fn a_name_that_is_refused_is_said_with_the_authority_s_reason() {
+    let Some(pebble) = Pebble::start(Manners::default()) else { return };
+    let setup = pebble.setup(&["blocked.example"], "retry = \"1h\"");
+    let setup = setup.table("[[site]]\nhosts = [\"good.example\"]\nacme = true\nroot = \"root\"\n");
+    let server = setup.start();
+    let line = server.wait_for_line(|line| line.contains("no certificate:"));
+    assert!(line.contains("blocked.example") && line.contains("rejectedIdentifier"), "{line}");
+    assert!(line.contains("next try in"), "{line}");
+    // The other site does not suffer from it.
+    pebble.next_certificate("good.example", None);
+    // A restart does not begin anew: it has an hour to wait, more or less.
+    let notes = std::fs::read_to_string(pebble.path("state/certificates/blocked.example.json")).unwrap();
+    assert!(notes.contains("\"failures\": 1"), "{notes}");
+    let server = server.terminate(Signal::TERM).setup.start();
+    server.wait_for_line(|line| line.contains("the authority says when to renew"));
+    let stopped = server.stop();
+    assert!(!stopped.said.iter().any(|line| line.contains("ordering")), "{:?}", stopped.said);
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_is_not_certified() {
+    let Some(pebble) = Pebble::start(Manners::default()) else { return };
+    // The authority looks at the port that it knows, and there nobody is.
+    let server = pebble.setup(&["a.example"], "").replacing_address("127.0.0.1:0").start();
+    let line = server.wait_for_line(|line| line.contains("no certificate:"));
+    assert!(line.contains("a.example: ") && line.contains("refused"), "{line}");
+    assert_eq!(pebble.certificate("a.example"), None);
+    server.terminate(Signal::TERM);
+}
+
+#[test]
+fn an_agent_that_is_killed_is_replaced_and_finishes() {
+    let Some(pebble) = Pebble::without_authority(Manners::default()) else { return };
+    let server = pebble.setup(&["a.example"], "").start();
+    server.wait_for_line(|line| line.contains("no certificate:"));
+    let mut pebble = pebble.with_authority();
+    // Again and again, wherever it is at that moment.
+    let mut killed = 0;
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while pebble.certificate("a.example").is_none() {
+        assert!(std::time::Instant::now() < deadline);
+        if killed < 3
+            && let Some(pid) = agent(&server)
+        {
+            let _ = kill_process(pid, Signal::KILL);
+            killed += 1;
+        }
+        std::thread::yield_now();
+    }
+    let pem = pebble.certificate("a.example").unwrap();
+    assert!(certificate::is_key_of(&pem, &pem).unwrap(), "whatever happened, the file is whole");
+    server.wait_for_line(|line| line.contains("the process for certificates was killed"));
+    assert_eq!(server.connect().get("/a.txt").status, 200);
+    pebble.stop();
+    server.terminate(Signal::TERM);
+}
+
+#[test]
+fn an_authority_that_has_forgotten_everything_gets_a_new_account() {
+    let Some(mut pebble) = Pebble::start(Manners::default()) else { return };
+    let server = pebble.setup(&["a.example"], "").start();
+    let first = pebble.next_certificate("a.example", None);
+    server.wait_for_line(|line| line.contains("there is a new certificate"));
+    let setup = server.stop().setup;
+    pebble.restart();
+    std::fs::remove_file(pebble.path("state/certificates/a.example.pem")).unwrap();
+    let server = setup.start();
+    pebble.next_certificate("a.example", Some(&first));
+    server.wait_for_line(|line| line.contains("does not know the account any more"));
+    server.terminate(Signal::TERM);
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_written_stops_no_server() {
+    let Some(pebble) = Pebble::start(Manners::default()) else { return };
+    std::fs::write(pebble.path("state"), "a file").unwrap();
+    let server = pebble.setup(&["a.example"], "").start();
+    let line = server.wait_for_line(|line| line.contains("the process for certificates cannot run"));
+    assert!(line.contains("state"), "{line}");
+    assert_eq!(server.connect().get("/a.txt").status, 200);
+    std::fs::remove_file(pebble.path("state")).unwrap();
+    pebble.next_certificate("a.example", None);
+    server.terminate(Signal::TERM);
+}
+
+#[test]
+fn a_server_without_such_sites_has_no_agent() {
+    let Some(pebble) = Pebble::start(Manners::default()) else { return };
+    let server = pebble.setup(&["a.example"], "").start();
+    eventually("there is an agent", || agent(&server).is_some());
+    let without = Setup::with_files().listen(&format!("address = \"{}\"", pebble.http));
+    std::fs::copy(without.write(), server.path("maitred.toml")).unwrap();
+    let (status, text) = server.command(&["reload"]);
+    assert!(status.success(), "{text}");
+    eventually("the agent is gone", || agent(&server).is_none());
+    server.stop();
+}

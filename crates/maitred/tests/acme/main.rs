@@ -1,0 +1,10 @@
+//! Automatic certificates, with the real binary and a real authority.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod failing;
+mod issuing;
+mod pebble;
+mod renewing;
+#[path = "../support/mod.rs"]
+mod support;
