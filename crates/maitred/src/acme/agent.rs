@@ -17,8 +17,9 @@ use super::certificate::{self, Facts};
 use super::client::Seen;
 use super::messages::{Answer, Challenge, FromAgent, MESSAGE_BYTES_MAX, Report, Start, ToAgent};
 use super::order::{self, Job, Trouble};
+use super::sandbox;
 use super::schedule::{Held, Now, Past, Schedule, Task, Window};
-use super::store::{Notes, Store};
+use super::store::{self, Notes, Store};
 use super::{CONTROL_FD, START_FD};
 use crate::master::certificates::unix_secs;
 
@@ -55,6 +56,13 @@ fn start() -> Result<(), String> {
     let document = memfile::read(document, START_BYTES_MAX).map_err(|error| wrong(&error))?;
     let start: Start = serde_json::from_slice(&document).map_err(|error| wrong(&error))?;
     crate::log::error::init("acme", &start.log_level)?;
+    store::make_directory(&start.state)
+        .map_err(|error| format!("state directory: {}: {error}", start.state.display()))?;
+    // Before any other thread is started, because it binds the thread and those that it starts.
+    match sandbox::confine(&start) {
+        Ok(status) => tracing::debug!("Landlock is {status}"),
+        Err(error) => tracing::warn!(%error, "the process for certificates is not confined"),
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(live(start, socket))
 }

@@ -19,6 +19,7 @@
 //! | [`account`] | the account at the authority |
 //! | [`certificate`] | keys, requests, and what stands in a certificate |
 //! | [`store`] | the files |
+//! | [`sandbox`] | what the process may do |
 //! | [`messages`] | what master and agent say to each other |
 //! | [`supervise`] | the master's part: the life of the agent, and who knows of which challenge |
 //! | [`challenges`] | the worker process's part: what is answered |
@@ -30,6 +31,7 @@ pub mod challenges;
 pub mod client;
 pub mod messages;
 pub mod order;
+pub mod sandbox;
 pub mod schedule;
 pub mod store;
 pub mod supervise;

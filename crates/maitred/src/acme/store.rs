@@ -142,7 +142,11 @@ impl Store {
     }
 }
 
-fn make_directory(path: &Path) -> io::Result<()> {
+/// Makes a directory that is for its owner only, and closes one that was there.
+///
+/// # Errors
+/// What the system says.
+pub fn make_directory(path: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     // One that was there may be open to others.
     let mode = std::fs::metadata(path)?.permissions().mode();

@@ -87,3 +87,16 @@ fn addresses_of_people_and_authorities_are_checked() {
     assert!(acme("challenge = \"dns-01\"")[0].contains("challenge"));
     assert!(acme("retry = \"10ms\"")[0].contains("retry"));
 }
+
+#[test]
+fn the_examples_of_the_document_are_good() {
+    let document = include_str!("../../../../../docs/acme.md");
+    let examples: Vec<&str> =
+        document.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(examples.len(), 2);
+    for example in examples {
+        let config = good(example);
+        assert!(config.acme.is_some() && config.sites[0].acme);
+        assert_eq!(config.sites[0].certificates.len(), 1);
+    }
+}

@@ -1,0 +1,84 @@
+//! What the agent may do, as little as it can be: it reads answers from the network, and holds keys.
+
+use std::path::Path;
+
+use landlock::{
+    ABI, Access as _, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+    RulesetStatus, path_beneath_rules,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
+
+use super::messages::Start;
+
+/// The kernel interface that is asked for; an older kernel gives what it has.
+const WANTED: ABI = ABI::V5;
+/// What resolving names and believing authorities takes: the resolver's files, its modules, and certificates. Whole directories,
+/// because files in them are replaced while the agent runs.
+const READ: [&str; 6] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/var/run"];
+
+/// Gives up all capabilities, and confines the calling thread and all that it starts later: to writing below the state directory,
+/// and to reading what names and certificates take. The state directory has to exist. Gives back what the kernel made of it, in
+/// words.
+///
+/// # Errors
+/// A text, when the kernel refuses.
+pub fn confine(start: &Start) -> Result<&'static str, String> {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    set_capabilities(None, sets).map_err(|error| format!("capabilities: {error}"))?;
+    let external = start.acme.external_account.as_ref().map(|external| external.hmac_key_file.as_path());
+    let own = start.acme.ca_file.as_deref().into_iter().chain(external);
+    let read: Vec<&Path> = READ.iter().map(Path::new).chain(own).collect();
+    restrict(&start.state, &read).map_err(|error| format!("Landlock: {error}"))
+}
+
+fn restrict(state: &Path, read: &[&Path]) -> Result<&'static str, landlock::RulesetError> {
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(WANTED))?
+        .create()?
+        .add_rules(path_beneath_rules(read, AccessFs::from_read(WANTED) & !AccessFs::Execute))?
+        .add_rules(path_beneath_rules([state], AccessFs::from_all(WANTED) & !AccessFs::Execute))?
+        .restrict_self()?;
+    Ok(match status.ruleset {
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => "on",
+        RulesetStatus::NotEnforced => "off: the kernel has no Landlock",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acme::store::Store;
+
+    #[test]
+    fn a_confined_thread_keeps_certificates_and_writes_nothing_else() {
+        let [state, outside] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+        std::fs::write(outside.path().join("ca.pem"), "text").unwrap();
+        let (inside, other) = (state.path().to_owned(), outside.path().to_owned());
+        // It binds the thread for good, so it has to be one of its own.
+        let confined = std::thread::spawn(move || {
+            let status = restrict(&inside, &[&other.join("ca.pem")]).unwrap();
+            let store = Store::open(&inside).unwrap();
+            store.keep_certificate("a.example", "one").unwrap();
+            store.keep_certificate("a.example", "two").unwrap();
+            let reads = std::fs::read_to_string(other.join("ca.pem")).is_ok();
+            let lists = std::fs::read_dir(&other).is_ok();
+            (
+                status,
+                store.certificate("a.example").unwrap(),
+                reads,
+                lists,
+                std::fs::write(other.join("new"), "").is_ok(),
+            )
+        });
+        let (status, kept, reads, lists, writes) = confined.join().unwrap();
+        assert_eq!(kept.as_deref(), Some("two"));
+        assert!(reads);
+        if status == "on" {
+            assert!(!lists && !writes, "lists: {lists}, writes: {writes}");
+        } else {
+            eprintln!("skipped in part: this kernel has no Landlock");
+        }
+    }
+}
