@@ -222,7 +222,13 @@ class _Link:
         data = self._behind.recv(_RECEIVE_BYTES)
         if not data:
             raise _Gone
-        return self._h2.receive_data(data)
+        try:
+            return self._h2.receive_data(data)
+        except h2.exceptions.ProtocolError as error:
+            # The package takes nothing more after a GOAWAY, although streams may go on (RFC 9113 section 6.8).
+            if self._h2.state_machine.state is h2.connection.ConnectionState.CLOSED:
+                raise _Gone from error
+            raise
 
     def _on(self, number, response, event):
         if getattr(event, "stream_id", number) != number:

@@ -200,7 +200,6 @@ fn a_full_queue_gets_503() {
 
 /// Processes belong to threads, streams do not move: every thread reaches every pool.
 #[test]
-#[ignore = "a stream cannot reach a process of another thread yet"]
 fn every_thread_reaches_every_process() {
     let setup = Setup::with_files().server("threads = 4");
     let server = setup.pool("app", None, &format!("workers = 2\n{PATIENT}")).start();

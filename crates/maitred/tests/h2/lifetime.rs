@@ -172,7 +172,6 @@ fn ask_until(address: SocketAddr, path: &str, bytes: usize, done: &AtomicBool, a
 }
 
 #[test]
-#[ignore = "a stream cannot reach a process of another thread yet"]
 fn no_request_is_lost_while_the_configuration_is_reloaded() {
     let server = Setup::with_files()
         .server("threads = 2")
