@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 enum { CONNECTIONS_MAX = 65536, EVENTS_MAX = 512, FRAME_HEADER_BYTES = 9, FRAME_BYTES_MAX = 16384, PREFACE_BYTES = 24 };
+enum { UNSENT_BYTES_MAX = 1 << 18 }; // what one connection keeps; other streams are answered when that is out
 enum { DATA = 0, HEADERS = 1, SETTINGS = 4, ACK = 1, END_STREAM = 1, END_HEADERS = 4 };
 
 struct bytes {
@@ -39,6 +40,7 @@ struct connection {
     BIO *in, *out;        // of `ssl`
     struct bytes answers; // before encryption
     struct bytes unsent;  // after it, or without it
+    struct bytes waiting; // HTTP/2: identifiers of streams that have asked, four bytes each
     uint64_t in_head;     // HTTP/1.1: bytes of "\r\n\r\n" that the last read ended with
     uint64_t skip;        // HTTP/2: bytes of the preface or of a frame that are of no interest
     uint8_t header[FRAME_HEADER_BYTES];
@@ -47,7 +49,7 @@ struct connection {
 };
 
 static struct connection *connections[CONNECTIONS_MAX];
-static char received[65536], plain[65536], encrypted[1 << 18];
+static char received[65536], plain[65536];
 static char *response, *body;
 static size_t response_bytes, body_bytes = 1024;
 static int closes, http2;
@@ -100,9 +102,19 @@ static void take_frame(struct connection *connection) {
     const uint8_t *header = connection->header;
     connection->skip = (uint64_t)header[0] << 16 | (uint64_t)header[1] << 8 | header[2];
     connection->header_bytes = 0;
-    if (header[3] == HEADERS) append_response(&connection->answers, header + 5);
+    if (header[3] == HEADERS) append(&connection->waiting, header + 5, 4);
     if (header[3] == SETTINGS && !(header[4] & ACK))
         append_frame_header(&connection->answers, 0, SETTINGS, ACK, whole_connection);
+}
+
+// Answers streams, as many as there is room for.
+static void answer(struct connection *connection) {
+    struct bytes *waiting = &connection->waiting;
+    while (waiting->sent < waiting->length && connection->answers.length < UNSENT_BYTES_MAX) {
+        append_response(&connection->answers, (uint8_t *)waiting->start + waiting->sent);
+        waiting->sent += 4;
+    }
+    if (waiting->sent == waiting->length) waiting->length = waiting->sent = 0;
 }
 
 static void take_http2(struct connection *connection, const char *bytes, size_t length) {
@@ -148,6 +160,7 @@ static void drop(int fd) {
     if (connection->ssl != NULL) SSL_free(connection->ssl);
     free(connection->answers.start);
     free(connection->unsent.start);
+    free(connection->waiting.start);
     free(connection);
     connections[fd] = NULL;
 }
@@ -157,20 +170,6 @@ static void wait_for(int epoll, int fd, int to_send) {
     connections[fd]->waits_to_send = to_send;
     struct epoll_event event = {.events = (to_send ? EPOLLOUT : EPOLLIN) | EPOLLET, .data.fd = fd};
     if (epoll_ctl(epoll, EPOLL_CTL_MOD, fd, &event) < 0) fail("epoll_ctl");
-}
-
-// Whether the connection lives on. Sends until all is out or the socket is full.
-static int send_all(int epoll, int fd, int last) {
-    struct bytes *unsent = &connections[fd]->unsent;
-    while (unsent->sent < unsent->length) {
-        ssize_t sent = send(fd, unsent->start + unsent->sent, unsent->length - unsent->sent, MSG_NOSIGNAL);
-        if (sent < 0 && errno == EAGAIN) return wait_for(epoll, fd, 1), 1;
-        if (sent < 0) return drop(fd), 0;
-        unsent->sent += (size_t)sent;
-    }
-    unsent->length = unsent->sent = 0;
-    if (last) return drop(fd), 0;
-    return wait_for(epoll, fd, 0), 1;
 }
 
 // Whether there was an answer. Moves answers to `unsent`, encrypted if need be.
@@ -184,12 +183,32 @@ static int encrypt(struct connection *connection) {
     } else {
         if (answered && SSL_write(connection->ssl, answers->start, (int)answers->length) <= 0) return -1;
         if (answered && closes) SSL_shutdown(connection->ssl);
-        int got;
-        while ((got = BIO_read(connection->out, encrypted, sizeof encrypted)) > 0)
-            append(&connection->unsent, encrypted, (size_t)got);
+        char *encrypted;
+        long bytes = BIO_get_mem_data(connection->out, &encrypted);
+        if (bytes > 0) append(&connection->unsent, encrypted, (size_t)bytes);
+        (void)BIO_reset(connection->out);
     }
     answers->length = 0;
     return answered;
+}
+
+// Whether the connection lives on. Sends until all is out or the socket is full.
+static int send_all(int epoll, int fd, int last) {
+    struct connection *connection = connections[fd];
+    struct bytes *unsent = &connection->unsent;
+    do {
+        while (unsent->sent < unsent->length) {
+            ssize_t sent = send(fd, unsent->start + unsent->sent, unsent->length - unsent->sent, MSG_NOSIGNAL);
+            if (sent < 0 && errno == EAGAIN) return wait_for(epoll, fd, 1), 1;
+            if (sent < 0) return drop(fd), 0;
+            unsent->sent += (size_t)sent;
+        }
+        unsent->length = unsent->sent = 0;
+        answer(connection);
+        if (connection->answers.length > 0 && encrypt(connection) < 0) return drop(fd), 0;
+    } while (unsent->length > 0);
+    if (last) return drop(fd), 0;
+    return wait_for(epoll, fd, 0), 1;
 }
 
 static void receive(int epoll, int fd) {
@@ -208,6 +227,7 @@ static void receive(int epoll, int fd) {
             int error = SSL_get_error(connection->ssl, bytes);
             if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_ZERO_RETURN) return drop(fd);
         }
+        if (connection->unsent.length == 0) answer(connection);
         int answered = encrypt(connection);
         if (answered < 0) return drop(fd);
         if (!send_all(epoll, fd, answered && closes)) return;
