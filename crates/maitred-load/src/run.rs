@@ -54,6 +54,10 @@ pub fn probe(target: &Target, tls: Option<&Tls>) -> Result<(), String> {
         .and_then(|()| stream.set_write_timeout(Some(PROBE_TIMEOUT)))
         .and_then(|()| tls.try_out(&mut stream));
     tried.map_err(|error| {
+        let error = match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => format!("it says nothing within {PROBE_TIMEOUT:?}"),
+            _ => error.to_string(),
+        };
         format!(
             "no TLS session with {} at {}: {error}. (--ca FILE names an authority, --insecure trusts any certificate)",
             target.host, target.address

@@ -25,6 +25,24 @@ fn an_unreachable_server_is_told_at_once() {
 }
 
 #[test]
+fn a_server_that_does_not_accept_is_told() {
+    // Its queue has room for one connection, which is taken: others get no answer at all, as from a host that is not there.
+    let socket =
+        rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    rustix::net::listen(&socket, 0).unwrap();
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr().unwrap();
+    let short = Duration::from_millis(200);
+    let taken: Vec<_> = (0..8).map(|_| std::net::TcpStream::connect_timeout(&address, short)).collect();
+    assert!(taken.iter().any(Result::is_err), "the queue is full");
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 10);
+    let (code, message) = failing(&["replay", &log, "--to", &format!("http://{address}")]);
+    assert!(code == 1 && message.contains("timed out. Is the server running?"), "{message}");
+}
+
+#[test]
 fn a_server_that_goes_away_is_counted() {
     // It answers once, and then neither accepts nor refuses for long: its listener is gone.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -314,3 +314,26 @@ fn a_log_that_is_not_in_order_is_put_in_order() {
     let (code, message) = failing(&[&common[..], &["--reorder", "2h"]].concat());
     assert!(code == 2 && message.contains("--reorder is at most"), "{message}");
 }
+
+#[test]
+fn a_terminal_sees_progress() {
+    let there = std::process::Command::new("script").arg("--version").output();
+    if !there.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no script (Debian: bsdutils)");
+        return;
+    }
+    let server = Server::start(|_, _, _| Act::Late(Duration::from_millis(20), response(200, "ok")));
+    let directory = tempfile::tempdir().unwrap();
+    let log = log_of(directory.path(), 50);
+    let seen = |more: &str| {
+        let command =
+            format!("{} replay {log} --to {} -c 1 {more}", env!("CARGO_BIN_EXE_maitred-load"), server.url());
+        let mut script = std::process::Command::new("script");
+        let output = script.args(["-qec", &command, "/dev/null"]).env("TERM", "xterm").output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let text = seen("");
+    assert!(text.contains(" responses · ") && text.contains("/s"), "a bar: {text:?}");
+    assert!(text.contains("responses       50 in"), "and the summary: {text:?}");
+    assert!(!seen("--quiet").contains(" responses · "));
+}

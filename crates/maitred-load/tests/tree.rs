@@ -34,15 +34,19 @@ fn a_log_can_be_verified_against_the_tree_that_it_implies() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8(output.stdout).unwrap().starts_with("4 files made"));
 
-    let server = Maitred::start(
-        &binary,
-        &["serve", root.to_str().unwrap(), "--listen", "127.0.0.1:0", "--log", "off"],
-    );
-    for pace in [&["-c", "3"][..], &["--speed", "100x"], &["--no-keep-alive"]] {
-        let (code, report) =
-            json(&[&["replay", &log, "--to", &server.url, "--verify", "-n", "900", "--loop"], pace].concat());
-        assert_eq!(report["verified"]["examples"], serde_json::json!([]), "{pace:?}");
-        assert_eq!(code, 0, "{pace:?}: {report}");
+    let serve = ["serve", root.to_str().unwrap(), "--listen", "127.0.0.1:0", "--log", "off"];
+    for (tls, count, paces) in [
+        (&[][..], "900", &[&["-c", "3"][..], &["--speed", "100x"], &["--no-keep-alive"]][..]),
+        (&["--tls"], "90", &[&["--insecure"], &["--insecure", "--no-keep-alive", "--full-handshakes"]]),
+    ] {
+        let server = Maitred::start(&binary, &[&serve[..], tls].concat());
+        assert_eq!(server.url.starts_with("https:"), !tls.is_empty());
+        for pace in paces {
+            let common = ["replay", &log, "--to", &server.url, "--verify", "-n", count, "--loop"];
+            let (code, report) = json(&[&common[..], pace].concat());
+            assert_eq!(report["verified"]["examples"], serde_json::json!([]), "{pace:?}");
+            assert_eq!(code, 0, "{pace:?}: {report}");
+        }
     }
 }
 

@@ -270,3 +270,40 @@ fn differences(report: &Report, out: &mut String) {
         ),
     );
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Relative luminance of `#rgb` or `#rrggbb` (WCAG 2.2, "relative luminance").
+    fn luminance(colour: &str) -> f64 {
+        let digits: Vec<u32> = colour.chars().skip(1).map(|digit| digit.to_digit(16).unwrap()).collect();
+        let channels: Vec<u32> = match digits.len() {
+            3 => digits.iter().map(|digit| digit * 17).collect(),
+            _ => digits.chunks(2).map(|pair| pair[0] * 16 + pair[1]).collect(),
+        };
+        let linear = |channel: u32| {
+            let share = f64::from(channel) / 255.0;
+            if share <= 0.04045 { share / 12.92 } else { ((share + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * linear(channels[0]) + 0.7152 * linear(channels[1]) + 0.0722 * linear(channels[2])
+    }
+
+    /// Text and lines stand out from the paper, in light and dark: 4.5 to 1 is what WCAG asks of text.
+    #[test]
+    fn everything_can_be_read_in_light_and_dark() {
+        let (light, dark) = STYLE.split_once("prefers-color-scheme: dark").unwrap();
+        for (mode, style) in [("light", light), ("dark", dark)] {
+            let colour = |name: &str| {
+                let rest = style.split_once(&format!("--{name}: ")).unwrap().1;
+                luminance(rest.split(';').next().unwrap().trim())
+            };
+            let paper = colour("paper");
+            for name in ["ink", "soft", "one", "two", "three"] {
+                let (bright, dim) = (paper.max(colour(name)), paper.min(colour(name)));
+                let contrast = (bright + 0.05) / (dim + 0.05);
+                assert!(contrast >= 4.5, "{mode}: {name} has {contrast:.1} to 1");
+            }
+        }
+    }
+}

@@ -38,8 +38,9 @@ impl Maitred {
             let found = found.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(stream).lines().map_while(Result::ok) {
-                    let url =
-                        line.find("http://127.0.0.1:").and_then(|at| line[at..].split_whitespace().next());
+                    let at =
+                        ["https://127.0.0.1:", "http://127.0.0.1:"].iter().find_map(|start| line.find(start));
+                    let url = at.and_then(|at| line[at..].split_whitespace().next());
                     if let Some(url) = url {
                         let _ = found.send(url.to_owned());
                     }

@@ -146,6 +146,8 @@ impl<W: Workload> Engine<W> {
         let family = if self.rules.address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+        // A request of two segments must not wait for the acknowledgement of the first; browsers do the same.
+        net::sockopt::set_tcp_nodelay(&socket, true)?;
         match net::connect(&socket, &self.rules.address) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok((socket, tls)),
             Err(error) => Err(error),

@@ -128,15 +128,18 @@ impl<W: Workload> Engine<W> {
         let result = tls.receive(bytes, &mut plain);
         let (is_ready, has_ended) = (!tls.is_handshaking(), tls.has_ended());
         let was_handshake = connection.state == State::Handshake;
-        // Also after an error, which the peer is told of.
-        self.flush_session(index, now);
         if let Err(error) = result {
+            // The peer is told of it.
+            self.flush_session(index, now);
             self.seen.tls_error.get_or_insert_with(|| error.to_string());
             let failure = if was_handshake { Failure::Handshake } else { Failure::Malformed };
             self.fail(index, failure, now);
         } else {
             if was_handshake && is_ready {
+                // The end of the handshake leaves with the request.
                 self.send_first(index, now);
+            } else {
+                self.flush_session(index, now);
             }
             if !plain.is_empty() {
                 self.take(index, &plain, now);
