@@ -4,12 +4,14 @@
 //! ([`LocalPool`]). The event loop's part, which connection waits where, is `worker::hand_off`.
 
 mod channel;
+mod choice;
 mod in_flight;
 mod known;
 mod pool;
 mod relay;
 
 pub use channel::{Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
+pub use choice::{Choice, PERIOD as CHOICE_PERIOD, Sample};
 pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 pub use known::Known;
 pub use pool::{LocalPool, Pools};

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use slab::Slab;
 
-use super::{Channel, Relay};
+use super::{Channel, Choice, Relay};
 
 /// All pools on one thread.
 #[derive(Debug, Default)]
@@ -27,6 +27,8 @@ pub struct LocalPool {
     pub queue: VecDeque<u32>,
     /// When the master was last told that requests wait.
     pub pressed_at: Option<Instant>,
+    /// Which way of answering costs less.
+    pub choice: Choice,
 }
 
 impl Pools {

@@ -273,7 +273,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         relayed_not_tcp,
         "maitred_thread_relayed_not_tcp_total",
         "Of the requests answered through a relay, those whose client's socket cannot be given away. What is left was \
-         configured: `transport = \"relay\"`."
+         configured (`transport = \"relay\"`), or was found to be cheaper (`\"auto\"`)."
     ),
     cell!(Counter, One, tls_handshakes, "maitred_thread_tls_handshakes_total", "TLS handshakes."),
     cell!(

@@ -81,6 +81,8 @@ pub(super) struct Thread {
     pub(super) postponed_until: Option<Instant>,
     /// When the health of application processes is looked at next.
     pub(super) next_health: Option<Instant>,
+    /// When it is looked next at what answering costs.
+    pub(super) next_choice: Instant,
     /// Channels with more to read than one turn takes: key and epoch.
     pub(super) loud: Vec<(usize, u32)>,
     /// Received bytes, of whichever connection is being looked at.
@@ -178,6 +180,7 @@ impl Thread {
             unsent_sessions: Vec::new(),
             http2: multiplex::settings(limits),
             wheel: Wheel::new(clock.now),
+            next_choice: clock.now,
             clock,
             head_limits,
             files,
@@ -248,6 +251,7 @@ impl Thread {
         self.sweep_upstreams();
         self.tell_watchers();
         self.check_health();
+        self.look_at_choices();
         self.drain_step();
         self.use_idle_upstreams();
         self.flush_sessions();

@@ -21,7 +21,7 @@ use super::origin::{self, Arrival, Client};
 use super::proxy::switches;
 use super::secure::Carriers;
 use super::wire::Wire;
-use crate::config::{Pool, Source, Transport};
+use crate::config::{Source, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Flushed, RELAY_BIT, SentBody};
 use crate::serve::fixed::{Manner, Reply};
@@ -207,7 +207,12 @@ impl Thread {
         let began = self.connections[index as usize].began;
         let queue_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
         let feeds = self.feeds(index, key);
-        let relay = if feeds || self.relays(index, settings) { self.take_relay(key).ok() } else { None };
+        let upgrade = exchange.request.upgrade;
+        let relay = if feeds || self.relays(index, usize::from(pool), upgrade) {
+            self.take_relay(key).ok()
+        } else {
+            None
+        };
         if feeds && relay.is_none() {
             return self.plain_error(index, exchange.request, 503, b"Retry-After: 1\r\n", Persistence::Close);
         }
@@ -383,17 +388,24 @@ impl Thread {
         fits.then_some(number)
     }
 
-    /// Whether a request is answered through a relay rather than on the client's own socket. The socket is the cheaper of
-    /// the two at every size that was measured (`bench/runs/2026-11-20-handoff`), so a relay is for where the socket must
-    /// not, or cannot, be given away.
-    fn relays(&self, index: u32, pool: &Pool) -> bool {
+    /// Whether a request is answered through a relay rather than on the client's own socket: where that must not, or cannot, be
+    /// given away, and where a relay has been found to be cheaper.
+    fn relays(&self, index: u32, pool: usize, upgrade: bool) -> bool {
+        // A connection that is given away for good costs nothing more afterwards.
+        let cheaper = !upgrade && self.pools.pools.get(pool).is_some_and(|pool| pool.choice.relays());
+        let pool = &self.shared.start.config.pools[pool];
         let connection = &self.connections[index as usize];
         let framed = connection.wire != Wire::Clear;
         let not_tcp = connection.remote.address.is_none();
         self.row.relayed_isolated.add(u64::from(pool.isolate));
         self.row.relayed_framed.add(u64::from(framed && !pool.isolate));
         self.row.relayed_not_tcp.add(u64::from(not_tcp && !framed && !pool.isolate));
-        pool.isolate || framed || not_tcp || pool.transport == Transport::Relay
+        match pool.transport {
+            Transport::Relay => true,
+            _ if pool.isolate || framed || not_tcp => true,
+            Transport::Auto => cheaper,
+            Transport::Direct => false,
+        }
     }
 
     /// Gives waiting requests to processes that have room.

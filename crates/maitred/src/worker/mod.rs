@@ -30,6 +30,7 @@ mod across;
 mod admin;
 mod answer;
 mod channels;
+mod choices;
 mod clock;
 pub mod connection;
 mod control;

@@ -35,6 +35,8 @@ const SENT_PER_TURN: usize = 1024 * 1024;
 /// How long a client may take to hear of a GOAWAY before streams that it opens are refused (9113-6.8 asks for at least one
 /// round trip; refused requests are safe to repeat).
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
+/// How long a connection without streams keeps its buffers: the next request of a page comes sooner.
+const SHRINK_AFTER: Duration = Duration::from_secs(1);
 /// No connection: the stream is free, or its connection has gone.
 const NOBODY: u32 = u32::MAX;
 
@@ -52,6 +54,8 @@ pub(super) struct Multiplex {
     share: usize,
     /// It has its place in the turn's end already.
     dirty: bool,
+    /// If it has no stream: when it has waited long enough for one.
+    idle_until: Option<Instant>,
     /// When it was told to go away.
     left_at: Option<Instant>,
     /// It was told again, so that what it asks for now is refused.
@@ -129,6 +133,7 @@ impl Thread {
             sent: 0,
             share: SHARE_BYTES,
             dirty: false,
+            idle_until: None,
             left_at: None,
             left: false,
         };
@@ -543,7 +548,8 @@ impl Thread {
             self.wheel.disarm(index);
         } else {
             let patience = if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
-            self.wheel.arm(index, self.clock.now + patience);
+            multiplex.idle_until = Some(self.clock.now + patience);
+            self.wheel.arm(index, self.clock.now + patience.min(SHRINK_AFTER));
         }
         if ended && !unsent {
             // Nobody reads the rest (a client that speaks HTTP/2 does not close half of its connection).
@@ -559,6 +565,15 @@ impl Thread {
 
     /// A deadline of the connection itself has passed.
     pub(super) fn on_multiplexed_timeout(&mut self, index: u32, key: u32) {
+        let now = self.clock.now;
+        if let Some(multiplex) = self.sessions.get_mut(key as usize)
+            && multiplex.session.streams() == 0
+            && let Some(until) = multiplex.idle_until.filter(|until| *until > now)
+        {
+            multiplex.session.shrink();
+            multiplex.streams = Vec::new();
+            return self.wheel.arm(index, until);
+        }
         let idle = self.sessions.get_mut(key as usize).is_none_or(|multiplex| {
             let idle = multiplex.session.streams() == 0 && multiplex.session.out().is_empty();
             if idle {

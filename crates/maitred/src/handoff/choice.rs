@@ -1,0 +1,234 @@
+//! `transport = "auto"`: which way of answering costs less, found out by trying both.
+//!
+//! The client's own socket saves a copy. A relay saves something else: the client hears nothing before Maitred sends, so that
+//! its next request comes when the process has finished a whole batch, and does not take the CPU away from it. Which of the two
+//! is more depends on the application, on its responses and on the machine (`bench/runs/2026-11-20-adapters`: at 1 KB a relay was
+//! cheaper by a fifth to a third for Python and Go, and dearer by a fifth for the example worker in Rust; at 1 MB the socket
+//! always was). So it is measured where it is used: CPU time of this thread and of the processes, for each request.
+//!
+//! | state | what it does | ends |
+//! |---|---|---|
+//! | `Calm` | uses what was cheaper last, first the socket | a trial, after [`BUSY_PERIODS`] of enough requests, and [`TRIAL_EVERY`] since the last |
+//! | `Trial` | a period of each, in turn, [`TRIAL_PERIODS`] in all | with a verdict; or with none, when the requests become too few |
+
+use std::time::{Duration, Instant};
+
+/// How long one way is used before it is looked at what it cost: some hundred requests, at the least rate that counts.
+pub const PERIOD: Duration = Duration::from_millis(100);
+/// Requests of a period that say something about what one costs.
+const REQUESTS_MIN: u64 = 100;
+/// Of all that the thread answers, this share must be this pool's: a quarter of other work would hide a difference.
+const OTHERS_MAX_QUARTERS: u64 = 1;
+/// Periods with enough requests before a trial: a second.
+const BUSY_PERIODS: u32 = 10;
+/// Periods of a trial. The load of a machine changes meanwhile; taking turns gives each way its share of that.
+const TRIAL_PERIODS: u32 = 8;
+/// What was found out holds for so long. A trial takes 0.8 s, half of it in the dearer way: a hundredth of the time.
+const TRIAL_EVERY: Duration = Duration::from_secs(60);
+/// Of 32 parts that one way costs, the other one has to save so many: less is noise.
+const MARGIN: u32 = 1;
+
+/// What a pool has cost so far, on one thread.
+#[derive(Debug, Clone, Copy)]
+pub struct Sample {
+    /// When.
+    pub at: Instant,
+    /// Requests of the pool that were answered.
+    pub answered: u64,
+    /// Requests that this thread has answered otherwise.
+    pub others: u64,
+    /// CPU time of the thread and of the pool's processes here.
+    pub cpu: Duration,
+}
+
+/// The choice for one pool on one thread.
+#[derive(Debug, Default)]
+pub struct Choice {
+    relay: bool,
+    state: State,
+    last: Option<Sample>,
+    tried_at: Option<Instant>,
+}
+
+#[derive(Debug)]
+enum State {
+    Calm { busy: u32 },
+    Trial { period: u32, before: bool, direct: Duration, relay: Duration },
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State::Calm { busy: 0 }
+    }
+}
+
+impl Choice {
+    /// Whether the next request goes through a relay.
+    pub fn relays(&self) -> bool {
+        self.relay
+    }
+
+    /// When the next sample is due, if one was taken before.
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.last.is_none_or(|last| now.saturating_duration_since(last.at) >= PERIOD)
+    }
+
+    /// Looks at what the period that ends now has cost. True when a trial has just changed the choice.
+    pub fn look(&mut self, sample: Sample) -> bool {
+        let cost = self.last.replace(sample).and_then(|last| cost(last, sample));
+        match (&mut self.state, cost) {
+            (State::Calm { busy }, Some(_)) => {
+                *busy += 1;
+                let recent = |at| sample.at.saturating_duration_since(at) < TRIAL_EVERY;
+                if *busy >= BUSY_PERIODS && !self.tried_at.is_some_and(recent) {
+                    self.state = State::Trial {
+                        period: 0,
+                        before: self.relay,
+                        direct: Duration::ZERO,
+                        relay: Duration::ZERO,
+                    };
+                    self.relay = false;
+                }
+                false
+            }
+            (State::Calm { busy }, None) => {
+                *busy = 0;
+                false
+            }
+            (State::Trial { before, .. }, None) => {
+                self.relay = *before;
+                self.state = State::default();
+                false
+            }
+            (State::Trial { period, before, direct, relay }, Some(cost)) => {
+                if self.relay {
+                    *relay += cost;
+                } else {
+                    *direct += cost;
+                }
+                *period += 1;
+                self.relay = !self.relay;
+                if *period < TRIAL_PERIODS {
+                    return false;
+                }
+                let before = *before;
+                self.relay = cheaper(*direct, *relay, before);
+                self.tried_at = Some(sample.at);
+                self.state = State::default();
+                self.relay != before
+            }
+        }
+    }
+}
+
+/// CPU time of a request between two samples; `None` if there were too few of them, or too much else.
+fn cost(last: Sample, now: Sample) -> Option<Duration> {
+    let answered = now.answered.checked_sub(last.answered)?;
+    let others = now.others.checked_sub(last.others)?;
+    let cpu = now.cpu.checked_sub(last.cpu)?;
+    if answered < REQUESTS_MIN || others * 4 > (answered + others) * OTHERS_MAX_QUARTERS {
+        return None;
+    }
+    // In nanoseconds, because a request may cost less than ten microseconds.
+    Some(Duration::from_nanos(u64::try_from(cpu.as_nanos()).ok()? / answered))
+}
+
+/// Whether a relay is to be used, having used one before or not.
+fn cheaper(direct: Duration, relay: Duration, before: bool) -> bool {
+    match before {
+        true => direct * 32 > relay * (32 - MARGIN),
+        false => relay * 32 < direct * (32 - MARGIN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An application, and the choice that it meets: what a request costs by each way, in microseconds.
+    struct World {
+        choice: Choice,
+        sample: Sample,
+        direct_us: u64,
+        relay_us: u64,
+        requests: u64,
+        others: u64,
+        relayed_periods: u32,
+    }
+
+    impl World {
+        fn new(direct_us: u64, relay_us: u64) -> World {
+            let sample = Sample { at: Instant::now(), answered: 0, others: 0, cpu: Duration::ZERO };
+            let (choice, requests, others, relayed_periods) = (Choice::default(), 1000, 0, 0);
+            World { choice, sample, direct_us, relay_us, requests, others, relayed_periods }
+        }
+
+        fn run(&mut self, periods: u32) -> &mut World {
+            for _ in 0..periods {
+                let each = if self.choice.relays() { self.relay_us } else { self.direct_us };
+                self.relayed_periods += u32::from(self.choice.relays());
+                self.sample.at += PERIOD;
+                self.sample.answered += self.requests;
+                self.sample.others += self.others;
+                self.sample.cpu += Duration::from_micros(each * self.requests + self.others * 5);
+                assert!(self.choice.is_due(self.sample.at));
+                self.choice.look(self.sample);
+            }
+            self
+        }
+    }
+
+    const TRIAL: u32 = 1 + BUSY_PERIODS + TRIAL_PERIODS;
+
+    #[test]
+    fn the_cheaper_way_is_found_and_kept() {
+        assert!(World::new(58, 38).run(TRIAL).choice.relays());
+        assert!(!World::new(25, 45).run(TRIAL).choice.relays());
+        assert!(World::new(58, 38).run(TRIAL + 500).choice.relays());
+        assert!(!World::new(100, 98).run(TRIAL).choice.relays(), "two parts in a hundred are noise");
+    }
+
+    #[test]
+    fn what_has_changed_is_found_out_a_minute_later() {
+        let mut world = World::new(58, 38);
+        world.run(TRIAL);
+        world.direct_us = 20;
+        world.run(500);
+        assert!(world.choice.relays(), "not yet");
+        world.run(150);
+        assert!(!world.choice.relays());
+    }
+
+    #[test]
+    fn trials_take_a_hundredth_of_the_time() {
+        let mut world = World::new(25, 45);
+        world.run(6000);
+        assert!((4..=60).contains(&world.relayed_periods), "{}", world.relayed_periods);
+    }
+
+    #[test]
+    fn few_requests_and_other_work_say_nothing() {
+        let mut world = World::new(58, 38);
+        world.requests = REQUESTS_MIN - 1;
+        assert_eq!(world.run(200).relayed_periods, 0);
+        world.requests = 1000;
+        world.others = 600;
+        assert_eq!(world.run(200).relayed_periods, 0);
+        // A trial in which it becomes quiet ends as if it had not been.
+        world.others = 0;
+        world.run(BUSY_PERIODS + 3);
+        assert!(world.relayed_periods > 0);
+        world.requests = 0;
+        assert!(!world.run(1).choice.relays());
+    }
+
+    #[test]
+    fn counters_that_go_back_are_no_cost() {
+        // A process has gone, and its time with it.
+        let mut world = World::new(58, 38);
+        world.run(BUSY_PERIODS + 2);
+        world.sample.cpu = Duration::ZERO;
+        world.choice.look(world.sample);
+        assert!(matches!(world.choice.state, State::Calm { .. }));
+    }
+}
