@@ -381,6 +381,8 @@ impl Thread {
         if self.connections[index as usize].ended || !self.shut_down_sending(index) {
             return self.close(index);
         }
+        // An HTTP/2 connection that lingers has no streams any more.
+        self.end_session(self.connections[index as usize].state);
         let connection = &mut self.connections[index as usize];
         if let Some(work) = connection.work.take() {
             self.recycle(work);
