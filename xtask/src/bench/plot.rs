@@ -22,7 +22,8 @@ pub(super) fn svg(outcomes: &[Outcome]) -> Option<String> {
     let height = TOP + GROUP * groups.len() as f64 + 12.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 {height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <style>text{{fill:#222}}.floor{{fill:#9aa0a6}}.maitred{{fill:#1a73e8}}.nginx{{fill:#e8a33d}}.h2o{{fill:#12a4af}}line{{stroke:#888}}\n\
+         <style>text{{fill:#222}}.floor{{fill:#9aa0a6}}.maitred{{fill:#1a73e8}}.nginx{{fill:#e8a33d}}.h2o{{fill:#12a4af}}\
+         line{{stroke:#888}}\n\
          @media(prefers-color-scheme:dark){{text{{fill:#ddd}}}}</style>\n\
          <text x=\"8\" y=\"20\" font-size=\"15\">CPU time per request, nginx = 1 (less is better)</text>\n"
     );

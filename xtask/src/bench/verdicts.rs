@@ -6,7 +6,8 @@ use super::grid::{Cell, Grid, Line};
 const LEFT_IN_2001: f64 = 38.0;
 /// What should be left at 1 KB: a cost of 1.33 × accepting directly.
 const LEFT_AIM: f64 = 75.0;
-/// Machines of the discussions: 32 hardware threads and more (2014), 8 virtual CPUs (2023). Half of this machine's are the server's.
+/// Machines of the discussions: 32 hardware threads and more (2014), 8 virtual CPUs (2023). Half of this machine's are the
+/// server's.
 const CPUS_2014: usize = 2 * 32;
 const CPUS_2023: usize = 2 * 8;
 /// Ratios that are nearer to 1 than this are not told from noise.

@@ -8,8 +8,8 @@
 //!
 //! | state | what it does | ends |
 //! |---|---|---|
-//! | `Calm` | uses what was cheaper last, first the socket | a trial, after [`BUSY_PERIODS`] of enough requests, and [`TRIAL_EVERY`] since the last |
-//! | `Trial` | a period of each, in turn, [`TRIAL_PERIODS`] in all | with a verdict; or with none, when the requests become too few |
+//! | `Calm` | uses what was cheaper last, first the socket | after [`BUSY_PERIODS`] of enough requests, [`TRIAL_EVERY`] |
+//! | `Trial` | a period of each, in turn, [`TRIAL_PERIODS`] in all | with a verdict; or without, if it becomes quiet |
 
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,7 @@
 //! | `Proxied` | an HTTP server answers; the table in `proxy` says more | after an upgrade | one of several, see there |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` |
 //! | `Watching` | is told the status every second | no | `WATCHER_PATIENCE` since it last took something |
-//! | `Multiplexed` | it is HTTP/2; its streams are connections of their own (`multiplex`) | yes | `keep_alive_timeout` without streams, `write_timeout` while it takes nothing |
+//! | `Multiplexed` | HTTP/2: its streams are connections (`multiplex`) | yes | `keep_alive_timeout`, `write_timeout` |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
 //! | `Linger` | the last response is out; what still comes is dropped | yes, and drops | `linger_timeout` |
 //!
