@@ -27,6 +27,8 @@ pub struct LocalPool {
     pub queue: VecDeque<u32>,
     /// When the master was last told that requests wait.
     pub pressed_at: Option<Instant>,
+    /// Bytes of content that its processes have answered with.
+    pub answered_bytes: u64,
     /// Which way of answering costs less.
     pub choice: Choice,
 }

@@ -193,7 +193,7 @@ impl Thread {
         }
         // The flag belongs to the open socket, not to the descriptor: an application may have cleared it.
         let blocking = !self.unblock(index);
-        self.row.bytes_handed_off.add(done.body_bytes);
+        self.count_handed_off(index, done.body_bytes);
         if done.outcome == Outcome::Broken && done.status == 0 {
             match self.work(index).cancelled {
                 true => self.cut_off(index),

@@ -24,33 +24,39 @@ impl Thread {
         }
     }
 
+    /// Counts what an application process has answered a request with.
+    pub(super) fn count_handed_off(&mut self, index: u32, body_bytes: u64) {
+        self.row.bytes_handed_off.add(body_bytes);
+        let pool = self.work(index).pool;
+        if let Some(local) = pool.and_then(|pool| self.pools.pools.get_mut(usize::from(pool))) {
+            local.answered_bytes += body_bytes;
+        }
+    }
+
     fn look_at_choice(&mut self, pool: usize) {
-        // Where the time of the processes is not known, nothing can be found out.
         let (Some(sample), now) = (self.sample(pool), self.clock.now) else { return };
         let Some(local) = self.pools.pools.get_mut(pool) else { return };
         if local.choice.is_due(now) && local.choice.look(sample) {
             let way = if local.choice.relays() { "a relay" } else { "the client's socket" };
             let pool = self.shared.start.config.pools[pool].name.as_str();
-            tracing::info!(
-                pool,
-                thread = self.number,
-                "responses go by {way} now: that was found to cost less"
-            );
+            tracing::info!(pool, thread = self.number, "responses go by {way} now, which costs less");
         }
     }
 
     fn sample(&self, pool: usize) -> Option<Sample> {
-        let channels = &self.pools.pools.get(pool)?.channels;
-        if channels.is_empty() {
-            return None;
-        }
-        let mut cpu = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).ok()?;
-        for key in channels {
-            let pid = self.pools.channels.get(*key)?.pid;
-            cpu += cpu_clock::of_process(pid).ok().filter(|_| pid > 0)?;
-        }
+        let local = self.pools.pools.get(pool).filter(|local| !local.channels.is_empty())?;
         let answered = self.shared.pools.get(pool)?.handed[self.number].requests.get();
         let all: u64 = self.row.responses.iter().map(|cell| cell.get()).sum();
-        Some(Sample { at: self.clock.now, answered, others: all.saturating_sub(answered), cpu })
+        let (bytes, cpu) = (local.answered_bytes, self.cpu_time(&local.channels));
+        Some(Sample { at: self.clock.now, answered, others: all.saturating_sub(answered), bytes, cpu })
+    }
+
+    /// CPU time of this thread, and of the processes of these channels.
+    fn cpu_time(&self, channels: &[usize]) -> Option<Duration> {
+        let thread = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).ok()?;
+        channels.iter().try_fold(thread, |sum, key| {
+            let pid = self.pools.channels.get(*key)?.pid;
+            Some(sum + cpu_clock::of_process(pid).ok().filter(|_| pid > 0)?)
+        })
     }
 }

@@ -406,7 +406,7 @@ impl Thread {
         work.again = Again::Never;
         self.count(index, status);
         let body_bytes = relayed.filter.body_bytes();
-        self.row.bytes_handed_off.add(body_bytes);
+        self.count_handed_off(index, body_bytes);
         if excess {
             // More than the response was announced to have: the next one could not be told from it.
             self.spoil_relay(index);
