@@ -609,8 +609,8 @@ pub const POOL: Table = Table {
             Kind::Choice(&["auto", "direct", "relay"]),
             Default::Text("auto"),
             "What a process writes its response to. `\"direct\"` is the client's own socket, wherever that is possible; \
-             `\"relay\"` is a socket that Maitred reads, checks and sends on. `\"auto\"` is what was \
-             measured to be cheaper: direct, wherever that is possible.",
+             `\"relay\"` is a socket that Maitred reads, checks and sends on. `\"auto\"` tries both \
+             once a minute, under load, and keeps what takes less CPU time.",
         ),
         Key::new(
             "isolate",
