@@ -223,3 +223,45 @@ fn every_thread_reaches_every_process() {
     let stopped = server.stop();
     assert_eq!(stopped.access.len(), 480);
 }
+
+/// The process gets one end of a relay, whichever thread has it.
+#[test]
+fn a_websocket_reaches_an_application() {
+    for threads in [1, 4] {
+        let server = Setup::with_files()
+            .server(&format!("threads = {threads}"))
+            .outside("upgrades.py", include_bytes!("../http/upgrades.py"))
+            .route("/echo", "pool = \"app\"")
+            .table(
+                "[pool.app]\ncommand = [\"python3\", \"-u\", \"upgrades.py\"]\nworkers = 1\n\
+                 queue = { timeout = \"60s\" }\n",
+            )
+            .start();
+        server.wait_for_processes();
+        for _ in 0..4 {
+            let mut connection = Connection::new(server.address);
+            let ids: Vec<u32> = (0..3).map(|_| connection.websocket("/echo")).collect();
+            for id in &ids {
+                assert_eq!(connection.head(*id).status, 200, "{threads} threads");
+            }
+            for number in 1..=20 {
+                for id in &ids {
+                    connection.upload(*id, format!("message {number:04}").as_bytes(), false);
+                    connection.content(*id, 12 * number);
+                }
+            }
+            let large: Vec<u8> = (0..1_000_000).map(|at| (at % 251) as u8).collect();
+            connection.upload(ids[0], &large, false);
+            connection.content(ids[0], 240 + large.len());
+            assert!(connection.stream(ids[0]).body[240..] == large);
+            connection.upload(ids[0], b"", true);
+            assert!(connection.response(ids[0]).body.ends_with(b"bye"), "both have finished");
+            connection.cancel(ids[1]);
+            connection.upload(ids[2], b"still there", false);
+            connection.content(ids[2], 251);
+            assert_eq!(connection.get("/a.txt").text(), "file a\n");
+        }
+        eventually("all is closed", || server.total("connections") == 1);
+        server.stop();
+    }
+}

@@ -186,22 +186,6 @@ fn echo() -> Upstream {
     })
 }
 
-fn extended_connect(connection: &mut Connection) -> u32 {
-    let id = connection.open();
-    connection.stream(id).method = "CONNECT".to_owned();
-    let fields = [
-        (":method", "CONNECT"),
-        (":protocol", "websocket"),
-        (":scheme", "http"),
-        (":path", "/ws"),
-        (":authority", "localhost"),
-        ("sec-websocket-version", "13"),
-        ("sec-websocket-protocol", "chat"),
-    ];
-    connection.send(frame::headers(id, &hpack::block(&fields), false));
-    id
-}
-
 #[test]
 fn a_websocket_is_one_stream_among_others() {
     let upstream = echo();
@@ -209,7 +193,7 @@ fn a_websocket_is_one_stream_among_others() {
     let mut connection = Connection::new(server.address);
     connection.sync();
     assert_eq!(connection.settings.get(&setting::ENABLE_CONNECT_PROTOCOL), Some(&1));
-    let ids: Vec<u32> = (0..3).map(|_| extended_connect(&mut connection)).collect();
+    let ids: Vec<u32> = (0..3).map(|_| connection.websocket("/ws")).collect();
     for id in &ids {
         let head = connection.head(*id);
         assert_eq!((head.status, head.field("sec-websocket-protocol")), (200, Some("chat")));
@@ -255,7 +239,7 @@ fn a_server_may_refuse_a_websocket() {
     let server = start(&upstream, "");
     let mut connection = Connection::new(server.address);
     for _ in 0..2 {
-        let id = extended_connect(&mut connection);
+        let id = connection.websocket("/ws");
         let response = connection.response(id);
         assert_eq!((response.status, response.text()), (403, "no"));
     }

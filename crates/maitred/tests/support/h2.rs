@@ -226,6 +226,24 @@ impl Connection {
         }
     }
 
+    /// Asks for a WebSocket by an extended CONNECT (8441-4).
+    #[track_caller]
+    pub(crate) fn websocket(&mut self, path: &str) -> u32 {
+        let id = self.open();
+        self.stream(id).method = "CONNECT".to_owned();
+        let fields = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", self.scheme),
+            (":path", path),
+            (":authority", "localhost"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-protocol", "chat"),
+        ];
+        self.send(frame::headers(id, &hpack::block(&fields), false));
+        id
+    }
+
     /// What is known of a stream.
     #[track_caller]
     pub(crate) fn stream(&mut self, id: u32) -> &mut Stream {
