@@ -8,3 +8,4 @@ mod pebble;
 mod renewing;
 #[path = "../support/mod.rs"]
 mod support;
+mod tls;

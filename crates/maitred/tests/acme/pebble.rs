@@ -207,6 +207,11 @@ impl Pebble {
         self.certificate(site).unwrap()
     }
 
+    /// The certificate, in PEM, that all issued ones lead to.
+    pub(crate) fn root(&self) -> String {
+        self.manage("GET", "/roots/0", "")
+    }
+
     /// What the authority says about when to renew a certificate, whatever it be.
     pub(crate) fn set_renewal_info(&self, pem: &str, info: &serde_json::Value) {
         let leaf = pem.find("-----BEGIN CERTIFICATE").unwrap();
