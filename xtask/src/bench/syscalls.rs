@@ -19,7 +19,7 @@ const ROUNDS: usize = 500;
 
 /// Streams of HTTP/2 on each connection.
 const STREAMS: u32 = 32;
-const REQUESTS_HTTP2: u32 = 40_000;
+const REQUESTS_HTTP2: u32 = 10_240;
 
 /// HTTP/1.1 in cleartext.
 pub(super) fn run(bench: &Bench) -> Result<Outcome> {
@@ -35,7 +35,7 @@ pub(super) fn run_tls(bench: &Bench) -> Result<Outcome> {
 
 /// HTTP/2 over TLS, opening the connections included.
 pub(super) fn run_http2(bench: &Bench) -> Result<Outcome> {
-    let what = "40,000 requests for one file of 1 KB over HTTP/2 and TLS, 16 connections × 32 streams; opening the \
+    let what = "10,240 requests for one file of 1 KB over HTTP/2 and TLS, 16 connections × 32 streams; opening the \
                 connections included";
     measure(bench, "h2-syscalls", what, Protocol::Http2Tls, Budget::None, count_http2)
 }
