@@ -53,6 +53,17 @@ pub struct Challenge {
     pub answer: Answer,
 }
 
+impl Challenge {
+    /// As a worker process is told of it.
+    pub fn for_worker(&self) -> Challenge {
+        let answer = match &self.answer {
+            Answer::TlsAlpn(_) => Answer::InHandshakes,
+            other => other.clone(),
+        };
+        Challenge { serial: self.serial, name: self.name.clone(), answer }
+    }
+}
+
 /// How a challenge is answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
@@ -65,6 +76,9 @@ pub enum Answer {
     },
     /// A TLS handshake for the name, with the protocol `acme-tls/1`, gets this certificate (RFC 8737 section 3).
     TlsAlpn(Pair),
+    /// The same as a worker process is told of it: the certificate and its key come with all others
+    /// ([`crate::tls::material::Material::challenges`]).
+    InHandshakes,
 }
 
 /// From the agent to the master.

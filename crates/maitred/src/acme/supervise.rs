@@ -125,7 +125,7 @@ impl Supervisor {
                 let answered_by = BTreeSet::new();
                 let new = UnderWay { challenge: challenge.clone(), answered_by, told: false };
                 self.challenges.insert(challenge.serial, new);
-                vec![Action::TellWorkers(ToWorker::Challenge(challenge))]
+                vec![Action::TellWorkers(ToWorker::Challenge(challenge.for_worker()))]
             }
             FromAgent::Over(serial) => match self.challenges.remove(&serial) {
                 Some(_) => vec![Action::TellWorkers(ToWorker::ChallengeOver(serial))],
@@ -152,7 +152,7 @@ impl Supervisor {
         let all = self.challenges.values_mut();
         all.map(|under_way| {
             under_way.answered_by.insert(generation);
-            under_way.challenge.clone()
+            under_way.challenge.for_worker()
         })
         .collect()
     }
@@ -167,7 +167,7 @@ impl Supervisor {
     pub fn pairs(&self) -> Vec<(String, Pair)> {
         let pair = |under_way: &UnderWay| match &under_way.challenge.answer {
             Answer::TlsAlpn(pair) => Some((under_way.challenge.name.clone(), pair.clone())),
-            Answer::Http { .. } => None,
+            _ => None,
         };
         self.challenges.values().filter_map(pair).collect()
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use crate::acme::messages::Report;
 use crate::config::Transport;
 use crate::control::{Descriptor, Start};
 
@@ -136,6 +137,8 @@ pub struct Live {
     pub pool_queues: Vec<u32>,
     /// Certificates in use.
     pub certificates: Vec<CertificateFacts>,
+    /// How the sites with automatic certificates stand, by name.
+    pub automatic: Vec<Report>,
     /// What happens in a second.
     pub rates: PerSecond,
     /// How the last process of a slot ended, by the slot's index in the scoreboard.

@@ -23,6 +23,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "rates": rates(&live.rates),
         "listens": listens(facts, live),
         "certificates": certificates(live),
+        "automatic_certificates": live.automatic,
         "totals": totals(board, facts),
         "threads": threads(board, facts, live),
         "pools": pools(board, facts, live),

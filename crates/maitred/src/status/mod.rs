@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use crate::acme::messages::Report;
 use facts::{CertificateFacts, Facts, Live, Queues};
 use rates::{PoolSample, Rates};
 use scoreboard::Scoreboard;
@@ -42,14 +43,16 @@ pub struct Status {
     /// Why a pool has no process and cannot start one, by the pool's index.
     troubles: Mutex<BTreeMap<usize, String>>,
     certificates: Mutex<Vec<CertificateFacts>>,
+    /// How the sites with automatic certificates stand, by name.
+    automatic: Mutex<BTreeMap<String, Report>>,
 }
 
 impl Status {
     /// At the start of a worker process.
     pub fn new(facts: Facts) -> Status {
         let rates = Mutex::new(Rates::new());
-        let (ends, troubles, certificates) = Default::default();
-        Status { facts, rates, ends, troubles, certificates }
+        let (ends, troubles, certificates, automatic) = Default::default();
+        Status { facts, rates, ends, troubles, certificates, automatic }
     }
 
     /// What does not change.
@@ -76,6 +79,11 @@ impl Status {
             Some(why) => troubles.insert(pool, why.to_owned()),
             None => troubles.remove(&pool),
         };
+    }
+
+    /// How the automatic certificate of a site stands.
+    pub fn note_automatic(&self, report: Report) {
+        self.automatic.lock().unwrap_or_else(PoisonError::into_inner).insert(report.name.clone(), report);
     }
 
     /// These certificates are in use from now on.
@@ -114,6 +122,13 @@ impl Status {
             queues: queues.accept,
             pool_queues: queues.pools,
             certificates,
+            automatic: self
+                .automatic
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .values()
+                .cloned()
+                .collect(),
             rates,
             ends,
             troubles,

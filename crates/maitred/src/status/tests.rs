@@ -56,6 +56,7 @@ fn facts() -> Facts {
 
 fn live() -> Live {
     Live {
+        automatic: Vec::new(),
         unix_secs: 1_000_090,
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         pool_queues: vec![4, 0],

@@ -19,6 +19,7 @@ pub fn render(status: &Value) -> String {
     let _ = head(status, &mut out);
     let _ = listens(status, &mut out);
     let _ = certificates(status, &mut out);
+    let _ = automatic(status, &mut out);
     let _ = traffic(status, &mut out);
     threads(status, &mut out);
     let _ = pools(status, &mut out);
@@ -87,6 +88,16 @@ fn certificates(status: &Value, out: &mut String) -> std::fmt::Result {
         None => "has expired".to_owned(),
     };
     writeln!(out, "certificates {}; {} {left}", all.len(), show(&first["name"]))
+}
+
+/// Sites whose last order of an automatic certificate failed.
+fn automatic(status: &Value, out: &mut String) -> std::fmt::Result {
+    for site in list(&status["automatic_certificates"]) {
+        if site["error"].is_string() {
+            writeln!(out, "no new certificate for {}: {}", show(&site["name"]), show(&site["error"]))?;
+        }
+    }
+    Ok(())
 }
 
 fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {

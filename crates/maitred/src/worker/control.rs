@@ -178,7 +178,7 @@ impl Control<'_> {
                 self.tell(&FromWorker::ChallengeInPlace(serial));
             }
             (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
-            (ToWorker::CertificateReport(_), _) => {}
+            (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (
                 ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor | ToWorker::Certificates,
                 None,

@@ -271,6 +271,9 @@ fn share(
         start,
     };
     shared.status.note_certificates(shared.tls.certificates());
+    for report in &shared.start.certificate_reports {
+        shared.status.note_automatic(report.clone());
+    }
     Ok(Box::leak(Box::new(shared)))
 }
 

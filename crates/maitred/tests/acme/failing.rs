@@ -36,6 +36,12 @@ fn a_name_that_is_refused_is_said_with_the_authority_s_reason() {
     let line = server.wait_for_line(|line| line.contains("no certificate:"));
     assert!(line.contains("blocked.example") && line.contains("rejectedIdentifier"), "{line}");
     assert!(line.contains("next try in"), "{line}");
+    eventually("the status says so, too", || {
+        let shown = &server.status()["automatic_certificates"][0]["error"];
+        shown.as_str().is_some_and(|error| error.contains("rejectedIdentifier"))
+    });
+    let (_, text) = server.command(&["status"]);
+    assert!(text.contains("no new certificate for blocked.example: "), "{text}");
     // The other site does not suffer from it.
     pebble.next_certificate("good.example", None);
     // A restart does not begin anew: it has an hour to wait, more or less.

@@ -78,6 +78,18 @@ fn a_challenge_is_in_place_when_the_current_worker_process_says_so() {
 }
 
 #[test]
+fn keys_are_in_no_message_to_a_worker_process() {
+    let mut supervisor = Supervisor::default();
+    let pair = crate::acme::certificate::for_challenge("a.example", &[7; 32]).unwrap();
+    let answer = Answer::TlsAlpn(pair.clone());
+    let told = supervisor.agent_says(FromAgent::Challenge(Challenge { answer, ..challenge(1) }));
+    let without = Challenge { answer: Answer::InHandshakes, ..challenge(1) };
+    assert_eq!(told, [Action::TellWorkers(ToWorker::Challenge(without.clone()))]);
+    assert_eq!(supervisor.worker_starts(1), [without]);
+    assert_eq!(supervisor.pairs(), [("a.example".to_owned(), pair)]);
+}
+
+#[test]
 fn a_successor_knows_what_is_under_way() {
     let mut supervisor = Supervisor::default();
     supervisor.agent_says(FromAgent::Challenge(challenge(1)));
