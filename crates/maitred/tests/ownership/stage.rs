@@ -1,6 +1,6 @@
 //! Everything that is on the stage: the server, its puppets, the clients, and what each of them is at.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
@@ -110,6 +110,8 @@ pub(crate) struct Stage {
     pub(crate) detached: Vec<Detached>,
     pub(crate) ledger: Ledger,
     ids: HashMap<Id, (usize, usize)>,
+    /// Requests of earlier parts that no process has seen.
+    left: HashSet<Id>,
     next_id: Id,
     next_puppet: u32,
     /// Applications misbehave in this part.
@@ -131,6 +133,7 @@ impl Stage {
             detached: Vec::new(),
             ledger: Ledger::default(),
             ids: HashMap::new(),
+            left: HashSet::new(),
             next_id: 0,
             next_puppet: 0,
             wild: false,
@@ -276,7 +279,7 @@ impl Stage {
         self.note(|| name.clone());
         let id = given.target.rsplit('/').next().and_then(|id| id.parse::<Id>().ok());
         let Some((line, place)) = id.and_then(|id| self.ids.get(&id).copied()) else {
-            self.fail(&format!("{name}: nobody asked for it"));
+            return self.on_late_request(at, given, id, &name);
         };
         if let Err(why) = self.is_rightly_given(at, given, line, place) {
             self.fail(&format!("{name}: {why}"));
@@ -298,6 +301,20 @@ impl Stage {
         });
         self.lines[line].model.requests[place].answer = answer;
         self.jobs.push(job);
+    }
+
+    /// A request of an earlier part, whose client closed its side while it waited for a process. Such a client may still
+    /// listen, so that the request is given all the same, when there is a process.
+    fn on_late_request(&mut self, at: usize, given: &Given, id: Option<Id>, name: &str) {
+        if !id.is_some_and(|id| self.left.remove(&id)) {
+            self.fail(&format!("{name}: nobody asked for it"));
+        }
+        let (connection, request) = (given.connection, given.request);
+        let nothing =
+            Done { connection, request, status: 0, outcome: Outcome::Broken, service_us: 1, body_bytes: 0 };
+        let mut frame = Vec::new();
+        encode_done(&mut frame, &nothing);
+        self.puppets[at].say(&frame, &[]);
     }
 
     fn is_rightly_given(
@@ -606,6 +623,9 @@ impl Stage {
     pub(crate) fn clear(&mut self) {
         let lines = std::mem::take(&mut self.lines);
         lines.iter().for_each(|line| self.ledger.add(&line.model));
+        let waits = |request: &&Request| request.fate == Fate::Waiting;
+        let left = lines.iter().flat_map(|line| line.model.requests.iter().filter(waits));
+        self.left.extend(left.map(|request| request.asked.id));
         self.ids.clear();
         self.detached.clear();
         self.unseen = [false; 2];
