@@ -24,7 +24,7 @@ use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
 use super::upstream::Upstreams;
 use super::watch::Watchers;
-use super::wire::Wire;
+use super::wire::{FILE_PIECE_BYTES, Wire};
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
 use crate::log::error::Limiter;
 use crate::log::writer::ThreadLog;
@@ -201,7 +201,7 @@ impl Thread {
             heard: Box::new([0; RECEIVED_FROM_CHANNEL]),
             ciphertext: Vec::with_capacity(CIPHERTEXT_BYTES),
             head: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
-            piece: Vec::new(),
+            piece: vec![0; FILE_PIECE_BYTES],
             tx: Vec::with_capacity(RECEIVE_BYTES),
             again: Vec::new(),
             serial: 0,

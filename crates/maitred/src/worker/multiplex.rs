@@ -18,13 +18,13 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use maitred_http::h2::{Event, Session, Settings, StreamKey};
+use maitred_http::h2::{DATA_BYTES_MAX, Event, Session, Settings, StreamKey};
 use rustix::io::Errno;
 
 use super::connection::{Connection, State, Work};
 use super::event_loop::Thread;
 use super::send::Sent;
-use super::wire::{Received, Then, Wire};
+use super::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
 use crate::config::Limits;
 
 /// Bytes that one stream may put into frames before others of the same urgency get their turn: four frames of the largest
@@ -391,20 +391,28 @@ impl Thread {
         self.touch_session(key);
         let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
         let stream_key = StreamKey(stream);
-        let room = multiplex.room(stream_key).min(usize::try_from(bytes).unwrap_or(usize::MAX));
-        if room == 0 {
+        let room = multiplex.room(stream_key);
+        // One read for several frames, as far as the share goes. What finds no room is read again; where there is less room
+        // than for one frame, no more is read than that.
+        let several = if room == DATA_BYTES_MAX { multiplex.share.min(FILE_PIECE_BYTES) } else { room };
+        let wanted = several.min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        if wanted == 0 {
             return Err(Errno::AGAIN);
         }
-        let mut piece = std::mem::take(&mut self.piece);
-        piece.resize(room, 0);
-        let read = rustix::io::pread(&**file, &mut piece, *offset).unwrap_or(0);
-        if let Some(content) = piece.get(..read).filter(|content| !content.is_empty()) {
-            let ended = then == Then::End && read as u64 == bytes;
-            multiplex.data(stream_key, read, ended).extend_from_slice(content);
+        let read = match self.piece.get_mut(..wanted) {
+            Some(piece) => rustix::io::pread(&**file, piece, *offset).unwrap_or(0),
+            None => 0,
+        };
+        let mut taken = 0;
+        while let Some(rest) = self.piece.get(taken..read).filter(|rest| !rest.is_empty()) {
+            let room = multiplex.room(stream_key).min(rest.len());
+            let Some(content) = rest.get(..room).filter(|content| !content.is_empty()) else { break };
+            taken += content.len();
+            let ended = then == Then::End && taken as u64 == bytes;
+            multiplex.data(stream_key, content.len(), ended).extend_from_slice(content);
         }
-        self.piece = piece;
-        *offset += read as u64;
-        Ok(read as u64)
+        *offset += taken as u64;
+        Ok(taken as u64)
     }
 
     /// The response of a stream is complete.

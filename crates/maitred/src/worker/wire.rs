@@ -21,7 +21,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use super::event_loop::Thread;
 
 /// Bytes of a file that are read at a time where they cannot go to the socket by themselves: four TLS records or frames.
-const FILE_PIECE_BYTES: u64 = 64 * 1024;
+pub(super) const FILE_PIECE_BYTES: usize = 64 * 1024;
 
 /// What carries the bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,10 +128,10 @@ impl Thread {
         if let Wire::Stream { session, stream } = connection.wire {
             return self.send_stream_file(session, stream, file, offset, bytes, then);
         }
-        let piece_bytes = bytes.min(FILE_PIECE_BYTES) as usize;
+        let piece_bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(FILE_PIECE_BYTES);
         let mut piece = std::mem::take(&mut self.piece);
-        piece.resize(piece_bytes, 0);
-        let sent = match rustix::io::pread(&**file, &mut piece, *offset) {
+        let room = piece.get_mut(..piece_bytes).unwrap_or_default();
+        let sent = match rustix::io::pread(&**file, room, *offset) {
             Ok(0) => Ok(0),
             Ok(read) => self.send(index, piece.get(..read).unwrap_or_default(), then),
             Err(error) => Err(error),
