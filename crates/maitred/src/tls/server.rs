@@ -141,6 +141,9 @@ impl TlsServer {
             // rustls takes early data only with sessions that are kept, not with those in tickets.
             config.session_storage = self.sessions_of(number, basis);
             config.max_early_data_size = EARLY_DATA_BYTES_MAX;
+            // Answers to it do not wait for the end of the handshake: nothing is received while one is sent, so that a
+            // long one would wait for ever.
+            config.send_half_rtt_data = true;
         } else if tls.tickets {
             let ticketer = Ticketer::new(&material.tickets, basis, Arc::new(DefaultTimeProvider));
             config.ticketer = Arc::new(ticketer.map_err(|_| "the keys of session tickets cannot be made")?);

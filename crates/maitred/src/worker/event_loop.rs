@@ -41,6 +41,11 @@ const PEER_MESSAGES_PER_SECOND: u32 = 10;
 /// Buffers of finished requests that are kept for the next ones.
 const SPARE_WORKS: usize = 64;
 
+/// Bytes of one connection that are received and not acted on, at most.
+pub(super) fn received_bytes_max(limits: &HeadLimits) -> usize {
+    RECEIVE_BYTES + 2 * limits.head_bytes_max
+}
+
 /// One event loop, and all that belongs to its thread alone.
 pub(super) struct Thread {
     pub(super) shared: &'static Shared,
@@ -197,10 +202,10 @@ impl Thread {
             postponed: Vec::new(),
             postponed_until: None,
             next_health: None,
-            rx: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
+            rx: Vec::with_capacity(received_bytes_max(&head_limits)),
             heard: Box::new([0; RECEIVED_FROM_CHANNEL]),
             ciphertext: Vec::with_capacity(CIPHERTEXT_BYTES),
-            head: Vec::with_capacity(RECEIVE_BYTES + 2 * head_limits.head_bytes_max),
+            head: Vec::with_capacity(received_bytes_max(&head_limits)),
             piece: vec![0; FILE_PIECE_BYTES],
             tx: Vec::with_capacity(RECEIVE_BYTES),
             again: Vec::new(),
@@ -278,10 +283,10 @@ impl Thread {
         tracing::error!(?token, "a bug in maitred: a panic ended this connection; please report it");
         self.tx.clear();
         if self.rx.capacity() == 0 {
-            self.rx = Vec::with_capacity(RECEIVE_BYTES + 2 * self.head_limits.head_bytes_max);
+            self.rx = Vec::with_capacity(received_bytes_max(&self.head_limits));
         }
         if self.head.capacity() == 0 {
-            self.head = Vec::with_capacity(RECEIVE_BYTES + 2 * self.head_limits.head_bytes_max);
+            self.head = Vec::with_capacity(received_bytes_max(&self.head_limits));
         }
         match token {
             Token::Connection { index, serial } if self.is_current(index, serial) => self.close(index),

@@ -22,7 +22,7 @@ use maitred_http::h2::{DATA_BYTES_MAX, Event, Session, Settings, StreamKey};
 use rustix::io::Errno;
 
 use super::connection::{Connection, State, Work};
-use super::event_loop::Thread;
+use super::event_loop::{Thread, Token};
 use super::send::Sent;
 use super::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
 use crate::config::Limits;
@@ -193,10 +193,10 @@ impl Thread {
             if !rest.is_empty() {
                 self.work(index).input.extend_from_slice(rest);
             }
-            self.connections[index as usize].readable |= more;
-            if more {
-                self.look_again(index);
-            }
+            // Whole frames are left over when too much is unsent: no event will tell of them.
+            let left = !rest.is_empty() && self.is_backed_up(key);
+            self.connections[index as usize].readable |= more || left;
+            // At the end of the turn it is seen whether there is room to look again.
             self.touch_session(key);
         }
         self.rx = rx;
@@ -458,10 +458,13 @@ impl Thread {
             let Some(multiplex) = self.sessions.get_mut(key as usize) else { continue };
             multiplex.dirty = false;
             let index = multiplex.index;
-            match self.flush_session(index, key) {
-                Sent::Broken => self.close(index),
-                sent => self.settle_session(index, key, sent),
-            }
+            let Some(serial) = self.connections.get(index as usize).map(|connection| connection.serial) else {
+                continue;
+            };
+            self.guarded(Token::Connection { index, serial }, |thread| match thread.flush_session(index, key) {
+                Sent::Broken => thread.close(index),
+                sent => thread.settle_session(index, key, sent),
+            });
         }
     }
 
@@ -553,11 +556,13 @@ impl Thread {
                 self.progress(index);
             }
         } else if streams > 0 {
+            multiplex.idle_until = None;
             self.wheel.disarm(index);
         } else {
             let patience = if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
-            multiplex.idle_until = Some(self.clock.now + patience);
-            self.wheel.arm(index, self.clock.now + patience.min(SHRINK_AFTER));
+            // Since its last stream ended: frames that ask for nothing do not count.
+            let until = *multiplex.idle_until.get_or_insert(self.clock.now + patience);
+            self.wheel.arm(index, until.min(self.clock.now + SHRINK_AFTER));
         }
         if ended && !unsent {
             // Nobody reads the rest (a client that speaks HTTP/2 does not close half of its connection).
@@ -566,7 +571,8 @@ impl Thread {
         if !self.register(index) {
             return self.close(index);
         }
-        if self.connections[index as usize].readable {
+        // With too much unsent nothing is read: room in the socket is what comes next, and tells so.
+        if self.connections[index as usize].readable && !self.is_backed_up(key) {
             self.look_again(index);
         }
     }
@@ -582,8 +588,10 @@ impl Thread {
             multiplex.streams = Vec::new();
             return self.wheel.arm(index, until);
         }
+        // What TLS holds back counts, too: a peer that takes nothing would be told to go for ever.
+        let flushed = self.is_flushed(index) == Ok(true);
         let idle = self.sessions.get_mut(key as usize).is_none_or(|multiplex| {
-            let idle = multiplex.session.streams() == 0 && multiplex.session.out().is_empty();
+            let idle = flushed && multiplex.session.streams() == 0 && multiplex.session.out().is_empty();
             if idle {
                 // At once, and for good: there is no request that it could cross.
                 multiplex.session.go_away();

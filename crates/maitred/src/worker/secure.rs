@@ -15,7 +15,7 @@ use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
 use slab::Slab;
 
 use super::connection::Connection;
-use super::event_loop::Thread;
+use super::event_loop::{Thread, received_bytes_max};
 use super::multiplex::Multiplex;
 use super::wire::{Received, Wire};
 use crate::tls::client::{self, Identity};
@@ -207,6 +207,10 @@ impl Thread {
     pub(super) fn receive_secure(&mut self, index: u32, session: u32, rx: &mut Vec<u8>) -> Received {
         let connection = &self.connections[index as usize];
         let Some(socket) = &connection.socket else { return Received::Broken };
+        if rx.len() + CIPHERTEXT_BYTES > received_bytes_max(&self.head_limits) {
+            // Requests come faster than they are answered: first those that are here. No head fills as much alone.
+            return Received::Bytes { more: true };
+        }
         self.ciphertext.clear();
         let more = match recv(socket, spare_capacity(&mut self.ciphertext), RecvFlags::empty()) {
             Ok((_, 0)) => return Received::End,
@@ -261,6 +265,8 @@ impl Thread {
         }
         if settles {
             self.settle_handshake(session);
+            // What could not be encrypted before goes on now.
+            self.look_again(index);
             if self.is_challenge(session) {
                 return Received::Broken;
             }
@@ -329,7 +335,11 @@ impl Thread {
         while secure.flush(socket)? && taken < bytes.len() {
             let rest = bytes.get(taken..).unwrap_or_default();
             // It writes into memory, and cannot fail.
-            taken += secure.tls.writer().write(rest).unwrap_or(0);
+            match secure.tls.writer().write(rest).unwrap_or(0) {
+                // It is full of what cannot be encrypted yet.
+                0 => break,
+                written => taken += written,
+            }
         }
         if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }
     }

@@ -381,13 +381,14 @@ impl Thread {
         if self.connections[index as usize].ended || !self.shut_down_sending(index) {
             return self.close(index);
         }
-        // An HTTP/2 connection that lingers has no streams any more.
-        self.end_session(self.connections[index as usize].state);
         let connection = &mut self.connections[index as usize];
+        let state = connection.state;
         if let Some(work) = connection.work.take() {
             self.recycle(work);
         }
         self.enter(index, State::Linger);
+        // Nothing of it can be sent any more, and it must not outlive the state that names it.
+        self.end_session(state);
         self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.linger_timeout);
         if self.register(index) {
             // What is there is dropped in the next turn: now the buffer may be in use by whoever reads requests.

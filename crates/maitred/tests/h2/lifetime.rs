@@ -68,6 +68,55 @@ fn a_connection_that_never_begins_is_closed_after_head_timeout() {
     server.stop();
 }
 
+/// What an application says after the connection has ended reaches nobody, and harms nobody.
+#[test]
+fn an_answer_that_comes_behind_the_end_of_its_connection_goes_nowhere() {
+    let gate = Gate::new();
+    let server =
+        Setup::with_files().pool("app", Some(&gate), "workers = 1\nqueue = { timeout = \"60s\" }").start();
+    server.wait_for_processes();
+    let mut connection = Connection::new(server.address);
+    connection.request("GET", "/app/wait", &[], true);
+    let waiting = gate.arrival();
+    // A PING on a stream breaks the rules.
+    connection.send(crate::h2::frame::frame(6, 0, 1, &[0; 8]));
+    assert_eq!(connection.end(), Some(code::PROTOCOL_ERROR));
+    drop(connection);
+    eventually("it has gone", || server.total("connections") == 1);
+    eventually("its stream has gone, too", || server.total("cancelled") == 1);
+    let mut other = Connection::new(server.address);
+    assert_eq!(other.get("/a.txt").status, 200);
+    waiting.release();
+    // The process has one place: what it answers now comes behind the answer that nobody wants.
+    assert_eq!(other.get("/app/hello").status, 200);
+    assert_eq!(server.total("panics"), 0);
+    server.stop();
+}
+
+/// More is asked than may wait to be sent: the rest is answered when the client reads.
+#[test]
+fn requests_that_find_too_much_unsent_are_answered_later() {
+    let setup = Setup::with_files();
+    std::fs::File::create(setup.directory.path().join("root/zeros.bin"))
+        .unwrap()
+        .set_len(200_000_000)
+        .unwrap();
+    let server = setup.start();
+    let mut connection = Connection::new(server.address);
+    connection.open_window(0, 1 << 30);
+    let large = connection.request("GET", "/zeros.bin", &[], true);
+    connection.open_window(large, 1 << 30);
+    let ids: Vec<u32> = (0..8000).map(|_| connection.request("HEAD", "/none", &[], true)).collect();
+    let turns = server.total("turns");
+    let idle = server.total("turns") - turns;
+    assert!(idle < 1000, "{idle} turns while nothing can be done");
+    connection.cancel(large);
+    for id in ids {
+        assert_eq!(connection.head(id).status, 404);
+    }
+    server.stop();
+}
+
 #[test]
 fn a_client_that_reads_nothing_is_dropped_after_write_timeout() {
     let setup = Setup::with_files().limit("write_timeout = \"300ms\"");
