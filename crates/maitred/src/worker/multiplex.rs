@@ -458,12 +458,15 @@ impl Thread {
             let Some(multiplex) = self.sessions.get_mut(key as usize) else { continue };
             multiplex.dirty = false;
             let index = multiplex.index;
-            let Some(serial) = self.connections.get(index as usize).map(|connection| connection.serial) else {
+            let Some(serial) = self.connections.get(index as usize).map(|connection| connection.serial)
+            else {
                 continue;
             };
-            self.guarded(Token::Connection { index, serial }, |thread| match thread.flush_session(index, key) {
-                Sent::Broken => thread.close(index),
-                sent => thread.settle_session(index, key, sent),
+            self.guarded(Token::Connection { index, serial }, |thread| {
+                match thread.flush_session(index, key) {
+                    Sent::Broken => thread.close(index),
+                    sent => thread.settle_session(index, key, sent),
+                }
             });
         }
     }

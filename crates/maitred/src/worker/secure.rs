@@ -14,7 +14,7 @@ use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
 
 use slab::Slab;
 
-use super::connection::Connection;
+use super::connection::{Connection, State};
 use super::event_loop::{Thread, received_bytes_max};
 use super::multiplex::Multiplex;
 use super::wire::{Received, Wire};
@@ -265,8 +265,10 @@ impl Thread {
         }
         if settles {
             self.settle_handshake(session);
-            // What could not be encrypted before goes on now.
-            self.look_again(index);
+            if self.connections[index as usize].state == State::Writing {
+                // What could not be encrypted before goes on now.
+                self.look_again(index);
+            }
             if self.is_challenge(session) {
                 return Received::Broken;
             }
