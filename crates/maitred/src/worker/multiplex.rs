@@ -230,6 +230,7 @@ impl Thread {
         let Some(multiplex) = self.sessions.get_mut(key as usize) else { return head };
         let at = stream.slot();
         multiplex.share = SHARE_BYTES;
+        multiplex.idle_until = None;
         if multiplex.streams.len() <= at {
             multiplex.streams.resize(at + 1, FREE);
         }
