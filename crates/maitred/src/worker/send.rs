@@ -325,7 +325,10 @@ impl Thread {
                 }
             }
             _ if self.connections[index as usize].is_stream() => self.end_stream(index),
-            After::Close if self.connections[index as usize].readable => self.linger(index),
+            // What still comes, if only the end of a handshake, must not be answered by a reset.
+            After::Close if self.connections[index as usize].readable || self.is_early(index) => {
+                self.linger(index);
+            }
             After::Close => self.close_cleanly(index),
             After::Linger => self.linger(index),
         }

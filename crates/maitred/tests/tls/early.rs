@@ -79,6 +79,25 @@ fn safe_requests_are_answered_early_and_others_later() {
     server.stop();
 }
 
+/// More than a session keeps of what cannot be sent yet; and an answer with which the connection ends.
+#[test]
+fn long_and_last_answers_to_early_requests_are_whole() {
+    let authority = Authority::new();
+    let large = vec![b'l'; 1024 * 1024];
+    let server = setup(&authority, "early_data = true").file("large.txt", &large).start();
+    let client = returning(&server, &authority);
+    let (_, mut connection) = early(&server, &client, "GET /large.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(connection.response("GET").body, large);
+    assert_eq!(connection.get("/a.txt").text(), "file a\n");
+    for path in ["/large.txt", "/a.txt"] {
+        let client = returning(&server, &authority);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let (_, mut connection) = early(&server, &client, &request);
+        assert_eq!(connection.response("GET").status, 200, "{path}");
+    }
+    server.stop();
+}
+
 #[test]
 fn a_first_flight_that_is_sent_again_is_not_answered_again() {
     let authority = Authority::new();
