@@ -7,11 +7,15 @@
 //! | [`event_loop`] | one turn of one thread |
 //! | [`accept`] | new connections, admission, the choice between two threads |
 //! | [`connection`] | what a connection is and can be doing |
+//! | [`wire`] | what carries its bytes: a socket, TLS, a stream |
+//! | [`secure`] | TLS sessions |
+//! | [`multiplex`], [`streams`] | HTTP/2 connections, and each of their streams |
 //! | [`receive`] | bytes → requests |
 //! | [`proxied`] | the PROXY header that may come before them |
 //! | [`answer`] | request → answer: **start reading here** |
 //! | [`send`] | answers → bytes, files, the end of a response |
-//! | [`hand_off`] | requests to application processes |
+//! | [`hand_off`], [`choices`] | requests to application processes, and the cheaper way to answer them |
+//! | [`across`] | requests that go to another thread without their connection |
 //! | [`relay`] | responses that come through a relay |
 //! | [`spool`] | request bodies that are too large for a frame |
 //! | [`feed`] | the same, for processes that take no files |
@@ -52,6 +56,7 @@ mod secure;
 mod send;
 pub mod shared;
 mod spool;
+mod streams;
 pub mod timers;
 mod tunnel;
 mod upstream;

@@ -3,7 +3,7 @@
 //! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`: its request is written as an HTTP/1.1 head, judged
 //! and answered by the same code as any other, and its response is put into frames by [`Thread::send_stream`]. So whatever
 //! holds for a request holds here: the limits, the deadlines, the log, the fields that applications see. What this module
-//! adds is the way between the socket and the streams; the rules of HTTP/2 are in [`maitred_http::h2`].
+//! and [`streams`](super::streams) add is the way between the socket and the streams; the rules of HTTP/2 are in [`maitred_http::h2`].
 //!
 //! ```text
 //! on_readable ─ take_http2 ──┬ Request ─ open_stream ─ process ─ …
@@ -14,22 +14,21 @@
 //!
 //! A stream that finds no room in the windows, or too much unsent, waits in the session, which knows whose turn is next.
 
-use std::os::fd::OwnedFd;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use maitred_http::h2::{DATA_BYTES_MAX, Event, Session, Settings, StreamKey};
+use maitred_http::h2::{Event, Session, Settings, StreamKey};
 use rustix::io::Errno;
 
-use super::connection::{Connection, State, Work};
+use super::connection::{Connection, State};
 use super::event_loop::{Thread, Token};
 use super::send::Sent;
-use super::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
+use super::streams::{NOBODY, Stream};
+use super::wire::Then;
 use crate::config::Limits;
 
 /// Bytes that one stream may put into frames before others of the same urgency get their turn: four frames of the largest
 /// size.
-const SHARE_BYTES: usize = 64 * 1024;
+pub(super) const SHARE_BYTES: usize = 64 * 1024;
 /// Bytes that one connection may send in one turn, so that the others get theirs.
 const SENT_PER_TURN: usize = 1024 * 1024;
 /// How long a client may take to hear of a GOAWAY before streams that it opens are refused (9113-6.8 asks for at least one
@@ -37,54 +36,29 @@ const SENT_PER_TURN: usize = 1024 * 1024;
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
 /// How long a connection without streams keeps its buffers: the next request of a page comes sooner.
 const SHRINK_AFTER: Duration = Duration::from_secs(1);
-/// No connection: the stream is free, or its connection has gone.
-const NOBODY: u32 = u32::MAX;
 
 /// One HTTP/2 connection.
 #[derive(Debug)]
 pub(super) struct Multiplex {
-    session: Session,
+    /// The rules.
+    pub(super) session: Session,
     /// The client's connection.
     index: u32,
     /// What is known of each stream, by its key.
-    streams: Vec<Stream>,
+    pub(super) streams: Vec<Stream>,
     /// How much of the session's output has been sent.
     sent: usize,
     /// What is left of the present stream's share.
-    share: usize,
+    pub(super) share: usize,
     /// It has its place in the turn's end already.
     dirty: bool,
     /// If it has no stream: when it has waited long enough for one.
-    idle_until: Option<Instant>,
+    pub(super) idle_until: Option<Instant>,
     /// When it was told to go away.
     left_at: Option<Instant>,
     /// It was told again, so that what it asks for now is refused.
     left: bool,
 }
-
-/// One stream.
-#[derive(Debug, Clone, Copy)]
-struct Stream {
-    index: u32,
-    body: Body,
-    /// The head of the final response was sent.
-    headed: bool,
-    /// Nothing more comes from the client.
-    heard: bool,
-    /// Bytes of the body that nobody has acted on, and for which the client gets no new room.
-    unread: usize,
-}
-
-/// How the body is framed for those who read it as HTTP/1.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Body {
-    /// As the head says: not at all, or by its length; or it is no body, after an upgrade.
-    Plain,
-    /// In chunks, because nobody knows its length.
-    Chunked,
-}
-
-const FREE: Stream = Stream { index: NOBODY, body: Body::Plain, headed: false, heard: false, unread: 0 };
 
 /// What a connection may ask of this server.
 pub(super) fn settings(limits: &Limits) -> Settings {
@@ -102,12 +76,13 @@ impl Multiplex {
         self.index
     }
 
-    fn stream(&mut self, stream: u32) -> Option<&mut Stream> {
+    /// What is known of a stream.
+    pub(super) fn stream(&mut self, stream: u32) -> Option<&mut Stream> {
         self.streams.get_mut(StreamKey(stream).slot())
     }
 
     /// How many bytes of content a stream may put into a frame now; if that is none, it waits.
-    fn room(&mut self, stream: StreamKey) -> usize {
+    pub(super) fn room(&mut self, stream: StreamKey) -> usize {
         let room = self.session.room(stream).min(self.share);
         if self.share == 0 {
             self.session.wait(stream);
@@ -116,7 +91,7 @@ impl Multiplex {
     }
 
     /// Starts a frame of so many bytes, which the caller appends.
-    fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
+    pub(super) fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
         self.share -= bytes.min(self.share);
         self.session.data(stream, bytes, ended)
     }
@@ -209,238 +184,6 @@ impl Thread {
         self.limiter.log(self.clock.now, || {
             tracing::info!(peer = remote.text(), "HTTP/2 connection ended: {why}");
         });
-    }
-
-    /// A request: `head` is one of HTTP/1.1.
-    fn open_stream(
-        &mut self,
-        index: u32,
-        key: u32,
-        stream: StreamKey,
-        ended: bool,
-        head: Vec<u8>,
-    ) -> Vec<u8> {
-        let parent = &mut self.connections[index as usize];
-        parent.requests = parent.requests.saturating_add(1);
-        let last = parent.requests >= self.shared.start.config.limits.requests_per_connection_max;
-        let wire = Wire::Stream { session: key, stream: stream.0 };
-        let connection = Connection::stream(parent, wire, self.clock.now);
-        let new = self.insert(connection);
-        self.row.http2_streams.add(1);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return head };
-        let at = stream.slot();
-        multiplex.share = SHARE_BYTES;
-        multiplex.idle_until = None;
-        if multiplex.streams.len() <= at {
-            multiplex.streams.resize(at + 1, FREE);
-        }
-        let body = match head.ends_with(b"transfer-encoding: chunked\r\n\r\n") {
-            true => Body::Chunked,
-            false => Body::Plain,
-        };
-        multiplex.streams[at] = Stream { index: new, body, heard: ended, ..FREE };
-        multiplex.session.mark(stream, new);
-        if last {
-            self.leave(key);
-        }
-        self.process(new, head, false);
-        std::mem::take(&mut self.rx)
-    }
-
-    /// A piece of a body. `room` is where it is put together with what is there already.
-    fn feed_stream(
-        &mut self,
-        key: u32,
-        stream: StreamKey,
-        bytes: &[u8],
-        ended: bool,
-        mut room: Vec<u8>,
-    ) -> Vec<u8> {
-        let Some(found) = self.sessions.get_mut(key as usize).and_then(|found| found.stream(stream.0)) else {
-            return room;
-        };
-        found.unread += bytes.len();
-        found.heard |= ended;
-        let (index, body) = (found.index, found.body);
-        let Some(connection) = self.connections.get_mut(index as usize).filter(|_| index != NOBODY) else {
-            return room;
-        };
-        let reads = matches!(connection.state, State::Idle | State::Head | State::Body);
-        let state = connection.state;
-        let work = connection.work();
-        if reads {
-            room.append(&mut work.input);
-        }
-        frame_body(body, bytes, ended, if reads { &mut room } else { &mut work.input });
-        if reads {
-            self.process(index, room, false);
-            room = std::mem::take(&mut self.rx);
-        } else if let State::Proxied { .. } | State::Relayed { .. } = state {
-            connection.readable = true;
-            // The scratch buffer has to be where it is looked for.
-            self.rx = room;
-            match state {
-                State::Relayed { relay } => self.move_relayed(index, relay),
-                _ => self.move_proxied(index),
-            }
-            room = std::mem::take(&mut self.rx);
-        }
-        room
-    }
-
-    /// Lets the client send more, once what it has sent was acted on.
-    fn credit(&mut self, key: u32, stream: u32) {
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        let Some(found) = multiplex.streams.get_mut(StreamKey(stream).slot()) else { return };
-        let waits = |work: &Work| !work.input.is_empty();
-        let connection = self.connections.get(found.index as usize);
-        if found.unread > 0 && !connection.and_then(|found| found.work.as_deref()).is_some_and(waits) {
-            let unread = std::mem::take(&mut found.unread);
-            multiplex.session.consumed(StreamKey(stream), unread);
-            self.touch_session(key);
-        }
-    }
-
-    /// What a stream has received was taken.
-    pub(super) fn credit_stream(&mut self, index: u32) {
-        if let Some(Wire::Stream { session, stream }) =
-            self.connections.get(index as usize).map(|connection| connection.wire)
-        {
-            self.credit(session, stream);
-        }
-    }
-
-    /// What has come on a stream. That no more will is only said to a tunnel: the end of a request is known by its framing.
-    pub(super) fn receive_stream(
-        &mut self,
-        index: u32,
-        session: u32,
-        stream: u32,
-        rx: &mut Vec<u8>,
-    ) -> Received {
-        let tunnels = self.is_tunnel(index);
-        let connection = &mut self.connections[index as usize];
-        let before = rx.len();
-        if let Some(work) = connection.work.as_deref_mut() {
-            rx.append(&mut work.input);
-        }
-        if rx.len() > before {
-            self.credit(session, stream);
-            return Received::Bytes { more: false };
-        }
-        let found = self.sessions.get_mut(session as usize).and_then(|found| found.stream(stream));
-        match found.is_none_or(|found| found.heard) && tunnels {
-            true => Received::End,
-            false => Received::Nothing,
-        }
-    }
-
-    /// The client wants no answer to a request any more.
-    fn lose_stream(&mut self, key: u32, index: u32) {
-        let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
-        let Some(connection) = self.connections.get(index as usize).filter(|found| is_its(found.wire)) else {
-            return;
-        };
-        match connection.state {
-            State::Queued { .. } => self.give_up(index),
-            _ => self.abort(index),
-        }
-    }
-
-    /// Puts a part of a response into frames, as far as there is room.
-    pub(super) fn send_stream(
-        &mut self,
-        key: u32,
-        stream: u32,
-        bytes: &[u8],
-        then: Then,
-    ) -> Result<usize, Errno> {
-        self.touch_session(key);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
-        let stream_key = StreamKey(stream);
-        let mut taken = 0;
-        while let Some(found) = multiplex.streams.get_mut(stream_key.slot()).filter(|found| !found.headed) {
-            let rest = bytes.get(taken..).unwrap_or_default();
-            // Whoever writes a head writes it as a whole.
-            let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n") else { break };
-            let (head, content) = rest.split_at(end + 4);
-            let ended = then == Then::End && content.is_empty();
-            found.headed = !is_interim(head);
-            multiplex.session.respond(stream_key, head, ended);
-            taken += head.len();
-        }
-        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            let room = multiplex.room(stream_key).min(rest.len());
-            let Some(content) = rest.get(..room).filter(|content| !content.is_empty()) else { break };
-            let ended = then == Then::End && content.len() == rest.len();
-            multiplex.data(stream_key, content.len(), ended).extend_from_slice(content);
-            taken += content.len();
-        }
-        if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }
-    }
-
-    /// The same with a piece of a file, which is read straight into the frame.
-    pub(super) fn send_stream_file(
-        &mut self,
-        key: u32,
-        stream: u32,
-        file: &Rc<OwnedFd>,
-        offset: &mut u64,
-        bytes: u64,
-        then: Then,
-    ) -> Result<u64, Errno> {
-        self.touch_session(key);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
-        let stream_key = StreamKey(stream);
-        let room = multiplex.room(stream_key);
-        // One read for several frames, as far as the share goes. What finds no room is read again; where there is less room
-        // than for one frame, no more is read than that.
-        let several = if room == DATA_BYTES_MAX { multiplex.share.min(FILE_PIECE_BYTES) } else { room };
-        let wanted = several.min(usize::try_from(bytes).unwrap_or(usize::MAX));
-        if wanted == 0 {
-            return Err(Errno::AGAIN);
-        }
-        let read = match self.piece.get_mut(..wanted) {
-            Some(piece) => rustix::io::pread(&**file, piece, *offset).unwrap_or(0),
-            None => 0,
-        };
-        let mut taken = 0;
-        while let Some(rest) = self.piece.get(taken..read).filter(|rest| !rest.is_empty()) {
-            let room = multiplex.room(stream_key).min(rest.len());
-            let Some(content) = rest.get(..room).filter(|content| !content.is_empty()) else { break };
-            taken += content.len();
-            let ended = then == Then::End && taken as u64 == bytes;
-            multiplex.data(stream_key, content.len(), ended).extend_from_slice(content);
-        }
-        *offset += taken as u64;
-        Ok(taken as u64)
-    }
-
-    /// The response of a stream is complete.
-    pub(super) fn end_stream(&mut self, index: u32) {
-        if let Wire::Stream { session, stream } = self.connections[index as usize].wire {
-            self.end_sending(session, stream);
-        }
-        self.close(index);
-    }
-
-    /// Nothing more will be sent on a stream.
-    pub(super) fn end_sending(&mut self, session: u32, stream: u32) {
-        if let Some(multiplex) = self.sessions.get_mut(session as usize) {
-            multiplex.session.end(StreamKey(stream));
-            self.touch_session(session);
-        }
-    }
-
-    /// The connection of a stream has gone.
-    pub(super) fn release_stream(&mut self, wire: Wire) {
-        let Wire::Stream { session: key, stream } = wire else { return };
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        if let Some(found) = multiplex.stream(stream) {
-            *found = FREE;
-        }
-        multiplex.session.release(StreamKey(stream));
-        self.touch_session(key);
     }
 
     /// An HTTP/2 connection goes away, and its streams with it.
@@ -620,27 +363,5 @@ impl Thread {
         multiplex.left = multiplex.left_at.replace(now).is_some();
         multiplex.session.go_away();
         self.touch_session(key);
-    }
-}
-
-/// Whether another head will follow (9110-15.2). After a 101 none does.
-fn is_interim(head: &[u8]) -> bool {
-    head.get(9) == Some(&b'1') && head.get(9..12) != Some(b"101")
-}
-
-/// Appends a piece of a body as HTTP/1.1 has it.
-fn frame_body(body: Body, bytes: &[u8], ended: bool, out: &mut Vec<u8>) {
-    match body {
-        Body::Plain => out.extend_from_slice(bytes),
-        Body::Chunked => {
-            if !bytes.is_empty() {
-                out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
-                out.extend_from_slice(bytes);
-                out.extend_from_slice(b"\r\n");
-            }
-            if ended {
-                out.extend_from_slice(b"0\r\n\r\n");
-            }
-        }
     }
 }

@@ -1,0 +1,297 @@
+//! Streams of HTTP/2 connections, each of which is a connection to everybody else: how they begin, what is received and sent on
+//! them, and how they end. [`multiplex`](super::multiplex) is about the connection that carries them.
+
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use maitred_http::h2::{DATA_BYTES_MAX, StreamKey};
+use rustix::io::Errno;
+
+use super::connection::{Connection, State, Work};
+use super::event_loop::Thread;
+use super::multiplex::SHARE_BYTES;
+use super::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
+
+/// No connection: the stream is free, or its connection has gone.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// One stream.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stream {
+    /// Its connection.
+    pub(super) index: u32,
+    body: Body,
+    /// The head of the final response was sent.
+    headed: bool,
+    /// Nothing more comes from the client.
+    heard: bool,
+    /// Bytes of the body that nobody has acted on, and for which the client gets no new room.
+    unread: usize,
+}
+
+/// How the body is framed for those who read it as HTTP/1.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Body {
+    /// As the head says: not at all, or by its length; or it is no body, after an upgrade.
+    Plain,
+    /// In chunks, because nobody knows its length.
+    Chunked,
+}
+
+const FREE: Stream = Stream { index: NOBODY, body: Body::Plain, headed: false, heard: false, unread: 0 };
+
+impl Thread {
+    /// A request: `head` is one of HTTP/1.1.
+    pub(super) fn open_stream(
+        &mut self,
+        index: u32,
+        key: u32,
+        stream: StreamKey,
+        ended: bool,
+        head: Vec<u8>,
+    ) -> Vec<u8> {
+        let parent = &mut self.connections[index as usize];
+        parent.requests = parent.requests.saturating_add(1);
+        let last = parent.requests >= self.shared.start.config.limits.requests_per_connection_max;
+        let wire = Wire::Stream { session: key, stream: stream.0 };
+        let connection = Connection::stream(parent, wire, self.clock.now);
+        let new = self.insert(connection);
+        self.row.http2_streams.add(1);
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return head };
+        let at = stream.slot();
+        multiplex.share = SHARE_BYTES;
+        multiplex.idle_until = None;
+        if multiplex.streams.len() <= at {
+            multiplex.streams.resize(at + 1, FREE);
+        }
+        let body = match head.ends_with(b"transfer-encoding: chunked\r\n\r\n") {
+            true => Body::Chunked,
+            false => Body::Plain,
+        };
+        multiplex.streams[at] = Stream { index: new, body, heard: ended, ..FREE };
+        multiplex.session.mark(stream, new);
+        if last {
+            self.leave(key);
+        }
+        self.process(new, head, false);
+        std::mem::take(&mut self.rx)
+    }
+
+    /// A piece of a body. `room` is where it is put together with what is there already.
+    pub(super) fn feed_stream(
+        &mut self,
+        key: u32,
+        stream: StreamKey,
+        bytes: &[u8],
+        ended: bool,
+        mut room: Vec<u8>,
+    ) -> Vec<u8> {
+        let Some(found) = self.sessions.get_mut(key as usize).and_then(|found| found.stream(stream.0)) else {
+            return room;
+        };
+        found.unread += bytes.len();
+        found.heard |= ended;
+        let (index, body) = (found.index, found.body);
+        let Some(connection) = self.connections.get_mut(index as usize).filter(|_| index != NOBODY) else {
+            return room;
+        };
+        let reads = matches!(connection.state, State::Idle | State::Head | State::Body);
+        let state = connection.state;
+        let work = connection.work();
+        if reads {
+            room.append(&mut work.input);
+        }
+        frame_body(body, bytes, ended, if reads { &mut room } else { &mut work.input });
+        if reads {
+            self.process(index, room, false);
+            room = std::mem::take(&mut self.rx);
+        } else if let State::Proxied { .. } | State::Relayed { .. } = state {
+            connection.readable = true;
+            // The scratch buffer has to be where it is looked for.
+            self.rx = room;
+            match state {
+                State::Relayed { relay } => self.move_relayed(index, relay),
+                _ => self.move_proxied(index),
+            }
+            room = std::mem::take(&mut self.rx);
+        }
+        room
+    }
+
+    /// Lets the client send more, once what it has sent was acted on.
+    pub(super) fn credit(&mut self, key: u32, stream: u32) {
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        let Some(found) = multiplex.streams.get_mut(StreamKey(stream).slot()) else { return };
+        let waits = |work: &Work| !work.input.is_empty();
+        let connection = self.connections.get(found.index as usize);
+        if found.unread > 0 && !connection.and_then(|found| found.work.as_deref()).is_some_and(waits) {
+            let unread = std::mem::take(&mut found.unread);
+            multiplex.session.consumed(StreamKey(stream), unread);
+            self.touch_session(key);
+        }
+    }
+
+    /// What a stream has received was taken.
+    pub(super) fn credit_stream(&mut self, index: u32) {
+        if let Some(Wire::Stream { session, stream }) =
+            self.connections.get(index as usize).map(|connection| connection.wire)
+        {
+            self.credit(session, stream);
+        }
+    }
+
+    /// What has come on a stream. That no more will is only said to a tunnel: the end of a request is known by its framing.
+    pub(super) fn receive_stream(
+        &mut self,
+        index: u32,
+        session: u32,
+        stream: u32,
+        rx: &mut Vec<u8>,
+    ) -> Received {
+        let tunnels = self.is_tunnel(index);
+        let connection = &mut self.connections[index as usize];
+        let before = rx.len();
+        if let Some(work) = connection.work.as_deref_mut() {
+            rx.append(&mut work.input);
+        }
+        if rx.len() > before {
+            self.credit(session, stream);
+            return Received::Bytes { more: false };
+        }
+        let found = self.sessions.get_mut(session as usize).and_then(|found| found.stream(stream));
+        match found.is_none_or(|found| found.heard) && tunnels {
+            true => Received::End,
+            false => Received::Nothing,
+        }
+    }
+
+    /// The client wants no answer to a request any more.
+    pub(super) fn lose_stream(&mut self, key: u32, index: u32) {
+        let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
+        let Some(connection) = self.connections.get(index as usize).filter(|found| is_its(found.wire)) else {
+            return;
+        };
+        match connection.state {
+            State::Queued { .. } => self.give_up(index),
+            _ => self.abort(index),
+        }
+    }
+
+    /// Puts a part of a response into frames, as far as there is room.
+    pub(super) fn send_stream(
+        &mut self,
+        key: u32,
+        stream: u32,
+        bytes: &[u8],
+        then: Then,
+    ) -> Result<usize, Errno> {
+        self.touch_session(key);
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
+        let stream_key = StreamKey(stream);
+        let mut taken = 0;
+        while let Some(found) = multiplex.streams.get_mut(stream_key.slot()).filter(|found| !found.headed) {
+            let rest = bytes.get(taken..).unwrap_or_default();
+            // Whoever writes a head writes it as a whole.
+            let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n") else { break };
+            let (head, content) = rest.split_at(end + 4);
+            let ended = then == Then::End && content.is_empty();
+            found.headed = !is_interim(head);
+            multiplex.session.respond(stream_key, head, ended);
+            taken += head.len();
+        }
+        while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
+            let room = multiplex.room(stream_key).min(rest.len());
+            let Some(content) = rest.get(..room).filter(|content| !content.is_empty()) else { break };
+            let ended = then == Then::End && content.len() == rest.len();
+            multiplex.data(stream_key, content.len(), ended).extend_from_slice(content);
+            taken += content.len();
+        }
+        if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }
+    }
+
+    /// The same with a piece of a file, which is read straight into the frame.
+    pub(super) fn send_stream_file(
+        &mut self,
+        key: u32,
+        stream: u32,
+        file: &Rc<OwnedFd>,
+        offset: &mut u64,
+        bytes: u64,
+        then: Then,
+    ) -> Result<u64, Errno> {
+        self.touch_session(key);
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
+        let stream_key = StreamKey(stream);
+        let room = multiplex.room(stream_key);
+        // One read for several frames, as far as the share goes. What finds no room is read again; where there is less room
+        // than for one frame, no more is read than that.
+        let several = if room == DATA_BYTES_MAX { multiplex.share.min(FILE_PIECE_BYTES) } else { room };
+        let wanted = several.min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        if wanted == 0 {
+            return Err(Errno::AGAIN);
+        }
+        let read = match self.piece.get_mut(..wanted) {
+            Some(piece) => rustix::io::pread(&**file, piece, *offset).unwrap_or(0),
+            None => 0,
+        };
+        let mut taken = 0;
+        while let Some(rest) = self.piece.get(taken..read).filter(|rest| !rest.is_empty()) {
+            let room = multiplex.room(stream_key).min(rest.len());
+            let Some(content) = rest.get(..room).filter(|content| !content.is_empty()) else { break };
+            taken += content.len();
+            let ended = then == Then::End && taken as u64 == bytes;
+            multiplex.data(stream_key, content.len(), ended).extend_from_slice(content);
+        }
+        *offset += taken as u64;
+        Ok(taken as u64)
+    }
+
+    /// The response of a stream is complete.
+    pub(super) fn end_stream(&mut self, index: u32) {
+        if let Wire::Stream { session, stream } = self.connections[index as usize].wire {
+            self.end_sending(session, stream);
+        }
+        self.close(index);
+    }
+
+    /// Nothing more will be sent on a stream.
+    pub(super) fn end_sending(&mut self, session: u32, stream: u32) {
+        if let Some(multiplex) = self.sessions.get_mut(session as usize) {
+            multiplex.session.end(StreamKey(stream));
+            self.touch_session(session);
+        }
+    }
+
+    /// The connection of a stream has gone.
+    pub(super) fn release_stream(&mut self, wire: Wire) {
+        let Wire::Stream { session: key, stream } = wire else { return };
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        if let Some(found) = multiplex.stream(stream) {
+            *found = FREE;
+        }
+        multiplex.session.release(StreamKey(stream));
+        self.touch_session(key);
+    }
+}
+
+/// Whether another head will follow (9110-15.2). After a 101 none does.
+fn is_interim(head: &[u8]) -> bool {
+    head.get(9) == Some(&b'1') && head.get(9..12) != Some(b"101")
+}
+
+/// Appends a piece of a body as HTTP/1.1 has it.
+fn frame_body(body: Body, bytes: &[u8], ended: bool, out: &mut Vec<u8>) {
+    match body {
+        Body::Plain => out.extend_from_slice(bytes),
+        Body::Chunked => {
+            if !bytes.is_empty() {
+                out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+                out.extend_from_slice(bytes);
+                out.extend_from_slice(b"\r\n");
+            }
+            if ended {
+                out.extend_from_slice(b"0\r\n\r\n");
+            }
+        }
+    }
+}
