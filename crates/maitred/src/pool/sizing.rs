@@ -161,6 +161,8 @@ pub struct Sizing {
     /// When starting is allowed again after a death.
     not_before: Instant,
     trouble: Option<Trouble>,
+    /// Young deaths in a row.
+    deaths: u32,
     /// The last death of a worker that lived only a short time, if that still matters.
     young_death: Option<Instant>,
 }
@@ -211,6 +213,7 @@ impl Sizing {
             rules: APP,
             not_before: now,
             trouble: None,
+            deaths: 0,
             young_death: None,
         }
     }
@@ -247,8 +250,8 @@ impl Sizing {
             self.not_before = now + self.backoff.died(lived, &self.rules);
         }
         self.young_death = Some(now);
-        let deaths = self.trouble.map_or(0, |trouble| trouble.deaths).saturating_add(1);
-        self.trouble = Some(Trouble { deaths, next_try: self.not_before });
+        self.deaths = self.deaths.saturating_add(1);
+        self.trouble = Some(Trouble { deaths: self.deaths, next_try: self.not_before });
     }
 
     /// What keeps the pool from starting, as of the last decision: workers have died young, none that was started since
@@ -392,12 +395,17 @@ impl Sizing {
     /// (`enough`) of whatever age. Once that has lasted, the next young death will be the first again.
     fn look_for_recovery(&mut self, now: Instant, slots: &[SlotView], enough: bool) {
         let Some(death) = self.young_death else { return };
-        if enough || slots.iter().any(|slot| slot.is_ready() && slot.started >= death) {
+        let recovered = slots.iter().any(|slot| slot.is_ready() && slot.started >= death);
+        if recovered {
+            self.deaths = 0;
+        }
+        // Enough may be starting, and may die like those before them.
+        if enough || recovered {
             self.trouble = None;
         }
         if self.trouble.is_none() && now.saturating_duration_since(death) >= self.rules.long_life {
             self.backoff = Backoff::default();
-            self.young_death = None;
+            (self.young_death, self.deaths) = (None, 0);
         }
     }
 

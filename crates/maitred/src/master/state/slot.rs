@@ -109,8 +109,9 @@ impl Slot {
             _ if self.stale => Phase::Draining,
             SlotPhase::Starting { .. } => Phase::Starting,
             SlotPhase::Ready if self.busy > 0 => Phase::Busy,
-            // Its end will be a death, which says when the next one may be started.
-            SlotPhase::Ending { .. } if !self.asked => Phase::Busy,
+            // Its end will be a death, which says when the next one may be started. One that was never ready is not so now.
+            SlotPhase::Ending { .. } if !self.asked && self.greeting.is_some() => Phase::Busy,
+            SlotPhase::Ending { .. } if !self.asked => Phase::Starting,
             SlotPhase::Ready => Phase::Idle,
             SlotPhase::Draining { .. } | SlotPhase::Ending { .. } => Phase::Draining,
         };
