@@ -26,8 +26,8 @@ const TRIAL_PERIODS: u32 = 8;
 /// What was found out holds for so long. A trial takes 0.8 s, half of it in the dearer way: a hundredth of the time.
 const TRIAL_EVERY: Duration = Duration::from_secs(60);
 /// Where the processes' time is not known (a server that was not started here): average content up to which a relay is taken to
-/// be cheaper. Apache and gunicorn were cheaper by a relay at 1 KB, and by the socket at 1 MB; at 100 KB they were alike.
-const SMALL_BYTES: u64 = 16 * 1024;
+/// be cheaper. Apache was cheaper by a relay at 1 KB and at 100 KB, by a quarter and more, and by the socket at 1 MB.
+const SMALL_BYTES: u64 = 256 * 1024;
 /// Of 32 parts that one way costs, the other one has to save so many: less is noise.
 const MARGIN: u32 = 1;
 
