@@ -93,30 +93,6 @@ fn an_answer_that_comes_behind_the_end_of_its_connection_goes_nowhere() {
     server.stop();
 }
 
-/// More is asked than may wait to be sent: the rest is answered when the client reads.
-#[test]
-fn requests_that_find_too_much_unsent_are_answered_later() {
-    let setup = Setup::with_files();
-    std::fs::File::create(setup.directory.path().join("root/zeros.bin"))
-        .unwrap()
-        .set_len(200_000_000)
-        .unwrap();
-    let server = setup.start();
-    let mut connection = Connection::new(server.address);
-    connection.open_window(0, 1 << 30);
-    let large = connection.request("GET", "/zeros.bin", &[], true);
-    connection.open_window(large, 1 << 30);
-    let ids: Vec<u32> = (0..8000).map(|_| connection.request("HEAD", "/none", &[], true)).collect();
-    let turns = server.total("turns");
-    let idle = server.total("turns") - turns;
-    assert!(idle < 1000, "{idle} turns while nothing can be done");
-    connection.cancel(large);
-    for id in ids {
-        assert_eq!(connection.head(id).status, 404);
-    }
-    server.stop();
-}
-
 #[test]
 fn a_client_that_reads_nothing_is_dropped_after_write_timeout() {
     let setup = Setup::with_files().limit("write_timeout = \"300ms\"");
