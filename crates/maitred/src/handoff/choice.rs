@@ -28,8 +28,9 @@ const TRIAL_EVERY: Duration = Duration::from_secs(60);
 /// Where the processes' time is not known (a server that was not started here): average content up to which a relay is taken to
 /// be cheaper. Apache was cheaper by a relay at 1 KB and at 100 KB, by a quarter and more, and by the socket at 1 MB.
 const SMALL_BYTES: u64 = 256 * 1024;
-/// Of 32 parts that one way costs, the other one has to save so many: less is noise.
-const MARGIN: u32 = 1;
+/// Of 32 parts that one way costs, the other one has to save so many: an eighth. Less may be noise, and where a relay pays at
+/// all, it saves a fifth and more.
+const MARGIN: u32 = 4;
 
 /// What a pool has cost so far, on one thread.
 #[derive(Debug, Clone, Copy)]
