@@ -3,6 +3,7 @@
 //! No I/O, no clock, no `unsafe`. Sections cited as "9110-x" and "9112-x" are those of RFC 9110 and RFC 9112.
 
 pub mod body;
+mod bytes;
 pub mod conditional;
 pub mod date;
 pub mod etag;

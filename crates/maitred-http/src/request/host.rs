@@ -4,25 +4,12 @@
 use std::net::Ipv6Addr;
 
 use super::{Reject, bad_request};
+use crate::bytes::{ByteSet, byte_set};
 
 const INVALID: Reject = bad_request("invalid host");
 
 /// Bytes of a `reg-name` that stand for themselves: unreserved and sub-delims of RFC 3986.
-static NAME_BYTES: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        table[byte] = (byte as u8).is_ascii_alphanumeric();
-        byte += 1;
-    }
-    let others = b"-._~!$&'()*+,;=";
-    let mut at = 0;
-    while at < others.len() {
-        table[others[at] as usize] = true;
-        at += 1;
-    }
-    table
-};
+static NAME_BYTES: ByteSet = byte_set(&[(b'0', b'9'), (b'A', b'Z'), (b'a', b'z')], b"-._~!$&'()*+,;=");
 
 /// Accepts `uri-host [ ":" port ]`, and nothing at all: a client whose URI has no authority sends an empty
 /// `Host`.

@@ -1,6 +1,7 @@
 //! The request target (9112-3.2): its four forms, and the bytes that none of them may hold.
 
 use super::{Method, Reject, bad_request, host};
+use crate::bytes::{ByteSet, byte_set};
 
 /// A target that was taken apart.
 pub(super) struct Target<'b> {
@@ -61,15 +62,7 @@ fn judge_absolute<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Rej
 }
 
 /// Bytes that stand in a target and end nothing there: all visible ones of ASCII but `?` and `#`.
-static PLAIN_BYTES: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0x21;
-    while byte < 0x7f {
-        table[byte] = !matches!(byte as u8, b'?' | b'#');
-        byte += 1;
-    }
-    table
-};
+static PLAIN_BYTES: ByteSet = byte_set(&[(0x21, b'"'), (b'$', b'>'), (b'@', 0x7e)], b"");
 
 /// Splits at the first `?`, and refuses what no target may hold. Targets are short, so that a plain loop
 /// beats vectors.

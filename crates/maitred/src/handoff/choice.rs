@@ -54,6 +54,16 @@ pub struct Choice {
     state: State,
     last: Option<Sample>,
     tried_at: Option<Instant>,
+    costs: Option<Costs>,
+}
+
+/// What a request has cost by each way in the last trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// On the client's socket.
+    pub direct: Duration,
+    /// Through a relay.
+    pub relay: Duration,
 }
 
 #[derive(Debug)]
@@ -72,6 +82,11 @@ impl Choice {
     /// Whether the next request goes through a relay.
     pub fn relays(&self) -> bool {
         self.relay
+    }
+
+    /// What the last trial has found, once.
+    pub fn take_costs(&mut self) -> Option<Costs> {
+        self.costs.take()
     }
 
     /// When the next sample is due, if one was taken before.
@@ -133,6 +148,8 @@ impl Choice {
                     return false;
                 }
                 let before = *before;
+                let each = TRIAL_PERIODS / 2;
+                self.costs = Some(Costs { direct: *direct / each, relay: *relay / each });
                 self.relay = cheaper(*direct, *relay, before);
                 self.tried_at = Some(sample.at);
                 self.state = State::default();
@@ -145,7 +162,8 @@ impl Choice {
 /// CPU time of a request between two samples; `None` if there were too few of them, or too much else.
 fn cost(last: Sample, now: Sample) -> Option<Duration> {
     let answered = now.answered.checked_sub(last.answered)?;
-    let others = now.others.checked_sub(last.others)?;
+    // Requests are counted when they are handed off, and answers when they are there: what is under way can make this go back.
+    let others = now.others.saturating_sub(last.others);
     let cpu = now.cpu?.checked_sub(last.cpu?)?;
     if answered < REQUESTS_MIN || others * 4 > (answered + others) * OTHERS_MAX_QUARTERS {
         return None;
@@ -206,6 +224,8 @@ mod tests {
     #[test]
     fn the_cheaper_way_is_found_and_kept() {
         assert!(World::new(58, 38).run(TRIAL).choice.relays());
+        let (direct, relay) = (Duration::from_micros(58), Duration::from_micros(38));
+        assert_eq!(World::new(58, 38).run(TRIAL).choice.take_costs(), Some(Costs { direct, relay }));
         assert!(!World::new(25, 45).run(TRIAL).choice.relays());
         assert!(World::new(58, 38).run(TRIAL + 500).choice.relays());
         assert!(!World::new(100, 98).run(TRIAL).choice.relays(), "two parts in a hundred are noise");

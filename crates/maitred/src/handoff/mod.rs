@@ -11,7 +11,7 @@ mod pool;
 mod relay;
 
 pub use channel::{Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
-pub use choice::{Choice, PERIOD as CHOICE_PERIOD, Sample};
+pub use choice::{Choice, Costs, PERIOD as CHOICE_PERIOD, Sample};
 pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 pub use known::Known;
 pub use pool::{LocalPool, Pools};

@@ -7,7 +7,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::event_loop::Thread;
 use crate::config::{Source, Transport};
-use crate::handoff::{CHOICE_PERIOD, Sample};
+use crate::handoff::{CHOICE_PERIOD, Costs, Sample};
 
 impl Thread {
     /// Looks at all pools that may choose, ten times a second while something happens.
@@ -36,10 +36,24 @@ impl Thread {
     fn look_at_choice(&mut self, pool: usize) {
         let (Some(sample), now) = (self.sample(pool), self.clock.now) else { return };
         let Some(local) = self.pools.pools.get_mut(pool) else { return };
-        if local.choice.is_due(now) && local.choice.look(sample) {
-            let way = if local.choice.relays() { "a relay" } else { "the client's socket" };
-            let pool = self.shared.start.config.pools[pool].name.as_str();
-            tracing::info!(pool, thread = self.number, "responses go by {way} now, which costs less");
+        if !local.choice.is_due(now) {
+            return;
+        }
+        let changed = local.choice.look(sample);
+        let way = if local.choice.relays() { "a relay" } else { "the client's socket" };
+        let (pool, thread) = (self.shared.start.config.pools[pool].name.as_str(), self.number);
+        match local.choice.take_costs() {
+            Some(Costs { direct, relay }) => {
+                tracing::info!(
+                    pool,
+                    thread,
+                    ?direct,
+                    ?relay,
+                    "responses go by {way}, by CPU time per request"
+                );
+            }
+            None if changed => tracing::info!(pool, thread, "responses go by {way} now, by their size"),
+            None => {}
         }
     }
 

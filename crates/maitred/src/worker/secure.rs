@@ -10,7 +10,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
-use rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
+use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConnection};
 
 use slab::Slab;
 
@@ -31,6 +31,16 @@ pub(super) const CIPHERTEXT_BYTES: usize = 34 * 1024;
 const PROTOCOL_FIELD: &str = "x-ssl-protocol";
 /// The cipher suite, as the IANA's registry names it.
 const CIPHER_FIELD: &str = "x-ssl-cipher";
+
+/// The registry's name of a suite. rustls has a prefix of its own for those of TLS 1.3.
+fn cipher(suite: CipherSuite) -> Option<&'static str> {
+    match suite {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => Some("TLS_AES_128_GCM_SHA256"),
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => Some("TLS_AES_256_GCM_SHA384"),
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => Some("TLS_CHACHA20_POLY1305_SHA256"),
+        other => other.as_str(),
+    }
+}
 
 /// One TLS session.
 #[derive(Debug)]
@@ -158,9 +168,8 @@ impl<'a> Carriers<'a> {
         if let Some(version) = secure.tls.protocol_version() {
             field(PROTOCOL_FIELD, if version == ProtocolVersion::TLSv1_3 { b"TLSv1.3" } else { b"TLSv1.2" });
         }
-        if let Some(name) = secure.tls.negotiated_cipher_suite().and_then(|suite| suite.suite().as_str()) {
-            // rustls has a prefix of its own for the suites of TLS 1.3, which RFC 8446 does not.
-            field(CIPHER_FIELD, name.replacen("TLS13_", "TLS_", 1).as_bytes());
+        if let Some(name) = secure.tls.negotiated_cipher_suite().and_then(|suite| cipher(suite.suite())) {
+            field(CIPHER_FIELD, name.as_bytes());
         }
         if !secure.settled {
             field("early-data", b"1");

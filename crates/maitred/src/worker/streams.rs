@@ -1,6 +1,7 @@
 //! Streams of HTTP/2 connections, each of which is a connection to everybody else: how they begin, what is received and sent on
 //! them, and how they end. [`multiplex`](super::multiplex) is about the connection that carries them.
 
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -285,7 +286,8 @@ fn frame_body(body: Body, bytes: &[u8], ended: bool, out: &mut Vec<u8>) {
         Body::Plain => out.extend_from_slice(bytes),
         Body::Chunked => {
             if !bytes.is_empty() {
-                out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
+                // Into memory: that cannot fail.
+                let _ = write!(out, "{:x}\r\n", bytes.len());
                 out.extend_from_slice(bytes);
                 out.extend_from_slice(b"\r\n");
             }

@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::priority::Priority;
+use crate::bytes::{ByteSet, byte_set};
 use crate::request::is_token_byte;
 
 /// A key of the right form (RFC 6455 section 4.1); HTTP/2 has none, and the answer to it goes nowhere.
@@ -345,22 +346,7 @@ impl Trailers {
 }
 
 /// Bytes of names: those of tokens, but for capital letters (9113-8.2.1).
-static NAME_BYTES: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 128 {
-        let letter = byte as u8;
-        table[byte] = letter.is_ascii_lowercase() || letter.is_ascii_digit();
-        byte += 1;
-    }
-    let others = b"!#$%&'*+-.^_`|~";
-    let mut at = 0;
-    while at < others.len() {
-        table[others[at] as usize] = true;
-        at += 1;
-    }
-    table
-};
+static NAME_BYTES: ByteSet = byte_set(&[(b'0', b'9'), (b'a', b'z')], b"!#$%&'*+-.^_`|~");
 
 #[inline]
 fn judge_name(name: &[u8]) -> Judgement {
