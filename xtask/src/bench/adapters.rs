@@ -248,9 +248,10 @@ impl<'a> Application<'a> {
 
     fn measure(&self, label: &str, bytes: u64) -> Line {
         let path = format!("/bytes?n={bytes}");
-        let mut ways = vec![Way { server: self.alone("alone"), path: path.clone() }];
-        ways.extend(TRANSPORTS.map(|transport| Way { server: self.behind(transport), path: path.clone() }));
-        ways.push(Way { server: self.behind_nginx(), path: format!("/app{path}") });
+        let way = |server, path: &str| Way { server, path: path.to_owned(), body_bytes: bytes };
+        let mut ways = vec![way(self.alone("alone"), &path)];
+        ways.extend(TRANSPORTS.map(|transport| way(self.behind(transport), &path)));
+        ways.push(way(self.behind_nginx(), &format!("/app{path}")));
         grid::measure(self.bench, &format!("{}, {label}", self.name), None, connections(bytes), ways)
     }
 }

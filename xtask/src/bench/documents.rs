@@ -3,6 +3,7 @@
 //! | place | what |
 //! |---|---|
 //! | `<!-- bench: NAME -->` | the table of a scenario that has one |
+//! | `<!-- budgets: NAME -->` | the budgets that such a table is measured by |
 //! | `<!-- verdict: NAME -->` | what such a table says about a claim |
 //! | `<!-- figures: NAME… -->` | a row for each of these scenarios, if a run has all of them |
 //!
@@ -35,6 +36,9 @@ pub(super) struct Figures {
     pub(super) kept: Option<bool>,
     /// Each server's figure.
     pub(super) rows: Vec<(String, f64)>,
+    /// Requests that failed, of the servers that had any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) failures: Vec<(String, u64)>,
 }
 
 /// What of a run goes into documents.
@@ -79,6 +83,9 @@ impl Shown {
         for grid in &self.grids {
             let table = format!("{}\n{}\n", grid.table(), source(run, &grid.name));
             text = replace(&text, &format!("<!-- bench: {} -->\n", grid.name), &table);
+            if let Some(budgets) = verdicts::budgets(grid) {
+                text = replace(&text, &format!("<!-- budgets: {} -->\n", grid.name), &budgets);
+            }
             if let Some(verdict) = verdicts::verdict(grid, self.cpus) {
                 text = replace(&text, &format!("<!-- verdict: {} -->\n", grid.name), &format!("{verdict}\n"));
             }
@@ -133,10 +140,14 @@ impl Figures {
     fn cell(&self, server: &str) -> String {
         let of = |name: &str| self.rows.iter().find(|(server, _)| server == name).map(|(_, cost)| *cost);
         let base = if self.is_cpu() { of("floor").or(of("nginx")) } else { Some(1.0) };
-        match of(server).zip(base.filter(|&base| base > 0.0)) {
+        let figure = match of(server).zip(base.filter(|&base| base > 0.0)) {
             Some((cost, base)) if cost / base >= 100.0 => format!("{:.0}", cost / base),
             Some((cost, base)) => format!("{:.2}", cost / base),
-            None => "–".to_owned(),
+            None => return "–".to_owned(),
+        };
+        match self.failures.iter().find(|(of, _)| of == server) {
+            Some((_, failures)) => format!("{figure}, **{failures} errors**"),
+            None => figure,
         }
     }
 }
@@ -169,6 +180,7 @@ mod tests {
             budget: "≤ 1 × nginx".to_owned(),
             kept: Some(cost < 4.0),
             rows: rows(cost),
+            failures: if name == "b" { vec![("floor".to_owned(), 3)] } else { Vec::new() },
         };
         let figures = vec![figures("a", "CPU per request", 3.0), figures("b", "bytes", 900.0)];
         Shown { grids: vec![grid], figures, cpus: 2 }
@@ -188,7 +200,10 @@ mod tests {
         let document = |names: &str| format!("<!-- figures: {names} -->\nnot yet\n<!-- end -->\n");
         let filled = shown().fill(&document("a b"), Path::new("run"));
         assert!(filled.contains("| a | 1.00 | 1.50 | ≤ 1 × nginx: kept |"), "{filled}");
-        assert!(filled.contains("| b, bytes | 2.00 | 900 | ≤ 1 × nginx: **missed** |"), "{filled}");
+        assert!(
+            filled.contains("| b, bytes | 2.00, **3 errors** | 900 | ≤ 1 × nginx: **missed** |"),
+            "{filled}"
+        );
         assert_eq!(shown().fill(&document("a c"), Path::new("run")), document("a c"));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::load::{self, Asked, Round};
+use super::load::{self, Asked, Round, milliseconds};
 use super::server::Running;
 use super::{Bench, median};
 use crate::Result;
@@ -47,6 +47,8 @@ pub(super) enum Cell {
 pub(super) struct Way {
     pub(super) server: Result<Running>,
     pub(super) path: String,
+    /// Length of the response's body, as far as it is the same for all requests; 0 if not.
+    pub(super) body_bytes: u64,
 }
 
 /// The generator of a row: one round of load on a server.
@@ -79,7 +81,8 @@ pub(super) fn measure_with(
         for (way, cell) in &mut columns {
             let Cell::Measured(rounds) = cell else { continue };
             let result = match &way.server {
-                Ok(server) => generate(server, &way.path),
+                Ok(server) => generate(server, &way.path)
+                    .and_then(|round| round.wrk.check(&server.name, way.body_bytes).map(|()| round)),
                 Err(error) => Err(in_short(&error.to_string()).into()),
             };
             match result {
@@ -110,10 +113,10 @@ fn in_short(text: &str) -> String {
 }
 
 impl Cell {
-    /// Median CPU time of the server per request, in microseconds.
+    /// Median CPU time per request, in microseconds.
     pub(super) fn cost(&self) -> Option<f64> {
         let Cell::Measured(rounds) = self else { return None };
-        (!rounds.is_empty()).then(|| median(rounds.iter().map(Round::server_us)))
+        (!rounds.is_empty()).then(|| median(rounds.iter().map(Round::cost)))
     }
 
     /// Median of the requests per second.
@@ -122,21 +125,21 @@ impl Cell {
         (!rounds.is_empty()).then(|| median(rounds.iter().map(|round| round.requests_per_second)))
     }
 
-    /// Requests per second, the middle latency, the slow one, and what failed.
+    fn errors(&self) -> u64 {
+        let Cell::Measured(rounds) = self else { return 0 };
+        rounds.iter().map(|round| round.wrk.errors()).sum()
+    }
+
+    /// Requests per second, the middle latency, and the slow one.
     fn details(&self) -> String {
         let Cell::Measured(rounds) = self else { return "absent".to_owned() };
         let of = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure));
-        let errors: u64 = rounds.iter().map(|round| round.wrk.errors()).sum();
-        let mut text = format!(
-            "{:.0}/s, {:.2}, {:.2}",
+        format!(
+            "{:.0}/s, {}, {}",
             of(|round| round.requests_per_second),
-            of(|round| round.wrk.p50 as f64 / 1e3),
-            of(|round| round.wrk.p99 as f64 / 1e3),
-        );
-        if errors > 0 {
-            let _ = write!(text, ", **{errors} errors**");
-        }
-        text
+            milliseconds(of(|round| round.wrk.p50 as f64)),
+            milliseconds(of(|round| round.wrk.p99 as f64)),
+        )
     }
 }
 
@@ -158,12 +161,16 @@ impl Grid {
         format!("| {} | {} |\n|---|{line}\n", self.corner, self.columns.join(" | "))
     }
 
-    /// The table of ratios.
+    /// The table of ratios, with what failed.
     pub(super) fn table(&self) -> String {
         let mut text = self.head();
         for line in &self.rows {
-            let show = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
-            let cells: Vec<String> = self.ratios(line).into_iter().map(show).collect();
+            let show = |(ratio, cell): (Option<f64>, &Cell)| match (ratio, cell.errors()) {
+                (None, _) => "–".to_owned(),
+                (Some(ratio), 0) => format!("{ratio:.2}"),
+                (Some(ratio), errors) => format!("{ratio:.2}, **{errors} errors**"),
+            };
+            let cells: Vec<String> = self.ratios(line).into_iter().zip(&line.cells).map(show).collect();
             let _ = writeln!(text, "| {} | {} |", line.label, cells.join(" | "));
         }
         text
@@ -225,6 +232,7 @@ mod tests {
             server_system_us,
             client_us: 0.0,
             requests_per_second: 1e3,
+            counts_client: false,
             wrk,
         }])
     }
@@ -240,8 +248,7 @@ mod tests {
     fn ratios_errors_and_absences_are_shown() {
         let grid = grid(vec![cell(4.0, 0), cell(6.0, 3), Cell::Absent("no nginx".to_owned())]);
         let text = grid.to_markdown();
-        assert!(text.contains("| 1 KB | 1.00 | 1.50 | – |"), "{text}");
-        assert!(text.contains("**3 errors**"), "{text}");
+        assert!(text.contains("| 1 KB | 1.00 | 1.50, **3 errors** | – |"), "{text}");
         assert!(text.contains("- 1 KB nginx: no nginx"), "{text}");
         assert!(grid.svg().is_some_and(|svg| svg.starts_with("<svg") && svg.contains("direct")));
     }

@@ -74,7 +74,7 @@ fn table(bench: &Bench, name: &str, what: &str, sizes: &[(&str, u64)], peers: &[
 }
 
 fn way(server: Result<Running>, bytes: u64) -> Way {
-    Way { server, path: format!("/app/bytes/{bytes}") }
+    Way { server, path: format!("/app/bytes/{bytes}"), body_bytes: bytes }
 }
 
 /// The floor itself, and the example worker by each transport.

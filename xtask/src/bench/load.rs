@@ -175,6 +175,11 @@ pub(super) struct Asked<'a> {
 }
 
 impl Load {
+    /// Length of the body, as the floor is told it.
+    fn body_bytes(&self) -> u64 {
+        self.floor.last().and_then(|length| length.parse().ok()).unwrap_or(1 << 10)
+    }
+
     fn asked(&self) -> Asked<'_> {
         Asked { path: self.path, script: self.script, connections: self.connections, close: self.close }
     }
@@ -213,6 +218,26 @@ impl Report {
     pub(super) fn errors(&self) -> u64 {
         self.connect_errors + self.read_errors + self.write_errors + self.timeouts + self.bad_statuses
     }
+
+    /// Refuses what is not the response that all are to give: mostly errors, or bodies that are too short.
+    pub(super) fn check(&self, server: &str, body_bytes: u64) -> Result<()> {
+        if self.requests == 0 {
+            return Err(format!("{server} answered nothing").into());
+        }
+        if self.errors() * 2 > self.requests {
+            return Err(format!("{server}: {} errors in {} requests", self.errors(), self.requests).into());
+        }
+        let mean = self.bytes / self.requests;
+        if mean < body_bytes {
+            return Err(format!("{server} sends {mean} bytes for each request, not {body_bytes}").into());
+        }
+        Ok(())
+    }
+}
+
+/// Milliseconds; none where wrk has no such figure: correcting for stalls, it loses some of the smallest latencies.
+pub(super) fn milliseconds(microseconds: f64) -> String {
+    if microseconds > 0.0 { format!("{:.2}", microseconds / 1e3) } else { "–".to_owned() }
 }
 
 /// Lets wrk load a server from the generator's CPUs, with a thread for each.
@@ -244,17 +269,17 @@ pub(super) struct Round {
     pub(super) server_system_us: f64,
     pub(super) client_us: f64,
     pub(super) requests_per_second: f64,
+    /// Whether the generator's time is a part of the cost: what sendfile(2) saves the server, the receiver pays.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) counts_client: bool,
     pub(super) wrk: Report,
 }
 
 impl Round {
-    /// CPU time of the server per request, in microseconds.
-    pub(super) fn server_us(&self) -> f64 {
-        self.server_user_us + self.server_system_us
-    }
-
-    fn cost(&self, load: &Load) -> f64 {
-        self.server_us() + if load.count_client { self.client_us } else { 0.0 }
+    /// CPU time per request, in microseconds: the server's, and the generator's where that counts.
+    pub(super) fn cost(&self) -> f64 {
+        let client = if self.counts_client { self.client_us } else { 0.0 };
+        self.server_user_us + self.server_system_us + client
     }
 }
 
@@ -264,15 +289,14 @@ pub(super) fn round_with(server: &Running, generate: impl FnOnce() -> Result<Rep
     let wrk = generate()?;
     let used = server.cpu().since(before);
     let client = process::ended_children_cpu() - client_before;
-    if wrk.requests == 0 {
-        return Err(format!("{} answered nothing", server.name).into());
-    }
+    wrk.check(&server.name, 0)?;
     let per_request = |seconds: f64| seconds * 1e6 / wrk.requests as f64;
     Ok(Round {
         server_user_us: per_request(used.user),
         server_system_us: per_request(used.system),
         client_us: per_request(client),
         requests_per_second: wrk.requests as f64 * 1e6 / wrk.microseconds as f64,
+        counts_client: false,
         wrk,
     })
 }
@@ -296,11 +320,14 @@ pub(super) fn run(bench: &Bench, load: &Load) -> Result<Outcome> {
         kinds.extend(bench.peers.iter().copied().filter(|kind| kind.serves_files()));
     }
     let mut servers = Vec::new();
+    let mut suites: BTreeMap<&str, String> = BTreeMap::new();
     for kind in kinds {
         if let Some(server) = bench.start(kind, &setup)? {
             if load.protocol.is_tls() && kind != Kind::Floor {
                 let checked = secure::check(server.address, &bench.work);
-                checked.map_err(|error| format!("{} cannot be compared: {error}", kind.name()))?;
+                let suite =
+                    checked.map_err(|error| format!("{} cannot be compared: {error}", kind.name()))?;
+                suites.insert(kind.name(), suite);
             }
             load.generate(bench, &server, 1)?;
             servers.push((kind, server));
@@ -309,13 +336,18 @@ pub(super) fn run(bench: &Bench, load: &Load) -> Result<Outcome> {
     let mut rounds: BTreeMap<&str, Vec<Round>> = BTreeMap::new();
     for _ in 0..bench.rounds {
         for (kind, server) in &servers {
-            rounds
-                .entry(kind.name())
-                .or_default()
-                .push(round_with(server, || load.generate(bench, server, bench.seconds))?);
+            let round = round_with(server, || load.generate(bench, server, bench.seconds))?;
+            round.wrk.check(&server.name, load.body_bytes())?;
+            let round = Round { counts_client: load.count_client, ..round };
+            rounds.entry(kind.name()).or_default().push(round);
         }
     }
-    let rows = servers.iter().map(|(kind, _)| row(load, *kind, &rounds)).collect();
+    let mut rows: Vec<Row> = servers.iter().map(|(kind, _)| row(*kind, &rounds)).collect();
+    for row in &mut rows {
+        if let Some(suite) = suites.get(row.server) {
+            row.note = format!("{}, {suite}", row.note);
+        }
+    }
     Ok(Outcome::new(
         load.name,
         load.what,
@@ -339,13 +371,13 @@ fn python_application(bench: &Bench) -> String {
     )
 }
 
-fn row(load: &Load, kind: Kind, rounds: &BTreeMap<&str, Vec<Round>>) -> Row {
+fn row(kind: Kind, rounds: &BTreeMap<&str, Vec<Round>>) -> Row {
     let own = rounds.get(kind.name()).map(Vec::as_slice).unwrap_or_default();
-    let cost = super::median(own.iter().map(|round| round.cost(load)));
+    let cost = super::median(own.iter().map(Round::cost));
     // Noise that lasts longer than a round touches neighbours alike: the spread is of ratios inside one round.
     let spread = |base: Kind| {
         let base = rounds.get(base.name()).map(Vec::as_slice).unwrap_or_default();
-        let ratios = own.iter().zip(base).map(|(own, base)| own.cost(load) / base.cost(load));
+        let ratios = own.iter().zip(base).map(|(own, base)| own.cost() / base.cost());
         let (least, most) =
             ratios.fold((f64::MAX, f64::MIN), |(least, most), ratio| (least.min(ratio), most.max(ratio)));
         (least <= most).then(|| format!("{least:.2}–{most:.2}"))
@@ -354,12 +386,41 @@ fn row(load: &Load, kind: Kind, rounds: &BTreeMap<&str, Vec<Round>>) -> Row {
     let rate = super::median(own.iter().map(|round| round.requests_per_second));
     let means: Option<Vec<f64>> = own.iter().map(|round| round.wrk.mean.map(|mean| mean as f64)).collect();
     let latency = match means {
-        Some(means) => format!("mean {:.0} µs", super::median(means.into_iter())),
-        None => format!("p99 {:.0} µs", super::median(own.iter().map(|round| round.wrk.p99 as f64))),
+        Some(means) => format!("mean {} ms", milliseconds(super::median(means.into_iter()))),
+        None => {
+            format!("p99 {} ms", milliseconds(super::median(own.iter().map(|round| round.wrk.p99 as f64))))
+        }
     };
     let note = format!(
         "rounds {} × floor, {rate:.0} requests/s, {latency}, {errors} errors",
         spread(Kind::Floor).unwrap_or("–".to_owned()),
     );
     Row { server: kind.name(), cost, note, failures: errors }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_proper_response_is_refused() {
+        let report = Report { requests: 100, bytes: 120_000, bad_statuses: 50, ..Report::default() };
+        assert!(report.check("a", 1024).is_ok());
+        let told = |report: Report| report.check("a", 1024).unwrap_err().to_string();
+        assert_eq!(
+            told(Report { bytes: 30_000, ..report.clone() }),
+            "a sends 300 bytes for each request, not 1024"
+        );
+        assert_eq!(told(Report { bad_statuses: 51, ..report.clone() }), "a: 51 errors in 100 requests");
+        assert_eq!(told(Report { requests: 0, ..report }), "a answered nothing");
+    }
+
+    #[test]
+    fn loads_know_how_long_a_body_is() {
+        let bytes = |name: &str| LOADS.iter().find(|load| load.name == name).map(Load::body_bytes);
+        assert_eq!(
+            ["hot-1k", "new-connection", "h2-100k"].map(bytes),
+            [Some(1024), Some(1024), Some(102_400)]
+        );
+    }
 }

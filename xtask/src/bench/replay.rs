@@ -10,6 +10,9 @@ use super::peers::Kind;
 use super::server::{Running, Setup};
 use super::{Bench, Result};
 
+/// Requests of a round of `replay` for each second that a round should take: about what fifteen connections get of large files.
+const REQUESTS_PER_SECOND: u64 = 5_000;
+
 /// What is read of `maitred-load --json`.
 #[derive(Deserialize)]
 pub(super) struct Said {
@@ -73,9 +76,9 @@ pub(super) fn maitred_load(bench: &Bench, arguments: &[&str]) -> Result<Vec<u8>>
 pub(super) fn load(bench: &Bench, server: &Running, arguments: &[&str]) -> Result<(Round, Said)> {
     let mut said = None;
     let round = round_with(server, || {
-        let (to, duration) = (format!("http://{}", server.address), format!("{}s", bench.seconds));
+        let to = format!("http://{}", server.address);
         let mut words = arguments.to_vec();
-        words.extend(["--to", &to, "--duration", &duration, "--json", "--quiet"]);
+        words.extend(["--to", &to, "--json", "--quiet"]);
         let parsed: Said = serde_json::from_slice(&maitred_load(bench, &words)?)?;
         let report = parsed.report();
         said = Some(parsed);
@@ -84,7 +87,9 @@ pub(super) fn load(bench: &Bench, server: &Running, arguments: &[&str]) -> Resul
     Ok((round, said.ok_or("maitred-load was not run")?))
 }
 
-/// The requests of a real access log, over files of the logged sizes, as fast as fifteen connections can.
+/// The requests of a real access log, over files of the logged sizes, as fast as fifteen connections can. A round has a number
+/// of requests and not a length: files at the beginning of a log may be larger than those at its end, and all servers are to
+/// send the same.
 pub(super) fn replay(bench: &Bench) -> Result<Grid> {
     let log = bench.log.as_ref().ok_or("no access log: --log FILE, or MAITRED_ACCESS_LOG, names one")?;
     let log = log.to_str().ok_or("the log's path is not UTF-8")?;
@@ -93,12 +98,25 @@ pub(super) fn replay(bench: &Bench) -> Result<Grid> {
     std::fs::write(root.join("1k.txt"), [b'x'; 1024])?;
     let setup = Setup { root, mixed_sizes: true, ..bench.setup(Vec::new()) };
     let kinds: Vec<Kind> = bench.file_servers().collect();
-    let ways = kinds.iter().map(|&kind| Way { server: Running::start(kind, &setup), path: String::new() });
-    let row = grid::measure_with(bench, "-c 15, as fast as possible", None, ways.collect(), &|server, _| {
-        Ok(load(bench, server, &["replay", log, "--connections", "15", "--loop"])?.0)
+    let ways = kinds.iter().map(|&kind| Way {
+        server: Running::start(kind, &setup),
+        path: String::new(),
+        body_bytes: 0,
+    });
+    let requests = u64::from(bench.seconds) * REQUESTS_PER_SECOND;
+    let label = format!("-c 15 -n {requests}");
+    let row = grid::measure_with(bench, &label, None, ways.collect(), &|server, _| {
+        let count = requests.to_string();
+        let (round, said) =
+            load(bench, server, &["replay", log, "--connections", "15", "--loop", "--requests", &count])?;
+        if said.responses + said.failures != requests {
+            return Err(format!("{} answered {} of {requests} requests", server.name, said.responses).into());
+        }
+        Ok(Round { counts_client: true, ..round })
     });
     let columns = kinds.iter().map(|kind| kind.name().to_owned()).collect();
-    let what = "A real access log (`maitred-load replay -c 15`), over files of the logged lengths";
+    let what = "A real access log (`maitred-load replay -c 15`), over files of the logged lengths; the client's CPU is counted \
+                too, since most of the bytes are those of large files";
     Ok(Grid {
         name: "replay".to_owned(),
         what: what.to_owned(),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::documents::{Figures, Shown};
 use super::peers::{Kind, said};
+use super::verdicts;
 use crate::Result;
 
 /// What a scenario may cost.
@@ -111,7 +112,15 @@ impl Outcome {
     pub(super) fn figures(&self) -> Figures {
         let (budget, kept) = self.verdict();
         let rows = self.rows.iter().map(|row| (row.server.to_owned(), row.cost));
-        Figures { name: self.name.to_owned(), unit: self.unit.to_owned(), budget, kept, rows: rows.collect() }
+        let failures = self.rows.iter().filter(|row| row.failures > 0);
+        Figures {
+            name: self.name.to_owned(),
+            unit: self.unit.to_owned(),
+            budget,
+            kept,
+            rows: rows.collect(),
+            failures: failures.map(|row| (row.server.to_owned(), row.failures)).collect(),
+        }
     }
 
     /// The scenario as a section of the summary.
@@ -123,15 +132,25 @@ impl Outcome {
             None => "not told",
         };
         let mut text = format!("## {}\n\n{}. Budget: {budget}: {verdict}.\n\n", self.name, self.what);
-        let times = matches!(self.budget, Budget::Floor(_) | Budget::Nginx(_) | Budget::Peers(_))
-            || self.unit.starts_with("CPU");
-        let last = if times { "" } else { self.unit };
-        let _ = writeln!(text, "| server | × floor | × nginx | {last} | |\n|---|---|---|---|---|");
-        for row in &self.rows {
-            let show = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
-            let (floor, nginx) = (show(self.ratio(row, "floor")), show(self.ratio(row, "nginx")));
-            let own = if times { String::new() } else { format!("{:.2}", row.cost) };
-            let _ = writeln!(text, "| {} | {floor} | {nginx} | {own} | {} |", row.server, row.note);
+        // A column in which nothing stands is left out.
+        let mut columns: Vec<(String, Vec<String>)> = Vec::new();
+        for base in ["floor", "nginx"] {
+            let ratios = self.rows.iter().map(|row| self.ratio(row, base).map(|ratio| format!("{ratio:.2}")));
+            if let Some(ratios) = ratios.collect() {
+                columns.push((format!("× {base}"), ratios));
+            }
+        }
+        if !self.unit.starts_with("CPU") {
+            let own = self.rows.iter().map(|row| format!("{:.2}", row.cost));
+            columns.push((self.unit.to_owned(), own.collect()));
+        }
+        let heads: Vec<&str> = columns.iter().map(|(head, _)| head.as_str()).collect();
+        let line = "---|".repeat(columns.len() + 2);
+        let _ = writeln!(text, "| server | {} | |\n|{line}", heads.join(" | "));
+        for (number, row) in self.rows.iter().enumerate() {
+            let cells: Vec<&str> =
+                columns.iter().filter_map(|(_, cells)| cells.get(number).map(String::as_str)).collect();
+            let _ = writeln!(text, "| {} | {} | {} |", row.server, cells.join(" | "), row.note);
         }
         text
     }
@@ -190,6 +209,10 @@ pub(super) fn write(directory: &Path, kept: &Kept<'_>) -> Result<()> {
     }
     for grid in &kept.shown.grids {
         let _ = write!(summary, "\n{}", grid.to_markdown());
+        let verdict = verdicts::verdict(grid, kept.shown.cpus).map(|verdict| format!("{verdict}\n"));
+        for said in verdicts::budgets(grid).into_iter().chain(verdict) {
+            let _ = write!(summary, "\n{said}");
+        }
         raw["scenarios"][&grid.name] = serde_json::to_value(grid)?;
         if let Some(svg) = grid.svg() {
             fs::write(directory.join(format!("{}.svg", grid.name)), svg)?;
@@ -232,6 +255,16 @@ mod tests {
         // H2O was not measured.
         assert_eq!(outcome(both(true), 4.0, 0).verdict().1, None);
         assert_eq!(outcome(both(true), 4.1, 0).verdict().1, Some(false));
+    }
+
+    #[test]
+    fn no_column_is_empty() {
+        let text = outcome(Budget::None, 4.0, 0).to_markdown();
+        assert!(text.contains("| server | × floor | × nginx | |\n|---|---|---|---|\n"), "{text}");
+        assert!(text.contains("| maitred | 1.00 | 0.50 |  |"), "{text}");
+        let rows = vec![Row { server: "maitred", cost: 3.0, note: "5 starts".to_owned(), failures: 0 }];
+        let text = Outcome::new("start", "what", Budget::None, "ms", rows, Value::Null).to_markdown();
+        assert!(text.contains("| server | ms | |\n|---|---|---|\n| maitred | 3.00 | 5 starts |"), "{text}");
     }
 
     #[test]

@@ -52,9 +52,11 @@ pub(super) fn connect(stream: TcpStream, config: &Arc<ClientConfig>) -> std::io:
     Ok(StreamOwned::new(session, stream))
 }
 
-/// Refuses a server that would not be measured like the others: one that resumes sessions, or does not speak TLS 1.3.
-pub(super) fn check(address: SocketAddr, work: &Path) -> Result<()> {
+/// Refuses a server that would not be measured like the others: one that resumes sessions, or does not speak TLS 1.3. Returns
+/// the cipher suite that it takes of those that generators offer (rustls offers them in the same order as OpenSSL).
+pub(super) fn check(address: SocketAddr, work: &Path) -> Result<String> {
     let config = Arc::new(configuration(work)?);
+    let mut suite = None;
     for _ in 0..2 {
         let mut stream = connect(TcpStream::connect(address)?, &config)?;
         stream.write_all(b"GET /1k.txt HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
@@ -66,6 +68,8 @@ pub(super) fn check(address: SocketAddr, work: &Path) -> Result<()> {
         if stream.conn.handshake_kind() == Some(HandshakeKind::Resumed) {
             return Err("it resumes sessions, so handshakes would not be full ones".into());
         }
+        suite = stream.conn.negotiated_cipher_suite().map(|suite| suite.suite());
     }
-    Ok(())
+    let name = suite.and_then(|suite| suite.as_str()).ok_or("it takes an unknown cipher suite")?;
+    Ok(name.trim_start_matches("TLS13_").replace('_', "-"))
 }

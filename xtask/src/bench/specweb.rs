@@ -41,12 +41,15 @@ pub(super) fn run(bench: &Bench) -> Result<Grid> {
     // Apache and nginx work as somebody else.
     fs::write(data.join("post.log"), b"")?;
     fs::set_permissions(data.join("post.log"), fs::Permissions::from_mode(0o666))?;
-    let ways = COLUMNS.map(|(_, start)| Way { server: start(bench, &data), path: String::new() });
+    let ways =
+        COLUMNS.map(|(_, start)| Way { server: start(bench, &data), path: String::new(), body_bytes: 0 });
     // The share that conforms, of the last round of each.
     let conforming = RefCell::new(Vec::new());
     let row =
         grid::measure_with(bench, &format!("{connections} connections"), None, ways.into(), &|server, _| {
-            let (round, said) = load(bench, server, &["specweb", "--connections", &connections])?;
+            let duration = format!("{}s", bench.seconds);
+            let (round, said) =
+                load(bench, server, &["specweb", "--connections", &connections, "--duration", &duration])?;
             if let Some(found) = said.specweb {
                 let mut all = conforming.borrow_mut();
                 all.push(format!("{} {} of {}", server.name, found.conforming, found.connections));

@@ -48,7 +48,7 @@ fn compare(bench: &Bench, name: &str, what: &str, base: &str, variants: &[(&str,
                 ..bench.setup(Vec::new())
             };
             let running = Running::start_as(Kind::Maitred, &format!("maitred-{name}-{variant}"), &setup);
-            Way { server: running, path: "/1k.txt".to_owned() }
+            Way { server: running, path: "/1k.txt".to_owned(), body_bytes: 1 << 10 }
         });
         grid::measure_with(bench, label, None, ways.collect(), &|server, path| {
             load::round(bench, server, Asked { path, script: "plain.lua", connections: CONNECTIONS, close })
@@ -84,7 +84,10 @@ pub(super) fn deferring(bench: &Bench) -> Result<Grid> {
         })
         .collect();
     servers.extend(peers.map(|kind| Running::start(kind, &bench.setup(Vec::new()))));
-    let ways = servers.into_iter().map(|server| Way { server, path: "/1k.txt".to_owned() }).collect();
+    let ways = servers
+        .into_iter()
+        .map(|server| Way { server, path: "/1k.txt".to_owned(), body_bytes: 1 << 10 })
+        .collect();
     let row = grid::measure_with(bench, "a connection per request", None, ways, &|server, path| {
         load::round(bench, server, Asked { path, script: "plain.lua", connections: 64, close: true })
     });

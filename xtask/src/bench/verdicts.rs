@@ -13,6 +13,29 @@ const CPUS_2023: usize = 2 * 8;
 /// Ratios that are nearer to 1 than this are not told from noise.
 const NOISE: f64 = 0.1;
 
+/// Budgets of what applications answer (PERFORMANCE.md): size, column, most, and in units of which column.
+const BUDGETS: [(&str, &str, f64, &str); 4] = [
+    ("1 KB", "auto", 1.5, "floor"),
+    ("1 KB", "auto", 0.5, "nginx"),
+    ("1 MB", "direct", 1.05, "floor"),
+    ("1 MB", "direct", 0.25, "nginx"),
+];
+
+/// A table of the budgets that a grid is measured by, and whether they were kept; `None` where there are none.
+pub(super) fn budgets(grid: &Grid) -> Option<String> {
+    if grid.name != "handoff" {
+        return None;
+    }
+    let mut text = "| budget | measured | |\n|---|---|---|\n".to_owned();
+    for (size, column, most, base) in BUDGETS {
+        let line = line(grid, size)?;
+        let cost = ratio(grid, line, column)? / ratio(grid, line, base)?;
+        let kept = if cost <= most { "kept" } else { "**missed**" };
+        text += &format!("| {size}, `{column}`: ≤ {most} × {base} | {cost:.2} | {kept} |\n");
+    }
+    Some(text)
+}
+
 /// The verdict on the claim that a table is about; `None` where there is no claim, or not enough was measured.
 pub(super) fn verdict(grid: &Grid, cpus: usize) -> Option<String> {
     match grid.name.as_str() {
@@ -142,6 +165,7 @@ mod tests {
             server_system_us: 0.0,
             client_us: 0.0,
             requests_per_second: rate,
+            counts_client: false,
             wrk: Report::default(),
         }])
     }
@@ -165,6 +189,20 @@ mod tests {
         assert!(passed(1.6).contains("Not so") && passed(1.6).contains("62 %"), "{}", passed(1.6));
         assert!(passed(1.6).contains("was missed") && passed(1.2).contains("was reached"));
         assert!(passed(2.7).contains("**Confirmed.**"), "{}", passed(2.7));
+    }
+
+    #[test]
+    fn budgets_of_applications_are_ratios() {
+        let columns = ["floor", "direct", "auto", "nginx"];
+        let row = |label, costs: [f64; 4]| (label, costs.map(|cost| cell(cost, 1.0)).into());
+        let rows = vec![row("1 KB", [2.0, 2.0, 3.0, 5.0]), row("1 MB", [100.0, 104.0, 104.0, 500.0])];
+        let told = budgets(&grid("handoff", &columns, rows)).unwrap_or_default();
+        assert!(told.contains("| 1 KB, `auto`: ≤ 1.5 × floor | 1.50 | kept |"), "{told}");
+        assert!(told.contains("| 1 KB, `auto`: ≤ 0.5 × nginx | 0.60 | **missed** |"), "{told}");
+        assert!(told.contains("| 1 MB, `direct`: ≤ 1.05 × floor | 1.04 | kept |"), "{told}");
+        assert!(told.contains("| 1 MB, `direct`: ≤ 0.25 × nginx | 0.21 | kept |"), "{told}");
+        // Without one of the rows there is nothing to say.
+        assert_eq!(budgets(&grid("handoff", &columns, vec![row("1 KB", [2.0; 4])])), None);
     }
 
     #[test]
