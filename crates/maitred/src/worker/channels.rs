@@ -27,7 +27,7 @@ use maitred_sys::delivery::Sending;
 use rustix::event::epoll;
 
 use super::connection::{After, Again, Spool, State};
-use super::event_loop::Thread;
+use super::event_loop::{Thread, Token};
 use super::hand_off::payload_bytes_max;
 use super::send::CUT_OFF;
 use super::shared::Outgoing;
@@ -89,8 +89,10 @@ impl Thread {
 
     /// Goes on with processes that had more to say than one turn takes.
     pub(super) fn hear_loud(&mut self) {
+        use epoll::EventFlags as F;
         for (key, epoch) in std::mem::take(&mut self.loud) {
-            self.on_channel(key, epoch, epoll::EventFlags::IN | epoll::EventFlags::RDHUP);
+            let token = Token::Channel { key: key as u32, epoch };
+            self.guarded(token, |thread| thread.on_channel(key, epoch, F::IN | F::RDHUP));
         }
     }
 
@@ -309,7 +311,8 @@ impl Thread {
         }
     }
 
-    /// The client of a request that is answered through a relay has gone, or has had another answer.
+    /// The client of a request has gone, or has had another answer. Whatever its process still says of it must not be taken to
+    /// be about the next connection of that index.
     pub(super) fn disown(&mut self, key: usize, request: u32) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let Some(found) = channel.in_flight.get_mut(&request) else { return };
@@ -451,14 +454,10 @@ impl Thread {
         }
         self.unblock(index);
         let untouched = nothing_written || self.is_untouched(index);
-        let work = self.work(index);
-        let head = std::mem::take(&mut work.head);
-        let status = if work.overdue { 504 } else { 502 };
         if !untouched {
-            work.head = head;
             return self.cut_off(index);
         }
-        work.head = head;
+        let status = if self.work(index).overdue { 504 } else { 502 };
         self.enter(index, State::Head);
         self.answer_kept_error(index, status, Persistence::Close);
     }

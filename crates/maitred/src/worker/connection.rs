@@ -111,7 +111,7 @@ pub struct Connection {
     pub readable: bool,
     /// Epoll said that the client has finished sending. That makes no edge of its own after what came before it.
     pub hung_up: bool,
-    /// It has its place in the next turn already.
+    /// It has its place in the next turn already, or in the one in which the disk helpers are asked again.
     pub again: bool,
     /// The client has finished sending (end of file seen).
     pub ended: bool,

@@ -414,23 +414,28 @@ impl Thread {
     }
 
     fn on_inbox(&mut self) {
+        // Each by itself: a panic over one must not take the others along.
         for message in self.shared.inboxes[self.number].take() {
-            match message {
-                Message::Adopt(migrant) => self.adopt(*migrant),
-                Message::SlotStarted { id, started, channel } => self.open_channel(id, started, channel),
-                Message::Retire(id) => self.on_retire(id),
-                Message::Release(id, at_once) => self.on_release(id, at_once),
-                Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
-                Message::Hopeless(pool) => self.empty_queue(usize::from(pool)),
-                Message::Offer { pool, thread } => self.on_offer(pool, thread),
-                Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, &result),
-                Message::CommandDone { index, serial, well, text } => {
-                    self.on_command_done(index, serial, well, &text);
-                }
-                Message::Listen => self.on_listen(),
-                Message::Drain { grace, successor } => self.begin_drain(grace, successor),
-                Message::Successor(successor) => self.follow_to(successor),
+            self.guarded(Token::Inbox, |thread| thread.on_message(message));
+        }
+    }
+
+    fn on_message(&mut self, message: Message) {
+        match message {
+            Message::Adopt(migrant) => self.adopt(*migrant),
+            Message::SlotStarted { id, started, channel } => self.open_channel(id, started, channel),
+            Message::Retire(id) => self.on_retire(id),
+            Message::Release(id, at_once) => self.on_release(id, at_once),
+            Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
+            Message::Hopeless(pool) => self.empty_queue(usize::from(pool)),
+            Message::Offer { pool, thread } => self.on_offer(pool, thread),
+            Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, &result),
+            Message::CommandDone { index, serial, well, text } => {
+                self.on_command_done(index, serial, well, &text);
             }
+            Message::Listen => self.on_listen(),
+            Message::Drain { grace, successor } => self.begin_drain(grace, successor),
+            Message::Successor(successor) => self.follow_to(successor),
         }
     }
 
@@ -540,6 +545,9 @@ impl Thread {
     pub(super) fn remove(&mut self, index: u32) -> Option<Connection> {
         if !self.connections.contains(index as usize) {
             return None;
+        }
+        if let State::HandedOff { channel, request } = self.connections[index as usize].state {
+            self.disown(channel as usize, request);
         }
         if self.connections[index as usize].shared {
             self.forget(index);

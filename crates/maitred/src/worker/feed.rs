@@ -59,7 +59,7 @@ impl Thread {
             relayed.feed = Some(feed);
         }
         if share_used {
-            self.again_later(index);
+            self.look_again(index);
         }
     }
 }

@@ -261,14 +261,12 @@ impl Thread {
         for (request, found) in &channel.in_flight {
             let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
-            // One that was cut off meanwhile may have left its index to another connection.
             let has = State::HandedOff { channel: key as u32, request: *request };
-            if self.connections.get(index as usize).is_some_and(|connection| connection.state == has) {
-                if may_live {
-                    self.work(index).again = Again::Never;
-                }
-                self.lose(index);
+            debug_assert_eq!(self.connections.get(index as usize).map(|found| found.state), Some(has));
+            if may_live {
+                self.work(index).again = Again::Never;
             }
+            self.lose(index);
         }
         self.lose_relays(key);
         self.publish_room(usize::from(id.pool));

@@ -160,7 +160,7 @@ impl Thread {
             match self.send_rest(index) {
                 Sent::All => {}
                 Sent::Waits => return,
-                Sent::Share => return self.again_later(index),
+                Sent::Share => return self.look_again(index),
                 Sent::Broken => return self.abort(index),
             }
             if self.is_whole(index) {
@@ -170,7 +170,7 @@ impl Thread {
                 return self.half_close_client(index, relay);
             }
             if moved >= RELAYED_PER_TURN {
-                return self.again_later(index);
+                return self.look_again(index);
             }
             match self.read_relay(index, relay, &mut moved) {
                 Read::More => {}
@@ -182,11 +182,6 @@ impl Thread {
                 }
             }
         }
-    }
-
-    pub(super) fn again_later(&mut self, index: u32) {
-        let serial = self.connections[index as usize].serial;
-        self.again.push((index, serial));
     }
 
     /// Key of the relay that the connection waits for.

@@ -242,9 +242,11 @@ impl Thread {
         let Ok(job) = job else { return Sent::Broken };
         if !self.submit(index, job) {
             // All helpers are busy and the queue is full. Asking again in each turn would keep this thread busy with nothing.
-            let serial = self.connections[index as usize].serial;
-            self.postponed.push((index, serial));
-            self.postponed_until.get_or_insert(self.clock.now + DISK_RETRY);
+            let connection = &mut self.connections[index as usize];
+            if !std::mem::replace(&mut connection.again, true) {
+                self.postponed.push((index, connection.serial));
+                self.postponed_until.get_or_insert(self.clock.now + DISK_RETRY);
+            }
             self.wheel.disarm(index);
             return Sent::Waits;
         }

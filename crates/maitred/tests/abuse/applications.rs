@@ -61,6 +61,25 @@ fn half_a_response_is_not_completed_by_another() {
     server.stop();
 }
 
+/// A client that takes nothing is cut off, and its process lives on, having other requests.
+#[test]
+fn what_is_said_of_a_request_that_was_cut_off_reaches_no_other_client() {
+    let pool = "request_timeout = \"1s\"\nenv = { CAPACITY = \"2\" }";
+    let server = Server::start(&Setup { pool, ..SETUP });
+    let mut slow = server.connect();
+    slow.send(get("/app/flood"));
+    let log = server.directory.path().join("access.log");
+    wait_until("the client is cut off", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/app/flood HTTP/1.1\" 499"))
+    });
+    // It gets the place in the server that the other one had.
+    let mut other = server.connect();
+    assert_eq!(other.ask("/app/afterthought").body, b"ok\n");
+    assert_eq!(other.ask("/small").body, b"small\n");
+    assert_eq!(other.ask("/app/ok").body, b"ok\n");
+    server.stop();
+}
+
 #[test]
 fn an_application_that_does_not_read_costs_only_its_own_requests() {
     let server = Server::start(&Setup {

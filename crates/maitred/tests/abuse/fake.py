@@ -13,6 +13,7 @@ CAPACITY = int(os.environ.get("CAPACITY", "1"))
 channel = socket.socket(fileno=int(os.environ.pop("MAITRED_CHANNEL")))
 descriptors = []
 kept = {}
+unfinished = []
 
 
 def send(kind, payload=b"", flags=0, connection=0, request=0):
@@ -65,6 +66,21 @@ def act(path, connection, request, body):
         # Until the test lets it go on.
         while not os.path.exists("gate"):
             time.sleep(0.005)
+        answer(connection, request)
+    elif path == "/app/flood":
+        # As much as the client takes, which is not all.
+        unfinished.append((connection, request))
+        data = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n" + bytes(1 << 20)
+        os.set_blocking(kept[connection], False)
+        try:
+            while data := data[os.write(kept[connection], data) :] or bytes(1 << 20):
+                pass
+        except BlockingIOError:
+            pass
+    elif path == "/app/afterthought":
+        late = unfinished.pop()
+        send(67, b"of another", 0, *late)
+        done(*late, flags=0)
         answer(connection, request)
     elif path == "/app/other-connection":
         done(connection + 1, request)
