@@ -21,6 +21,9 @@ const QUEUE_TAKEN_MAX: u32 = 8192;
 /// How long to leave new connections in the queue when the system is out of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
+pub(super) const NO_LISTEN: u16 = u16::MAX;
+
 /// A listening socket, as one thread of its bucket sees it.
 #[derive(Debug)]
 pub struct Listener {

@@ -215,7 +215,8 @@ impl Control<'_> {
     fn take_some(&mut self, predecessor: &OwnedFd) -> bool {
         for _ in 0..ADOPTED_PER_TURN {
             match receive_connection(predecessor.as_fd()) {
-                Ok(Some(migrant)) => {
+                Ok(Some(mut migrant)) => {
+                    migrant.listen = self.shared.listen_of(migrant.socket.as_fd());
                     self.shared.transfer(self.next_thread, migrant);
                     self.next_thread = (self.next_thread + 1) % self.shared.inboxes.len();
                 }

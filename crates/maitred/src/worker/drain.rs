@@ -18,6 +18,7 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
+use super::accept::NO_LISTEN;
 use super::connection::{Again, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
@@ -152,7 +153,6 @@ impl Thread {
             successor.as_fd(),
             socket.as_fd(),
             &Note {
-                listen: connection.listen,
                 awaits_proxy: connection.awaits_proxy,
                 requests: connection.requests,
                 remote: connection.remote.address,
@@ -203,7 +203,6 @@ impl Thread {
 /// What goes with a connection to another worker process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Note {
-    listen: u16,
     awaits_proxy: bool,
     requests: u32,
     /// The client's address, which a PROXY header may have told; the socket knows its peer only.
@@ -224,8 +223,7 @@ impl Note {
         let awaits = if self.awaits_proxy { NOTE_AWAITS_PROXY } else { 0 };
         let has = if self.remote.is_some() { NOTE_HAS_REMOTE } else { 0 };
         let mut bytes = [0; NOTE_BYTES];
-        bytes[..2].copy_from_slice(&self.listen.to_le_bytes());
-        bytes[2] = awaits | has;
+        bytes[0] = awaits | has;
         bytes[4..8].copy_from_slice(&self.requests.to_le_bytes());
         bytes[8..10].copy_from_slice(&port.to_le_bytes());
         bytes[16..].copy_from_slice(&ip.octets());
@@ -233,10 +231,9 @@ impl Note {
     }
 
     fn from_bytes(bytes: &[u8; NOTE_BYTES]) -> Note {
-        let &[l0, l1, flags, _, r0, r1, r2, r3, p0, p1, _, _, _, _, _, _, ref ip @ ..] = bytes;
+        let &[flags, _, _, _, r0, r1, r2, r3, p0, p1, _, _, _, _, _, _, ref ip @ ..] = bytes;
         let ip = Ipv6Addr::from(*ip).to_canonical();
         Note {
-            listen: u16::from_le_bytes([l0, l1]),
             awaits_proxy: flags & NOTE_AWAITS_PROXY != 0,
             requests: u32::from_le_bytes([r0, r1, r2, r3]),
             remote: (flags & NOTE_HAS_REMOTE != 0).then(|| (ip, u16::from_le_bytes([p0, p1])).into()),
@@ -256,7 +253,8 @@ fn send_connection(to: BorrowedFd<'_>, socket: BorrowedFd<'_>, note: &Note) -> i
     Ok(())
 }
 
-/// Takes one connection from a predecessor. `None` at the end.
+/// Takes one connection from a predecessor. `None` at the end. Which listen entry it came in by is for the receiver to find out
+/// ([`Shared::listen_of`](super::shared::Shared::listen_of)): the predecessor counted those of another configuration.
 ///
 /// # Errors
 /// `WouldBlock` when there is none at the moment, `InvalidData` for what is no connection, otherwise what recvmsg(2) says.
@@ -281,10 +279,10 @@ pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
     let (Some(socket), NOTE_BYTES) = (socket, received) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not a connection"));
     };
-    let Note { listen, awaits_proxy, requests, remote } = Note::from_bytes(&note);
+    let Note { awaits_proxy, requests, remote } = Note::from_bytes(&note);
     Ok(Some(Migrant {
         remote,
-        listen,
+        listen: NO_LISTEN,
         requests,
         awaits_proxy,
         input: Vec::new(),
@@ -316,11 +314,11 @@ mod tests {
 
         // A PROXY header has said who the client is: the socket could not tell.
         let remote: Option<SocketAddr> = "192.0.2.7:99".parse().ok();
-        let note = Note { listen: 3, awaits_proxy: true, requests: 70_000, remote };
+        let note = Note { awaits_proxy: true, requests: 70_000, remote };
         send_connection(old.as_fd(), accepted.as_fd(), &note).unwrap();
         drop(accepted);
         let migrant = receive_connection(new.as_fd()).unwrap().unwrap();
-        assert_eq!((migrant.listen, migrant.requests, migrant.remote), (3, 70_000, remote));
+        assert_eq!((migrant.requests, migrant.remote), (70_000, remote));
         assert!(migrant.awaits_proxy);
         for remote in [None, "[2001:db8::1]:1".parse().ok(), "[::]:0".parse().ok()] {
             let note = Note { awaits_proxy: false, remote, ..note };

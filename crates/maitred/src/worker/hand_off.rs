@@ -337,7 +337,7 @@ impl Thread {
             meta = pieces.iter().fold(meta, |meta, piece| meta.prepared(piece.as_bytes()));
         }
         if let Some(local) = self.shared.locals.get(usize::from(connection.listen)) {
-            meta = meta.line("local", local);
+            meta = meta.line("local", &local.text);
         }
         meta = meta.line("scheme", client.scheme());
         if !settings.mount.is_empty() {

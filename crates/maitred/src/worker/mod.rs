@@ -73,10 +73,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 use maitred_sys::{inherit, memfile};
 use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
 
-use self::accept::Listener;
+use self::accept::{Listener, NO_LISTEN};
 use self::event_loop::Thread;
 use self::inbox::Inbox;
-use self::shared::{HandedOff, PoolShared, Shared};
+use self::shared::{HandedOff, Local, PoolShared, Shared};
 use crate::acme::challenges::Challenges;
 use crate::config::{Limits, Pool, Source};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
@@ -319,11 +319,14 @@ fn servers(pool: &Pool) -> usize {
     }
 }
 
-/// Where each listen entry is really bound, as text.
-fn locals(start: &Start, buckets: &[Bucket]) -> Vec<String> {
-    let of =
-        |listen| buckets.iter().find(|bucket| bucket.listen == listen).map(|bucket| bucket.local.to_string());
-    (0..start.config.listens.len()).map(|listen| of(listen).unwrap_or_default()).collect()
+/// Where each listen entry is really bound.
+fn locals(start: &Start, buckets: &[Bucket]) -> Vec<Local> {
+    let of = |listen| buckets.iter().find(|bucket| bucket.listen == listen).map(|bucket| bucket.local);
+    let local = |address: Option<SocketAddr>| Local {
+        text: address.map(|address| address.to_string()).unwrap_or_default(),
+        address,
+    };
+    (0..start.config.listens.len()).map(of).map(local).collect()
 }
 
 /// Which thread accepts from which sockets: thread *t* serves bucket *t* mod *buckets*; with fewer threads than buckets,
@@ -351,7 +354,7 @@ fn listener_plans(
         }
     }
     if let Some(admin) = admin {
-        plans.entry(0).or_default().push(Listener::new(admin, u16::MAX, true, false, Vec::new()));
+        plans.entry(0).or_default().push(Listener::new(admin, NO_LISTEN, true, false, Vec::new()));
     }
     Ok(plans)
 }

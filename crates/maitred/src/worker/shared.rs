@@ -1,6 +1,7 @@
 //! What all threads of a worker process share. Made once at the start, and never changed but for its counters.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -8,6 +9,7 @@ use std::time::Instant;
 use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
 
+use super::accept::NO_LISTEN;
 use super::inbox::{Inbox, Message, Migrant};
 use crate::acme::challenges::Challenges;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
@@ -55,8 +57,8 @@ pub struct Shared {
     pub draining: AtomicBool,
     /// Connections on their way from one thread to another.
     pub in_transit: AtomicU32,
-    /// Where each listen entry is really bound, as text.
-    pub locals: Vec<String>,
+    /// Where each listen entry is really bound.
+    pub locals: Vec<Local>,
     /// Duplicates of the listening sockets, to ask how long their queues are: listen entry, bucket, socket. Emptied when
     /// the process begins to drain, because any descriptor left would keep the address open.
     pub watched: Mutex<Vec<(usize, u16, OwnedFd)>>,
@@ -64,6 +66,15 @@ pub struct Shared {
     pub status: Status,
     /// What is answered while an authority looks, for automatic certificates.
     pub acme: Challenges,
+}
+
+/// Where a listen entry is bound.
+#[derive(Debug)]
+pub struct Local {
+    /// The address; `None` if none of its sockets came along.
+    pub address: Option<SocketAddr>,
+    /// The same, as applications are told.
+    pub text: String,
 }
 
 /// What other threads may know of a pool.
@@ -223,6 +234,23 @@ impl Shared {
     /// Gives up the last hold on the listening sockets.
     pub fn close_watched(&self) {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The listen entry that a connection has come in by, by its own address; [`NO_LISTEN`] if there is none for that.
+    pub fn listen_of(&self, connection: BorrowedFd<'_>) -> u16 {
+        let local =
+            rustix::net::getsockname(connection).ok().and_then(|local| SocketAddr::try_from(local).ok());
+        let Some(local) = local else { return NO_LISTEN };
+        let found = |is: fn(SocketAddr, SocketAddr) -> bool| {
+            self.locals.iter().position(|bound| {
+                bound.address.is_some_and(|bound| bound.port() == local.port() && is(bound, local))
+            })
+        };
+        let every = |bound: SocketAddr, local: SocketAddr| {
+            bound.ip().is_unspecified() && bound.is_ipv4() == local.is_ipv4()
+        };
+        let index = found(|bound, local| bound.ip() == local.ip()).or_else(|| found(every));
+        index.and_then(|index| u16::try_from(index).ok()).unwrap_or(NO_LISTEN)
     }
 
     /// The thread that owns the channel of a slot.

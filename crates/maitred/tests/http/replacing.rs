@@ -102,6 +102,26 @@ fn no_connection_is_refused_when_the_worker_process_is_killed() {
     assert!(stopped.status.success(), "{stopped:?}");
 }
 
+/// The connections that a worker process takes over came in by addresses that its own configuration may count otherwise.
+#[test]
+fn a_connection_stays_with_its_address_when_a_reload_puts_another_one_first() {
+    let server = Setup::new().pool("app", None, "").start();
+    server.wait_for_processes();
+    let mut client = server.connect();
+    let port = |shown: &str| serde_json::from_str::<serde_json::Value>(shown).unwrap()["SERVER_PORT"].clone();
+    let before = port(&client.get("/app/show").text());
+    assert_eq!(before, server.address.port().to_string());
+    let file = server.path("maitred.toml");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let first = "[[listen]]\naddress = \"127.0.0.2:0\"\n\n[[listen]]";
+    std::fs::write(&file, text.replacen("[[listen]]", first, 1)).unwrap();
+    let (status, said) = server.command(&["reload"]);
+    assert!(status.success(), "{said}");
+    server.wait_for_line(|line| line.contains("worker process 1 exited"));
+    assert_eq!(port(&client.get("/app/show").text()), before);
+    server.stop();
+}
+
 /// A request that outlives two reloads: its connection is kept, at the newest of the three worker processes.
 #[test]
 fn a_connection_outlives_several_reloads_in_one_request() {
