@@ -1,6 +1,7 @@
 //! The one pass over the fields: everything that this server acts on.
 
 use super::{Known, Reject, bad_request, framing};
+use crate::limits::CONNECTION_OPTIONS_MAX;
 
 /// What the one pass over the fields finds.
 #[derive(Default)]
@@ -10,6 +11,7 @@ pub(super) struct Facts<'b> {
     pub(super) close: bool,
     pub(super) keep_alive: bool,
     pub(super) connection_upgrade: bool,
+    connection_options: u32,
     pub(super) upgrade: bool,
     pub(super) expects_continue: bool,
     pub(super) other_expectation: bool,
@@ -34,7 +36,7 @@ pub(super) fn facts<'b>(fields: &[httparse::Header<'b>]) -> Result<Facts<'b>, Re
             (7, b'u') if is(b"upgrade") => facts.upgrade = true,
             (8, b'i') if is(b"if-match") => keep_first(&mut known.if_match, value),
             (8, b'i') if is(b"if-range") => keep_only(&mut known.if_range, value),
-            (10, b'c') if is(b"connection") => facts.connection(value),
+            (10, b'c') if is(b"connection") => facts.connection(value)?,
             (10, b'u') if is(b"user-agent") => keep_first(&mut known.user_agent, value),
             (13, b'i') if is(b"if-none-match") => keep_first(&mut known.if_none_match, value),
             (14, b'c') if is(b"content-length") => facts.framing.content_length(value)?,
@@ -94,12 +96,17 @@ impl<'b> Facts<'b> {
         }
     }
 
-    fn connection(&mut self, value: &[u8]) {
+    fn connection(&mut self, value: &[u8]) -> Result<(), Reject> {
         for option in value.split(|byte| *byte == b',') {
+            self.connection_options += 1;
+            if self.connection_options > CONNECTION_OPTIONS_MAX {
+                return Err(bad_request("too many options of Connection"));
+            }
             let option = option.trim_ascii();
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
             self.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
         }
+        Ok(())
     }
 }

@@ -48,6 +48,7 @@ pub(super) fn judge<'h, 'b>(
         path: taken_apart.path,
         query: taken_apart.query,
         authority: taken_apart.authority.unwrap_or(host),
+        https: taken_apart.https,
         fields,
         framing,
         keep_alive: !facts.close && (version == Version::Http11 || facts.keep_alive),

@@ -42,6 +42,9 @@ pub struct Reject {
     pub reason: &'static str,
 }
 
+/// What was not secured by TLS must not be taken for what was (9110-7.4).
+pub const MISDIRECTED: Reject = Reject { status: 421, reason: "https target on a cleartext connection" };
+
 impl std::fmt::Display for Reject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", self.reason, self.status)
@@ -116,6 +119,9 @@ pub struct Request<'h, 'b> {
     /// The authority that decides about the site: of an absolute target, otherwise of `Host`; with its port,
     /// as sent; empty for HTTP/1.0 without `Host`.
     pub authority: &'b str,
+    /// Whether the target says `https` itself, being an absolute one. On a connection that is not secured such a request has to be
+    /// refused: [`MISDIRECTED`].
+    pub https: bool,
     /// All fields in their order. Names are valid tokens; values hold neither CR, LF nor NUL, and no white
     /// space at their ends.
     pub fields: &'h [httparse::Header<'b>],

@@ -9,6 +9,8 @@ pub(super) struct Target<'b> {
     pub(super) query: Option<&'b str>,
     /// Of an absolute or authority form; it then decides about the site, whatever `Host` says (9112-3.2.2).
     pub(super) authority: Option<&'b str>,
+    /// Of an absolute form with the scheme `https`.
+    pub(super) https: bool,
 }
 
 /// Takes the target of a request apart. Bytes below `!` and DEL were refused by the parser already.
@@ -16,7 +18,7 @@ pub(super) struct Target<'b> {
 pub(super) fn judge<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Reject> {
     if target.starts_with('/') && method != Method::Connect {
         let (path, query) = split_query(target)?;
-        return Ok(Target { path, query, authority: None });
+        return Ok(Target { path, query, authority: None, https: false });
     }
     judge_other_form(method, target)
 }
@@ -25,24 +27,21 @@ pub(super) fn judge<'b>(method: Method, target: &'b str) -> Result<Target<'b>, R
 fn judge_other_form<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Reject> {
     if method == Method::Connect {
         host::judge_with_port(target)?;
-        return Ok(Target { path: "", query: None, authority: Some(target) });
+        return Ok(Target { path: "", query: None, authority: Some(target), https: false });
     }
     if target == "*" {
         if method != Method::Options {
             return Err(bad_request("asterisk-form with a method other than OPTIONS"));
         }
-        return Ok(Target { path: "*", query: None, authority: None });
+        return Ok(Target { path: "*", query: None, authority: None, https: false });
     }
     judge_absolute(method, target)
 }
 
 fn judge_absolute<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Reject> {
     let (scheme, rest) = target.split_once("://").ok_or(bad_request("target in none of the four forms"))?;
-    if scheme.eq_ignore_ascii_case("https") {
-        // What arrives here was not secured by TLS, and must not be taken for what was (9110-7.4).
-        return Err(Reject { status: 421, reason: "https target on a cleartext connection" });
-    }
-    if !scheme.eq_ignore_ascii_case("http") {
+    let https = scheme.eq_ignore_ascii_case("https");
+    if !https && !scheme.eq_ignore_ascii_case("http") {
         return Err(bad_request("target with a scheme other than http and https"));
     }
     let authority_bytes = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -58,7 +57,7 @@ fn judge_absolute<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Rej
         "" => "/",
         path => path,
     };
-    Ok(Target { path, query, authority: Some(authority) })
+    Ok(Target { path, query, authority: Some(authority), https })
 }
 
 /// Bytes that stand in a target and end nothing there: all visible ones of ASCII but `?` and `#`.

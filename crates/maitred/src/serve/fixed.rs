@@ -207,6 +207,7 @@ mod tests {
             path,
             query,
             authority: "localhost",
+            https: false,
             fields: &[],
             framing: Framing::None,
             keep_alive: true,

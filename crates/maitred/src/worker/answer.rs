@@ -1,6 +1,6 @@
 //! One request, one answer: chosen, written, counted, logged.
 
-use maitred_http::request::{Method, Reject, Request, Version};
+use maitred_http::request::{MISDIRECTED, Method, Reject, Request, Version};
 use maitred_http::uri;
 
 use super::connection::{After, Connection, State};
@@ -64,11 +64,14 @@ impl Thread {
         if self.connections[index as usize].admin {
             return self.answer_admin(index, request, persistence);
         }
+        if request.https && !self.connections[index as usize].secure {
+            return self.answer_bad_target(index, request, MISDIRECTED);
+        }
         // Their targets are no paths: an asterisk, or an authority.
         let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";
         let path = match uri::normalise(if about_no_path { "/" } else { request.path }) {
             Ok(path) => path,
-            Err(reject) => return self.answer_bad_path(index, request, reject),
+            Err(reject) => return self.answer_bad_target(index, request, reject),
         };
         if let Some(step) = self.answer_for_tls(index, request, &path, persistence) {
             return step;
@@ -307,7 +310,7 @@ impl Thread {
         });
     }
 
-    fn answer_bad_path(&mut self, index: u32, request: &Request<'_, '_>, reject: Reject) -> Step {
+    fn answer_bad_target(&mut self, index: u32, request: &Request<'_, '_>, reject: Reject) -> Step {
         self.note_refusal(index, reject);
         match self.plain_error(index, request, reject.status, b"", Persistence::Close) {
             Step::Last(_) => Step::Last(After::Linger),

@@ -73,6 +73,15 @@ fn the_absolute_form_is_served() {
 }
 
 #[test]
+fn an_https_target_is_misdirected_on_a_cleartext_connection() {
+    let server = sites();
+    let mut client = server.connect();
+    let response = client.ask("GET https://localhost/a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(response.status, 421);
+    server.stop();
+}
+
+#[test]
 fn the_absolute_form_chooses_the_site() {
     let server = sites();
     let mut client = server.connect();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 
-use crate::stage::Authority;
+use crate::stage::{Authority, certificates, connect};
 use crate::support::{Client, Setup, binary};
 
 #[test]
@@ -26,6 +26,21 @@ fn the_example_serves_its_page() {
     let address = server.address_of("https");
     let mut connection = Client::try_connect_tls(address, &authority.client(), "localhost").unwrap();
     assert_eq!(connection.get("/").body, page);
+    drop(connection);
+    server.stop();
+}
+
+/// Its scheme is the connection's own (9112-3.2.2); on a cleartext connection it is misdirected.
+#[test]
+fn the_absolute_form_is_served() {
+    let authority = Authority::new();
+    let made = authority.sign(&["localhost"], &rcgen::PKCS_ECDSA_P256_SHA256);
+    let setup = Setup::with_files().listen("tls = {}").site(&certificates(&["made"]));
+    made.write(setup.directory.path(), "made");
+    let server = setup.start();
+    let mut connection = connect(&server, &authority.client());
+    let response = connection.ask("GET https://localhost/a.txt?q HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!((response.status, response.text()), (200, "file a\n"));
     drop(connection);
     server.stop();
 }

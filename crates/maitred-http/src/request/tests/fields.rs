@@ -57,6 +57,14 @@ fn connections_persist_by_version_and_option() {
 }
 
 #[test]
+fn connection_has_a_bounded_number_of_options() {
+    let status =
+        |count| status_with(&format!("Connection: {}\r\nConnection: b\r\n", vec!["a"; count].join(",")));
+    assert_eq!(status(31), 200);
+    assert_eq!(status(32), 400);
+}
+
+#[test]
 fn upgrade_needs_to_be_named_by_connection() {
     let upgrades = |version, lines| inspect_with(version, lines, |request| request.upgrade);
     assert!(upgrades("HTTP/1.1", "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n"));

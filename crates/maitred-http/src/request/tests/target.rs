@@ -65,9 +65,12 @@ fn an_absolute_form_is_for_http_and_valid_authorities_only() {
 }
 
 #[test]
-fn an_https_target_is_misdirected_on_a_cleartext_connection() {
-    assert_eq!(status_of_target("GET", "https://a/"), 421);
-    assert_eq!(status_of_target("GET", "HTTPS://a"), 421);
+fn whether_a_target_says_https_is_for_the_connection_to_judge() {
+    let https = |target: &str| {
+        inspect(&format!("GET {target} HTTP/1.1\r\nHost: from-host\r\n\r\n"), |request| request.https)
+    };
+    assert!(https("https://a/") && https("HTTPS://a"));
+    assert!(!https("http://a/https://b/") && !https("/https://a/"));
 }
 
 #[test]

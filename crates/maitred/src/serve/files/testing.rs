@@ -144,6 +144,7 @@ impl Bench {
             path: "/",
             query: self.query,
             authority: "localhost",
+            https: false,
             fields: &[],
             framing: Framing::None,
             keep_alive: true,
