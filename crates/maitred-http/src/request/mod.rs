@@ -119,8 +119,8 @@ pub struct Request<'h, 'b> {
     /// The authority that decides about the site: of an absolute target, otherwise of `Host`; with its port,
     /// as sent; empty for HTTP/1.0 without `Host`.
     pub authority: &'b str,
-    /// Whether the target says `https` itself, being an absolute one. On a connection that is not secured such a request has to be
-    /// refused: [`MISDIRECTED`].
+    /// Whether the target says `https` itself, being an absolute one. On a connection that is not secured such a request
+    /// has to be refused: [`MISDIRECTED`].
     pub https: bool,
     /// All fields in their order. Names are valid tokens; values hold neither CR, LF nor NUL, and no white
     /// space at their ends.

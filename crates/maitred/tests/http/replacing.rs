@@ -109,7 +109,7 @@ fn a_connection_stays_with_its_address_when_a_reload_puts_another_one_first() {
     server.wait_for_processes();
     let mut client = server.connect();
     let port = |shown: &str| serde_json::from_str::<serde_json::Value>(shown).unwrap()["SERVER_PORT"].clone();
-    let before = port(&client.get("/app/show").text());
+    let before = port(client.get("/app/show").text());
     assert_eq!(before, server.address.port().to_string());
     let file = server.path("maitred.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -118,7 +118,7 @@ fn a_connection_stays_with_its_address_when_a_reload_puts_another_one_first() {
     let (status, said) = server.command(&["reload"]);
     assert!(status.success(), "{said}");
     server.wait_for_line(|line| line.contains("worker process 1 exited"));
-    assert_eq!(port(&client.get("/app/show").text()), before);
+    assert_eq!(port(client.get("/app/show").text()), before);
     server.stop();
 }
 
