@@ -18,7 +18,7 @@
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
 //! | [`log`] | access log and error log |
 //! | [`tls`] | certificates and keys, from files to sessions |
-//! | [`status`] | scoreboard, and the three ways to show it |
+//! | [`status`] | scoreboard, and the ways to show it |
 
 pub mod acme;
 pub mod affinity;

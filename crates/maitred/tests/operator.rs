@@ -348,19 +348,27 @@ impl Lookup for Roomy {
 /// Every complete configuration of the repository: its place and its text.
 fn configurations() -> Vec<(String, String)> {
     let read = |name: &str| std::fs::read_to_string(repository().join(name)).unwrap();
-    let mut found = vec![
-        ("examples/site/maitred.toml".to_owned(), read("examples/site/maitred.toml")),
-        ("examples/tls/maitred.toml".to_owned(), read("examples/tls/maitred.toml")),
-    ];
-    for name in ["README.md", "docs/files.md", "docs/configuration.md", "docs/pools.md", "docs/tls.md"] {
-        for (number, example) in (1..).zip(read(name).split("```toml\n").skip(1)) {
+    let inside = |directory: &str| {
+        let entries = std::fs::read_dir(repository().join(directory)).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| format!("{directory}/{}", entry.unwrap().file_name().into_string().unwrap()))
+            .collect();
+        names.sort();
+        names
+    };
+    let files = inside("examples").into_iter().map(|example| format!("{example}/maitred.toml"));
+    let files = files.filter(|name| repository().join(name).exists());
+    let mut found: Vec<_> = files.map(|name| (name.clone(), read(&name))).collect();
+    let documents = inside("docs").into_iter().filter(|name| name.ends_with(".md"));
+    for name in documents.chain(["README.md".to_owned()]) {
+        for (number, example) in (1..).zip(read(&name).split("```toml\n").skip(1)) {
             let example = example.split("```").next().unwrap();
             if example.contains("[[site]]") && example.contains("[[listen]]") {
                 found.push((format!("{name}, example {number}"), example.to_owned()));
             }
         }
     }
-    assert!(found.len() >= 5, "where have the examples gone? {found:?}");
+    assert!(found.len() >= 20, "where have the examples gone? {found:?}");
     found
 }
 

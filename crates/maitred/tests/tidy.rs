@@ -187,6 +187,42 @@ fn tests_named_in_the_specification_exist() {
     report("tests named in specs/", found);
 }
 
+/// A module that begins with a table of its parts names all of them, and no other.
+#[test]
+fn tables_of_modules_are_complete() {
+    let mut found = Vec::new();
+    let mut seen = 0;
+    for (name, text) in files(&[".rs"]) {
+        let head: Vec<&str> = text.lines().take_while(|line| line.starts_with("//!")).collect();
+        let named: HashSet<&str> = head
+            .iter()
+            .filter_map(|line| line.strip_prefix("//! |")?.split('|').next())
+            .flat_map(|cell| cell.split("[`").skip(1).filter_map(|rest| rest.split("`]").next()))
+            .collect();
+        if named.is_empty() {
+            continue;
+        }
+        seen += 1;
+        let lines: Vec<&str> = text.lines().collect();
+        let declared = |line: &str| {
+            let line = line.strip_prefix("pub ").or(line.strip_prefix("pub(crate) ")).unwrap_or(line);
+            line.strip_prefix("mod ")?.strip_suffix(';').map(str::to_owned)
+        };
+        let modules: HashSet<String> = std::iter::once(&"")
+            .chain(&lines)
+            .zip(&lines)
+            .filter(|(before, _)| **before != "#[cfg(test)]")
+            .filter_map(|(_, line)| declared(line))
+            .collect();
+        let missing = modules.iter().filter(|module| !named.contains(module.as_str()));
+        found.extend(missing.map(|module| format!("{name}: {module} is not in the table")));
+        let gone = named.iter().filter(|module| !modules.contains(**module));
+        found.extend(gone.map(|module| format!("{name}: {module} is no module")));
+    }
+    assert!(seen > 5, "only {seen} modules have a table: has its form changed?");
+    report("tables of modules", found);
+}
+
 /// Figures and steps live in documents that are checked; nothing may point to a place that only one machine has.
 #[test]
 fn no_path_of_a_machine_is_committed() {

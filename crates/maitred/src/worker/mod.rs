@@ -25,8 +25,10 @@
 //! | [`upstream`] | the connections to these servers |
 //! | [`origin`] | who the client is, and what applications are told of it |
 //! | [`channels`] | what application processes say, and how they end |
+//! | [`processes`] | how they come, are tended, and go |
 //! | [`admin`], [`watch`] | the admin address |
 //! | [`drain`] | the end of the process, and deadlines |
+//! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`timers`], [`inbox`], [`clock`], [`shared`] | what they need |
 
 pub mod accept;
