@@ -25,7 +25,7 @@ def _slow_client(worker):
 
 
 def _large(worker):
-    """More than the sockets hold; but no more than TAILs of bytes take, from a worker that passes no files."""
+    """More than the sockets hold; but no more than TAILs of bytes take, from a worker that writes no files of its own."""
     return 1_000_000 if worker.sockets_only else LARGE
 
 
@@ -48,7 +48,7 @@ def a_client_that_does_not_read_holds_no_worker(worker):
 
 
 def a_tail_continues_where_the_worker_stopped(worker):
-    worker.need_files()
+    worker.welcome()
     client = _slow_client(worker)
     for size in (3_000_000, 400_000, 5_000_000):
         answer, done, _ = worker.ask(f"/file/{size}", client)
@@ -85,7 +85,7 @@ def pieces_that_the_socket_does_not_take_are_tails_in_order(worker):
 
 
 def a_large_file_is_passed_and_not_copied(worker):
-    worker.need_files()
+    worker.welcome()
     answer, done, _ = worker.ask("/file/5000000")
     expect(answer.body == _pattern(5_000_000), "body")
     equal(answer.how, "length", "framing")
@@ -100,14 +100,14 @@ def a_small_file_arrives(worker):
 
 
 def head_of_a_file_has_no_tail(worker):
-    worker.need_files()
+    worker.welcome()
     answer, done, _ = worker.ask("/file/5000000", method="HEAD")
     equal((done.flags, done.tails, done.body_bytes), (CLEAN, [], 0), "DONE")
     expect(answer.one("content-length") in (None, "5000000"), "Content-Length differs from that of GET")
 
 
 def a_tail_after_http10_ends_with_the_connection(worker):
-    worker.need_files()
+    worker.welcome()
     client = _slow_client(worker)
     answer, done, _ = worker.ask("/file/3000000", client, flags=0)
     equal((answer.one("connection"), done.flags), ("close", CLEAN), "Connection and DONE")
@@ -115,7 +115,7 @@ def a_tail_after_http10_ends_with_the_connection(worker):
 
 
 def files_are_named_by_x_sendfile(worker):
-    worker.need_files()
+    worker.welcome()
     answer, done, _ = worker.ask("/sendfile/3000000")
     expect(answer.body == _pattern(3_000_000), "body")
     equal(answer.all("x-sendfile"), [], "X-Sendfile in the response")

@@ -326,10 +326,10 @@ class Worker:
             raise Skipped("one request at a time")
 
     def need_files(self):
-        """`welcome`, for cases that pass a file to the worker, or want one of it."""
+        """`welcome`, for cases that pass a file to the worker."""
         self.welcome()
         if self.sockets_only:
-            raise Skipped("it takes and gives sockets only")
+            raise Skipped("it takes sockets only")
 
     def client(self, relay=False):
         """A new client connection, or a relay."""

@@ -5,6 +5,7 @@ const net = require('node:net');
 const { performance } = require('node:perf_hooks');
 
 const frames = require('./frames');
+const { channelHandle, fileHandle, writeWith } = require('./handles');
 const { Link } = require('./link');
 const { Writer } = require('./writer');
 
@@ -14,26 +15,6 @@ const RECEIVE_BYTES = 256 * 1024;
 const DONE_WAIT_MS = 1;
 /** How long detached connections have to end in the way of their protocol, in milliseconds. */
 const DETACHED_END_MS = 3000;
-/** UV_NAMED_PIPE that takes descriptors: `constants.IPC` of Node's own pipe handles. */
-const IPC = 2;
-
-/**
- * The handle of the channel. node:net has no public way to receive a descriptor, but the handle behind each of its sockets
- * has: opened as an IPC pipe, it leaves what came with the bytes of a read in `pendingHandle`. Node's own child processes
- * get theirs in this way. The class is taken from a socket that goes nowhere.
- */
-function openHandle(fd) {
-  const nowhere = net.connect({ path: '/nowhere' });
-  nowhere.on('error', () => {});
-  const handle = nowhere._handle && new nowhere._handle.constructor(IPC);
-  nowhere.destroy();
-  if (!handle || typeof handle.open !== 'function') {
-    throw new Error(`maitred: Node ${process.version} gives no access to the handles of its sockets`);
-  }
-  const status = handle.open(fd);
-  if (status) throw new Error(`maitred: the channel, descriptor ${fd}, cannot be opened (${status})`);
-  return handle;
-}
 
 /** Maitred's other end: what comes from there, and what is reported. */
 class Channel {
@@ -50,12 +31,14 @@ class Channel {
     this.ending = false;
     this.heard = false;
     this.out = [];
+    this.files = [];
+    this.onFlushed = null;
     this.outSince = 0;
     this.flushing = false;
     this.finishing = false;
     this.onDetachedGone = null;
     this.decoder = new frames.Decoder((frame) => this.onFrame(frame));
-    this.handle = openHandle(fd);
+    this.handle = channelHandle(fd);
     this.socket = new net.Socket({
       handle: this.handle,
       allowHalfOpen: true,
@@ -138,6 +121,11 @@ class Channel {
     this.say(frames.tails(connection, request, data));
   }
 
+  /** Passes a part of a file, and takes its descriptor over. Throws, without having done so, if that is not possible. */
+  tailFile(connection, request, { fd, offset, length }) {
+    this.say(frames.tailFile(connection, request, offset, length), fileHandle(fd));
+  }
+
   detach(link, request) {
     this.underWay -= 1;
     this.detached.add(link);
@@ -148,10 +136,11 @@ class Channel {
     if (this.ending) this.finishIfIdle();
   }
 
-  /** Has bytes leave with all others of this turn of the event loop. */
-  say(bytes) {
+  /** Has bytes leave with all others of this turn of the event loop, and the handle of a file with the first of them. */
+  say(bytes, file = null) {
     if (this.out.length === 0) this.outSince = performance.now();
     this.out.push(bytes);
+    if (file) this.files.push({ file, at: this.out.length - 1 });
     if (!this.flushing) {
       this.flushing = true;
       setImmediate(() => this.flush());
@@ -164,18 +153,35 @@ class Channel {
 
   flush() {
     this.flushing = false;
-    if (this.out.length === 0 || this.socket.destroyed) return;
-    const bytes = this.out.length === 1 ? this.out[0] : Buffer.concat(this.out);
-    this.out = [];
-    let written = 0;
-    if (this.socket.writableLength === 0) {
-      try {
-        written = fs.writeSync(this.fd, bytes);
-      } catch (error) {
-        if (error.code !== 'EAGAIN') return void this.end();
-      }
+    while (this.out.length && this.socket.writableLength === 0 && !this.socket.destroyed) this.write();
+    if (this.socket.destroyed) {
+      this.files.splice(0).forEach(({ file }) => file.close());
+      this.out = [];
     }
-    if (written < bytes.length) this.socket.write(bytes.subarray(written));
+    if (this.out.length === 0 && this.onFlushed) this.onFlushed();
+  }
+
+  /** Writes what waits, up to the second descriptor: one goes with the first byte of a message. */
+  write() {
+    const [first, second] = this.files;
+    const pieces = this.out.splice(0, second ? second.at : this.out.length);
+    const bytes = pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
+    if (first) {
+      this.files.shift();
+      for (const later of this.files) later.at -= pieces.length;
+      return writeWith(this.socket, this.handle, first.file, bytes, () => {
+        first.file.close();
+        this.flush();
+      });
+    }
+    let written = 0;
+    try {
+      written = fs.writeSync(this.fd, bytes);
+    } catch (error) {
+      if (error.code !== 'EAGAIN') return void this.socket.destroy(error);
+    }
+    if (written < bytes.length) this.socket.write(bytes.subarray(written), () => this.flush());
+    return undefined;
   }
 
   /** Takes no more, once nothing more is there: what Maitred had sent by then is answered. */
@@ -201,12 +207,12 @@ class Channel {
   finishIfIdle() {
     if (this.underWay > 0 || this.finishing) return;
     this.finishing = true;
-    const last = () => {
-      this.flush();
+    this.onFlushed = () => {
+      this.onFlushed = null;
       if (this.socket.destroyed) return void this.ended();
-      this.socket.end(() => this.ended());
+      return void this.socket.end(() => this.ended());
     };
-    setImmediate(last);
+    setImmediate(() => this.flush());
   }
 
   /** Resolves when no detached connection is left, or when they have had their time. */

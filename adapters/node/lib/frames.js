@@ -23,6 +23,8 @@ const FLAG = Object.freeze({ KEEP: 1, HTTP10: 2, HEAD: 4, BODY_FD: 8, MAY_DETACH
 const REQUEST_FLAGS = FLAG.KEEP | FLAG.HTTP10 | FLAG.HEAD | FLAG.MAY_DETACH | FLAG.BODY_STREAM;
 /** Flag of any kind but REQUEST: who does not know the kind skips the frame. */
 const OPTIONAL = 128;
+/** Flag of TAIL: a part of a file, whose descriptor comes along. */
+const FILE = 1;
 /** Flag of HELLO: one descriptor per message, and only stream sockets. */
 const SOCKETS_ONLY = 1;
 /** How a response ended: flags of DONE. */
@@ -169,6 +171,15 @@ function tails(connection, request, data) {
   return Buffer.concat(frames);
 }
 
+/** A part of a file that Maitred delivers; the descriptor is passed with the frame. */
+function tailFile(connection, request, offset, length) {
+  const bytes = header(KIND.TAIL, FILE, connection, request, 16);
+  bytes.writeUInt16LE(1, 6);
+  bytes.writeBigUInt64LE(BigInt(offset), 16);
+  bytes.writeBigUInt64LE(BigInt(length), 24);
+  return bytes;
+}
+
 function pong(request) {
   return header(KIND.PONG, 0, 0, request, 0);
 }
@@ -181,5 +192,6 @@ function detach(connection, request) {
 }
 
 module.exports = {
-  Decoder, FLAG, KIND, OUTCOME, TAIL_TOTAL_BYTES_MAX, Violation, detach, done, hello, pong, refuse, tails, welcome,
+  Decoder, FLAG, KIND, OUTCOME, TAIL_TOTAL_BYTES_MAX, Violation, detach, done, hello, pong, refuse, tailFile, tails,
+  welcome,
 };

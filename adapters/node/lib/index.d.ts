@@ -1,4 +1,4 @@
-import type { RequestListener, Server } from 'node:http';
+import type { RequestListener, Server, ServerResponse } from 'node:http';
 
 /** What `listen` takes beside a request listener and a server: applications of Fastify and of Koa. */
 export type Application =
@@ -39,3 +39,21 @@ export function isBehindMaitred(): boolean;
  * server once it takes requests.
  */
 export function listen(application: Application, options?: Options): Promise<Server>;
+
+/** A part of a file: from byte `start` to byte `end`, which is the last, as in `fs.createReadStream`. Default: all of it. */
+export interface Part {
+  start?: number;
+  end?: number;
+}
+
+/**
+ * Makes a regular file, or a part of it, the body of a response whose head is not sent yet. Behind Maitred the file is passed,
+ * and Maitred sends it; otherwise it is streamed. `file` is a path, or an open descriptor or FileHandle, which stays the
+ * caller's. `Content-Length` is set; the status and all other fields are the caller's.
+ *
+ * Resolves when the response is all there, or its client has gone. Rejects, before anything is sent, with an error whose
+ * `status` and `statusCode` are 404 (no such file, or not a regular one), 416 (`start` is behind its end) or 500.
+ */
+export function sendFile(
+  response: ServerResponse, file: string | Buffer | URL | number | { readonly fd: number }, part?: Part,
+): Promise<void>;

@@ -4,6 +4,7 @@
 const http = require('node:http');
 
 const { Channel } = require('./channel');
+const { EXCHANGE, sendFile } = require('./file');
 
 const VARIABLE = 'MAITRED_CHANNEL';
 /** Requests at a time. An event loop does not mind many that wait; this bounds the memory that they take. */
@@ -16,14 +17,18 @@ function isBehindMaitred() {
   return process.env[VARIABLE] !== undefined;
 }
 
-/** Answers a request whose handler has failed: with 500 if nothing was sent yet, otherwise the response breaks off. */
+/**
+ * Answers a request whose handler has failed: with the error's own status if it is the client's fault, otherwise with 500; what
+ * has begun breaks off.
+ */
 function fail(response, error) {
-  console.error(error);
+  const status = error?.statusCode >= 400 && error.statusCode < 500 ? error.statusCode : 500;
+  if (status === 500) console.error(error);
   if (response.headersSent) return void response.destroy();
   for (const name of response.getHeaderNames()) response.removeHeader(name);
-  response.statusCode = 500;
+  response.statusCode = status;
   response.setHeader('Content-Type', 'text/plain');
-  response.end('Internal Server Error\n');
+  response.end(`${http.STATUS_CODES[status] ?? 'Bad Request'}\n`);
   return undefined;
 }
 
@@ -58,7 +63,10 @@ function watch(server) {
     if (event === 'request' && request?.socket?.link) {
       const { link } = request.socket;
       const exchange = link.current;
-      if (exchange) response.once('finish', () => link.finished(exchange));
+      if (exchange) {
+        response[EXCHANGE] = exchange;
+        response.once('finish', () => link.finished(exchange));
+      }
       // Maitred decides about the connection; so there is nothing to say about it.
       response.removeHeader('connection');
     }
@@ -115,4 +123,4 @@ async function listen(app, options = {}) {
   return server;
 }
 
-module.exports = { isBehindMaitred, listen };
+module.exports = { isBehindMaitred, listen, sendFile };

@@ -4,7 +4,8 @@ const { performance } = require('node:perf_hooks');
 
 const { ClientSocket } = require('./client_socket');
 const { FLAG, OUTCOME, TAIL_TOTAL_BYTES_MAX, refuse } = require('./frames');
-const { Response } = require('./response');
+const { openPart } = require('./file');
+const { BadResponse, Response } = require('./response');
 
 const UPGRADE_LINES = /\r\n(?:upgrade|connection):[^\r\n]*/g;
 /** HTTP/2 begins on connections of its own with Maitred, so this offer, which some clients always make, is not passed on. */
@@ -48,6 +49,14 @@ class Exchange {
     this.written = false;
     this.waiting = false;
     this.done = false;
+    /** What is left of the body, if Maitred is to read it from a file. */
+    this.file = null;
+  }
+
+  /** The file is passed, or not wanted. */
+  dropFile() {
+    this.file?.close();
+    this.file = null;
   }
 }
 
@@ -175,6 +184,10 @@ class Link {
     } catch (error) {
       return this.refuse(exchange, error, callback);
     }
+    const { named } = exchange.response;
+    if (named !== null) return void this.openNamed(exchange, named, callback);
+    const { file } = exchange;
+    if (file && exchange.response.rest === file.length) return this.passFile(exchange, pieces, callback);
     if (bytes === 0) return void this.afterWrite(exchange, callback);
     return this.write(exchange, bytes < 16384 && pieces.length > 1 ? [Buffer.concat(pieces, bytes)] : pieces, bytes, callback);
   }
@@ -201,6 +214,60 @@ class Link {
     return this.wait(exchange, rest.subarray(0, rest.length - inTail), leave, callback);
   }
 
+  /** X-Sendfile: the head waits for the size of the file. */
+  openNamed(exchange, path, callback) {
+    const fail = (error) => {
+      if (exchange.done) callback();
+      else this.refuse(exchange, new BadResponse(`X-Sendfile: ${error.message}`), callback);
+    };
+    const send = async () => {
+      const part = await openPart(path);
+      try {
+        const head = exchange.response.sized(part.length);
+        if (exchange.done || exchange.response.complete) return [head];
+        if (!part.isSmall) {
+          exchange.file = part;
+          return [head];
+        }
+        const bytes = await part.read();
+        exchange.response.passed();
+        return [head, bytes];
+      } finally {
+        if (exchange.file !== part) part.close();
+      }
+    };
+    send().then((pieces) => {
+      if (exchange.done) return void callback();
+      if (exchange.file) return this.passFile(exchange, pieces, callback);
+      return this.write(exchange, pieces, pieces.reduce((sum, { length }) => sum + length, 0), callback);
+    }, fail);
+  }
+
+  /** Writes what comes before the body, which Maitred reads from a file. */
+  passFile(exchange, pieces, callback) {
+    const { file } = exchange;
+    exchange.file = null;
+    let rest;
+    try {
+      rest = this.writer.attempt(pieces, pieces.reduce((sum, { length }) => sum + length, 0));
+    } catch (error) {
+      file.close();
+      return this.lose(exchange, error, callback);
+    }
+    exchange.written = true;
+    if (rest) this.channel.tail(this.number, exchange.number, rest);
+    try {
+      this.channel.tailFile(this.number, exchange.number, file);
+      file.take();
+    } catch (error) {
+      file.close();
+      console.error(error.message);
+      return this.lose(exchange, error, callback);
+    }
+    exchange.response.passed();
+    return void callback();
+  }
+
   wait(exchange, data, then, callback) {
     exchange.waiting = true;
     exchange.written = true;
@@ -213,7 +280,8 @@ class Link {
 
   afterWrite(exchange, callback) {
     if (exchange.response.upgraded && !this.detached && !exchange.done) this.detach(exchange);
-    else if (exchange.response.complete) this.finish(exchange, OUTCOME.CLEAN);
+    // With X-Sendfile the application may still write a body that nobody wants; `finished` says when it does not.
+    else if (exchange.response.complete && !exchange.response.isNamed) this.finish(exchange, OUTCOME.CLEAN);
     callback();
   }
 
@@ -238,16 +306,19 @@ class Link {
   /** The application says that the response is all there. */
   finished(exchange) {
     if (exchange.done || this.current !== exchange) return;
-    const ends = exchange.response.endsWithConnection;
+    const { complete, endsWithConnection: ends } = exchange.response;
+    if (complete) return this.finish(exchange, OUTCOME.CLEAN);
     if (!ends) console.error('maitred: the response is shorter than was stated');
     this.finish(exchange, ends ? OUTCOME.CLOSE : OUTCOME.BROKEN);
     if (!ends && this.client) this.client.destroy();
+    return undefined;
   }
 
   /** Reports the request that is under way, and goes on with the next. */
   finish(exchange, outcome) {
     if (exchange.done) return;
     exchange.done = true;
+    exchange.dropFile();
     const { response } = exchange;
     const status = exchange.written ? response.status : 0;
     const serviceUs = Math.round((performance.now() - exchange.began) * 1000);

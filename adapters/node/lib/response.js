@@ -9,6 +9,8 @@ const HOP = /\r\n(?:connection|keep-alive|proxy-connection|te|trailer|transfer-e
 const LENGTH = /\r\ncontent-length *: *([^\r\n]*)/i;
 const LENGTHS = /\r\ncontent-length *:[^\r\n]*/gi;
 const CODING = /\r\ntransfer-encoding *: *([^\r\n]*)/i;
+const NAMED = /\r\nx-sendfile *: *([^\r\n]*)/i;
+const NAMES = /\r\nx-sendfile *:[^\r\n]*/gi;
 const SERVER = /\r\nserver *:/i;
 const DATE = /\r\ndate *:/i;
 /** Bytes of a response head; node:http bounds only those that it reads. */
@@ -78,6 +80,9 @@ class Response {
     this.complete = false;
     /** The new protocol begins behind this head. */
     this.upgraded = false;
+    /** The file that is the body, as the application named it; its size has to be said before the head is sent. */
+    this.named = null;
+    this.unsized = '';
   }
 
   get bodyBytes() {
@@ -87,6 +92,11 @@ class Response {
   /** Whether only the end of the connection ends the response. */
   get endsWithConnection() {
     return this.mode === 'close';
+  }
+
+  /** Whether the body is a file that the application has named. */
+  get isNamed() {
+    return this.mode === 'file';
   }
 
   /** Takes what was written, and returns what is to be sent of it. */
@@ -135,6 +145,14 @@ class Response {
     const coding = CODING.exec(head);
     const length = LENGTH.exec(head);
     let ours = head.replace(HOP, '');
+    const named = NAMED.exec(ours);
+    if (named) ours = ours.replace(NAMES, '');
+    if (named && named[1] !== '' && status !== 204 && status !== 304) {
+      this.mode = 'file';
+      this.named = named[1].trimEnd();
+      this.unsized = ours.replace(LENGTHS, '');
+      return '';
+    }
     if (this.flags & FLAG.HEAD || status === 204 || status === 304) {
       this.mode = 'none';
       this.complete = true;
@@ -152,11 +170,32 @@ class Response {
     } else {
       this.mode = 'close';
     }
+    return this.completed(ours);
+  }
+
+  /** The head with what it has to have. */
+  completed(head) {
+    let ours = head;
     if (!SERVER.test(ours)) ours += '\r\nServer: maitred';
     if (!DATE.test(ours)) ours += `\r\nDate: ${new Date().toUTCString()}`;
     if (!(this.flags & FLAG.KEEP) || this.mode === 'close') ours += '\r\nConnection: close';
     else if (this.flags & FLAG.HTTP10) ours += '\r\nConnection: keep-alive';
     return `${ours}\r\n\r\n`;
+  }
+
+  /** The head of a response whose body is a file of so many bytes. What the application writes itself is dropped. */
+  sized(bytes) {
+    this.named = null;
+    this.rest = this.flags & FLAG.HEAD ? 0 : bytes;
+    this.complete = this.rest === 0;
+    return Buffer.from(this.completed(`${this.unsized}\r\nContent-Length: ${bytes}`), 'latin1');
+  }
+
+  /** What is left of the body is passed as a file. */
+  passed() {
+    this.sent += this.rest;
+    this.rest = 0;
+    this.complete = true;
   }
 
   body(data) {

@@ -20,6 +20,26 @@ function binary() {
 /** Why tests with the real server cannot run; false if they can. */
 const missing = fs.existsSync(binary()) ? false : `no ${binary()}: cargo build -p maitred`;
 
+/** One request: { status, headers, trailers, body, local }. */
+function ask(port, url, { method = 'GET', headers = {}, body, agent } = {}) {
+  return new Promise((resolve, reject) => {
+    const request = http.request({ port, host: '127.0.0.1', path: url, method, headers, agent }, (response) => {
+      const pieces = [];
+      response.on('data', (data) => pieces.push(data));
+      response.on('error', reject);
+      response.on('end', () => resolve({
+        status: response.statusCode,
+        headers: response.headers,
+        trailers: response.trailers,
+        body: Buffer.concat(pieces).toString(),
+        local: request.reusedSocket,
+      }));
+    });
+    request.on('error', reject);
+    request.end(body);
+  });
+}
+
 class Maitred {
   constructor(directory, child) {
     this.directory = directory;
@@ -47,24 +67,9 @@ class Maitred {
     }
   }
 
-  /** One request on the connection that is kept: { status, headers, body, local }. */
-  ask(url, { method = 'GET', headers = {}, body, agent = this.agent } = {}) {
-    return new Promise((resolve, reject) => {
-      const request = http.request({ port: this.port, host: '127.0.0.1', path: url, method, headers, agent }, (response) => {
-        const pieces = [];
-        response.on('data', (data) => pieces.push(data));
-        response.on('error', reject);
-        response.on('end', () => resolve({
-          status: response.statusCode,
-          headers: response.headers,
-          trailers: response.trailers,
-          body: Buffer.concat(pieces).toString(),
-          local: request.reusedSocket,
-        }));
-      });
-      request.on('error', reject);
-      request.end(body);
-    });
+  /** One request on the connection that is kept. */
+  ask(url, options = {}) {
+    return ask(this.port, url, { agent: this.agent, ...options });
   }
 
   async json(url) {
@@ -123,4 +128,4 @@ async function run(directory, file) {
   return maitred;
 }
 
-module.exports = { missing, start, startExample };
+module.exports = { ask, missing, start, startExample };

@@ -2,7 +2,10 @@
 // The reference application of the conformance kit (adapters/conformance/README.md).
 
 const crypto = require('node:crypto');
+const fs = require('node:fs');
 const http = require('node:http');
+const os = require('node:os');
+const path = require('node:path');
 const { Readable } = require('node:stream');
 const { finished } = require('node:stream');
 const { pipeline } = require('node:stream/promises');
@@ -21,18 +24,32 @@ async function bodyOf(request) {
   return Buffer.concat(pieces);
 }
 
-function latin1OfPath(path) {
-  return path.replace(/%([0-9a-f]{2})/gi, (_, digits) => String.fromCharCode(parseInt(digits, 16)));
+function latin1OfPath(text) {
+  return text.replace(/%([0-9a-f]{2})/gi, (_, digits) => String.fromCharCode(parseInt(digits, 16)));
+}
+
+const files = new Map();
+
+/** The descriptor of a file of so many bytes: 0, 1, … 250, 0, … It has no name any more. */
+function fileOf(size) {
+  if (!files.has(size)) {
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'maitred-reference-'));
+    const name = path.join(directory, 'file');
+    fs.writeFileSync(name, Buffer.alloc(size, Buffer.from(Array.from({ length: 251 }, (_, n) => n))));
+    files.set(size, fs.openSync(name, 'r'));
+    fs.rmSync(directory, { recursive: true });
+  }
+  return files.get(size);
 }
 
 const HANDLERS = {
   async echo(request, response) {
     const { socket } = request;
-    const [path, ...query] = request.url.split('?');
+    const [target, ...query] = request.url.split('?');
     const seen = {
       method: request.method,
       mount: socket.mount ?? '',
-      path: latin1OfPath(path).slice((socket.mount ?? '').length),
+      path: latin1OfPath(target).slice((socket.mount ?? '').length),
       query: query.join('?'),
       version: `HTTP/${request.httpVersion}`,
       scheme: socket.encrypted ? 'https' : 'http',
@@ -53,6 +70,14 @@ const HANDLERS = {
       for (let n = 0; n < count; n += 1) yield piece;
     }
     await pipeline(Readable.from(pieces()), response).catch(() => {});
+  },
+  file(request, response, size) {
+    response.setHeader('Content-Type', 'application/octet-stream');
+    return maitred.sendFile(response, fileOf(size));
+  },
+  sendfile(request, response, size) {
+    response.setHeader('X-Sendfile', `/proc/self/fd/${fileOf(size)}`);
+    response.end('not sent');
   },
   status(request, response, status) {
     response.statusCode = status;
