@@ -48,8 +48,8 @@ function fileHandle(fd) {
 }
 
 /**
- * Writes bytes to a socket over a channel's handle, whose queue is empty, and `passed` with the first of them. Only the writing of
- * strings passes handles, and net.Socket has no parameter for that.
+ * Writes bytes to a socket over a channel's handle, whose queue is empty, and `passed` with the first of them. Only the
+ * writing of strings passes handles, and net.Socket has no parameter for that.
  */
 function writeWith(socket, handle, passed, bytes, callback) {
   handle.writeLatin1String = (request, text) => {

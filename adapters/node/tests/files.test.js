@@ -36,7 +36,8 @@ function sendFileTests(request) {
   test('parts, which end with the file at the latest', async () => {
     const { length } = LARGE;
     for (const [name, start, end] of [
-      ['large', 1, 100], ['large', 5, 2_000_004], ['large', 3_000_000, undefined], ['large', 16, length + 5], ['large', length, undefined],
+      ['large', 1, 100], ['large', 5, 2_000_004], ['large', 3_000_000, undefined], ['large', 16, length + 5],
+      ['large', length, undefined],
       ['large', length - 1, length - 1], ['large', 7, 6], ['small', 2, 3], ['empty', 0, undefined], ['empty', 0, 10],
     ]) {
       const bytes = { large: LARGE, small: SMALL, empty: Buffer.alloc(0) }[name];
@@ -70,7 +71,8 @@ function sendFileTests(request) {
   });
 
   test('no descriptor is left, and none is closed twice', async () => {
-    const urls = ['/whole?name=large', '/whole?name=small', '/part?name=small&start=6', '/whole?name=none', '/whole?name=directory', '/coded'];
+    const wholes = ['large', 'small', 'none', 'directory'].map((name) => `/whole?name=${name}`);
+    const urls = [...wholes, '/part?name=small&start=6', '/coded'];
     const round = () => Promise.all(urls.flatMap((url) => [request(url), request(url, { method: 'HEAD' })]));
     await round();
     const count = async () => Number((await request('/descriptors')).body);
@@ -84,7 +86,9 @@ function sendFileTests(request) {
 for (const transport of ['direct', 'relay']) {
   describe(`files, ${transport}`, { skip: missing }, () => {
     let maitred;
-    before(async () => { maitred = await start('files.js', { pool: `transport = "${transport}"\nenv = { FILES = "${directory}" }` }); });
+    before(async () => {
+      maitred = await start('files.js', { pool: `transport = "${transport}"\nenv = { FILES = "${directory}" }` });
+    });
     after(() => maitred?.stop());
     sendFileTests((...request) => maitred.ask(...request));
 
