@@ -7,8 +7,8 @@ use crate::Result;
 use crate::test::step;
 
 const ADAPTER: &str = "adapters/go";
-/// Modules with dependencies, which are downloaded.
-const EXAMPLES: &[&str] = &["examples/go-chi"];
+/// Modules with dependencies, which are downloaded: an example, and tests with the frameworks that people have.
+const EXAMPLES: &[&str] = &["examples/go-chi", "adapters/go/frameworks"];
 
 /// Everything that is written in Go; `maitred` is the server to test it with. Without Go this is skipped, and said.
 pub(crate) fn run(maitred: &Path) -> Result<()> {

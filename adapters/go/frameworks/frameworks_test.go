@@ -1,0 +1,203 @@
+// Package frameworks tests routers that people have: the same requests to the application by itself and behind Maitred.
+package frameworks
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"maitred"
+)
+
+const deadline = 20 * time.Second
+
+// TestMain makes this program the application, if Maitred has started it.
+func TestMain(m *testing.M) {
+	if !maitred.Started() {
+		os.Exit(m.Run())
+	}
+	if err := maitred.ListenAndServe("", sites[os.Getenv("SITE")](os.Getenv("FILE"))); err != nil {
+		panic(err)
+	}
+}
+
+// binary is the Maitred to test with.
+func binary(t *testing.T) string {
+	path := os.Getenv("MAITRED")
+	if path == "" {
+		path, _ = filepath.Abs("../../../target/debug/maitred")
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("there is no Maitred to test with (cargo build -p maitred): %v", err)
+	}
+	return path
+}
+
+// start runs Maitred with a site, and returns where it listens.
+func start(t *testing.T, site, file string) string {
+	configuration := filepath.Join(t.TempDir(), "maitred.toml")
+	text := strings.NewReplacer("PROGRAM", os.Args[0], "SITE_NAME", site, "FILE_NAME", file).Replace(`
+[[listen]]
+address = "127.0.0.1:0"
+[[site]]
+[[site.route]]
+path = "/*"
+pool = "app"
+[pool.app]
+command = ["PROGRAM"]
+env = { SITE = "SITE_NAME", FILE = "FILE_NAME" }
+workers = 1
+`)
+	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(binary(t), "run", "-c", configuration)
+	output, err := command.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command.Stdout = command.Stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	killer := time.AfterFunc(3*deadline, func() { _ = command.Process.Kill() })
+	found, ended := make(chan string, 1), make(chan string, 1)
+	go read(output, found, ended)
+	t.Cleanup(func() {
+		_ = command.Process.Signal(syscall.SIGTERM)
+		said := <-ended
+		if err := command.Wait(); err != nil {
+			t.Errorf("%v; it said:\n%s", err, said)
+		}
+		killer.Stop()
+	})
+	select {
+	case address := <-found:
+		return address
+	case <-time.After(deadline):
+		t.Fatal("Maitred does not say where it listens")
+		return ""
+	}
+}
+
+func read(output io.Reader, found, ended chan<- string) {
+	listens := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+	var said strings.Builder
+	for scanner := bufio.NewScanner(output); scanner.Scan(); {
+		said.WriteString(scanner.Text() + "\n")
+		if address := listens.FindString(scanner.Text()); address != "" {
+			select {
+			case found <- address:
+			default:
+			}
+		}
+	}
+	ended <- said.String()
+}
+
+// request is what is asked; its host is the same both ways.
+type request struct{ method, path, kind, body string }
+
+// answer is what is compared.
+type answer struct {
+	status       int
+	kind, coding string
+	length       int64
+	body         string
+}
+
+func ask(t *testing.T, base string, r request) answer {
+	sent, err := http.NewRequest(r.method, base+r.path, strings.NewReader(r.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent.Host = "example.test"
+	sent.Header.Set("Content-Type", r.kind)
+	client := http.Client{Timeout: deadline}
+	response, err := client.Do(sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	coding := strings.Join(response.TransferEncoding, ",")
+	return answer{response.StatusCode, response.Header.Get("Content-Type"), coding, response.ContentLength, string(body)}
+}
+
+// form is a form with a file of so many bytes.
+func form(t *testing.T, size int) (kind, body string) {
+	var written bytes.Buffer
+	writer := multipart.NewWriter(&written)
+	if err := writer.WriteField("title", "größe"); err != nil {
+		t.Fatal(err)
+	}
+	part, err := writer.CreateFormFile("file", "a file.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(part, strings.Repeat("b", size)); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return writer.FormDataContentType(), written.String()
+}
+
+func TestSitesAreTheSameBehindMaitred(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file.txt")
+	if err := os.WriteFile(file, []byte(strings.Repeat("in a file ", 50_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kind, small := form(t, 1000)
+	largeKind, large := form(t, 3_000_000)
+	requests := map[request]int{
+		{"GET", "/text", "", ""}: 200,
+		{"POST", "/json", "application/json", `{"a":[1,2],"b":"ü"}`}: 200,
+		{"POST", "/json", "application/json", `{`}:                   400,
+		{"GET", "/stream", "", ""}:                                   200,
+		{"POST", "/upload", kind, small}:                             200,
+		{"POST", "/upload", largeKind, large}:                        200,
+		{"POST", "/upload", "text/plain", "no form"}:                 400,
+		{"GET", "/error", "", ""}:                                    500,
+		{"GET", "/file", "", ""}:                                     200,
+		{"HEAD", "/file", "", ""}:                                    200,
+		{"GET", "/none", "", ""}:                                     404,
+	}
+	for name, site := range sites {
+		t.Run(name, func(t *testing.T) {
+			alone := httptest.NewServer(site(file))
+			defer alone.Close()
+			behind := start(t, name, file)
+			for r, status := range requests {
+				wanted, found := ask(t, alone.URL, r), ask(t, behind, r)
+				if found != wanted || found.status != status {
+					found.body, wanted.body = short(found.body), short(wanted.body)
+					t.Errorf("%s %s: found %+v, alone %+v, and %d was expected", r.method, r.path, found, wanted, status)
+				}
+			}
+		})
+	}
+}
+
+// short is the beginning of a text, to be shown.
+func short(text string) string {
+	if len(text) > 200 {
+		return text[:200]
+	}
+	return text
+}
