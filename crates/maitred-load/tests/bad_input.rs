@@ -346,6 +346,40 @@ fn a_signal_ends_the_run_with_its_results() {
     assert!(report["elapsed"].as_f64().unwrap() < 50.0);
 }
 
+/// A report that cannot be written is told before the run, and a full disk afterwards; neither keeps the other result from coming.
+#[test]
+fn results_that_cannot_be_written_are_told() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let log = log_of(directory.path(), 3);
+    let nowhere = directory.path().join("nowhere/report.html").display().to_string();
+    for args in [&["replay", &log, "--loop", "-d", "60s"][..], &["specweb", "-c", "1", "-d", "60s"]] {
+        let before = server.seen().len();
+        let (code, message) = failing(&[args, &["--to", &server.url(), "--report", &nowhere]].concat());
+        assert!(code == 2 && message.contains("nowhere/report.html: No such file"), "{message}");
+        assert_eq!(server.seen().len(), before, "nothing was sent");
+    }
+
+    let output = program(&["replay", &log, "--to", &server.url(), "--report", "/dev/full", "--json"]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && message.contains("/dev/full: No space left"), "{message}");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["responses"], 3);
+
+    let page = directory.path().join("report.html");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_maitred-load"))
+        .args(["replay", &log, "--to", &server.url(), "--json", "--report"])
+        .arg(&page)
+        .stdout(std::fs::File::create("/dev/full").unwrap())
+        .output()
+        .unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        output.status.code() == Some(1) && message.contains("writing the results: No space"),
+        "{message}"
+    );
+    assert!(std::fs::read_to_string(page).unwrap().contains("</html>"), "the page was written");
+}
+
 #[test]
 fn a_public_address_is_refused() {
     let directory = tempfile::tempdir().unwrap();

@@ -135,7 +135,14 @@ impl Outcome {
         // A column in which nothing stands is left out.
         let mut columns: Vec<(String, Vec<String>)> = Vec::new();
         for base in ["floor", "nginx"] {
-            let ratios = self.rows.iter().map(|row| self.ratio(row, base).map(|ratio| format!("{ratio:.2}")));
+            let show = |ratio: f64| {
+                if (f64::MIN_POSITIVE..0.005).contains(&ratio) {
+                    "< 0.01".to_owned()
+                } else {
+                    format!("{ratio:.2}")
+                }
+            };
+            let ratios = self.rows.iter().map(|row| self.ratio(row, base).map(show));
             if let Some(ratios) = ratios.collect() {
                 columns.push((format!("× {base}"), ratios));
             }

@@ -96,6 +96,13 @@ impl Common {
         Ok((target, Some(tls)))
     }
 
+    /// Makes sure that the report can be written, before a run of an hour has been for nothing. What is there stays until then.
+    fn check_report(&self) -> Result<(), Failed> {
+        let Some(path) = &self.report else { return Ok(()) };
+        let opened = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        opened.map(drop).map_err(|error| Failed::Usage(format!("{}: {error}", path.display())))
+    }
+
     /// TLS, for the settings.
     fn tls_described(&self, target: &Target) -> String {
         match (target.is_tls, self.full_handshakes) {
@@ -141,7 +148,7 @@ fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-/// Shows a report as was asked for, and returns the exit code.
+/// Shows a report as was asked for, and returns the exit code. What cannot be written does not keep the rest from being so.
 fn show(report: &Report, common: &Common) -> Result<u8, Failed> {
     let text = if common.json {
         let text = serde_json::to_string_pretty(report);
@@ -149,11 +156,12 @@ fn show(report: &Report, common: &Common) -> Result<u8, Failed> {
     } else {
         table(report)
     };
-    print(&text)?;
+    let printed = print(&text);
     if let Some(path) = &common.report {
         std::fs::write(path, page(report))
             .map_err(|error| Failed::Measuring(format!("{}: {error}", path.display())))?;
     }
+    printed?;
     let code = report.exit_code();
     if code == 1 {
         return Err(Failed::Measuring("nothing was measured: no request got a response".to_owned()));

@@ -110,6 +110,7 @@ impl Replay {
         // Before any thread, which inherits what is blocked.
         let signals = Signals::block().map_err(|error| Failed::Measuring(format!("signals: {error}")))?;
         run::probe(&target, tls.as_ref()).map_err(Failed::Measuring)?;
+        self.common.check_report()?;
 
         let threads = settings.threads;
         let rules = Rules {

@@ -105,6 +105,7 @@ impl Specweb {
         }
         let signals = Signals::block().map_err(|error| Failed::Measuring(format!("signals: {error}")))?;
         run::probe(&target, tls.as_ref()).map_err(Failed::Measuring)?;
+        common.check_report()?;
         let (directories, seed) = (self.directories, self.seed);
         Ok(Runs { common, target, tls, signals, directories, seed, duration, ramp })
     }
