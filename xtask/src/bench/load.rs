@@ -292,8 +292,8 @@ pub(super) fn round_with(server: &Running, generate: impl FnOnce() -> Result<Rep
     wrk.check(&server.name, 0)?;
     let per_request = |seconds: f64| seconds * 1e6 / wrk.requests as f64;
     Ok(Round {
-        server_user_us: per_request(used.user),
-        server_system_us: per_request(used.system),
+        server_user_us: per_request(used.user()),
+        server_system_us: per_request(used.total - used.user()),
         client_us: per_request(client),
         requests_per_second: wrk.requests as f64 * 1e6 / wrk.microseconds as f64,
         counts_client: false,

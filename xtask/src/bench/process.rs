@@ -5,20 +5,37 @@ use std::path::PathBuf;
 
 use crate::Result;
 
-/// User and system time of a process tree, in seconds.
+/// CPU time of a process tree, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cpu {
-    pub(super) user: f64,
-    pub(super) system: f64,
+    /// All of it, exact.
+    pub(super) total: f64,
+    /// Its parts in whole ticks of each process (10 ms): of a hundred processes that share the work, these may be all 0.
+    user_ticks: f64,
+    system_ticks: f64,
 }
 
 impl Cpu {
     pub(super) fn since(self, earlier: Cpu) -> Cpu {
-        Cpu { user: self.user - earlier.user, system: self.system - earlier.system }
+        Cpu {
+            total: self.total - earlier.total,
+            user_ticks: self.user_ticks - earlier.user_ticks,
+            system_ticks: self.system_ticks - earlier.system_ticks,
+        }
     }
 
     pub(super) fn and(self, other: Cpu) -> Cpu {
-        Cpu { user: self.user + other.user, system: self.system + other.system }
+        Cpu {
+            total: self.total + other.total,
+            user_ticks: self.user_ticks + other.user_ticks,
+            system_ticks: self.system_ticks + other.system_ticks,
+        }
+    }
+
+    /// The part of user space, as far as ticks tell.
+    pub(super) fn user(self) -> f64 {
+        let ticks = self.user_ticks + self.system_ticks;
+        if ticks > 0.0 { self.total * self.user_ticks / ticks } else { 0.0 }
     }
 }
 
@@ -50,13 +67,19 @@ fn stat_field(pid: u32, number: usize) -> Option<u64> {
 
 /// The time that a tree has used, reaped children included.
 pub(super) fn cpu(root: u32) -> Cpu {
-    let ticks = rustix::param::clock_ticks_per_second() as f64;
-    let sum = |fields: [usize; 2]| -> f64 {
-        let of = |pid: u32| fields.iter().filter_map(|&field| stat_field(pid, field)).sum::<u64>();
-        tree(root).into_iter().map(of).sum::<u64>() as f64 / ticks
+    let per_second = rustix::param::clock_ticks_per_second() as f64;
+    let of = |pid: u32| {
+        let seconds = |field| stat_field(pid, field).unwrap_or_default() as f64 / per_second;
+        let [user, system, children_user, children_system] = [14, 15, 16, 17].map(seconds);
+        // Of children that have ended there are ticks only, but of their sum.
+        let own = maitred_sys::cpu_clock::of_process(pid).map_or(user + system, |own| own.as_secs_f64());
+        Cpu {
+            total: own + children_user + children_system,
+            user_ticks: user + children_user,
+            system_ticks: system + children_system,
+        }
     };
-    // utime and cutime; stime and cstime.
-    Cpu { user: sum([14, 16]), system: sum([15, 17]) }
+    tree(root).into_iter().map(of).fold(Cpu::default(), Cpu::and)
 }
 
 /// The time of this process's children that have ended: the generators that it started, once they are reaped. Servers
@@ -88,6 +111,26 @@ pub(super) fn program(pid: u32) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_is_exact_for_many_processes_that_do_little() {
+        let mut children: Vec<_> = (0..8)
+            .map(|_| {
+                let piped = std::process::Stdio::piped();
+                std::process::Command::new("cat").stdin(piped).spawn().unwrap()
+            })
+            .collect();
+        // None of them has used a tick, but each has been started.
+        let cpu = children.iter().map(|child| cpu(child.id())).fold(Cpu::default(), Cpu::and);
+        assert!(cpu.total > 0.0 && cpu.user() <= cpu.total, "{cpu:?}");
+        let one = super::cpu(children[0].id());
+        assert!(cpu.total > one.total, "{cpu:?} {one:?}");
+        assert_eq!(one.since(one).total, 0.0);
+        for child in &mut children {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+    }
 
     #[test]
     fn own_tree_holds_a_child_and_its_memory() {

@@ -1,6 +1,7 @@
 //! The workload in the manner of SPECweb99, on each server of `examples/specweb`. It is not SPECweb99 and gives no SPEC metric.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ use super::{Bench, Result};
 
 /// Simultaneous connections; the data set grows with them (461 MB here, of which 13 MB take room).
 const CONNECTIONS: u32 = 100;
+/// The shortest round: clients are slow, so it takes its time until each has made some requests.
+const SECONDS_MIN: u32 = 10;
 /// How long a program that runs beside a server may take to make its socket.
 const START: Duration = Duration::from_secs(30);
 /// A file of the data set, to see whether a server answers.
@@ -43,25 +46,31 @@ pub(super) fn run(bench: &Bench) -> Result<Grid> {
     fs::set_permissions(data.join("post.log"), fs::Permissions::from_mode(0o666))?;
     let ways =
         COLUMNS.map(|(_, start)| Way { server: start(bench, &data), path: String::new(), body_bytes: 0 });
+    let label = |(way, (label, _)): (&Way, &(&'static str, Start))| {
+        way.server.as_ref().ok().map(|server| (server.name.clone(), *label))
+    };
+    let labels: BTreeMap<String, &str> = ways.iter().zip(&COLUMNS).filter_map(label).collect();
+    let seconds = bench.seconds.max(SECONDS_MIN);
     // The share that conforms, of the last round of each.
     let conforming = RefCell::new(Vec::new());
     let row =
         grid::measure_with(bench, &format!("{connections} connections"), None, ways.into(), &|server, _| {
-            let duration = format!("{}s", bench.seconds);
+            let duration = format!("{seconds}s");
             let (round, said) =
                 load(bench, server, &["specweb", "--connections", &connections, "--duration", &duration])?;
             if let Some(found) = said.specweb {
                 let mut all = conforming.borrow_mut();
-                all.push(format!("{} {} of {}", server.name, found.conforming, found.connections));
+                let label = labels.get(&server.name).unwrap_or(&"");
+                all.push(format!("{label}: {} of {}", found.conforming, found.connections));
             }
             Ok(round)
         });
     let measured = row.cells.iter().filter(|cell| matches!(cell, Cell::Measured(_))).count();
     let all = conforming.into_inner();
-    let last = all.get(all.len().saturating_sub(measured)..).unwrap_or_default().join(", ");
+    let last = all.get(all.len().saturating_sub(measured)..).unwrap_or_default().join("; ");
     let what = format!(
         "The workload of `maitred-load specweb`: 70 % files, 30 % an application that is the same everywhere (nginx: in Python, \
-         gunicorn), clients of 400 kbit/s; not SPECweb99, and no SPEC metric. Connections that got 320 kbit/s in the last round: \
+         gunicorn), clients of 400 kbit/s, rounds of {seconds} s; not SPECweb99, and no SPEC metric. Connections that got 320 kbit/s in the last round: \
          {last}"
     );
     let columns = COLUMNS.map(|(name, _)| name.to_owned()).to_vec();
