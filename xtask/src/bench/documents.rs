@@ -68,20 +68,32 @@ impl Shown {
 
     /// Fills the places in the documents. `run` is below the repository.
     pub(super) fn write(&self, repository: &Path, run: &Path) -> Result<()> {
+        let has_picture = |name: &str| run.join(name).exists();
         let run = run.strip_prefix(repository).map_err(|_| "documents show runs below bench/runs only")?;
         for document in DOCUMENTS {
             let path = repository.join(document);
             let text = fs::read_to_string(&path)?;
-            fs::write(path, self.fill(&text, run))?;
+            fs::write(path, self.fill(&text, run, &has_picture))?;
         }
         Ok(())
     }
 
     /// The document with everything in its place.
-    fn fill(&self, document: &str, run: &Path) -> String {
+    fn fill(&self, document: &str, run: &Path, has_picture: &dyn Fn(&str) -> bool) -> String {
+        let picture = |what: &str, name: &str| match has_picture(name) {
+            true => format!("![{what}](../{}/{name})\n\n", run.display()),
+            false => String::new(),
+        };
         let mut text = document.to_owned();
         for grid in &self.grids {
-            let table = format!("{}\n{}\n", grid.table(), source(run, &grid.name));
+            let what = format!("{}: CPU time per request, {} = 1", grid.name, grid.base);
+            // Two rows are seen at a glance.
+            let drawn = if grid.rows.len() > 2 {
+                picture(&what, &format!("{}.svg", grid.name))
+            } else {
+                String::new()
+            };
+            let table = format!("{}\n{drawn}{}\n", grid.table(), source(run, &grid.name));
             text = replace(&text, &format!("<!-- bench: {} -->\n", grid.name), &table);
             if let Some(budgets) = verdicts::budgets(grid) {
                 text = replace(&text, &format!("<!-- budgets: {} -->\n", grid.name), &budgets);
@@ -94,8 +106,17 @@ impl Shown {
             text.lines().filter(|line| line.starts_with("<!-- figures: ")).map(str::to_owned).collect();
         for mark in marks {
             let names = mark.trim_start_matches("<!-- figures: ").trim_end_matches(" -->");
-            if let Some(table) = self.figures_table(&names.split(' ').collect::<Vec<_>>()) {
-                text = replace(&text, &format!("{mark}\n"), &format!("{table}\n{}\n", source(run, names)));
+            let names: Vec<&str> = names.split(' ').collect();
+            if let Some(table) = self.figures_table(&names) {
+                let shows_cpu =
+                    self.figures.iter().any(|figures| figures.is_cpu() && names.contains(&&*figures.name));
+                let drawn = if shows_cpu {
+                    picture("CPU time per request, nginx = 1", "ratios.svg")
+                } else {
+                    String::new()
+                };
+                let table = format!("{table}\n{drawn}{}\n", source(run, &names.join(" ")));
+                text = replace(&text, &format!("{mark}\n"), &table);
             }
         }
         text
@@ -189,7 +210,7 @@ mod tests {
     #[test]
     fn a_table_comes_into_its_place_and_nothing_else_changes() {
         let document = "above\n<!-- bench: defer -->\nnot yet\n<!-- end -->\nbelow <!-- bench: handoff -->\nx<!-- end -->\n";
-        let filled = shown().fill(document, Path::new("bench/runs/one"));
+        let filled = shown().fill(document, Path::new("bench/runs/one"), &|_| true);
         assert!(filled.starts_with("above\n<!-- bench: defer -->\n| load |"), "{filled}");
         assert!(filled.contains("bench/runs/one/summary.md") && !filled.contains("not yet"), "{filled}");
         assert!(filled.ends_with("<!-- end -->\nbelow <!-- bench: handoff -->\nx<!-- end -->\n"), "{filled}");
@@ -198,12 +219,21 @@ mod tests {
     #[test]
     fn figures_are_shown_when_all_were_measured() {
         let document = |names: &str| format!("<!-- figures: {names} -->\nnot yet\n<!-- end -->\n");
-        let filled = shown().fill(&document("a b"), Path::new("run"));
+        let filled = shown().fill(&document("a b"), Path::new("run"), &|_| false);
         assert!(filled.contains("| a | 1.00 | 1.50 | ≤ 1 × nginx: kept |"), "{filled}");
         assert!(
             filled.contains("| b, bytes | 2.00, **3 errors** | 900 | ≤ 1 × nginx: **missed** |"),
             "{filled}"
         );
-        assert_eq!(shown().fill(&document("a c"), Path::new("run")), document("a c"));
+        assert!(!filled.contains("!["), "{filled}");
+        assert_eq!(shown().fill(&document("a c"), Path::new("run"), &|_| true), document("a c"));
+        let drawn =
+            |names: &str| shown().fill(&document(names), Path::new("run"), &|name| name == "ratios.svg");
+        assert!(
+            drawn("a").contains("\n\n![CPU time per request, nginx = 1](../run/ratios.svg)\n\nData: "),
+            "{}",
+            drawn("a")
+        );
+        assert!(!drawn("b").contains("!["), "bytes are not in the picture");
     }
 }

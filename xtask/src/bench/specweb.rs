@@ -32,8 +32,11 @@ const COLUMNS: [(&str, Start); 6] = [
     ("maitred, Apache with PHP", maitred_with_apache),
     ("Apache with PHP", apache),
     ("nginx, FastCGI with PHP", nginx_with_php),
-    ("nginx", nginx_with_gunicorn),
+    (BASE, nginx_with_gunicorn),
 ];
+
+/// What stands behind nginx commonly.
+const BASE: &str = "nginx, Python (gunicorn)";
 
 /// All of them under the same load.
 pub(super) fn run(bench: &Bench) -> Result<Grid> {
@@ -69,12 +72,11 @@ pub(super) fn run(bench: &Bench) -> Result<Grid> {
     let all = conforming.into_inner();
     let last = all.get(all.len().saturating_sub(measured)..).unwrap_or_default().join("; ");
     let what = format!(
-        "The workload of `maitred-load specweb`: 70 % files, 30 % an application that is the same everywhere (nginx: in Python, \
-         gunicorn), clients of 400 kbit/s, rounds of {seconds} s; not SPECweb99, and no SPEC metric. Connections that got 320 kbit/s in the last round: \
+        "The workload of `maitred-load specweb`: 70 % files, 30 % an application that is the same everywhere, clients of 400 kbit/s, rounds of {seconds} s; not SPECweb99, and no SPEC metric. Connections that got 320 kbit/s in the last round: \
          {last}"
     );
     let columns = COLUMNS.map(|(name, _)| name.to_owned()).to_vec();
-    let [name, corner, base] = ["specweb", "load", "nginx"].map(str::to_owned);
+    let [name, corner, base] = ["specweb", "load", BASE].map(str::to_owned);
     Ok(Grid { name, what, corner, base, columns, rows: vec![row] })
 }
 
