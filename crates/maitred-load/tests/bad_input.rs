@@ -346,7 +346,7 @@ fn a_signal_ends_the_run_with_its_results() {
     assert!(report["elapsed"].as_f64().unwrap() < 50.0);
 }
 
-/// A report that cannot be written is told before the run, and a full disk afterwards; neither keeps the other result from coming.
+/// A report that cannot be written is told before the run, a full disk after it; neither keeps the other result from coming.
 #[test]
 fn results_that_cannot_be_written_are_told() {
     let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());

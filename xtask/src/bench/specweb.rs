@@ -72,8 +72,9 @@ pub(super) fn run(bench: &Bench) -> Result<Grid> {
     let all = conforming.into_inner();
     let last = all.get(all.len().saturating_sub(measured)..).unwrap_or_default().join("; ");
     let what = format!(
-        "The workload of `maitred-load specweb`: 70 % files, 30 % an application that is the same everywhere, clients of 400 kbit/s, rounds of {seconds} s; not SPECweb99, and no SPEC metric. Connections that got 320 kbit/s in the last round: \
-         {last}"
+        "The workload of `maitred-load specweb`: 70 % files, 30 % an application that is the same everywhere, clients of \
+         400 kbit/s, rounds of {seconds} s; not SPECweb99, and no SPEC metric. Connections that got 320 kbit/s in the last \
+         round: {last}"
     );
     let columns = COLUMNS.map(|(name, _)| name.to_owned()).to_vec();
     let [name, corner, base] = ["specweb", "load", BASE].map(str::to_owned);
