@@ -93,11 +93,6 @@ impl Watch {
         self.trial = Some(now);
     }
 
-    /// Whether connections wait that nobody takes.
-    pub fn is_pressed(&self) -> bool {
-        self.pressed
-    }
-
     /// Pressure begins: was it the last retirement?
     fn blame(&mut self, now: Instant) {
         let soon = self.wait() * 2;

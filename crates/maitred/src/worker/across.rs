@@ -15,8 +15,8 @@
 
 use std::time::{Duration, Instant};
 
-use maitred_http::request::{self, Framing, Method, Version};
-use maitred_http::response::{Filter, Wanted};
+use maitred_http::request::{self, Framing, Method};
+use maitred_http::response::Filter;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
 use super::connection::{Again, Proxied, State};
@@ -64,14 +64,7 @@ impl Thread {
         let (request, _) = request::parse(&head, &mut room, &self.head_limits).ok()??;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         let keep = self.persistence(index, &request, last) != Persistence::Close;
-        let filter = Filter::new(Wanted {
-            head_request: request.method == Method::Head,
-            http10: request.version == Version::Http10,
-            framed: self.connections[index as usize].is_stream(),
-            keep,
-            server_header: self.shared.start.config.server.server_header,
-            switch: switches(&request),
-        });
+        let filter = Filter::new(self.wanted(index, &request, keep, switches(&request)));
         let upstream = self.adopt_upstream(near, pool, index).ok()?;
         let (connection, now) = (&self.connections[index as usize], self.clock.now);
         let mut fields = Vec::new();

@@ -7,23 +7,25 @@ use std::borrow::Cow;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
 
-use maitred_handoff::{HeadPart, RequestFlags};
+use maitred_handoff::{HeadPart, MetaPart, RequestFlags, begin_request};
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::{Filter, Wanted};
 use maitred_http::uri;
 
 use super::answer::{Given, Step};
-use super::connection::{After, Again, Connection, State};
+use super::connection::{After, Again, Connection, Spool, State};
 use super::event_loop::Thread;
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{self, Arrival, Client};
 use super::proxy::switches;
 use super::secure::Carriers;
+use super::shared::Local;
 use super::wire::Wire;
 use crate::config::{Source, Transport};
 use crate::control::SlotId;
-use crate::handoff::{Flushed, RELAY_BIT, SentBody};
+use crate::handoff::{Channel, Flushed, RELAY_BIT, SentBody};
 use crate::serve::fixed::{Manner, Reply};
 use crate::serve::{Exchange, Persistence};
 
@@ -227,14 +229,8 @@ impl Thread {
         let keep = exchange.persistence != Persistence::Close;
         match relay_key {
             Some(relay) => {
-                let filter = Filter::new(Wanted {
-                    head_request: exchange.request.method == Method::Head,
-                    http10: exchange.request.version == Version::Http10,
-                    framed: self.connections[index as usize].is_stream(),
-                    keep,
-                    server_header: self.shared.start.config.server.server_header,
-                    switch: self.work(index).may_detach,
-                });
+                let switch = self.work(index).may_detach;
+                let filter = Filter::new(self.wanted(index, exchange.request, keep, switch));
                 self.start_relay(index, relay, (key as u32, request), filter, keep);
                 self.start_feed(index, relay);
             }
@@ -283,6 +279,8 @@ impl Thread {
         work.handed_off_at = Some(now);
     }
 
+    /// Writes the frame of a request to the channel, and gives back the request's number there. `None` if it is too large, and
+    /// nothing was written.
     fn write_frame(
         &mut self,
         index: u32,
@@ -292,29 +290,14 @@ impl Thread {
         sent: Sent,
     ) -> Option<u32> {
         let request = exchange.request;
-        let new = self.teller.next_id();
-        let work = self.work(index);
-        let across = work.across.take();
-        let id = across.as_deref().map_or(new, |across| across.request_id);
-        work.request_id = Some(id);
-        let spool = work.spool.take();
-        let channel = &mut self.pools.channels[key];
-        let settings = &self.shared.start.config.pools[usize::from(channel.id.pool)];
-        let now = self.clock.now;
-        let relays = sent.relay.is_some();
-        let (connection_number, (number, passes)) = match sent.relay {
-            Some((relay, far_end)) => {
-                let connection_number = RELAY_BIT | relay;
-                (connection_number, channel.enter_relay(connection_number, index, far_end, now))
-            }
-            None => (index, channel.enter_direct(index, now)),
-        };
-        let connection = &mut self.connections[index as usize];
         // Whoever takes the client's own socket over reads from it, where bytes that were read already are missing.
-        let may_detach = switches(request) && (relays || !given.followed);
-        if let Some(work) = connection.work.as_deref_mut() {
-            work.may_detach = may_detach;
-        }
+        let may_detach = switches(request) && (sent.relay.is_some() || !given.followed);
+        let new_id = self.teller.next_id();
+        let work = self.work(index);
+        let (across, spool) = (work.across.take(), work.spool.take());
+        let id = across.as_deref().map_or(new_id, |across| across.request_id);
+        (work.request_id, work.may_detach) = (Some(id), may_detach);
+        let channel = &mut self.pools.channels[key];
         let flags = RequestFlags {
             keep: sent.keep,
             http10: request.version == Version::Http10,
@@ -323,69 +306,53 @@ impl Thread {
             may_detach,
             body_stream: spool.is_some() && channel.sockets_only,
         };
+        let mount = &self.shared.start.config.pools[usize::from(channel.id.pool)].mount;
+        let queue_us = sent.queue_us;
+        let (connection_number, number, passes) = sent.enter(channel, index, self.clock.now);
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
-        let mut meta =
-            maitred_handoff::begin_request(channel.out(), connection_number, number, flags, descriptors);
+        let connection = &self.connections[index as usize];
         let peer = &connection.peer();
-        let wire = connection.wire;
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
-        if let Some(remote) = client.remote.address {
-            let text = client.remote.text();
-            let (open, close) = if text.contains(':') { ("[", "]") } else { ("", "") };
-            let mut port = itoa::Buffer::new();
-            let pieces = ["remote=", open, text, close, ":", port.format(remote.port()), "\n"];
-            meta = pieces.iter().fold(meta, |meta, piece| meta.prepared(piece.as_bytes()));
-        }
-        if let Some(local) = self.shared.locals.get(usize::from(connection.listen)) {
-            meta = meta.line("local", &local.text);
-        }
-        meta = meta.line("scheme", client.scheme());
-        if !settings.mount.is_empty() {
-            meta = meta.line("mount", &settings.mount);
-        }
-        let mut head =
-            meta.number("queue_us", sent.queue_us).head(request.method_text, &canonical_target(exchange));
-        head.field(
-            "host",
-            if request.authority.is_empty() { b"localhost" } else { request.authority.as_bytes() },
-        );
+        let meta = begin_request(channel.out(), connection_number, number, flags, descriptors);
+        let local = self.shared.locals.get(usize::from(connection.listen));
+        let meta = append_meta(meta, client, local, mount).number("queue_us", queue_us);
+        let mut head = meta.head(request.method_text, &canonical_target(exchange));
+        let host = if request.authority.is_empty() { "localhost" } else { request.authority };
+        head.field("host", host.as_bytes());
         append_fields(&mut head, request, may_detach);
-        let began_unix_us = (self.clock.unix_secs * 1_000_000 + u64::from(self.clock.unix_micros))
-            .saturating_sub(sent.queue_us);
         let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
-        carriers.fields(wire, |name, value| head.field(name, value));
+        carriers.fields(connection.wire, |name, value| head.field(name, value));
         for (name, value) in across.iter().flat_map(|across| &across.fields) {
             head.field(name, value);
         }
+        let began_unix_us = self.clock.unix_us().saturating_sub(queue_us);
         self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
         if may_detach {
             head.field("connection", b"upgrade");
         }
-        let length = match &spool {
-            Some(spool) => Some(spool.bytes),
-            None => (request.framing != Framing::None).then_some(given.body.len() as u64),
-        };
-        let mut body = head.body(length);
-        if spool.is_none() {
-            body.extend(given.body);
-        }
-        let sent_body = match &spool {
-            None => SentBody::Inline(given.body.len()),
-            Some(_) if flags.body_fd => SentBody::Carried,
-            Some(_) => SentBody::Elsewhere,
-        };
-        let fits = body.finish(payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max));
-        channel.note_body(number, sent_body);
-        if let Some(work) = self.connections[index as usize].work.as_deref_mut() {
-            work.across = across;
-        }
+        let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
+        let fits = append_body(head, request, given.body, spool.as_ref(), most);
+        channel.note_body(number, sent_body(given.body, spool.is_some(), flags));
         match (fits, spool) {
             (true, Some(spool)) if flags.body_fd => channel.carry_body(spool.file.into()),
-            (true, Some(spool)) => self.work(index).spool = Some(spool),
-            (true, None) => {}
+            (true, spool) => self.work(index).spool = spool,
             (false, _) => channel.withdraw(number),
         }
+        self.work(index).across = across;
         fits.then_some(number)
+    }
+
+    /// What is wanted of the response to a request that does not go to the client's socket by itself. `keep`: the connection is
+    /// kept afterwards; `switch`: it may get another protocol.
+    pub(super) fn wanted(&self, index: u32, request: &Request<'_, '_>, keep: bool, switch: bool) -> Wanted {
+        Wanted {
+            head_request: request.method == Method::Head,
+            http10: request.version == Version::Http10,
+            framed: self.connections[index as usize].is_stream(),
+            keep,
+            server_header: self.shared.start.config.server.server_header,
+            switch,
+        }
     }
 
     /// Whether a request is answered through a relay rather than on the client's own socket: where that must not, or cannot, be
@@ -515,6 +482,74 @@ struct Sent {
     queue_us: u64,
     /// Whether the connection will be kept.
     keep: bool,
+}
+
+impl Sent {
+    /// Enters the request into the channel: the number of what it is answered on, its own number, and whether a descriptor has to
+    /// come along.
+    fn enter(self, channel: &mut Channel, index: u32, now: Instant) -> (u32, u32, bool) {
+        match self.relay {
+            Some((relay, far_end)) => {
+                let connection_number = RELAY_BIT | relay;
+                let (number, passes) = channel.enter_relay(connection_number, index, far_end, now);
+                (connection_number, number, passes)
+            }
+            None => {
+                let (number, passes) = channel.enter_direct(index, now);
+                (index, number, passes)
+            }
+        }
+    }
+}
+
+/// Appends the meta lines that say who the client is, and where it came in.
+fn append_meta<'o>(
+    mut meta: MetaPart<'o>,
+    client: &Client,
+    local: Option<&Local>,
+    mount: &str,
+) -> MetaPart<'o> {
+    if let Some(remote) = client.remote.address {
+        let text = client.remote.text();
+        let (open, close) = if text.contains(':') { ("[", "]") } else { ("", "") };
+        let mut port = itoa::Buffer::new();
+        let pieces = ["remote=", open, text, close, ":", port.format(remote.port()), "\n"];
+        meta = pieces.iter().fold(meta, |meta, piece| meta.prepared(piece.as_bytes()));
+    }
+    if let Some(local) = local {
+        meta = meta.line("local", &local.text);
+    }
+    meta = meta.line("scheme", client.scheme());
+    if mount.is_empty() { meta } else { meta.line("mount", mount) }
+}
+
+/// Where the body of a request is that goes with these flags.
+fn sent_body(body: &[u8], spooled: bool, flags: RequestFlags) -> SentBody {
+    match spooled {
+        false => SentBody::Inline(body.len()),
+        true if flags.body_fd => SentBody::Carried,
+        true => SentBody::Elsewhere,
+    }
+}
+
+/// Ends a head with the length of its body, and appends that, unless it is spooled. False if all of it is larger than
+/// `payload_bytes_max`; then it is as if it had never been begun.
+pub(super) fn append_body(
+    head: HeadPart<'_>,
+    request: &Request<'_, '_>,
+    body: &[u8],
+    spool: Option<&Spool>,
+    payload_bytes_max: u32,
+) -> bool {
+    let length = match spool {
+        Some(spool) => Some(spool.bytes),
+        None => (request.framing != Framing::None).then_some(body.len() as u64),
+    };
+    let mut part = head.body(length);
+    if spool.is_none() {
+        part.extend(body);
+    }
+    part.finish(payload_bytes_max)
 }
 
 /// The largest frame that an application is told to expect.

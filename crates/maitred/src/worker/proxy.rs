@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
 use maitred_http::request::{Framing, Method, Request, Version};
-use maitred_http::response::{Filter, Wanted};
+use maitred_http::response::Filter;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
@@ -33,7 +33,7 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 use super::answer::{Given, Step};
 use super::connection::{Feed, Proxied, State};
 use super::event_loop::Thread;
-use super::hand_off::{append_fields, canonical_target, payload_bytes_max};
+use super::hand_off::{append_body, append_fields, canonical_target, payload_bytes_max};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
 use super::upstream::UpstreamConnection;
@@ -69,14 +69,7 @@ impl Thread {
             return self.plain_error(index, request, 413, b"", Persistence::Close);
         };
         let keep = exchange.persistence != Persistence::Close;
-        let filter = Filter::new(Wanted {
-            head_request: request.method == Method::Head,
-            http10: request.version == Version::Http10,
-            framed: self.connections[index as usize].is_stream(),
-            keep,
-            server_header: self.shared.start.config.server.server_header,
-            switch: switches(request),
-        });
+        let filter = Filter::new(self.wanted(index, request, keep, switches(request)));
         let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
         let hung_up = self.connections[index as usize].hung_up;
         let work = self.work(index);
@@ -145,16 +138,8 @@ impl Thread {
         if switches(request) {
             head.field("connection", b"upgrade");
         }
-        let length = match spool {
-            Some(spool) => Some(spool.bytes),
-            None => (request.framing != Framing::None).then_some(given.body.len() as u64),
-        };
-        let mut body = head.body(length);
-        if spool.is_none() {
-            body.extend(given.body);
-        }
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
-        body.finish(most).then_some(out)
+        append_body(head, request, given.body, spool, most).then_some(out)
     }
 
     /// Finds the request a connection to a server that it was not given to yet.
