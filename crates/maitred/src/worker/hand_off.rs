@@ -208,14 +208,10 @@ impl Thread {
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let began = self.connections[index as usize].began;
         let queue_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
-        let feeds = self.feeds(index, key);
-        let upgrade = exchange.request.upgrade;
-        let relay = if feeds || self.relays(index, usize::from(pool), upgrade) {
-            self.take_relay(key).ok()
-        } else {
-            None
-        };
-        if feeds && relay.is_none() {
+        let way = self.way(index, key, exchange.request.upgrade);
+        let relay = if way == Way::Direct { None } else { self.take_relay(key).ok() };
+        if way == Way::Relay && relay.is_none() {
+            // No descriptors are left. That is no reason to give away what must not be.
             return self.plain_error(index, exchange.request, 503, b"Retry-After: 1\r\n", Persistence::Close);
         }
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
@@ -342,8 +338,8 @@ impl Thread {
         fits.then_some(number)
     }
 
-    /// What is wanted of the response to a request that does not go to the client's socket by itself. `keep`: the connection is
-    /// kept afterwards; `switch`: it may get another protocol.
+    /// What is wanted of the response to a request that does not go to the client's socket by itself. `keep`: the connection
+    /// is kept afterwards; `switch`: it may get another protocol.
     pub(super) fn wanted(&self, index: u32, request: &Request<'_, '_>, keep: bool, switch: bool) -> Wanted {
         Wanted {
             head_request: request.method == Method::Head,
@@ -355,9 +351,10 @@ impl Thread {
         }
     }
 
-    /// Whether a request is answered through a relay rather than on the client's own socket: where that must not, or cannot, be
-    /// given away, and where a relay has been found to be cheaper.
-    fn relays(&self, index: u32, pool: usize, upgrade: bool) -> bool {
+    /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be given away, and where
+    /// a relay has been found to be cheaper.
+    fn way(&self, index: u32, key: usize, upgrade: bool) -> Way {
+        let pool = usize::from(self.pools.channels[key].id.pool);
         // A connection that is given away for good costs nothing more afterwards.
         let cheaper = !upgrade && self.pools.pools.get(pool).is_some_and(|pool| pool.choice.relays());
         let pool = &self.shared.start.config.pools[pool];
@@ -368,10 +365,10 @@ impl Thread {
         self.row.relayed_framed.add(u64::from(framed && !pool.isolate));
         self.row.relayed_not_tcp.add(u64::from(not_tcp && !framed && !pool.isolate));
         match pool.transport {
-            Transport::Relay => true,
-            _ if pool.isolate || framed || not_tcp => true,
-            Transport::Auto => cheaper,
-            Transport::Direct => false,
+            Transport::Relay => Way::Relay,
+            _ if pool.isolate || framed || not_tcp || self.feeds(index, key) => Way::Relay,
+            Transport::Auto if cheaper => Way::RatherRelay,
+            Transport::Auto | Transport::Direct => Way::Direct,
         }
     }
 
@@ -472,6 +469,17 @@ impl Thread {
         self.migrate(index, pool as u16, thread);
         self.publish_room(pool);
     }
+}
+
+/// What a request is answered on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// The client's own socket.
+    Direct,
+    /// A relay, if there is one.
+    RatherRelay,
+    /// A relay, and nothing else.
+    Relay,
 }
 
 /// How a request is sent.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 
 use crate::support::{Gate, Response, Server, Setup, eventually};
 
@@ -81,6 +81,23 @@ fn an_isolated_pool_never_gets_a_clients_socket() {
     assert_eq!(client.get("/app/large?700000").body.len(), 700_000);
     assert_eq!(client.get("/app/large?700000").body.len(), 700_000);
     assert_eq!((server.total("relayed"), server.total("relayed_isolated")), (2, 2));
+    server.stop();
+}
+
+/// Without a descriptor for a relay there is no answer by other means: over TLS it would be in clear.
+#[test]
+fn an_isolated_pool_gets_no_socket_either_when_descriptors_run_out() {
+    let server = with("auto", "workers = 1\nisolate = true");
+    let mut client = server.connect();
+    assert_eq!(client.get("/a.txt").text(), "file a\n");
+    let worker = Pid::from_raw(server.status()["pid"].as_i64().unwrap() as i32);
+    let usual = getrlimit(Resource::Nofile);
+    prlimit(worker, Resource::Nofile, Rlimit { current: Some(3), ..usual }).unwrap();
+    let refused = client.get("/app/hello?x");
+    prlimit(worker, Resource::Nofile, usual).unwrap();
+    assert_eq!(refused.status, 503);
+    assert_eq!((server.total("handoffs"), server.total("relayed")), (0, 0));
+    assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n");
     server.stop();
 }
 
