@@ -61,11 +61,12 @@ class Process:
         return (self.path / "log").read_text()
 
     def until(self, condition):
-        """Looks again and again until `condition()` holds. Raises AssertionError with the log if it does not."""
+        """Looks again and again until `condition()` is true, and returns that. Raises AssertionError with the log if it never is."""
         deadline = time.monotonic() + DEADLINE_S
-        while not condition():
+        while not (found := condition()):
             assert time.monotonic() < deadline, f"in vain: {self.log()}"
             time.sleep(0.01)
+        return found
 
 
 class Channel:
@@ -133,7 +134,15 @@ class Channel:
 
 def connected(process, path):
     """A channel to a server that listens at `path`, once it does. None if there is no worker that takes it."""
-    process.until(path.exists)
-    sock = socket.socket(socket.AF_UNIX)
-    sock.connect(str(path))
-    return Channel(sock)
+
+    def connect():
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            # It is bound before it listens.
+            sock.close()
+            return None
+        return sock
+
+    return Channel(process.until(connect))
