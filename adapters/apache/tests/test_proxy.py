@@ -12,6 +12,8 @@ StartServers 1
 MinSpareServers 1
 MaxSpareServers 1
 MaxRequestWorkers 2
+ProxyPass "/ws" "ws://127.0.0.1:{port}/length"
+ProxyPass "/both" "http://127.0.0.1:{port}/length" upgrade=websocket
 ProxyPass "/" "http://127.0.0.1:{port}/"
 """
 
@@ -52,7 +54,7 @@ class Proxy(unittest.TestCase):
         threading.Thread(target=backend.serve_forever).start()
         cls.addClassCleanup(backend.shutdown)
         more = CONFIGURATION.replace("{port}", str(backend.server_address[1]))
-        cls.apache = server.Apache("prefork", more, ["proxy", "proxy_http"])
+        cls.apache = server.Apache("prefork", more, ["proxy", "proxy_http", "proxy_wstunnel"])
         cls.apache.__enter__()
         cls.addClassCleanup(cls.apache.__exit__)
 

@@ -61,7 +61,7 @@ class Process:
         return (self.path / "log").read_text()
 
     def until(self, condition):
-        """Looks again and again until `condition()` is true, and returns that. Raises AssertionError with the log if it never is."""
+        """Looks again and again until `condition()` is true, and returns that. Raises AssertionError with the log in the end."""
         deadline = time.monotonic() + DEADLINE_S
         while not (found := condition()):
             assert time.monotonic() < deadline, f"in vain: {self.log()}"
