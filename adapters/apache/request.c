@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "apr_atomic.h"
 #include "apr_strings.h"
 
 #include "maitred.h"
@@ -127,6 +128,17 @@ static char *append(char *to, const char *data, apr_size_t bytes)
 }
 
 /* The fields of the head, which `to` and `cookies` both have room for; `*stated` is their content-length, or -1. */
+/* Whoever looks for the reason why a WebSocket fails finds it in the log, once per process. */
+static void note_declined(text_t protocol)
+{
+    static volatile apr_uint32_t noted;
+    if (is(protocol, "websocket") && apr_atomic_cas32(&noted, 1, 0) == 0) {
+        ap_log_error(APLOG_MARK, APLOG_WARNING, 0, ap_server_conf,
+                     "maitred: a WebSocket was asked for, and upgrades do not pass through Apache: the request goes on as a plain "
+                     "one; let a route of Maitred's lead to that application directly");
+    }
+}
+
 static const char *copy_fields(maitred_request_t *request, const char *at, const char *end, char *to, char *cookies,
                                apr_off_t *stated)
 {
@@ -158,7 +170,8 @@ static const char *copy_fields(maitred_request_t *request, const char *at, const
             continue;
         }
         if ((request->flags & FLAG_MAY_DETACH) && (is(name, "upgrade") || is(name, "connection"))) {
-            continue; /* declined: see README.md */
+            note_declined(value); /* see README.md */
+            continue;
         }
         to = append(append(to, line.data, line.bytes), "\r\n", 2);
     }

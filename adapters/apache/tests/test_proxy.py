@@ -12,8 +12,8 @@ StartServers 1
 MinSpareServers 1
 MaxSpareServers 1
 MaxRequestWorkers 2
-ProxyPass "/ws" "ws://127.0.0.1:{port}/length"
-ProxyPass "/both" "http://127.0.0.1:{port}/length" upgrade=websocket
+ProxyPass "/ws" "ws://127.0.0.1:{port}/websocket"
+ProxyPass "/both" "http://127.0.0.1:{port}/websocket" upgrade=websocket
 ProxyPass "/" "http://127.0.0.1:{port}/"
 """
 
@@ -25,6 +25,7 @@ ANSWERS = {
     "/cut": f"HTTP/1.1 200 OK\r\n{FIELDS}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n5\r\nwo",
     "/cut-length": f"HTTP/1.1 200 OK\r\n{FIELDS}Content-Length: 50000\r\n\r\n" + "x" * 20000,
     "/hints": f"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\n{FIELDS}Content-Length: 2\r\n\r\nok",
+    "/no-websocket": f"HTTP/1.1 426 Upgrade Required\r\n{FIELDS}Upgrade: websocket\r\nContent-Length: 5\r\n\r\nplain",
     "/empty": "",
     "/sendfile": f"HTTP/1.1 200 OK\r\n{FIELDS}X-Sendfile: /etc/hostname\r\nContent-Length: 2\r\n\r\nno",
 }
@@ -33,12 +34,15 @@ ANSWERS = {
 class _Backend(socketserver.StreamRequestHandler):
     def handle(self):
         line = self.rfile.readline().decode()
-        length = 0
+        length, upgrade = 0, False
         while (field := self.rfile.readline()).strip():
             name, _, value = field.decode().partition(":")
+            upgrade |= name.lower() == "upgrade"
             length = int(value) if name.lower() == "content-length" else length
         body = self.rfile.read(length).decode()
         path = line.split()[1]
+        if path == "/websocket" and not upgrade:
+            path = "/no-websocket"
         text = ANSWERS.get(path, f"HTTP/1.1 200 OK\r\n{FIELDS}Content-Length: {len(body)}\r\n\r\n{body}")
         self.wfile.write(text.encode())
 
@@ -97,8 +101,15 @@ class Proxy(unittest.TestCase):
 
     def test_upgrades_are_declined(self):
         fields = [("upgrade", "websocket"), ("connection", "upgrade")]
-        answer, done, _ = self.channel.ask("/length", fields=fields, flags=kit.KEEP | kit.MAY_DETACH, early=b"early")
-        self.assertEqual((answer.body, done.flags), (b"hello", kit.CLEAN))
+        for target in ("/length", "/both", "/ws"):
+            answer, done, _ = self.channel.ask(target, fields=fields, flags=kit.KEEP | kit.MAY_DETACH, early=b"early")
+            # As a server of WebSockets answers what is none (RFC 9110, section 15.5.22); those of `http` just answer.
+            status, body = (200, b"hello") if target == "/length" else (426, b"plain")
+            self.assertEqual((answer.status, answer.body, done.flags), (status, body, kit.CLEAN))
+            self.assertEqual((answer.all("sec-websocket-accept"), answer.all("connection")), ([], []))
+        said = self.apache.log.read_text().count("a WebSocket was asked for")
+        # Once in each process of Apache's.
+        self.assertIn(said, (1, 2))
 
 
 if __name__ == "__main__":
