@@ -376,6 +376,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         "Requests that were passed on again, over another connection or to another server."
     ),
     cell!(Counter, One, malformed, "maitred_thread_malformed_total", "Requests refused as malformed."),
+    cell!(
+        Counter,
+        One,
+        cut_off,
+        "maitred_thread_cut_off_total",
+        "Requests whose client went before they were answered; 499 in the access log."
+    ),
     cell!(Counter, One, timeouts, "maitred_thread_timeouts_total", "Connections that ran into a time limit."),
     cell!(Counter, One, cache_hits, "maitred_thread_cache_hits_total", "Files found in the cache."),
     cell!(Counter, One, cache_misses, "maitred_thread_cache_misses_total", "Files not found in the cache."),

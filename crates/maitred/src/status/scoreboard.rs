@@ -218,6 +218,8 @@ maitred_sys::shared! {
         pub upstream_retries: Cell,
         /// Requests refused as malformed (4xx by the HTTP/1 rules).
         pub malformed: Cell,
+        /// Requests that were cut off before they had an answer, or all of it: status 499 in the access log.
+        pub cut_off: Cell,
         /// Connections that ran into a time limit.
         pub timeouts: Cell,
         /// File-cache hits.

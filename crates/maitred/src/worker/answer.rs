@@ -4,6 +4,7 @@ use maitred_http::request::{MISDIRECTED, Method, Reject, Request, Version};
 use maitred_http::uri;
 
 use super::connection::{After, Connection, State};
+use super::cut_off::CUT_OFF;
 use super::event_loop::Thread;
 use super::origin::{self, Client};
 use super::shared::Shared;
@@ -411,6 +412,9 @@ impl Thread {
         let Some(mut summary) = work.summary.take() else { return };
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
         let head = std::mem::take(&mut work.head);
+        if summary.status == CUT_OFF {
+            self.count_cut_off(index);
+        }
         let mut room = maitred_http::request::field_room();
         if let Ok(Some((request, _))) = maitred_http::request::parse(&head, &mut room, &self.head_limits) {
             self.log_request(index, &request, summary);
@@ -440,7 +444,7 @@ fn answer_for_no_route(exchange: &Exchange<'_>, named: bool, out: &mut Vec<u8>) 
 }
 
 /// The parts of a log line that the connection knows.
-fn line<'a>(
+pub(super) fn line<'a>(
     shared: &'a Shared,
     clock: &'a Clock,
     connection: &'a Connection,

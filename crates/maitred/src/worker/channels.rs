@@ -29,7 +29,6 @@ use rustix::event::epoll;
 use super::connection::{After, Again, Spool, State};
 use super::event_loop::{Thread, Token};
 use super::hand_off::payload_bytes_max;
-use super::send::CUT_OFF;
 use super::shared::Outgoing;
 use crate::control::{FromWorker, Greeting, SlotId};
 use crate::handoff::{InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
@@ -460,13 +459,6 @@ impl Thread {
         let status = if self.work(index).overdue { 504 } else { 502 };
         self.enter(index, State::Head);
         self.answer_kept_error(index, status, Persistence::Close);
-    }
-
-    /// Ends a connection whose request was read and will have no answer, or none to its end.
-    pub(super) fn cut_off(&mut self, index: u32) {
-        self.work(index).summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
-        self.log_kept(index, 0);
-        self.close(index);
     }
 
     /// Keeps for the status page how a process ended.

@@ -106,7 +106,7 @@ impl Thread {
         for (index, _) in left.into_iter().chain(idle) {
             // One may have gone with another, of which it was a stream.
             if self.connections.contains(index as usize) {
-                self.abort(index);
+                self.cut_short(index);
             }
         }
     }

@@ -13,6 +13,7 @@
 //! | [`receive`] | bytes → requests |
 //! | [`proxied`] | the PROXY header that may come before them |
 //! | [`answer`] | request → answer: **start reading here** |
+//! | [`cut_off`] | requests that end without an answer |
 //! | [`send`] | answers → bytes, files, the end of a response |
 //! | [`hand_off`], [`choices`] | requests to application processes, and the cheaper way to answer them |
 //! | [`across`] | requests that go to another thread without their connection |
@@ -40,6 +41,7 @@ mod choices;
 mod clock;
 pub mod connection;
 mod control;
+mod cut_off;
 pub mod drain;
 mod event_loop;
 mod feed;

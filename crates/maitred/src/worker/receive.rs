@@ -72,6 +72,10 @@ impl Thread {
             Received::End => self.connections[index as usize].ended = true,
             Received::Nothing => {}
             Received::Broken => {
+                if !matches!(self.connections[index as usize].state, State::Multiplexed { .. }) {
+                    self.work(index).input.extend_from_slice(&rx);
+                    self.log_unanswered(index);
+                }
                 self.rx = rx;
                 return self.break_off(index);
             }
@@ -393,6 +397,7 @@ impl Thread {
         }
         if reading && connection.ended && !more {
             // All is answered, or a request was cut short by the end of the stream and cannot be completed any more.
+            self.log_unanswered(index);
             return self.close(index);
         }
         if connection.state == State::Idle

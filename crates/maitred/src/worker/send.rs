@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::connection::{After, State, Work};
+use super::cut_off::CUT_OFF;
 use super::event_loop::Thread;
 use super::inbox::Message;
 use super::wire::{Then, Wire};
@@ -19,8 +20,6 @@ use crate::serve::{DiskJob, Segment, Summary, residency};
 const FILE_BYTES_PER_TURN: u64 = 1024 * 1024;
 /// Bytes that are looked for in the page cache, and read in by a helper thread, at a time.
 const RESIDENT_BYTES: u64 = 512 * 1024;
-/// Status in the access log for a response that was cut off, after nginx's custom.
-pub(super) const CUT_OFF: u16 = 499;
 /// How long pages that were found in memory are taken to stay there; a slow client may take minutes to come back.
 const RESIDENT_FOR: Duration = Duration::from_millis(100);
 /// Reads of a lingering connection in one turn.

@@ -169,12 +169,8 @@ impl Thread {
     /// The client wants no answer to a request any more.
     pub(super) fn lose_stream(&mut self, key: u32, index: u32) {
         let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
-        let Some(connection) = self.connections.get(index as usize).filter(|found| is_its(found.wire)) else {
-            return;
-        };
-        match connection.state {
-            State::Queued { .. } => self.give_up(index),
-            _ => self.abort(index),
+        if self.connections.get(index as usize).is_some_and(|found| is_its(found.wire)) {
+            self.cut_short(index);
         }
     }
 

@@ -88,3 +88,31 @@ fn json_says_the_version_too() {
     let count_of = |key: &str, value: &str| lines.iter().filter(|line| line[key] == value).count();
     assert_eq!((count_of("target", "/b.txt"), count_of("pool", "app")), (30, 7));
 }
+
+/// Streams that are reset, or lost with their connection, before their body is whole.
+#[test]
+fn a_stream_that_ends_in_its_body_is_in_the_log_once() {
+    let server = Setup::with_files()
+        .log("access = \"json\"")
+        .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
+    let mut connection = Connection::new(server.address);
+    for path in ["/app/reset", "/app/empty"] {
+        let id = connection.request("POST", path, &[("content-length", "10")], false);
+        if path == "/app/reset" {
+            connection.upload(id, b"half", false);
+        }
+        connection.cancel(id);
+        connection.sync();
+    }
+    let id = connection.request("POST", "/app/lost", &[], false);
+    connection.upload(id, b"half", false);
+    connection.sync();
+    assert_eq!(server.total("cut_off"), 2);
+    drop(connection);
+    eventually("the client is gone", || server.total("cut_off") == 3);
+    let lines = server.stop().json_lines();
+    let logged: Vec<_> = lines.iter().map(|line| (line["target"].clone(), line["status"].clone())).collect();
+    let expected = ["/app/reset", "/app/empty", "/app/lost"].map(|path| (path.into(), 499.into()));
+    assert_eq!(logged, expected);
+}

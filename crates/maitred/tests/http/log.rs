@@ -1,6 +1,8 @@
 //! The access log: exactly one line for each request, whatever becomes of it.
 
-use crate::support::{Server, Setup, Stopped};
+use std::time::Duration;
+
+use crate::support::{Server, Setup, Stopped, eventually};
 
 /// A mixture of requests, each of which belongs into the log; how many there were.
 fn mixture(server: &Server) -> usize {
@@ -39,7 +41,7 @@ fn mixture(server: &Server) -> usize {
     client.send("GET /huge.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
     client.head().unwrap();
     drop(client);
-    crate::support::eventually("the client is gone", || server.total("connections") <= 2);
+    eventually("the client is gone", || server.total("connections") <= 2);
     answered + refused.len() + 1
 }
 
@@ -120,4 +122,62 @@ fn without_an_access_log_requests_are_answered_all_the_same() {
     assert_eq!(client.get("/app/fail").status, 500);
     let stopped = server.stop();
     assert_eq!(stopped.access, [""; 0]);
+}
+
+/// Requests that end before they are answered: told as 408 if the client is there to hear it, and as 499 in the log alone if not.
+#[test]
+fn what_is_cut_off_in_its_head_or_body_is_in_the_log_once() {
+    let server = Setup::with_files()
+        .log("access = \"json\"")
+        .limit("body_timeout = \"200ms\"\nhead_timeout = \"60s\"")
+        .listen("defer_accept = false")
+        .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
+    let reading = |count| eventually("it was read", || server.total("reading") == count);
+    let mut expected = Vec::new();
+    // The client goes, in order or by a reset.
+    for reset in [false, true] {
+        for (target, request) in [
+            ("/head", "GET /head HTTP/1.1\r\nHost: loc"),
+            ("/body", "POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf"),
+            (
+                "/app/body",
+                "POST /app/body HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nha",
+            ),
+        ] {
+            let mut client = server.connect();
+            client.send(request);
+            reading(1);
+            if reset {
+                rustix::net::sockopt::set_socket_linger(client.tcp(), Some(Duration::ZERO)).unwrap();
+            }
+            drop(client);
+            reading(0);
+            expected.push((target, 499));
+        }
+    }
+    // Half of a request line is no request, and neither is nothing.
+    for start in ["GET /line HTTP/1.", ""] {
+        let mut client = server.connect();
+        client.send(start);
+        eventually("it is there", || server.total("connections") == 2);
+        drop(client);
+        eventually("it has gone", || server.total("connections") == 1);
+    }
+    // What follows a whole request is one of its own.
+    let mut client = server.connect();
+    client.send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\nGET /next HTTP/1.1\r\n");
+    assert_eq!(client.response("GET").status, 200);
+    drop(client);
+    expected.extend([("/a.txt", 200), ("/next", 499)]);
+    eventually("it has gone", || server.total("connections") == 1);
+    let mut client = server.connect();
+    client.send("POST /app/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf");
+    assert_eq!(client.response("POST").status, 408);
+    expected.push(("/app/slow", 408));
+    assert_eq!((server.total("cut_off"), server.total("timeouts")), (7, 1));
+    let lines = server.stop().json_lines();
+    let logged: Vec<_> =
+        lines.iter().map(|line| (line["target"].as_str().unwrap(), line["status"].as_u64().unwrap())).collect();
+    assert_eq!(logged, expected);
 }

@@ -1,0 +1,104 @@
+//! Requests that end without the whole answer that they were due, because the client, or all patience, has gone. Each that was
+//! begun is in the access log all the same, with a status that no client ever sees.
+
+use maitred_http::request::Version;
+
+use super::answer::line;
+use super::connection::State;
+use super::event_loop::Thread;
+use crate::log::access::RequestLine;
+use crate::serve::Summary;
+
+/// Status in the access log for what was cut off, after nginx's custom.
+pub(super) const CUT_OFF: u16 = 499;
+
+impl Thread {
+    /// Ends a connection whose request was read and will have no answer, or none to its end.
+    pub(super) fn cut_off(&mut self, index: u32) {
+        self.work(index).summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
+        self.log_kept(index, 0);
+        self.close(index);
+    }
+
+    /// Ends a connection, or a stream, at whatever it is: what waits has to leave where it waits, and what has no answer yet is
+    /// logged as such.
+    pub(super) fn cut_short(&mut self, index: u32) {
+        match self.connections[index as usize].state {
+            State::Queued { .. } => self.give_up(index),
+            State::HandedOff { .. } => self.cut_off(index),
+            State::Head | State::Body | State::Spooling | State::Disk => {
+                self.log_unanswered(index);
+                self.close(index);
+            }
+            _ => self.abort(index),
+        }
+    }
+
+    /// Says in the access log that the client went before it had an answer: of a request whose head is there, or at least its
+    /// first line. The caller closes.
+    pub(super) fn log_unanswered(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if !matches!(connection.state, State::Head | State::Body | State::Spooling | State::Disk) {
+            return;
+        }
+        let Some(work) = connection.work.as_deref_mut() else { return };
+        let summary = Summary { status: CUT_OFF, body_bytes: 0 };
+        if !work.head.is_empty() {
+            work.summary = Some(summary);
+            return self.log_kept(index, 0);
+        }
+        let input = std::mem::take(&mut work.input);
+        let Some(first) = first_line(&input) else { return };
+        self.count_cut_off(index);
+        let connection = &self.connections[index as usize];
+        if self.log.is_on() && !connection.admin && !connection.internal {
+            self.log.push(&line(self.shared, &self.clock, connection, first, summary));
+        }
+    }
+
+    /// Counts a request that is in the access log as cut off.
+    pub(super) fn count_cut_off(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        if !connection.admin && !connection.internal {
+            self.row.cut_off.add(1);
+        }
+    }
+}
+
+/// The request line (9112-3) of a head of which more may be missing; `None` if it is not whole itself.
+fn first_line(head: &[u8]) -> Option<RequestLine<'_>> {
+    let start = head.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+    let head = head.get(start..)?;
+    let whole = head.get(..memchr::memchr(b'\n', head)?)?;
+    let whole = whole.strip_suffix(b"\r").unwrap_or(whole);
+    let mut parts = std::str::from_utf8(whole).unwrap_or_default().splitn(3, ' ');
+    Some(match (parts.next(), parts.next(), parts.next()) {
+        (Some(method), Some(target), Some("HTTP/1.1")) => {
+            RequestLine::Parsed { method, target, version: Version::Http11 }
+        }
+        (Some(method), Some(target), Some("HTTP/1.0")) => {
+            RequestLine::Parsed { method, target, version: Version::Http10 }
+        }
+        _ => RequestLine::Refused(whole),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_known_by_its_whole_first_line() {
+        let parsed = |head: &str| match first_line(head.as_bytes()) {
+            Some(RequestLine::Parsed { method, target, version }) => format!("{method} {target} {version:?}"),
+            Some(RequestLine::Refused(bytes)) => format!("refused {}", String::from_utf8_lossy(bytes)),
+            None => "nothing".to_owned(),
+        };
+        assert_eq!(parsed("GET /a?b HTTP/1.1\r\nHost: lo"), "GET /a?b Http11");
+        assert_eq!(parsed("\r\nGET / HTTP/1.0\r\n"), "GET / Http10");
+        assert_eq!(parsed("GET /\r\n"), "refused GET /");
+        ["", "\r\n", "GET / HTTP/1.1", "GET / HTTP/1.1\r"]
+            .into_iter()
+            .for_each(|head| assert_eq!(parsed(head), "nothing"));
+    }
+}
