@@ -265,7 +265,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         sent_across,
         "maitred_thread_sent_across_total",
-        "Requests that were sent to another thread, which has a process for them, because their HTTP/2 connection cannot move there."
+        "Requests that were sent to another thread, which has a process for them, because their connection cannot move there: it is of HTTP/2, or the thread has as many as it may have."
     ),
     cell!(
         Counter,

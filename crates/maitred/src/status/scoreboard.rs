@@ -180,7 +180,7 @@ maitred_sys::shared! {
         pub relayed_isolated: Cell,
         /// Of those, because the client's connection is encrypted, or a stream of HTTP/2.
         pub relayed_framed: Cell,
-        /// Requests of HTTP/2 streams that another thread answers.
+        /// Requests that another thread answers, their connection staying here.
         pub sent_across: Cell,
         /// Of those, because the client's socket is not one that can be given away.
         pub relayed_not_tcp: Cell,

@@ -75,11 +75,14 @@ impl Thread {
         }
         let mut taken = 0;
         while taken < quota {
-            if self.clients() >= self.shared.connections_max {
+            // Claimed before there is a connection to count: another thread may be about to send one here.
+            if !self.shared.claim(self.number) {
                 self.stop_accepting("connections_per_thread_max", None);
                 break;
             }
-            match self.accept_one(which) {
+            let accepted = self.accept_one(which);
+            self.shared.yield_place(self.number);
+            match accepted {
                 Ok(()) => taken += 1,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
@@ -112,7 +115,7 @@ impl Thread {
             Ok(awaits_proxy) => awaits_proxy,
             Err(NotAProxy) => return,
         };
-        if let Some(other) = self.less_loaded(which) {
+        if let Some(other) = self.less_loaded(which).filter(|other| self.shared.claim(*other)) {
             self.row.passed_on.add(1);
             let migrant = Migrant::accepted(socket, remote, listen, awaits_proxy);
             self.shared.transfer(other, migrant);
@@ -189,7 +192,7 @@ impl Thread {
         }
         // A time that has passed would wake the thread again and again.
         self.accept_again_at = None;
-        let free = max.saturating_sub(self.clients());
+        let free = max.saturating_sub(self.shared.loads[self.number].load(Relaxed) as usize);
         if self.accepting || self.listeners.is_empty() || free < (max / 8).max(1) {
             return;
         }
@@ -256,7 +259,12 @@ impl Thread {
         if origin == Origin::Predecessor {
             self.row.adopted.add(1);
         }
+        let claimed = !connection.internal;
         let index = self.insert(connection);
+        if claimed {
+            // It has been counted twice for a moment, lest it be not at all.
+            self.shared.yield_place(self.number);
+        }
         self.shared.end_transfer();
         if fresh && !self.secure(index) {
             return self.close(index);

@@ -1,5 +1,5 @@
 //! Requests that go to another thread without their connection: an HTTP/2 stream cannot leave its connection, and that
-//! cannot leave because of one of its streams.
+//! cannot leave because of one of its streams; and a thread that has as many connections as it may have takes no more of them.
 //!
 //! The other thread gets the request together with one end of a socketpair, as a connection of its own
 //! ([`Connection::internal`](super::connection::Connection::internal)), which it answers as any other: the process may even be

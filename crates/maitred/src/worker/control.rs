@@ -217,6 +217,8 @@ impl Control<'_> {
             match receive_connection(predecessor.as_fd()) {
                 Ok(Some(mut migrant)) => {
                     migrant.listen = self.shared.listen_of(migrant.socket.as_fd());
+                    // It was within the bound where it comes from, and has nowhere else to go.
+                    self.shared.force_claim(self.next_thread);
                     self.shared.transfer(self.next_thread, migrant);
                     self.next_thread = (self.next_thread + 1) % self.shared.inboxes.len();
                 }

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::Release;
 use std::time::{Duration, Instant};
 
 use maitred_http::h2::Settings;
@@ -536,7 +535,7 @@ impl Thread {
             self.streams += 1;
         } else {
             self.row.connections.add(1);
-            self.publish_load();
+            self.shared.force_claim(self.number);
         }
         index
     }
@@ -570,7 +569,7 @@ impl Thread {
             self.streams -= 1;
         } else {
             self.row.connections.sub(1);
-            self.publish_load();
+            self.shared.yield_place(self.number);
         }
         Some(connection)
     }
@@ -578,10 +577,6 @@ impl Thread {
     /// Connections of clients; streams are parts of them.
     pub(super) fn clients(&self) -> usize {
         self.connections.len() - self.streams
-    }
-
-    fn publish_load(&self) {
-        self.shared.loads[self.number].store(self.clients() as u32, Release);
     }
 
     /// Closes a connection. An application process may hold a copy of the socket, so closing alone would not end it.

@@ -89,11 +89,14 @@ impl Thread {
         })
     }
 
-    /// Moves a connection to another thread, with the request that it keeps and what was received after that.
+    /// Moves a connection to another thread, with the request that it keeps and what was received after that. A thread that has
+    /// as many connections as it may have is sent the request alone.
     pub(super) fn migrate(&mut self, index: u32, pool: u16, thread: usize) {
-        if self.connections[index as usize].is_stream() {
+        let connection = &self.connections[index as usize];
+        if connection.is_stream() || !connection.internal && !self.shared.claim(thread) {
             return self.send_across(index, pool, thread);
         }
+        let claimed = !connection.internal;
         self.unwatch(index);
         let connection = &mut self.connections[index as usize];
         let mut work = connection.work.take().unwrap_or_default();
@@ -104,6 +107,9 @@ impl Thread {
         self.shared.begin_transfer();
         let Some(Connection { socket: Some(socket), remote, listen, requests, .. }) = self.remove(index)
         else {
+            if claimed {
+                self.shared.yield_place(thread);
+            }
             return self.shared.end_transfer();
         };
         let migrant = Migrant {

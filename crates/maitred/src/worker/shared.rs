@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -37,7 +37,7 @@ pub struct Shared {
     pub file_sets: Vec<FileSet>,
     /// One inbox per thread.
     pub inboxes: Vec<Inbox<Message>>,
-    /// Open connections per thread, for the choice between two.
+    /// Open connections per thread, with those that are on their way there, and those whose place is claimed.
     pub loads: Vec<AtomicU32>,
     /// Per thread, while the process ends: whether it has nothing but tunnels.
     pub only_tunnels: Vec<AtomicBool>,
@@ -143,7 +143,24 @@ impl Shared {
         self.draining.load(Relaxed)
     }
 
-    /// Sends a connection that belongs to no thread yet to one.
+    /// Claims a place on a thread for one more connection, if there is room for it.
+    pub fn claim(&self, thread: usize) -> bool {
+        let max = u32::try_from(self.connections_max).unwrap_or(u32::MAX);
+        let one_more = |load: u32| (load < max).then_some(load.saturating_add(1));
+        self.loads[thread].fetch_update(AcqRel, Acquire, one_more).is_ok()
+    }
+
+    /// Claims a place, whether there is room or not.
+    pub fn force_claim(&self, thread: usize) {
+        self.loads[thread].fetch_add(1, AcqRel);
+    }
+
+    /// Gives up a place on a thread: that of a connection that is gone, or a claim.
+    pub fn yield_place(&self, thread: usize) {
+        self.loads[thread].fetch_sub(1, AcqRel);
+    }
+
+    /// Sends a connection that belongs to no thread yet to one. Unless it is internal, it has a place there.
     pub fn transfer(&self, thread: usize, migrant: Migrant) {
         self.begin_transfer();
         self.send_on(thread, migrant);

@@ -8,6 +8,7 @@ mod admin;
 mod bodies;
 mod connect;
 mod files;
+mod full;
 mod limits;
 mod log;
 mod messages;
