@@ -426,7 +426,7 @@ impl Master {
                 self.slot(number, id.epoch, |pool, slot, out| pool.closed(now, slot, out));
             }
             FromWorker::SlotReleased(id) => {
-                self.slot(number, id.epoch, |pool, slot, out| pool.released(slot, number, out));
+                self.slot(number, id.epoch, |pool, slot, out| pool.released(now, slot, number, out));
             }
             // The shell looks at the scoreboard when it hears this.
             FromWorker::Pressed(_) => {}

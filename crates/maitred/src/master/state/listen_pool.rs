@@ -133,29 +133,40 @@ impl ListenPool {
         Some(pool)
     }
 
-    /// As many slots as the settings need, one for each bucket at least; never fewer than there are.
+    /// As many slots as the settings need, one for each bucket at least; more while there are processes in them that were
+    /// started under another configuration.
     fn fit(&mut self, now: Instant) {
-        let slots = self.plan.workers.slots().max(self.listen.buckets);
-        let slots = usize::from(slots).max(self.slots.len());
+        let filled = self.slots.iter().rposition(|slot| slot.phase != Phase::Empty);
+        let slots = self.places(&self.plan).max(filled.map_or(0, |last| last + 1));
         self.slots.resize(slots, Slot::empty(now));
     }
 
-    /// Whether it goes on under that configuration, with the processes that it has.
+    /// The slots that it has under a configuration.
+    fn places(&self, plan: &PoolPlan) -> usize {
+        usize::from(plan.workers.slots().max(self.listen.buckets))
+    }
+
+    /// Whether it goes on under that configuration, with the processes that it has. Where there will be fewer slots, as many as
+    /// there may be then have to be in those that stay: the others end.
     pub fn survives(&self, plan: &PoolPlan) -> bool {
+        let up = |slots: usize| self.slots.iter().take(slots).filter(|slot| slot.is_up()).count();
         self.course == Course::Serving
             && self.plan.name == plan.name
             && self.plan.process == plan.process
             && self.plan.listen == plan.listen
-            && usize::from(plan.workers.slots().max(self.listen.buckets)) >= self.slots.len()
+            && up(self.places(plan)) >= up(self.slots.len()).min(usize::from(plan.workers.max))
     }
 
     /// It goes on under that configuration.
-    pub fn go_on(&mut self, now: Instant, number: u64, index: u16, plan: &PoolPlan) {
+    pub fn go_on(&mut self, now: Instant, number: u64, index: u16, plan: &PoolPlan, out: &mut Out<'_>) {
         (self.number, self.index) = (number, index);
         self.plan = Rc::new(plan.clone());
         self.resize(now, &plan.workers);
         self.fit(now);
         self.told = None;
+        for number in self.places(plan)..self.slots.len() {
+            self.retire(now, number, "there are more than there may be", out);
+        }
     }
 
     fn resize(&mut self, now: Instant, settings: &Settings) {
@@ -299,6 +310,7 @@ impl ListenPool {
         if self.course != Course::Serving {
             return;
         }
+        self.fit(now);
         let buckets = usize::from(self.listen.buckets.max(1));
         let mut shown: Vec<(Vec<SlotView>, u32)> = Vec::with_capacity(buckets);
         for (bucket, watch) in self.watches.iter().enumerate() {
@@ -343,7 +355,8 @@ impl ListenPool {
     /// Starts a process in the first empty slot of a bucket.
     fn fill(&mut self, now: Instant, bucket: usize, out: &mut Out<'_>) {
         let buckets = usize::from(self.listen.buckets.max(1));
-        let mut slots = self.slots.iter_mut().enumerate().skip(bucket).step_by(buckets);
+        let places = self.places(&self.plan);
+        let mut slots = self.slots.iter_mut().enumerate().take(places).skip(bucket).step_by(buckets);
         let Some((number, slot)) = slots.find(|(_, slot)| slot.phase == Phase::Empty) else { return };
         let (Ok(index), Ok(bucket)) = (u16::try_from(number), u16::try_from(bucket)) else { return };
         let starts = slot.starts + 1;
@@ -358,7 +371,7 @@ impl ListenPool {
     /// Asks a process to finish and go.
     fn retire(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
         let (name, kill_at, signal) = (self.name(number), self.patience(now), self.listen.stop_signal);
-        let Some(slot) = self.slots.get_mut(number).filter(|slot| slot.phase == Phase::Ready) else { return };
+        let Some(slot) = self.slots.get_mut(number).filter(|slot| slot.is_up()) else { return };
         (slot.phase, slot.asked) = (Phase::Ending { kill_at: Some(kill_at) }, true);
         out.actions.push(Action::StopApp(slot.epoch, signal));
         out.log(Level::INFO, format!("{name} is retired: {why}"));

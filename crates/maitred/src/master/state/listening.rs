@@ -17,9 +17,10 @@ impl Master {
     /// A configuration is in force: pools that it leaves as they are go on, others are begun, replaced or ended.
     pub(super) fn adopt_listen_pools(&mut self, now: Instant, plan: &Plan) {
         let mut begun = Vec::new();
+        let out = out!(self);
         for (index, wanted) in (0_u16..).zip(&plan.pools) {
             match self.listen_pools.iter_mut().find(|pool| pool.survives(wanted)) {
-                Some(pool) => pool.go_on(now, plan.number, index, wanted),
+                Some(pool) => pool.go_on(now, plan.number, index, wanted, out),
                 None => {
                     self.listen_pools
                         .iter_mut()
@@ -30,7 +31,6 @@ impl Master {
             }
         }
         let listens = |name: &str| plan.pools.iter().any(|pool| pool.name == name && pool.listen.is_some());
-        let out = out!(self);
         for pool in self.listen_pools.iter_mut().filter(|pool| !listens(pool.pool_name())) {
             pool.end(pool.patience(now), out);
         }

@@ -154,13 +154,16 @@ impl Pool {
         Some((u16::try_from(empty).ok()?, trouble.next_try, trouble.deaths))
     }
 
-    /// Whether it could go on under that configuration, with the processes that it has.
+    /// Whether it could go on under that configuration, with the processes that it has. Where there will be fewer slots, as many
+    /// processes as there may be then have to be in those that stay: the others end.
     pub fn survives(&self, plan: &PoolPlan) -> bool {
+        let up = |slots: usize| self.slots.iter().take(slots).filter(|slot| slot.is_up()).count();
         self.course == Course::Serving
             && self.next.is_none()
             && self.plan.process == plan.process
             && self.plan.name == plan.name
-            && usize::from(plan.workers.slots()) >= self.slots.len()
+            && up(usize::from(plan.workers.slots()))
+                >= up(self.slots.len()).min(usize::from(plan.workers.max))
     }
 
     /// It will have this home if the reload under way succeeds; `None` if it does not.
@@ -189,10 +192,24 @@ impl Pool {
         self.plan = plan;
         self.fit(now);
         self.told = None;
+        self.part_with_surplus(now, out);
         for (number, slot) in (0..).zip(&mut self.slots) {
             if matches!(slot.phase, SlotPhase::Starting { .. } | SlotPhase::Ready) && slot.at != next {
                 slot.wanted_by = Some(next);
                 out.send(slot.at.generation, ToWorker::Release(slot.id(number), false));
+            }
+        }
+    }
+
+    /// Ends the processes for which its home has no slots: they finish where they are, and never go there.
+    fn part_with_surplus(&mut self, now: Instant, out: &mut Out<'_>) {
+        for number in self.places()..self.slots.len() {
+            self.retire(now, number, "there are more than there may be", out);
+            let Some(slot) = self.slots.get_mut(number) else { return };
+            slot.wanted_by = None;
+            if matches!(slot.phase, SlotPhase::Starting { .. }) {
+                slot.asked = true;
+                slot.terminate(now + APP_KILL_DELAY, out);
             }
         }
     }
@@ -279,12 +296,18 @@ impl Pool {
     }
 
     /// The worker process of a generation has given the channel of this slot back.
-    pub fn released(&mut self, number: usize, from: u64, out: &mut Out<'_>) {
+    pub fn released(&mut self, now: Instant, number: usize, from: u64, out: &mut Out<'_>) {
+        let places = self.places();
         let Some(slot) = self.slots.get_mut(number) else { return };
         if slot.at.generation != from || matches!(slot.phase, SlotPhase::Empty | SlotPhase::Ending { .. }) {
             return;
         }
         let to = slot.wanted_by.take().unwrap_or(self.home);
+        if to == self.home && number >= places {
+            // It has nothing to finish, and no slot there.
+            slot.asked = true;
+            return slot.terminate(now + APP_KILL_DELAY, out);
+        }
         slot.requests_before += std::mem::take(&mut slot.requests);
         (slot.at, slot.lent) = (to, to != self.home);
         let Ok(index) = u16::try_from(number) else { return };
@@ -403,6 +426,7 @@ impl Pool {
         if self.course == Course::Ending {
             return;
         }
+        self.fit(now);
         let views: Vec<SlotView> = self.slots.iter().map(Slot::view).collect();
         let decision = self.sizing.decide(now, &views, self.queued);
         self.look_again = decision.look_again;
@@ -458,7 +482,8 @@ impl Pool {
 
     /// Starts a process in the first empty slot.
     fn fill(&mut self, now: Instant, out: &mut Out<'_>) {
-        let Some(number) = self.slots.iter().position(|slot| slot.phase == SlotPhase::Empty) else { return };
+        let mut slots = self.slots.iter().take(self.places());
+        let Some(number) = slots.position(|slot| slot.phase == SlotPhase::Empty) else { return };
         let Ok(index) = u16::try_from(number) else { return };
         let mut slot = Slot::empty(now, self.home);
         slot.epoch = out.epoch();
@@ -551,7 +576,7 @@ impl Pool {
     /// # Errors
     /// When there are no slots for so many.
     pub fn scale(&mut self, now: Instant, workers: u16) -> Result<String, String> {
-        let max = u16::try_from(self.slots.len() * 4 / 5).unwrap_or(u16::MAX).max(1);
+        let max = u16::try_from(self.places() * 4 / 5).unwrap_or(u16::MAX).max(1);
         if workers == 0 || workers > max {
             return Err(format!(
                 "pool {} can have 1 to {max} processes until its configuration says more",
@@ -659,9 +684,15 @@ impl Pool {
         self.stirred = now;
     }
 
-    /// As many slots as the settings need; never fewer than there are.
+    /// The slots that its home has.
+    fn places(&self) -> usize {
+        usize::from(self.plan.workers.slots())
+    }
+
+    /// As many slots as its home has; more while there are processes in them that were started under another configuration.
     fn fit(&mut self, now: Instant) {
-        let slots = usize::from(self.plan.workers.slots()).max(self.slots.len());
+        let filled = self.slots.iter().rposition(|slot| slot.phase != SlotPhase::Empty);
+        let slots = self.places().max(filled.map_or(0, |last| last + 1));
         self.slots.resize(slots, Slot::empty(now, self.home));
     }
 }

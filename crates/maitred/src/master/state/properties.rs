@@ -181,6 +181,8 @@ proptest! {
         world.all_ready();
         world.all_ready();
         prop_assert!(world.exit.is_none() && world.master.reload.is_none());
+        // Lets it see what it has just done, such as retiring a process.
+        world.event(Event::Tick);
         world.next_config = None;
         let mut expected = world.master.clone();
         expected.counts.reloads_refused += 1;

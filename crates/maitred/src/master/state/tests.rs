@@ -1,5 +1,7 @@
 //! The machine in a small world: processes that live, get ready and die as a test says.
 
+mod lowered;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 

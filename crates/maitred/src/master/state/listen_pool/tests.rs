@@ -136,6 +136,41 @@ fn it_survives_what_does_not_concern_it() {
 }
 
 #[test]
+fn it_keeps_the_processes_that_it_may_still_have() {
+    let mut world = World::new(Settings::fixed(10), 1);
+    while world.counts.slots_started < 10 {
+        world.pass(GRACE);
+    }
+    world.pass(GRACE);
+    let less = plan(Settings::fixed(3), 1);
+    let slots = usize::from(less.workers.slots());
+    assert!(world.pool.survives(&less));
+    let actions = world.act(|pool, now, out| pool.go_on(now, 2, 0, &less, out));
+    let stopped = |actions: &[Action]| {
+        let epoch = |action: &Action| match action {
+            Action::StopApp(epoch, StopSignal::Quit) => Some(*epoch),
+            _ => None,
+        };
+        actions.iter().filter_map(epoch).collect::<Vec<_>>()
+    };
+    let surplus = stopped(&actions);
+    assert_eq!(surplus.len(), 10 - slots);
+    surplus.iter().for_each(|epoch| {
+        world.act(|pool, now, out| pool.exited(now, *epoch, true, "exited", out));
+    });
+    let mut over = Vec::new();
+    for _ in 0..20 {
+        let actions = world.pass(GRACE);
+        for epoch in stopped(&actions) {
+            world.act(|pool, now, out| pool.exited(now, epoch, true, "exited", out));
+            over.push(epoch);
+        }
+    }
+    assert_eq!(over.len(), slots - 3);
+    assert_eq!((world.counts.slots_started, world.pool.faces().count()), (10, slots));
+}
+
+#[test]
 fn a_restart_replaces_before_it_retires() {
     let mut world = World::new(Settings { start: 1, min_spare: 1, ..Settings::default() }, 1);
     world.pass(Duration::ZERO);
