@@ -1,0 +1,88 @@
+//! What is installed beside the binary: completions, each in the shell that it is for, and the unit for systemd.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::{repository, text};
+
+/// Where the published completions lie.
+fn completion(shell: &str) -> PathBuf {
+    repository().join("docs/completions").join(format!("maitred.{shell}"))
+}
+
+/// What a program prints; `None`, and the reason, if it is not there.
+fn output_of(command: &mut Command) -> Option<String> {
+    match command.stdin(Stdio::null()).output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output));
+            Some(text(&output))
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: {:?}: {error}", command.get_program());
+            None
+        }
+    }
+}
+
+/// A shell of its own on a terminal, with the function where zsh looks for it, and the key that completes.
+#[test]
+fn completions_work_in_zsh() {
+    let functions = tempfile::tempdir().unwrap();
+    std::fs::copy(completion("zsh"), functions.path().join("_maitred")).unwrap();
+    let script = r#"
+        zmodload zsh/zpty
+        zpty shell "TERM=dumb zsh -f -i"
+        zpty -w shell "PS1=; fpath=($1 \$fpath); autoload -Uz compinit; compinit -D -u; echo lo''aded"
+        zpty -r -m shell line '*loaded*'
+        zpty -w -n shell $'maitred rel\t'
+        zpty -r -m shell line '*reload *'
+        zpty -w -n shell $'\C-umaitred serve --no-l\t'
+        zpty -r -m shell line '*--no-listing *'
+    "#;
+    // What does not come is waited for without end.
+    let Some(_) = output_of(Command::new("zsh").arg("-n").arg(completion("zsh"))) else { return };
+    let mut shell = Command::new("timeout");
+    shell.args(["30", "zsh", "-f", "-e", "-c", script, "zsh"]).arg(functions.path());
+    output_of(&mut shell);
+}
+
+#[test]
+fn completions_work_in_fish() {
+    let Some(errors) = output_of(Command::new("fish").arg("--no-execute").arg(completion("fish"))) else {
+        return;
+    };
+    assert_eq!(errors, "");
+    let ask = |line: &str| {
+        let mut fish = Command::new("fish");
+        fish.args(["--no-config", "-c", "source $argv[1]; complete -C $argv[2]"]);
+        output_of(fish.arg(completion("fish")).arg(line)).unwrap()
+    };
+    let commands = ask("maitred ");
+    for name in ["check", "run", "serve", "reload", "stop", "status", "top"] {
+        assert!(commands.lines().any(|line| line.starts_with(&format!("{name}\t"))), "{name} in {commands}");
+    }
+    assert!(ask("maitred serve --no-l").starts_with("--no-listing\t"));
+    assert!(ask("maitred serve --log ").lines().any(|line| line.starts_with("json\t")));
+}
+
+/// What systemd says of the unit; before version 253, of what the unit's comment says to make of it.
+#[test]
+fn systemd_finds_nothing_wrong_with_the_unit() {
+    let Some(version) = output_of(Command::new("systemd-analyze").arg("--version")) else { return };
+    let version: u32 = version.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let mut unit = std::fs::read_to_string(repository().join("pkg/maitred.service")).unwrap();
+    if version < 253 {
+        let instead = "Type=notify\nExecReload=kill -HUP $MAINPID";
+        assert!(instead.lines().all(|line| unit.contains(line)), "the comment says so");
+        unit = unit.replace("\nType=notify-reload\n", &format!("\n{instead}\n"));
+    }
+    // It is looked whether what is started exists.
+    let unit = unit.replace("/usr/bin/maitred", env!("CARGO_BIN_EXE_maitred"));
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("maitred.service");
+    std::fs::write(&path, unit).unwrap();
+    // It prints what is wrong, also of what it does not fail for.
+    let said = output_of(Command::new("systemd-analyze").arg("--man=no").arg("verify").arg(&path)).unwrap();
+    let about_it: Vec<&str> = said.lines().filter(|line| line.contains("maitred")).collect();
+    assert_eq!(about_it, [""; 0], "{said}");
+}
