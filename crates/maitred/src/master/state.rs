@@ -360,17 +360,18 @@ impl Master {
             return;
         }
         let askers = self.reload.take().map(|(_, askers)| askers).unwrap_or_default();
-        // Before the old one is told to drain, so that whoever asked it still hears.
-        self.reply(&askers, true, "reloaded");
         self.respawn_at = None;
         let old = self.current.replace(number);
         // Before the old one is told to drain, too: it may be gone at once, and takes with it what it was not asked for before.
         self.move_pools(now, &plan, old);
-        if let Some(from) = old {
-            match self.generation(from).and_then(|old| old.drain(now)) {
-                Some(grace_ms) => self.actions.push(Action::Handover { from, to: number, grace_ms }),
-                None => self.kill(now, from),
-            }
+        let grace_ms = old.and_then(|from| self.generation(from)).and_then(|old| old.drain(now));
+        if let (Some(from), Some(grace_ms)) = (old, grace_ms) {
+            self.actions.push(Action::Handover { from, to: number, grace_ms });
+        }
+        // The old one passes it on when it has stopped accepting: from then on everybody gets what was asked for.
+        self.reply(&askers, true, "reloaded");
+        if let (Some(from), None) = (old, grace_ms) {
+            self.kill(now, from);
         }
         let earlier = self.generations.iter().filter(|one| one.is_draining() && Some(one.number) != old);
         let earlier: Vec<u64> = earlier.map(|one| one.number).collect();

@@ -41,6 +41,12 @@ struct Control<'a> {
     /// Threads that have not finished draining.
     running: usize,
     orphaned: bool,
+    /// The threads were told to stop accepting.
+    draining: bool,
+    /// Threads that were told so, and still accept.
+    accepting: usize,
+    /// Answers to commands, for the threads that wait for them.
+    answers: Vec<(usize, Message)>,
 }
 
 /// Runs until every event loop has finished. `tids` are their thread ids.
@@ -58,6 +64,9 @@ pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<Pid>) -> 
         commands: 0,
         running,
         orphaned: false,
+        draining: false,
+        accepting: 0,
+        answers: Vec::new(),
     };
     control.tell(&FromWorker::Ready);
     let mut next_watch = Instant::now() + WATCH_EVERY;
@@ -105,6 +114,7 @@ impl Control<'_> {
                     self.asking.insert(self.commands, (thread, index, serial));
                     self.tell(&FromWorker::Command(self.commands, command));
                 }
+                Outgoing::Closed => self.on_closed(),
                 Outgoing::Drained => self.running -= 1,
             }
         }
@@ -168,7 +178,8 @@ impl Control<'_> {
             }
             (ToWorker::CommandDone(number, well, text), _) => {
                 if let Some((thread, index, serial)) = self.asking.remove(&number) {
-                    self.shared.inboxes[thread].send(Message::CommandDone { index, serial, well, text });
+                    self.answers.push((thread, Message::CommandDone { index, serial, well, text }));
+                    self.answer();
                 }
             }
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
@@ -197,7 +208,23 @@ impl Control<'_> {
         }
     }
 
-    fn drain(&self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
+    /// Answers commands; while threads are about to stop accepting, not before they have, so that whoever is told of a reload
+    /// meets nobody any more who has not heard of it.
+    fn answer(&mut self) {
+        if self.accepting == 0 {
+            self.answers.drain(..).for_each(|(thread, message)| self.shared.inboxes[thread].send(message));
+        }
+    }
+
+    fn on_closed(&mut self) {
+        self.accepting -= 1;
+        self.answer();
+    }
+
+    fn drain(&mut self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
+        if !std::mem::replace(&mut self.draining, true) {
+            self.accepting = self.shared.inboxes.len();
+        }
         self.shared.close_watched();
         for inbox in &self.shared.inboxes {
             inbox.send(Message::Drain { grace, successor: successor.clone() });

@@ -22,6 +22,7 @@ use super::accept::NO_LISTEN;
 use super::connection::{Again, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
+use super::shared::Outgoing;
 use super::wire::Wire;
 
 /// How often a draining thread looks whether it is done, and offers again what the successor had no room for.
@@ -53,6 +54,9 @@ impl Thread {
     pub(super) fn begin_drain(&mut self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
         let now = self.clock.now;
         self.close_listeners();
+        if self.drain.is_none() {
+            self.shared.outbox.send(Outgoing::Closed);
+        }
         self.shared.draining.store(true, Relaxed);
         self.drain = Some(Drain { until: now + grace, successor, next_look: now + LOOK_EVERY });
         self.dismiss_idle();

@@ -128,6 +128,8 @@ pub enum Outgoing {
         /// Its serial number.
         serial: u32,
     },
+    /// One event-loop thread has stopped accepting for good.
+    Closed,
     /// One event-loop thread has finished draining.
     Drained,
 }

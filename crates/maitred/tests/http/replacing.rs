@@ -143,3 +143,25 @@ fn a_connection_outlives_several_reloads_in_one_request() {
     assert_eq!(client.get("/app/hello?on").text(), "hello on\n");
     server.stop();
 }
+
+/// Whoever is told that a reload is done gets the new configuration from everybody who accepts.
+#[test]
+fn a_reload_is_reported_when_the_old_worker_process_has_stopped_accepting() {
+    let server = Setup::with_files()
+        .server("threads = 4")
+        .route("/generation", "respond = { status = 200, body = \"1\" }")
+        .start();
+    let path = server.path("maitred.toml");
+    let configuration = std::fs::read_to_string(&path).unwrap();
+    for generation in 2..=8 {
+        let new = configuration.replace("body = \"1\"", &format!("body = \"{generation}\""));
+        std::fs::write(&path, new).unwrap();
+        let mut admin = Client::connect_unix(&server.path("admin.sock"));
+        let response = admin.ask("POST /reload HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!((response.status, response.text()), (200, "reloaded\n"));
+        for _ in 0..20 {
+            assert_eq!(server.connect().get("/generation").text(), generation.to_string());
+        }
+    }
+    server.stop();
+}
