@@ -170,7 +170,10 @@ impl Thread {
                 return self.half_close_client(index, relay);
             }
             if moved >= RELAYED_PER_TURN {
-                return self.look_again(index);
+                return match self.process_due(index) {
+                    Some(due) if due <= self.clock.now => self.end_overdue(index),
+                    _ => self.look_again(index),
+                };
             }
             match self.read_relay(index, relay, &mut moved) {
                 Read::More => {}
@@ -349,15 +352,30 @@ impl Thread {
     /// It is the process's turn again, the client having all that there was. One that has many requests at a time may be silent
     /// for `request_timeout`, any other has that for all of it, as on the client's own socket.
     fn wait_for_process(&mut self, index: u32) {
-        let work = self.work(index);
-        let (Some(pool), Some(since)) = (work.pool, work.handed_off_at) else { return };
-        let channel = work.relayed.as_deref().map(|relayed| relayed.request.0);
-        let channel = channel.and_then(|channel| self.pools.channels.get(channel as usize));
-        let since = if channel.is_some_and(|channel| channel.capacity > 1) { self.clock.now } else { since };
-        let due = since + self.request_timeout(pool);
-        if !self.has_output(index) && due > self.clock.now {
-            self.wheel.arm(index, due);
+        let Some(due) = self.process_due(index).filter(|_| !self.has_output(index)) else { return };
+        match due > self.clock.now {
+            true => self.wheel.arm(index, due),
+            // Each byte that it has sent has put off the deadline of the client, which is not to blame.
+            false => self.end_overdue(index),
         }
+    }
+
+    /// When a process that has not said DONE has to have.
+    fn process_due(&mut self, index: u32) -> Option<Instant> {
+        let now = self.clock.now;
+        let work = self.work(index);
+        let (pool, since) = (work.pool?, work.handed_off_at?);
+        let relayed =
+            work.relayed.as_deref().filter(|relayed| !relayed.done && !relayed.filter.switched())?;
+        let channel = relayed.request.0;
+        let channel = self.pools.channels.get(channel as usize);
+        let since = if channel.is_some_and(|channel| channel.capacity > 1) { now } else { since };
+        Some(since + self.request_timeout(pool))
+    }
+
+    fn end_overdue(&mut self, index: u32) {
+        self.row.timeouts.add(1);
+        self.on_relay_timeout(index);
     }
 
     fn end_filter(&mut self, index: u32) -> bool {

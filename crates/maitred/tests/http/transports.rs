@@ -236,3 +236,23 @@ fn a_client_that_goes_away_is_told_to_the_application() {
         server.stop();
     }
 }
+
+/// What bounds a request is `request_timeout`, by every transport, and not the client's patience.
+#[test]
+fn a_response_without_an_end_is_cut_off_after_request_timeout() {
+    for transport in ["direct", "relay"] {
+        let server = with(transport, "workers = 1\nrequest_timeout = \"500ms\"");
+        for page in ["trickle", "flood"] {
+            let pid = server.connect().get("/app/pid").text().to_owned();
+            let mut client = server.connect();
+            client.send(format!("GET /app/{page} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            assert_eq!(client.head().unwrap().status, 200, "{transport} {page}");
+            // The other end of the pipe is drained until it ends; before its time it does not.
+            while client.exactly(1).is_ok() {
+                client.take_received();
+            }
+            assert_ne!(server.connect().get("/app/pid").text(), pid, "{transport} {page}: it is replaced");
+        }
+        server.stop();
+    }
+}

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import time
 
 
 def application(environ, start_response):
@@ -88,6 +89,21 @@ def wait(environ, start_response):
     return reply(start_response, b"waited\n")
 
 
+def trickle(environ, start_response):
+    """A byte now and then, without an end."""
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000000")])
+    while True:
+        yield b"x"
+        time.sleep(0.02)
+
+
+def flood(environ, start_response):
+    """As fast as it can, without an end."""
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "1000000000000")])
+    while True:
+        yield b"x" * 60_000
+
+
 def pid(environ, start_response):
     return reply(start_response, str(os.getpid()).encode())
 
@@ -105,5 +121,7 @@ PAGES = {
     "die": die,
     "die-late": die_late,
     "wait": wait,
+    "trickle": trickle,
+    "flood": flood,
     "pid": pid,
 }
