@@ -138,7 +138,8 @@ pub const LIMITS: Table = Table {
             Kind::Size { min: 0, max: 16 * MIB },
             Default::Size(BODY_INLINE_BYTES_MAX),
             "Largest request body that goes to an application in one piece with its request; a larger one goes as a \
-             descriptor of a file. Not more than `body_memory_bytes_max`.",
+             descriptor of a file. Not more than `body_memory_bytes_max`. Of a body that nobody wants, as of a POST to a \
+             file, so much is read behind the answer before the connection is closed.",
             "Forms and API calls fit, and cost no file. Each process has a buffer for the largest request, and so has each \
              connection whose body is on its way.",
         ),

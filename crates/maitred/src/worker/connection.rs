@@ -152,8 +152,10 @@ pub struct Work {
     pub decoder: Option<Decoder>,
     /// Head and body are there, and are answered as soon as what was answered before is out.
     pub complete: bool,
-    /// Whether the body is read only to be dropped.
-    pub discard: bool,
+    /// The request has its answer, and the body is read only to be dropped.
+    pub answered: bool,
+    /// Bytes of it that were.
+    pub dropped: u64,
     /// Length of the body as announced; 0 if it was not.
     pub expected: u64,
     /// A body that is too large to be sent in a frame.

@@ -42,6 +42,9 @@ impl Thread {
             return;
         }
         let Some(work) = connection.work.as_deref_mut() else { return };
+        if work.answered {
+            return;
+        }
         let summary = Summary { status: CUT_OFF, body_bytes: 0 };
         if !work.head.is_empty() {
             work.summary = Some(summary);

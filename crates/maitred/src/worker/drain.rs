@@ -187,6 +187,7 @@ impl Thread {
                 self.refuse_unproxied(index, "no PROXY header in time");
             }
             State::Idle | State::Linger => self.close(index),
+            State::Body if self.is_answered_early(index) => self.close(index),
             State::Head | State::Body => self.answer_timeout(index, 408, b""),
             State::Queued { .. } => {
                 self.row.queue_refused.add(1);

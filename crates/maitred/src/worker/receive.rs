@@ -43,6 +43,18 @@ fn http2_preface(bytes: &[u8]) -> Option<bool> {
     START.starts_with(bytes).then_some(false)
 }
 
+/// Whether a body is known to be longer than that.
+fn announces_over(framing: Framing, bytes: u64) -> bool {
+    matches!(framing, Framing::Length(length) if length > bytes)
+}
+
+/// A request of which no more than the head was looked at.
+struct Unread<'a> {
+    head: &'a [u8],
+    rest: &'a [u8],
+    decoder: Decoder,
+}
+
 /// A request that was kept in the connection's buffers, as [`Given`] has it.
 struct Kept {
     head: Vec<u8>,
@@ -223,6 +235,11 @@ impl Thread {
 
     fn follow(&mut self, index: u32, step: Step) -> Option<Stop> {
         match step {
+            Step::Next if self.is_answered_early(index) => {
+                self.enter(index, State::Body);
+                self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.body_timeout);
+                None
+            }
             Step::Next => {
                 if self.connections[index as usize].state != State::Idle {
                     self.enter(index, State::Idle);
@@ -235,6 +252,12 @@ impl Thread {
             Step::Moves(pool, thread) => Some(Stop::Moves(pool, thread)),
             Step::Gone => Some(Stop::Gone),
         }
+    }
+
+    /// Whether a body is still to be read whose request has its answer.
+    pub(super) fn is_answered_early(&self, index: u32) -> bool {
+        let connection = self.connections.get(index as usize);
+        connection.and_then(|found| found.work.as_deref()).is_some_and(|work| work.answered)
     }
 
     pub(super) fn wait_for_head(&mut self, index: u32) -> Stop {
@@ -257,24 +280,12 @@ impl Thread {
     ) -> Option<Stop> {
         let limits = &self.shared.start.config.limits;
         let decoder = Decoder::new(request.framing, limits.body_bytes_max);
-        let discard = !self.wants_body(index, request);
-        if request.expects_continue {
-            if discard {
-                // Whoever asks first is told at once, and sends nothing (9110-10.1.1).
-                let given = Given { head, body: &[], warmed: false, last: true, followed: !rest.is_empty() };
-                let step = match self.answer(index, request, given) {
-                    // It may send the body all the same, and must not lose the response to a reset for that.
-                    Step::Last(_) => Step::Last(After::Linger),
-                    step => step,
-                };
-                if step != Step::FlushFirst {
-                    *at += head.len();
-                }
-                return self.follow(index, step);
-            }
-            if rest.is_empty() {
-                self.tx.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
-            }
+        let too_long = announces_over(request.framing, limits.body_bytes_max) && !request.expects_continue;
+        if !self.wants_body(index, request) && !too_long {
+            return self.answer_before_body(index, request, Unread { head, rest, decoder }, at);
+        }
+        if request.expects_continue && rest.is_empty() {
+            self.tx.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         *at += head.len();
         let work = self.work(index);
@@ -286,10 +297,69 @@ impl Thread {
             Framing::Length(length) => length,
             Framing::None | Framing::Chunked => 0,
         };
-        work.discard = discard;
         self.enter(index, State::Body);
         self.wheel.arm(index, self.clock.now + limits.body_timeout);
         None
+    }
+
+    /// Answers a request whose body nobody wants, without waiting for that. A short one is read and dropped afterwards, so that
+    /// the connection can be kept; of any other the client is told by the end of the connection.
+    fn answer_before_body(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        unread: Unread<'_>,
+        at: &mut usize,
+    ) -> Option<Stop> {
+        let Unread { head, rest, decoder } = unread;
+        let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
+        // Whoever asks first sends nothing when it is told (9110-10.1.1).
+        let last = request.expects_continue || announces_over(request.framing, short);
+        let given = Given { head, body: &[], warmed: false, last, followed: !rest.is_empty() };
+        let step = match self.answer(index, request, given) {
+            // It may send the body all the same, and must not lose the response to a reset for that.
+            Step::Last(_) => Step::Last(After::Linger),
+            step => step,
+        };
+        if step != Step::FlushFirst {
+            *at += head.len();
+        }
+        if matches!(step, Step::Next | Step::Waits) && !last {
+            let work = self.work(index);
+            work.decoder = Some(decoder);
+            work.answered = true;
+            work.dropped = 0;
+        }
+        self.follow(index, step)
+    }
+
+    /// Takes a piece of a body whose request was answered before it came. `None` to go on with the next request.
+    fn drop_body(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
+        let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
+        let work = self.work(index);
+        let decoder = work.decoder.as_mut()?;
+        let progress = match decoder.decode(rest, &mut work.body) {
+            Ok(progress) => progress,
+            Err(reject) => {
+                self.note_refusal(index, reject);
+                return Some(Stop::Settled(Some(After::Linger)));
+            }
+        };
+        *at += progress.consumed;
+        work.dropped += work.body.len() as u64;
+        work.body.clear();
+        if work.dropped > short {
+            return Some(Stop::Settled(Some(After::Linger)));
+        }
+        if progress.complete {
+            work.decoder = None;
+            work.answered = false;
+            work.head.clear();
+            self.enter(index, State::Idle);
+            return None;
+        }
+        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.body_timeout);
+        Some(Stop::Starved)
     }
 
     /// Takes a piece of the body; once it is whole, answers. `None` to go on with the next request.
@@ -299,6 +369,9 @@ impl Thread {
         }
         let now = self.clock.now;
         let work = self.work(index);
+        if work.answered {
+            return self.drop_body(index, rest, at);
+        }
         let decoder = work.decoder.as_mut()?;
         let progress = match decoder.decode(rest, &mut work.body) {
             Ok(progress) => progress,
@@ -311,9 +384,7 @@ impl Thread {
         if progress.complete {
             work.decoder = None;
         }
-        if work.discard {
-            work.body.clear();
-        } else if let Some(stop) = self.spool_body(index) {
+        if let Some(stop) = self.spool_body(index) {
             self.work(index).complete = progress.complete;
             return Some(stop);
         }
@@ -360,7 +431,7 @@ impl Thread {
         let last = std::mem::take(&mut work.last);
         self.enter(index, State::Head);
         let step = match self.answer_kept(index, &Kept { head, body, warmed: true, last }) {
-            Step::Last(_) if last => Step::Last(After::Linger),
+            Step::Last(_) if last || self.is_answered_early(index) => Step::Last(After::Linger),
             step => step,
         };
         let after = match self.follow(index, step) {

@@ -304,6 +304,10 @@ impl Thread {
         let work = self.work(index);
         let (after, unfinished) =
             (work.after.take().unwrap_or(After::Keep), work.decoder.is_some() || work.complete);
+        if unfinished && after != After::Keep {
+            // An early answer was the last one: what follows it is dropped for a while.
+            return self.finish(index, After::Linger);
+        }
         if unfinished {
             // What did not fit at once came before the request whose body is read: earlier answers, or its 100.
             self.enter(index, State::Body);

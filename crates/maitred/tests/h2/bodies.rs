@@ -215,3 +215,17 @@ fn a_client_that_goes_away_in_a_body_leaves_nothing() {
     assert_eq!(Connection::new(server.address).get("/app/hello?x").text(), "hello x\n");
     server.stop();
 }
+
+/// A file has no use for a body: the answer comes before it.
+#[test]
+fn a_body_that_nobody_wants_is_not_waited_for() {
+    let server = start("");
+    let mut connection = Connection::new(server.address);
+    for fields in [&[][..], &[("content-length", "10")], &[("content-length", "1000000")]] {
+        let id = connection.request("POST", "/a.txt", fields, false);
+        connection.upload(id, b"half", false);
+        assert_eq!(connection.response(id).status, 405, "{fields:?}");
+        assert_eq!(connection.get("/a.txt").text(), "file a\n");
+    }
+    server.stop();
+}

@@ -246,3 +246,46 @@ fn no_transfer_encoding_is_sent_to_http_1_0() {
     assert_eq!(client.get("/app/hello?x").text(), "hello x\n");
     server.stop();
 }
+
+/// A file has no use for a body, and whoever sends one need not send it to its end to hear so.
+#[test]
+fn a_body_that_nobody_wants_is_not_waited_for() {
+    let server = Setup::with_files()
+        .limit("body_inline_bytes_max = \"4KiB\"\nbody_timeout = \"60s\"")
+        .log("access = \"json\"")
+        .route("/redirect", "redirect = \"/a.txt\"")
+        .start();
+    // A short one is dropped when it comes, and the connection goes on.
+    for framing in ["Content-Length: 10\r\n\r\n01234", "Transfer-Encoding: chunked\r\n\r\na\r\n01234"] {
+        let mut client = server.connect();
+        for (target, status) in [("/a.txt", 405), ("/redirect", 302), ("/not-there/", 405)] {
+            client.send(format!("POST {target} HTTP/1.1\r\nHost: localhost\r\n{framing}"));
+            let response = client.response("POST");
+            assert_eq!((response.status, response.says_close()), (status, false), "{target} {framing}");
+            assert!(client.is_quiet());
+            client.send("56789");
+            if framing.contains("chunked") {
+                client.send("\r\n0\r\n\r\n");
+            }
+            assert_eq!(client.get("/b.txt").text(), "file b\n");
+        }
+        // The same of a file that is sent, although a body comes with the request.
+        client.send(format!("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n{framing}"));
+        assert_eq!(client.response("GET").text(), "file a\n");
+        drop(client);
+    }
+    // A longer one is not, whether it is announced or not.
+    let mut client = server.connect();
+    client.send("POST /a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n01234");
+    let response = client.response("POST");
+    assert_eq!((response.status, response.says_close()), (405, true));
+    assert_eq!(client.end(), End::Closed);
+    let mut client = server.connect();
+    client.send("POST /a.txt HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    assert_eq!(client.response("POST").status, 405);
+    client.send(format!("1389\r\n{}", "x".repeat(5001)));
+    assert_eq!(client.end(), End::Closed);
+    // Each is in the log once, with its answer.
+    assert_eq!(server.total("cut_off"), 0);
+    assert_eq!(server.stop().json_lines().len(), 2 * (3 * 2 + 1) + 2);
+}

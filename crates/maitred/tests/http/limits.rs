@@ -110,10 +110,13 @@ fn a_head_that_trickles_gets_408() {
 
 #[test]
 fn a_slow_body_gets_408_and_a_close() {
-    let server = limited("body_timeout = \"200ms\"");
+    let server = Setup::with_files()
+        .limit("body_timeout = \"200ms\"")
+        .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
     for framing in ["Content-Length: 10\r\n\r\nhalf", "Transfer-Encoding: chunked\r\n\r\n4\r\nha"] {
         let mut client = server.connect();
-        client.send(format!("POST /a.txt HTTP/1.1\r\nHost: localhost\r\n{framing}"));
+        client.send(format!("POST /app/echo HTTP/1.1\r\nHost: localhost\r\n{framing}"));
         let response = client.response("POST");
         assert_eq!((response.status, response.says_close()), (408, true), "{framing:?}");
         assert_eq!(client.end(), End::Closed);

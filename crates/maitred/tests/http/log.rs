@@ -139,7 +139,7 @@ fn what_is_cut_off_in_its_head_or_body_is_in_the_log_once() {
     for reset in [false, true] {
         for (target, request) in [
             ("/head", "GET /head HTTP/1.1\r\nHost: loc"),
-            ("/body", "POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf"),
+            ("/app/length", "POST /app/length HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf"),
             (
                 "/app/body",
                 "POST /app/body HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nha",
@@ -177,7 +177,9 @@ fn what_is_cut_off_in_its_head_or_body_is_in_the_log_once() {
     expected.push(("/app/slow", 408));
     assert_eq!((server.total("cut_off"), server.total("timeouts")), (7, 1));
     let lines = server.stop().json_lines();
-    let logged: Vec<_> =
-        lines.iter().map(|line| (line["target"].as_str().unwrap(), line["status"].as_u64().unwrap())).collect();
+    let logged: Vec<_> = lines
+        .iter()
+        .map(|line| (line["target"].as_str().unwrap(), line["status"].as_u64().unwrap()))
+        .collect();
     assert_eq!(logged, expected);
 }
