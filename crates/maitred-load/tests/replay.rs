@@ -95,6 +95,40 @@ fn several_threads_share_the_log() {
     }
 }
 
+/// `-c` is for all threads together, however they share it.
+#[test]
+fn there_are_never_more_connections_than_asked_for() {
+    // Connections that are not closed: each is a part of what is open at a time.
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let log = log_of(directory.path(), 600);
+    for (threads, connections) in [("8", 2), ("3", 4)] {
+        let count = connections.to_string();
+        let arguments =
+            ["replay", &log, "--to", &server.url(), "--sessions", "none", "-t", threads, "-c", &count];
+        let (_, report) = json(&arguments);
+        assert_eq!((&report["responses"], &report["sent_again"]), (&600.into(), &0.into()));
+        assert!(report["connections"].as_u64().unwrap() <= connections, "{threads} threads: {report}");
+    }
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());
+    let log = log_of(directory.path(), 3);
+    let curve = write(directory.path(), "curve", b"0 10\n1 10\n");
+    for (more, told) in [
+        (&["--rate", &curve, "--ramp", "1s"][..], "--ramp is not for --rate"),
+        (&["--rate", &curve, "--reorder", "1s"], "--reorder is for --speed"),
+        (&["--reorder", "1s"], "--reorder is for --speed"),
+        (&["--timeout", "0s"], "no time at all"),
+        (&["--duration", "0"], "no time at all"),
+    ] {
+        let (code, message) = failing(&[&["replay", &log, "--to", &server.url()][..], more].concat());
+        assert!(code == 2 && message.contains(told), "{message}");
+    }
+    assert!(server.seen().is_empty());
+}
+
 #[test]
 fn the_logs_own_timing_is_kept() {
     let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());

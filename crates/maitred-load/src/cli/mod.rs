@@ -54,7 +54,7 @@ struct Common {
     #[arg(long)]
     full_handshakes: bool,
     /// End after this time, such as 30s, 5m or 1h [default: 60s]
-    #[arg(short, long, value_name = "TIME", value_parser = values::duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = values::some_time)]
     duration: Option<Duration>,
     /// Start-up: reach the full load within this time [default: 0s]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
@@ -63,7 +63,7 @@ struct Common {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), default_value_t = 1)]
     threads: u16,
     /// Give up a connection or response after this time
-    #[arg(long, value_name = "TIME", value_parser = values::duration, default_value = "30s")]
+    #[arg(long, value_name = "TIME", value_parser = values::some_time, default_value = "30s")]
     timeout: Duration,
     /// Print all results as JSON instead of the summary
     #[arg(long)]

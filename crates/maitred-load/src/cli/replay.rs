@@ -112,15 +112,16 @@ impl Replay {
         run::probe(&target, tls.as_ref()).map_err(Failed::Measuring)?;
         self.common.check_report()?;
 
-        let threads = settings.threads;
-        let rules = Rules {
+        let threads = settings.threads.min(connections);
+        let ramp = if is_open { 0 } else { settings.ramp };
+        let rules = |share: usize| Rules {
             address: target.address,
-            tls,
-            connections_max: connections.div_ceil(threads),
+            tls: tls.clone(),
+            connections_max: share,
             per_client_max: per_client,
-            waiting_max: connections.div_ceil(threads).saturating_mul(WAITING_PER_CONNECTION),
+            waiting_max: share.saturating_mul(WAITING_PER_CONNECTION),
             is_open,
-            ramp: if is_open { 0 } else { settings.ramp },
+            ramp,
             end,
             timeout: nanos(self.common.timeout),
             idle_max: nanos(self.idle),
@@ -137,7 +138,8 @@ impl Replay {
                 drop(planner_lives);
             })
             .map_err(|error| Failed::Measuring(format!("starting a thread: {error}")))?;
-        let parts = sources.into_iter().map(|source| (rules.clone(), source)).collect();
+        let shares = shares(connections, threads).map(rules);
+        let parts = shares.zip(sources).collect();
         let mut progress = Progress::new(requests_max, Duration::from_nanos(end), self.common.quiet);
         let outcome = run::run(parts, Some(&signals), &mut progress)
             .map_err(|error| Failed::Measuring(error.to_string()))?;
@@ -155,7 +157,7 @@ impl Replay {
             is_verified: self.verify,
             log: Some(summary),
             specweb: None,
-            threads: self.common.threads,
+            threads: threads as u16,
             notes,
         };
         let report =
@@ -164,6 +166,13 @@ impl Replay {
     }
 
     fn pace(&self) -> Result<Pace, Failed> {
+        let is_curve = self.rate.is_some();
+        if is_curve && self.common.ramp.is_some() {
+            return Err(Failed::Usage("--ramp is not for --rate: a curve has its own beginning".to_owned()));
+        }
+        if self.reorder.is_some() && (is_curve || self.speed == Speed::Max) {
+            return Err(Failed::Usage("--reorder is for --speed, which has the log's own times".to_owned()));
+        }
         let Some(path) = &self.rate else {
             return Ok(match self.speed {
                 Speed::Max => Pace::Fast,
@@ -299,6 +308,11 @@ impl Replay {
         ];
         rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// What each of some threads has of so many connections.
+fn shares(connections: usize, threads: usize) -> impl Iterator<Item = usize> {
+    (0..threads).map(move |number| connections / threads + usize::from(number < connections % threads))
 }
 
 /// A log that gave nothing to send is a mistake of the input.

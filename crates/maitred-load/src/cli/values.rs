@@ -20,6 +20,14 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "that is longer than a month".to_owned())
 }
 
+/// The same, but not 0.
+pub(super) fn some_time(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("that is no time at all".to_owned()),
+        time => Ok(time),
+    }
+}
+
 /// `1000`, `64K`, `256M`, `4G`: powers of 1024.
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let (number, scale) = match text.as_bytes().last() {
@@ -73,6 +81,8 @@ mod tests {
         for wrong in ["", "s", "5x", "-1s", "1e9s", "99999h", "1.2.3s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
+        assert!(duration("0s").is_ok() && some_time("0s").is_err() && some_time("").is_err());
+        assert_eq!(some_time("1ms"), Ok(Duration::from_millis(1)));
     }
 
     #[test]
