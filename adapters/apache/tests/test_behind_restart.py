@@ -3,6 +3,7 @@
 import os
 import signal
 import unittest
+from pathlib import Path
 
 import front  # first: it knows where `load` is
 import server
@@ -16,6 +17,11 @@ def setUpModule():
     why = front.missing()
     if why is not None:
         raise unittest.SkipTest(why)
+
+
+def sleeps(pid):
+    """Whether a process waits for something, as proc_pid_stat(5) has it."""
+    return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] == "S"
 
 
 class Restart(unittest.TestCase):
@@ -60,6 +66,8 @@ class Restart(unittest.TestCase):
         with server.Apache("prefork", MPMS["prefork"] + server.REFERENCE) as apache:
             with front.Maitred(apache) as maitred, maitred.connect() as early, maitred.connect() as late:
                 self.assertEqual(front.ask(early, "/bytes/3").body, b"xxx")
+                # A child that dies between its response and its DONE leaves in doubt whether the client has all of it.
+                apache.wait_for(lambda: all(map(sleeps, apache.children())), "the report")
                 apache.stop()
                 early.send(request("/bytes/4"))
                 late.send(request("/bytes/5", "POST", body=b"x" * 300_000))
