@@ -19,6 +19,8 @@ BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 NAMED = re.compile(r"(?://|#) (\S+)\n")
 START = "maitred run -c maitred.toml"
 COMMAND_S = 120
+# What the adapter's package.json wants.
+NODE_MIN = 20
 
 try:
     MAITRED = binary()
@@ -79,6 +81,9 @@ class FirstSteps(unittest.TestCase):
         self.follow("go", "go", "Hello from Go\n")
 
     def test_node(self):
+        version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout if shutil.which("node") else ""
+        if int(version.strip().lstrip("v").split(".")[0] or 0) < NODE_MIN:
+            self.skipTest(f"Node.js {NODE_MIN} is needed, and there is {version.strip() or 'none'}")
         self.follow("node", "npm", "Hello from Node.js\n")
 
     def test_python(self):
