@@ -121,3 +121,28 @@ fn completions_leave_out_what_is_not_for_people() {
         );
     }
 }
+
+#[test]
+fn a_file_that_is_no_configuration_is_called_what_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = |name: &str| {
+        let failure = crate::config::load(&dir.path().join(name)).unwrap_err();
+        exit::Error::from(failure).text.replace(&format!("{}/", dir.path().display()), "")
+    };
+    let cannot = "error: cannot read the configuration file";
+    // Nobody writes to it, ever.
+    rustix::fs::mkfifoat(rustix::fs::CWD, dir.path().join("pipe"), rustix::fs::Mode::RWXU).unwrap();
+    assert_eq!(
+        said("pipe").trim_end(),
+        format!("{cannot} pipe: this is a pipe, and no reload could read it again")
+    );
+    std::fs::write(dir.path().join("latin"), b"[server]\n# caf\xe9\n").unwrap();
+    assert_eq!(said("latin").trim_end(), format!("{cannot} latin: line 2 is not UTF-8"));
+    std::fs::create_dir(dir.path().join("directory")).unwrap();
+    assert!(said("directory").contains("Is a directory") && !said("directory").contains("help"));
+    assert!(said("none").contains("= help: name one with `-c FILE`"));
+    // What editors of other systems leave behind.
+    let text = "\u{feff}[[listen]]\r\naddress = \"127.0.0.1:0\"\r\n[[site]]\r\nroot = \".\"\r\n";
+    std::fs::write(dir.path().join("windows"), text).unwrap();
+    assert!(crate::config::load(&dir.path().join("windows")).is_ok());
+}

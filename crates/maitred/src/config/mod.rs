@@ -22,6 +22,8 @@ pub mod tables;
 mod tests;
 mod values;
 
+use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
@@ -73,10 +75,24 @@ pub fn admin_address(path: &Path) -> Result<Option<AdminAddress>, Failure> {
 
 fn open(path: &Path) -> Result<(String, Origin), Failure> {
     let unreadable = |error| Failure::Unreadable { path: path.to_owned(), error };
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
+    let text = contents(path).map_err(unreadable)?;
     let absolute = std::path::absolute(path).map_err(unreadable)?;
     let base = absolute.parent().unwrap_or(Path::new("/")).to_owned();
     Ok((text, Origin { name: path.display().to_string(), base }))
+}
+
+/// The text of a file. A pipe with a name is refused: opening one waits for whoever writes to it, which in a reload would be the
+/// master. Those that a shell makes (`/dev/stdin`, `/dev/fd/63`) have their writer already.
+fn contents(path: &Path) -> io::Result<String> {
+    let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+    if std::fs::metadata(path)?.file_type().is_fifo() && !path.starts_with("/dev") {
+        return Err(invalid("this is a pipe, and no reload could read it again".to_owned()));
+    }
+    String::from_utf8(std::fs::read(path)?).map_err(|error| {
+        let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+        let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count();
+        invalid(format!("line {line} is not UTF-8"))
+    })
 }
 
 /// What a text means, or everything that is wrong with it. Asks nothing of the machine but through `lookup`.

@@ -1,6 +1,7 @@
 //! Errors and warnings of a configuration file, each with its place, in the manner of rustc.
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -161,7 +162,12 @@ impl fmt::Display for Failure {
         match self {
             Failure::Unreadable { path, error } => {
                 writeln!(out, "error: cannot read the configuration file {}: {error}", path.display())?;
-                writeln!(out, "  = help: name one with `-c FILE`; `maitred serve DIR` needs none")
+                match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        writeln!(out, "  = help: name one with `-c FILE`; `maitred serve DIR` needs none")
+                    }
+                    _ => Ok(()),
+                }
             }
             Failure::Invalid(errors) => errors.fmt(out),
             Failure::Refused(message) => writeln!(out, "error: {message}"),
