@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use super::grid::{self, Grid, Way};
+use super::load::{self, Asked, Round};
 use super::peers::Kind;
 use super::server::Running;
 use super::{Bench, Result};
@@ -21,6 +22,9 @@ const SIZES: [(&str, u64); 8] = [
     ("1 MB", 1 << 20),
     ("10 MB", 10 << 20),
 ];
+/// From here on the client's CPU time counts: what an application returns instead of waiting for the client leaves by
+/// sendfile(2), and the receiver pays for that copy.
+const CLIENT_COUNTS_BYTES: u64 = 10 << 20;
 /// Sizes of what is measured for every adapter and every proxy (issue 5).
 pub(super) const SIZES_OF_ADAPTERS: [(&str, u64); 3] =
     [("1 KB", 1 << 10), ("100 KB", 100 << 10), ("1 MB", 1 << 20)];
@@ -60,7 +64,13 @@ fn table(bench: &Bench, name: &str, what: &str, sizes: &[(&str, u64)], peers: &[
         let mut ways = handed_off(bench, bytes);
         ways.push(way(maitred_as_proxy(bench, bytes), bytes));
         ways.extend(peers.iter().map(|&kind| way(proxy(bench, kind, bytes), bytes)));
-        grid::measure(bench, label, Some(bytes as f64), connections(bytes), ways)
+        let counts_client = bytes >= CLIENT_COUNTS_BYTES;
+        let label = if counts_client { format!("{label}, client counted") } else { label.to_owned() };
+        let (size, connections) = (Some(bytes as f64), connections(bytes));
+        grid::measure_with(bench, &label, size, ways, &|server, path| {
+            let asked = Asked { path, script: "plain.lua", connections, close: false };
+            Ok(Round { counts_client, ..load::round(bench, server, asked)? })
+        })
     });
     let rows = rows.collect();
     Ok(Grid {
