@@ -312,6 +312,21 @@ impl Session {
         &mut self.out
     }
 
+    /// The stream whose header block has begun and not ended: until then nothing else can be said on the connection, so that
+    /// the caller has to put a bound on the time.
+    #[inline]
+    pub fn half_block(&self) -> Option<u32> {
+        self.fragments.as_ref().map(|fragments| fragments.stream)
+    }
+
+    /// Ends the session because its peer takes too long for something. GOAWAY is in `out`; nothing if it has ended already.
+    #[cold]
+    pub fn lose_patience(&mut self, reason: &'static str) {
+        if self.dead.is_none() {
+            self.die(Fatal { code: Code::EnhanceYourCalm, reason });
+        }
+    }
+
     /// Whether `out` holds so much that nothing more is read before some of it was sent.
     #[inline]
     pub fn is_full(&self) -> bool {

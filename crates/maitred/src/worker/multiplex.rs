@@ -55,10 +55,23 @@ pub(super) struct Multiplex {
     dirty: bool,
     /// If it has no stream: when it has waited long enough for one.
     pub(super) idle_until: Option<Instant>,
+    /// If something is unsent: when the client has had long enough to take a byte of it.
+    write_until: Option<Instant>,
+    /// A header block, or another frame, of which a part has come: which one, and since when.
+    half: Option<(Half, Instant)>,
     /// When it was told to go away.
     left_at: Option<Instant>,
     /// It was told again, so that what it asks for now is refused.
     left: bool,
+}
+
+/// What has come in part. The content of DATA is not meant: its streams have deadlines of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Half {
+    /// The header block of a stream.
+    Block(u32),
+    /// A frame.
+    Frame,
 }
 
 /// What a connection may ask of this server.
@@ -80,6 +93,30 @@ impl Multiplex {
     /// What is known of a stream.
     pub(super) fn stream(&mut self, stream: u32) -> Option<&mut Stream> {
         self.streams.get_mut(StreamKey(stream).slot())
+    }
+
+    /// When something has to be done if nothing happens: the first of what the connection itself waits for.
+    fn deadline(&mut self, now: Instant, unsent: bool, requests: u32, limits: &Limits) -> Option<Instant> {
+        let turn = if unsent {
+            Some(*self.write_until.get_or_insert(now + limits.write_timeout))
+        } else {
+            self.write_until = None;
+            if self.session.streams() > 0 {
+                self.idle_until = None;
+                None
+            } else {
+                let patience = if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
+                // Since its last stream ended: frames that ask for nothing do not count.
+                let until = *self.idle_until.get_or_insert(now + patience);
+                Some(until.min(now + SHRINK_AFTER))
+            }
+        };
+        if self.session.is_full() {
+            // Nothing is read meanwhile, so that the client cannot go on.
+            self.half = None;
+        }
+        let half = self.half.map(|(_, since)| since + limits.head_timeout);
+        turn.into_iter().chain(half).min()
     }
 
     /// How many bytes of content a stream may put into a frame now; if that is none, it waits.
@@ -110,6 +147,8 @@ impl Thread {
             share: SHARE_BYTES,
             dirty: false,
             idle_until: None,
+            write_until: None,
+            half: None,
             left_at: None,
             left: false,
         };
@@ -169,14 +208,27 @@ impl Thread {
             if !rest.is_empty() {
                 self.work(index).input.extend_from_slice(rest);
             }
-            // Whole frames are left over when too much is unsent: no event will tell of them.
-            let left = !rest.is_empty() && self.is_backed_up(key);
+            self.note_half(key, at > 0, !rest.is_empty());
+            // When too much is unsent, whole frames may be left over: no event will tell of them.
+            let left = self.is_backed_up(key);
             self.connections[index as usize].readable |= more || left;
             // At the end of the turn it is seen whether there is room to look again.
             self.touch_session(key);
         }
         self.rx = rx;
         self.rx.clear();
+    }
+
+    /// Notes since when a part of something is there. `moved`: whole frames were taken; `left`: bytes were not.
+    fn note_half(&mut self, key: u32, moved: bool, left: bool) {
+        let now = self.clock.now;
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        let block = multiplex.session.half_block().map(Half::Block);
+        let half = block.or(left.then_some(Half::Frame));
+        // A block goes on over many frames, but a frame behind others is a new one.
+        let before =
+            multiplex.half.filter(|(before, _)| Some(*before) == half && (block.is_some() || !moved));
+        multiplex.half = half.map(|half| (half, before.map_or(now, |(_, since)| since)));
     }
 
     fn note_broken_session(&mut self, index: u32, why: &str) {
@@ -269,7 +321,7 @@ impl Thread {
         multiplex.sent = at;
         *multiplex.session.out() = out;
         if sent > 0 {
-            self.progress(index);
+            multiplex.write_until = None;
         }
         match self.is_flushed(index) {
             _ if blocked => Sent::Waits,
@@ -292,25 +344,14 @@ impl Thread {
     /// Everything was sent that can be: how long the connection may stay as it is.
     fn settle_session(&mut self, index: u32, key: u32, sent: Sent) {
         let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        let streams = multiplex.session.streams();
         let unsent = sent != Sent::All;
         if !unsent && multiplex.session.is_over() {
             return self.linger(index);
         }
-        let limits = &self.shared.start.config.limits;
         let Connection { requests, ended, .. } = self.connections[index as usize];
-        if unsent {
-            if !self.wheel.is_armed(index) {
-                self.progress(index);
-            }
-        } else if streams > 0 {
-            multiplex.idle_until = None;
-            self.wheel.disarm(index);
-        } else {
-            let patience = if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
-            // Since its last stream ended: frames that ask for nothing do not count.
-            let until = *multiplex.idle_until.get_or_insert(self.clock.now + patience);
-            self.wheel.arm(index, until.min(self.clock.now + SHRINK_AFTER));
+        match multiplex.deadline(self.clock.now, unsent, requests, &self.shared.start.config.limits) {
+            Some(until) => self.wheel.arm(index, until),
+            None => self.wheel.disarm(index),
         }
         if ended && !unsent {
             // Nobody reads the rest (a client that speaks HTTP/2 does not close half of its connection).
@@ -328,6 +369,14 @@ impl Thread {
     /// A deadline of the connection itself has passed.
     pub(super) fn on_multiplexed_timeout(&mut self, index: u32, key: u32) {
         let now = self.clock.now;
+        let patience = self.shared.start.config.limits.head_timeout;
+        if let Some(multiplex) = self.sessions.get_mut(key as usize)
+            && multiplex.half.take_if(|(_, since)| *since + patience <= now).is_some()
+        {
+            // Its streams end with it: whatever the client said next would be a part of what is missing.
+            multiplex.session.lose_patience("a frame or a header block took too long");
+            return self.touch_session(key);
+        }
         if let Some(multiplex) = self.sessions.get_mut(key as usize)
             && multiplex.session.streams() == 0
             && let Some(until) = multiplex.idle_until.filter(|until| *until > now)

@@ -11,35 +11,53 @@ use crate::h2::frame::code;
 use crate::h2::{self, Connection, Wire};
 use crate::support::{Gate, PATIENCE, Server, Setup, eventually};
 
-type Tls = StreamOwned<ClientConnection, TcpStream>;
+pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// A server that also listens for TLS, and what its clients have to know.
-struct Secure {
-    server: Server,
+/// An address with TLS, and what its clients have to know.
+pub(crate) struct Door {
     address: SocketAddr,
     roots: RootCertStore,
+}
+
+/// A server with such a one.
+struct Secure {
+    server: Server,
+    door: Door,
 }
 
 impl Secure {
     /// `lines` are further lines of the address with TLS.
     fn start(setup: Setup, lines: &str) -> Secure {
+        let (setup, roots) = Door::prepare(setup, lines);
+        let server = setup.start();
+        let door = Door::of(&server, roots);
+        Secure { server, door }
+    }
+}
+
+impl Door {
+    /// A setup with an address with TLS, and the roots that its clients believe. `lines` are further lines of the address.
+    pub(crate) fn prepare(setup: Setup, lines: &str) -> (Setup, RootCertStore) {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-        let server = setup
+        let setup = setup
             .outside("certificate.pem", made.cert.pem().as_bytes())
             .outside("key.pem", made.signing_key.serialize_pem().as_bytes())
             .site("certificates = [{ certificate = \"certificate.pem\", key = \"key.pem\" }]")
-            .table(&format!("[[listen]]\naddress = \"127.0.0.1:0\"\ntls = {{}}\n{lines}"))
-            .start();
-        let line = server.wait_for_line(|line| line.contains("https://127"));
-        let address = line.split("https://").nth(1).and_then(|rest| rest.split_whitespace().next());
-        let address = address.unwrap().parse().unwrap();
+            .table(&format!("[[listen]]\naddress = \"127.0.0.1:0\"\ntls = {{}}\n{lines}"));
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(made.cert.der().to_vec())).unwrap();
-        Secure { server, address, roots }
+        (setup, roots)
+    }
+
+    /// That of a server that [`Door::prepare`] has prepared.
+    pub(crate) fn of(server: &Server, roots: RootCertStore) -> Door {
+        let line = server.wait_for_line(|line| line.contains("https://127"));
+        let address = line.split("https://").nth(1).and_then(|rest| rest.split_whitespace().next());
+        Door { address: address.unwrap().parse().unwrap(), roots }
     }
 
     /// A handshake in which the client offers these protocols.
-    fn offer(&self, protocols: &[&str]) -> std::io::Result<Tls> {
+    pub(crate) fn offer(&self, protocols: &[&str]) -> std::io::Result<Tls> {
         let mut config =
             ClientConfig::builder().with_root_certificates(self.roots.clone()).with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -62,13 +80,18 @@ impl Secure {
 
     /// A connection that speaks HTTP/2.
     fn connect(&self) -> Connection {
+        self.connect_with(&[])
+    }
+
+    /// The same with settings.
+    pub(crate) fn connect_with(&self, settings: &[(u16, u32)]) -> Connection {
         let stream = self.offer(&["h2", "http/1.1"]).unwrap();
         assert_eq!(stream.conn.alpn_protocol(), Some(&b"h2"[..]));
         let socket = stream.sock.try_clone().unwrap();
         let wire: Box<dyn Wire> = Box::new(stream);
         let mut connection = Connection::on(wire, socket);
         connection.scheme = "https";
-        connection.begin(&[]);
+        connection.begin(settings);
         connection
     }
 }
@@ -84,14 +107,14 @@ fn ask_1(stream: &mut Tls) -> String {
 #[test]
 fn the_client_chooses_the_version() {
     let secure = Secure::start(Setup::with_files(), "");
-    assert_eq!(secure.connect().get("/a.txt").text(), "file a\n");
+    assert_eq!(secure.door.connect().get("/a.txt").text(), "file a\n");
     for (protocols, chosen) in [
         (&["http/1.1"][..], Some(&b"http/1.1"[..])),
         (&[], None),
         (&["http/1.1", "h2"], Some(b"h2")),
         (&["something", "http/1.1"], Some(b"http/1.1")),
     ] {
-        let mut stream = secure.offer(protocols).unwrap();
+        let mut stream = secure.door.offer(protocols).unwrap();
         assert_eq!(stream.conn.alpn_protocol(), chosen, "{protocols:?}");
         if chosen != Some(b"h2") {
             let text = ask_1(&mut stream);
@@ -99,14 +122,14 @@ fn the_client_chooses_the_version() {
         }
     }
     // RFC 7301, 3.2: without a protocol in common there is no connection.
-    assert!(secure.offer(&["something-else"]).is_err());
+    assert!(secure.door.offer(&["something-else"]).is_err());
     secure.server.stop();
 }
 
 #[test]
 fn an_address_may_do_without_http_2() {
     let secure = Secure::start(Setup::with_files().listen("http2 = false"), "http2 = false\n");
-    let mut stream = secure.offer(&["h2", "http/1.1"]).unwrap();
+    let mut stream = secure.door.offer(&["h2", "http/1.1"]).unwrap();
     assert_eq!(stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]));
     assert!(ask_1(&mut stream).starts_with("HTTP/1.1 200 OK\r\n"));
     // In cleartext, the preface is what HTTP/1.1 takes it for.
@@ -127,7 +150,7 @@ fn streams_over_tls_are_streams() {
     );
     let secure = Secure::start(setup, "");
     secure.server.wait_for_processes();
-    let mut connection = secure.connect();
+    let mut connection = secure.door.connect();
     for _ in 0..3 {
         let ids: Vec<u32> = (0..100)
             .map(|number| {
@@ -165,7 +188,7 @@ fn a_reload_ends_connections_in_order() {
     let setup = Setup::with_files().pool("app", Some(&gate), "workers = 2\nqueue = { timeout = \"60s\" }");
     let secure = Secure::start(setup, "");
     secure.server.wait_for_processes();
-    let mut connection = secure.connect();
+    let mut connection = secure.door.connect();
     let id = connection.request("GET", "/app/wait", &[], true);
     let waiting = gate.arrival();
     let (status, said) = secure.server.command(&["reload"]);
@@ -176,7 +199,7 @@ fn a_reload_ends_connections_in_order() {
     waiting.release();
     assert_eq!(connection.response(id).text(), "waited\n");
     assert_eq!(connection.end(), Some(code::NO_ERROR));
-    assert_eq!(secure.connect().get("/app/hello?x").text(), "hello x\n");
+    assert_eq!(secure.door.connect().get("/app/hello?x").text(), "hello x\n");
     secure.server.stop();
 }
 
@@ -196,12 +219,12 @@ fn handshakes_that_are_none() {
         &[0; 5000],
     ] {
         for _ in 0..10 {
-            let mut socket = secure.socket();
+            let mut socket = secure.door.socket();
             socket.write_all(bytes).unwrap();
             sockets.push(socket);
         }
     }
-    assert_eq!(secure.connect().get("/a.txt").text(), "file a\n");
+    assert_eq!(secure.door.connect().get("/a.txt").text(), "file a\n");
     for mut socket in sockets {
         // An alert, or nothing; a reset is an end, too.
         if let Err(error) = socket.read_to_end(&mut Vec::new()) {
@@ -210,7 +233,7 @@ fn handshakes_that_are_none() {
     }
     eventually("all are closed", || secure.server.total("connections") <= 1);
     // Bytes that are no record, after a good handshake.
-    let mut connection = secure.connect();
+    let mut connection = secure.door.connect();
     connection.get("/a.txt");
     connection.socket().try_clone().unwrap().write_all(&[0xff; 100]).unwrap();
     let ended = loop {
@@ -226,7 +249,7 @@ fn handshakes_that_are_none() {
 #[test]
 fn records_of_one_byte() {
     let secure = Secure::start(Setup::with_files(), "");
-    let stream = secure.offer(&["h2"]).unwrap();
+    let stream = secure.door.offer(&["h2"]).unwrap();
     let socket = stream.sock.try_clone().unwrap();
     let mut connection = Connection::on(Box::new(stream), socket);
     let id = connection.open();

@@ -1,9 +1,12 @@
 //! Clients that ask for much and take nothing.
 
+use std::io::Write as _;
+
 use super::{Bounds, Stage};
-use crate::h2::frame::{self, setting};
-use crate::h2::{Connection, Lost};
-use crate::support::eventually;
+use crate::h2::frame::{self, code, setting};
+use crate::h2::{Connection, Lost, QUIET};
+use crate::secure::Door;
+use crate::support::{Gate, eventually};
 
 /// Windows of nothing: a hundred streams of 50 MB on each of twenty connections. What is kept for each must not be its content.
 #[test]
@@ -42,6 +45,47 @@ fn sockets_that_nobody_reads() {
             .collect();
         eventually("they are dropped", || server.total("timeouts") >= 20);
         connections.clear();
+    });
+}
+
+/// The same over TLS: what is encrypted and not taken is bounded, too.
+#[test]
+fn sockets_that_nobody_reads_over_tls() {
+    let (setup, roots) = Door::prepare(Stage::site().limit("write_timeout = \"1s\""), "");
+    let bounds = Bounds { memory_bytes_max: 48 << 20, ..Bounds::default() };
+    Stage::new(setup).play(bounds, |server| {
+        let door = Door::of(server, roots);
+        let mut connections: Vec<_> = (0..20)
+            .map(|_| {
+                let mut connection = door.connect_with(&[(setting::INITIAL_WINDOW_SIZE, (1 << 31) - 1)]);
+                connection.open_window(0, 1 << 30);
+                (0..100).for_each(|_| {
+                    connection.request("GET", "/zeros.bin", &[], true);
+                });
+                connection
+            })
+            .collect();
+        eventually("they are dropped", || server.total("timeouts") >= 20);
+        connections.clear();
+    });
+}
+
+/// HTTP/1.1 over TLS: request behind request, and not one response is read. What waits is in the kernel's buffers.
+#[test]
+fn pipelines_that_nobody_reads_over_tls() {
+    let (setup, roots) = Door::prepare(Stage::site(), "");
+    let bounds = Bounds { memory_bytes_max: 32 << 20, ..Bounds::default() };
+    Stage::new(setup).play(bounds, |server| {
+        let door = Door::of(server, roots);
+        let request = format!("GET /zeros.bin?{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "x".repeat(4000));
+        let burst = request.repeat(16).into_bytes();
+        let mut streams: Vec<_> = (0..4).map(|_| door.offer(&["http/1.1"]).unwrap()).collect();
+        for stream in &mut streams {
+            stream.sock.set_write_timeout(Some(QUIET)).unwrap();
+            // Up to 100 MB, if they were taken.
+            let taken = (0..1500).take_while(|_| stream.write_all(&burst).is_ok()).count();
+            assert!(taken < 1500, "all requests were taken, and no response");
+        }
     });
 }
 
@@ -114,4 +158,59 @@ fn bodies_that_stop() {
             }
         }
     });
+}
+
+/// Half a header block, and half a frame, end after `head_timeout` however many streams are open and however much moves on
+/// them; until then they cost their bytes.
+#[test]
+fn halves_that_are_never_made_whole() {
+    let gate = Gate::new();
+    let setup = Stage::site().limit("head_timeout = \"500ms\"").pool(
+        "app",
+        Some(&gate),
+        "workers = 1\nqueue = { timeout = \"60s\" }",
+    );
+    Stage::new(setup).play(Bounds::default(), |server| {
+        server.wait_for_processes();
+        let begun = frame::frame(1, 1, 3, &[0x82]);
+        let halves = [
+            begun.clone(),
+            [begun, frame::frame(9, 0, 3, &[0x87])].concat(),
+            frame::ping(1)[..12].to_vec(),
+            frame::frame(1, 1, 3, &[0x82; 200])[..100].to_vec(),
+        ];
+        for half in halves {
+            let mut connection = Connection::new(server.address);
+            connection.sync();
+            let waits = connection.request("GET", "/app/wait", &[], true);
+            let waiting = gate.arrival();
+            connection.send(half);
+            assert_eq!(connection.end(), Some(code::ENHANCE_YOUR_CALM));
+            assert_eq!(connection.goaway.map(|(last, _)| last), Some(waits));
+            waiting.release();
+        }
+    });
+}
+
+/// A block that comes slowly, but is whole in time, and frames that are cut anywhere, are nobody's fault.
+#[test]
+fn halves_that_are_made_whole() {
+    let gate = Gate::new();
+    let server = Stage::site()
+        .limit("head_timeout = \"60s\"")
+        .pool("app", Some(&gate), "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
+    server.wait_for_processes();
+    let mut connection = Connection::new(server.address);
+    let waits = connection.request("GET", "/app/wait", &[], true);
+    let waiting = gate.arrival();
+    let id = connection.open();
+    let bytes = connection.request_bytes(id, "GET", "/a.txt", &[], true);
+    for piece in bytes.chunks(7) {
+        connection.send(piece);
+    }
+    assert_eq!(connection.response(id).text(), "file a\n");
+    waiting.release();
+    assert_eq!(connection.response(waits).text(), "waited\n");
+    server.stop();
 }
