@@ -146,7 +146,7 @@ impl Thread {
         }
         let until = connection.began + FIRST_REQUEST_PATIENCE;
         if connection.requests > 0 || self.clock.now >= until {
-            self.close(index);
+            self.close_cleanly(index);
         }
     }
 
@@ -186,8 +186,9 @@ impl Thread {
             State::Idle | State::Head if self.connections[index as usize].awaits_proxy => {
                 self.refuse_unproxied(index, "no PROXY header in time");
             }
-            State::Idle | State::Linger => self.close(index),
-            State::Body if self.is_answered_early(index) => self.close(index),
+            State::Idle => self.close_cleanly(index),
+            State::Linger => self.close(index),
+            State::Body if self.is_answered_early(index) => self.close_cleanly(index),
             State::Head | State::Body => self.answer_timeout(index, 408, b""),
             State::Queued { .. } => {
                 self.row.queue_refused.add(1);

@@ -94,7 +94,7 @@ pub(super) struct Thread {
     /// Where the kernel writes what application processes say.
     pub(super) heard: Box<[u8; RECEIVED_FROM_CHANNEL]>,
     /// What was received from the socket of a TLS connection, still encrypted.
-    pub(super) ciphertext: Vec<u8>,
+    pub(super) ciphertext: Box<[u8; CIPHERTEXT_BYTES]>,
     /// A second receive buffer: for a stream, while `rx` has the frames of its connection.
     pub(super) head: Vec<u8>,
     /// A piece of a file on its way.
@@ -203,7 +203,7 @@ impl Thread {
             next_health: None,
             rx: Vec::with_capacity(received_bytes_max(&head_limits)),
             heard: Box::new([0; RECEIVED_FROM_CHANNEL]),
-            ciphertext: Vec::with_capacity(CIPHERTEXT_BYTES),
+            ciphertext: Box::new([0; CIPHERTEXT_BYTES]),
             head: Vec::with_capacity(received_bytes_max(&head_limits)),
             piece: vec![0; FILE_PIECE_BYTES],
             tx: Vec::with_capacity(RECEIVE_BYTES),

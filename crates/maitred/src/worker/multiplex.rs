@@ -355,7 +355,7 @@ impl Thread {
         }
         if ended && !unsent {
             // Nobody reads the rest (a client that speaks HTTP/2 does not close half of its connection).
-            return self.close(index);
+            return self.close_cleanly(index);
         }
         if !self.register(index) {
             return self.close(index);

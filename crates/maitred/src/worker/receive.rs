@@ -469,7 +469,7 @@ impl Thread {
         if reading && connection.ended && !more {
             // All is answered, or a request was cut short by the end of the stream and cannot be completed any more.
             self.log_unanswered(index);
-            return self.close(index);
+            return self.close_cleanly(index);
         }
         if connection.state == State::Idle
             && let Some(work) = connection.work.take_if(|work| work.is_empty())

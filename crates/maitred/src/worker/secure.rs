@@ -7,7 +7,6 @@
 use std::io::{self, IoSlice, Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
 use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConnection};
@@ -50,6 +49,8 @@ pub struct Secure {
     begun: bool,
     /// The handshake is over. What came before may have been said by somebody else, who has heard it (RFC 8446 section 8).
     settled: bool,
+    /// The client has said `close_notify`: nothing that comes behind it is looked at (RFC 8446 section 6.1).
+    closed: bool,
     /// Whom the client's certificate names.
     identity: Option<Box<Identity>>,
 }
@@ -88,22 +89,18 @@ impl Secure {
     }
 
     /// Takes received bytes, and appends to `rx` what they say.
-    fn take(&mut self, mut ciphertext: &[u8], rx: &mut Vec<u8>) -> Result<Said, rustls::Error> {
-        let mut closed = false;
-        while !ciphertext.is_empty() {
+    fn take(&mut self, mut ciphertext: &[u8], rx: &mut Vec<u8>) -> Result<(), rustls::Error> {
+        while !ciphertext.is_empty() && !self.closed {
             // A slice has no errors of its own: this one is about bytes behind the end.
             if self.tls.read_tls(&mut ciphertext).is_err() {
                 break;
             }
             let state = self.tls.process_new_packets()?;
-            closed |= state.peer_has_closed();
+            self.closed = state.peer_has_closed();
             self.take_early(rx);
             self.drain(state.plaintext_bytes_to_read(), rx);
-            if closed {
-                break;
-            }
         }
-        Ok(if closed { Said::Close } else { Said::Nothing })
+        Ok(())
     }
 
     /// What a client says before the handshake is over; only where the configuration lets it.
@@ -120,14 +117,6 @@ impl Secure {
         let read = self.tls.reader().read(rx.get_mut(before..).unwrap_or_default()).unwrap_or(0);
         rx.truncate(before + read);
     }
-}
-
-/// What the peer said besides bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
-    Nothing,
-    /// `close_notify`
-    Close,
 }
 
 /// Where the TLS session of a connection, or of a stream, is found.
@@ -192,9 +181,8 @@ impl Thread {
         }
         let Ok(mut tls) = ServerConnection::new(config) else { return false };
         tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
-        let session =
-            self.secures.insert(Box::new(Secure { tls, begun: false, settled: false, identity: None }))
-                as u32;
+        let secure = Secure { tls, begun: false, settled: false, closed: false, identity: None };
+        let session = self.secures.insert(Box::new(secure)) as u32;
         connection.wire = Wire::Secure { session };
         connection.secure = true;
         true
@@ -215,22 +203,30 @@ impl Thread {
 
     pub(super) fn receive_secure(&mut self, index: u32, session: u32, rx: &mut Vec<u8>) -> Received {
         let connection = &self.connections[index as usize];
-        let Some(socket) = &connection.socket else { return Received::Broken };
+        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize))
+        else {
+            return Received::Broken;
+        };
+        if secure.closed {
+            return Received::End;
+        }
         if rx.len() + CIPHERTEXT_BYTES > received_bytes_max(&self.head_limits) {
             // Requests come faster than they are answered: first those that are here. No head fills as much alone.
             return Received::Bytes { more: true };
         }
-        self.ciphertext.clear();
-        let more = match recv(socket, spare_capacity(&mut self.ciphertext), RecvFlags::empty()) {
+        let (received, more) = match recv(socket, &mut self.ciphertext[..], RecvFlags::empty()) {
             Ok((_, 0)) => return Received::End,
-            Ok((_, received)) => received == self.ciphertext.capacity() || connection.hung_up,
+            Ok((_, received)) => (received, received == CIPHERTEXT_BYTES || connection.hung_up),
             Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
             Err(_) => return Received::Broken,
         };
-        self.decrypt(index, session, more, rx)
+        let before = rx.len();
+        let taken = secure.take(self.ciphertext.get(..received).unwrap_or_default(), rx);
+        self.follow_records(index, session, taken, rx.len() > before, more)
     }
 
-    /// A connection becomes a TLS one with these bytes: what came before was not encrypted.
+    /// A connection becomes a TLS one with these bytes: what came before was not encrypted. They are part of what one receive
+    /// buffer holds, and so is what they say.
     pub(super) fn begin_secure(
         &mut self,
         index: u32,
@@ -238,36 +234,46 @@ impl Thread {
         more: bool,
         rx: &mut Vec<u8>,
     ) -> Received {
-        self.ciphertext.clear();
-        self.ciphertext.extend_from_slice(received);
         rx.clear();
-        match (self.secure(index), self.connections[index as usize].wire) {
-            (true, Wire::Secure { session }) => self.decrypt(index, session, more, rx),
-            _ => Received::Broken,
-        }
+        let secure = match (self.secure(index), self.connections[index as usize].wire) {
+            (true, Wire::Secure { session }) => {
+                self.secures.get_mut(session as usize).map(|secure| (session, secure))
+            }
+            _ => None,
+        };
+        let Some((session, secure)) = secure else { return Received::Broken };
+        let taken = secure.take(received, rx);
+        self.follow_records(index, session, taken, !rx.is_empty(), more)
     }
 
-    /// Acts on what was received, and appends to `rx` what it says.
-    fn decrypt(&mut self, index: u32, session: u32, more: bool, rx: &mut Vec<u8>) -> Received {
-        let before = rx.len();
+    /// Does what records ask for. `bytes`: they had some for those above.
+    fn follow_records(
+        &mut self,
+        index: u32,
+        session: u32,
+        taken: Result<(), rustls::Error>,
+        bytes: bool,
+        more: bool,
+    ) -> Received {
         let connection = &self.connections[index as usize];
         let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize))
         else {
             return Received::Broken;
         };
-        let said = secure.take(&self.ciphertext, rx);
         // Handshake messages, tickets and alerts.
         let flushed = secure.flush(socket.as_fd());
         let settles = !secure.settled && !secure.tls.is_handshaking();
-        let begins = !secure.begun && (settles || rx.len() > before);
-        match said {
-            Err(error) => {
-                self.note_tls_failure(index, &error);
-                return Received::Broken;
-            }
-            Ok(_) if flushed.is_err() => return Received::Broken,
-            Ok(Said::Close) if rx.len() == before => return Received::End,
-            Ok(_) => {}
+        let begins = !secure.begun && (settles || bytes);
+        let closed = secure.closed;
+        if let Err(error) = taken {
+            self.note_tls_failure(index, &error);
+            return Received::Broken;
+        }
+        if flushed.is_err() {
+            return Received::Broken;
+        }
+        if closed && !bytes {
+            return Received::End;
         }
         if begins {
             self.begin_protocol(index, session);
@@ -282,8 +288,9 @@ impl Thread {
                 return Received::Broken;
             }
         }
-        match rx.len() > before {
-            true => Received::Bytes { more },
+        match bytes {
+            // The end is for the next look, as it is where FIN comes with data.
+            true => Received::Bytes { more: more || closed },
             false if more => {
                 self.look_again(index);
                 Received::Nothing

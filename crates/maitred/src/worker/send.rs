@@ -364,8 +364,9 @@ impl Thread {
         self.close(index);
     }
 
-    /// Closes, the last response being out.
-    fn close_cleanly(&mut self, index: u32) {
+    /// Closes, nothing of a response being left: a TLS client is told so, because it may think of an attack otherwise
+    /// (RFC 8446 section 6.1).
+    pub(super) fn close_cleanly(&mut self, index: u32) {
         if let Wire::Secure { session } = self.connections[index as usize].wire {
             self.notify_close(index, session);
         }
@@ -386,7 +387,10 @@ impl Thread {
         if self.connections[index as usize].is_stream() {
             return self.end_stream(index);
         }
-        if self.connections[index as usize].ended || !self.shut_down_sending(index) {
+        if self.connections[index as usize].ended {
+            return self.close_cleanly(index);
+        }
+        if !self.shut_down_sending(index) {
             return self.close(index);
         }
         let connection = &mut self.connections[index as usize];

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod clients;
+mod closing;
 mod early;
 mod files;
 mod names;

@@ -1,0 +1,68 @@
+//! How connections end: `close_notify` is to TLS what FIN is to TCP (RFC 8446, 6.1).
+
+use std::io::Write as _;
+
+use crate::stage::{Authority, connect, setup};
+use crate::support::{Client, End};
+use rustls::version::{TLS12, TLS13};
+
+/// Long enough that a server which waits for it fails the test.
+const LIMITS: [&str; 2] = ["keep_alive_timeout = \"10m\"", "head_timeout = \"10m\""];
+
+/// Sends bytes and `close_notify` in one write, so that one read brings both.
+fn send_and_close(client: &mut Client, bytes: &[u8]) {
+    let session = client.tls();
+    session.writer().write_all(bytes).unwrap();
+    session.send_close_notify();
+    let mut records = Vec::new();
+    while session.wants_write() {
+        session.write_tls(&mut records).unwrap();
+    }
+    client.tcp().write_all(&records).unwrap();
+}
+
+#[test]
+fn a_close_notify_behind_requests_ends_the_connection_when_they_are_answered() {
+    let authority = Authority::new();
+    let setup = setup(&authority, "").pool("app", None, "workers = 1");
+    let server = LIMITS.iter().fold(setup, |setup, line| setup.limit(line)).start();
+    server.wait_for_processes();
+    let request = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    for version in [&TLS12, &TLS13] {
+        for path in ["/a.txt", "/app/hello?x"] {
+            let mut client = connect(&server, &authority.client_of(&[version], None));
+            send_and_close(&mut client, (request(path) + &request(path)).as_bytes());
+            for _ in 0..2 {
+                let text = client.response("GET").text().to_owned();
+                assert!(["file a\n", "hello x\n"].contains(&text.as_str()), "{text}");
+            }
+            assert_eq!(client.end(), End::Closed, "{version:?} {path}");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn half_a_request_and_a_close_notify_end_the_connection() {
+    let authority = Authority::new();
+    let server = LIMITS.iter().fold(setup(&authority, ""), |setup, line| setup.limit(line)).start();
+    for version in [&TLS12, &TLS13] {
+        for bytes in ["", "GET /a.txt HTT", "POST /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab"]
+        {
+            let mut client = connect(&server, &authority.client_of(&[version], None));
+            send_and_close(&mut client, bytes.as_bytes());
+            assert_eq!(client.end(), End::Closed, "{version:?} {bytes}");
+        }
+    }
+    server.stop();
+}
+
+#[test]
+fn an_idle_connection_ends_with_close_notify() {
+    let authority = Authority::new();
+    let server = setup(&authority, "").limit("keep_alive_timeout = \"200ms\"").start();
+    let mut client = connect(&server, &authority.client());
+    client.get("/a.txt");
+    assert_eq!(client.end(), End::Closed, "a client of TLS takes an end without it for an attack");
+    server.stop();
+}
