@@ -199,7 +199,7 @@ impl Thread {
             State::Relayed { .. } => self.on_relay_timeout(index),
             State::Proxied { .. } => self.on_proxy_timeout(index),
             State::Command => self.end_command(index, 504, "the master did not answer in time"),
-            State::Writing | State::Watching => self.abort(index),
+            State::Writing | State::Watching => self.abort_stalled(index),
             State::Multiplexed { session } => self.on_multiplexed_timeout(index, session),
             State::Disk | State::Spooling => {}
         }

@@ -433,8 +433,11 @@ impl Thread {
             self.row.cancelled.add(1);
         }
         let tunnel = self.is_tunnel(index);
-        if gone || tunnel || !client_waits {
+        if gone || tunnel {
             return self.abort(index);
+        }
+        if !client_waits {
+            return self.abort_stalled(index);
         }
         match connected {
             true => {

@@ -501,6 +501,9 @@ impl Thread {
         if !waits_for_client && !done && !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
             self.condemn(channel as usize, "a request took longer than request_timeout");
         }
+        if waits_for_client {
+            return self.abort_stalled(index);
+        }
         if written {
             return self.abort(index);
         }

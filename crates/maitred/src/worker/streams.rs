@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use maitred_http::h2::{DATA_BYTES_MAX, StreamKey};
+use maitred_http::h2::{Code, DATA_BYTES_MAX, StreamKey};
 use rustix::io::Errno;
 
 use super::connection::{Connection, State, Work};
@@ -172,6 +172,18 @@ impl Thread {
         if self.connections.get(index as usize).is_some_and(|found| is_its(found.wire)) {
             self.cut_short(index);
         }
+    }
+
+    /// The client has not taken in time what it asked for. A stream is given up with CANCEL (9113-7): its response is not wanted
+    /// any more, and INTERNAL_ERROR would say that something is wrong here.
+    pub(super) fn abort_stalled(&mut self, index: u32) {
+        if let Some(Wire::Stream { session, stream }) =
+            self.connections.get(index as usize).map(|connection| connection.wire)
+            && let Some(multiplex) = self.sessions.get_mut(session as usize)
+        {
+            multiplex.session.reset(StreamKey(stream), Code::Cancel);
+        }
+        self.abort(index);
     }
 
     /// Puts a part of a response into frames, as far as there is room.

@@ -105,16 +105,31 @@ fn a_client_that_reads_nothing_is_dropped_after_write_timeout() {
     let mut stalled = Connection::new(server.address);
     stalled.reads = false;
     let id = stalled.request("GET", "/zeros.bin", &[], true);
-    match stalled.try_response(id) {
-        Err(Lost::Reset(_) | Lost::Ended) => {}
-        Ok(response) => panic!("{} bytes came", response.body.len()),
-    }
+    assert_eq!(stalled.try_response(id), Err(Lost::Reset(code::CANCEL)), "nothing is wrong with the server");
     let mut deaf = Connection::new(server.address);
     deaf.open_window(0, 1 << 30);
     let id = deaf.request("GET", "/zeros.bin", &[], true);
     deaf.open_window(id, 1 << 30);
     eventually("both are dropped", || server.total("timeouts") >= 2);
     assert_eq!(server.connect().get("/a.txt").status, 200);
+    server.stop();
+}
+
+/// The same where the response is an application's.
+#[test]
+fn a_client_that_reads_nothing_of_an_application_is_given_up() {
+    let server = Setup::with_files()
+        .limit("write_timeout = \"300ms\"")
+        .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
+    server.wait_for_processes();
+    let mut stalled = Connection::new(server.address);
+    stalled.reads = false;
+    let id = stalled.request("GET", "/app/large?1000000", &[], true);
+    assert_eq!(stalled.try_response(id), Err(Lost::Reset(code::CANCEL)));
+    stalled.reads = true;
+    stalled.open_window(0, 1 << 20);
+    assert_eq!(stalled.get("/app/hello?x").text(), "hello x\n", "its connection and the process are well");
     server.stop();
 }
 
@@ -272,6 +287,58 @@ fn a_connection_ends_after_requests_per_connection_max() {
     assert!((10..=15).contains(&answered), "those on their way may be answered: {answered}");
     let stopped = server.stop();
     assert_eq!(stopped.access.len(), answered);
+}
+
+/// RFC 9113, 6.8: what GOAWAY names last is the last request that is answered, also of those that were on their way.
+#[test]
+fn requests_on_their_way_count_for_the_last_stream_of_goaway() {
+    let server = Setup::with_files().limit("requests_per_connection_max = 10").start();
+    let mut connection = Connection::new(server.address);
+    connection.sync();
+    let (mut ids, mut bytes) = (Vec::new(), Vec::new());
+    for _ in 0..15 {
+        let id = connection.open();
+        bytes.extend(connection.request_bytes(id, "GET", "/a.txt", &[], true));
+        ids.push(id);
+    }
+    connection.send(bytes);
+    for id in &ids {
+        assert_eq!(connection.response(*id).text(), "file a\n");
+    }
+    while connection.goaways < 2 {
+        connection.step().unwrap();
+    }
+    assert_eq!(connection.goaway, Some((ids[14], code::NO_ERROR)), "the tenth was not the last");
+    assert_eq!(connection.end(), Some(code::NO_ERROR));
+    assert_eq!(server.stop().access.len(), 15);
+}
+
+/// The same while the last one is still being answered: what comes later is refused, and above what was named.
+#[test]
+fn requests_behind_the_last_stream_of_goaway_are_refused() {
+    let gate = Gate::new();
+    let server = Setup::with_files()
+        .limit("requests_per_connection_max = 1")
+        .pool("app", Some(&gate), "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
+    server.wait_for_processes();
+    let mut connection = Connection::new(server.address);
+    let first = connection.request("GET", "/app/wait", &[], true);
+    let waiting = gate.arrival();
+    while connection.goaway.is_none() {
+        connection.step().unwrap();
+    }
+    assert_eq!(connection.goaway, Some((u32::MAX >> 1, code::NO_ERROR)), "that it will leave");
+    while connection.goaways < 2 {
+        connection.step().unwrap();
+    }
+    assert_eq!(connection.goaway, Some((first, code::NO_ERROR)));
+    let late = connection.request("GET", "/a.txt", &[], true);
+    assert_eq!(connection.try_response(late), Err(Lost::Reset(code::REFUSED_STREAM)));
+    waiting.release();
+    assert_eq!(connection.response(first).text(), "waited\n");
+    assert_eq!(connection.end(), Some(code::NO_ERROR));
+    assert_eq!(server.stop().access.len(), 1);
 }
 
 /// A client that says GOAWAY gets what it has asked for.
