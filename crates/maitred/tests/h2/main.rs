@@ -4,6 +4,7 @@
 
 mod applications;
 mod attacks;
+mod backpressure;
 mod bodies;
 mod files;
 #[path = "../support/h2.rs"]
