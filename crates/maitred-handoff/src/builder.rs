@@ -185,6 +185,9 @@ impl BodyPart<'_> {
 /// (9110-7.6.1), not what Maitred writes itself (`host`, `content-length`), not what it has answered (`expect`), and not
 /// `proxy`, which CGI-like variables would turn into `HTTP_PROXY`. Fields that `Connection` names are the caller's to
 /// drop.
+///
+/// Nor is a field whose name is one of these but for `_` in place of `-`: applications that see fields as CGI variables
+/// (RFC 3875 section 4.1.18) could not tell the two apart, and would take its value for what Maitred has judged.
 #[inline]
 pub fn is_forwardable(name: &str) -> bool {
     const NOT: [&str; 11] = [
@@ -200,7 +203,13 @@ pub fn is_forwardable(name: &str) -> bool {
         "transfer-encoding",
         "upgrade",
     ];
-    !NOT.iter().any(|not| not.eq_ignore_ascii_case(name))
+    !NOT.iter().any(|not| not.len() == name.len() && is_alike(name, not))
+}
+
+/// Whether a name is `known`, letter case and the difference of `_` and `-` aside.
+fn is_alike(name: &str, known: &str) -> bool {
+    let alike = |(byte, known): (u8, u8)| byte.to_ascii_lowercase() == known || (byte, known) == (b'_', b'-');
+    name.bytes().zip(known.bytes()).all(alike)
 }
 
 #[cfg(test)]

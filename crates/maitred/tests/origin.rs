@@ -51,7 +51,8 @@ fn a_client_is_told_of_and_not_believed() {
     let fields = "X-Forwarded-For: 10.9.8.7\r\nForwarded: for=10.9.8.7\r\nx-forwarded-proto: https\r\n\
                   X_Forwarded_For: 10.9.8.7\r\nX-Real-IP: 10.9.8.7\r\nX-Request-Id: mine\r\nX-Request-Start: t=1\r\n\
                   traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\ntracestate: a=1,b=2\r\n\
-                  X-Real: 1\r\n";
+                  X-Real: 1\r\nContent_Length: 5\r\nX_SSL_Client_Verify: SUCCESS\r\nEarly_Data: 1\r\n\
+                  Early-Data: 1\r\n";
     let mut client = server.connect();
     let seen = shown(&client.method("GET", "/app/show", fields));
     assert_shown(
@@ -69,7 +70,15 @@ fn a_client_is_told_of_and_not_believed() {
             ("HTTP_X_REAL", "1"),
         ],
     );
-    assert!(seen["HTTP_X_REAL_IP"].is_null(), "{seen}");
+    for lie in [
+        "HTTP_X_REAL_IP",
+        "CONTENT_LENGTH",
+        "HTTP_CONTENT_LENGTH",
+        "HTTP_X_SSL_CLIENT_VERIFY",
+        "HTTP_EARLY_DATA",
+    ] {
+        assert!(seen[lie].is_null(), "{lie}: {seen}");
+    }
     let start = seen["HTTP_X_REQUEST_START"].as_str().unwrap();
     let (secs, millis) = start.strip_prefix("t=").unwrap().split_once('.').unwrap();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();

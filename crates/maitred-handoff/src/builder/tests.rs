@@ -54,7 +54,12 @@ fn what_concerns_the_connection_is_not_forwarded() {
     for name in ["Connection", "TE", "transfer-encoding", "Proxy", "EXPECT", "Host", "content-length"] {
         assert!(!is_forwardable(name), "{name}");
     }
-    for name in ["Accept", "Cookie", "Content-Type", "X-Forwarded-For", "Authorization"] {
+    for name in ["content_length", "Transfer_Encoding", "Keep_Alive", "PROXY_CONNECTION"] {
+        assert!(!is_forwardable(name), "{name}: a CGI variable would be the same");
+    }
+    for name in
+        ["Accept", "Cookie", "Content-Type", "X-Forwarded-For", "Authorization", "api_key", "content_lengths"]
+    {
         assert!(is_forwardable(name), "{name}");
     }
 }

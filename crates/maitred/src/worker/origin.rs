@@ -117,7 +117,7 @@ enum Told {
     RequestStart,
     /// `X-SSL-*`: the client's TLS
     Tls,
-    /// Any other `X-Forwarded-*`, `X-Real-IP`, `X-Queue-Start`
+    /// Any other `X-Forwarded-*`, `X-Real-IP`, `X-Queue-Start`, `Early-Data` (RFC 8470 section 5.1)
     Other,
     /// One of these with `_` for `-`. For an application that sees fields as CGI variables (RFC 3875 section 4.1.18) it
     /// would be the same one, so that it is never passed on.
@@ -125,7 +125,7 @@ enum Told {
 }
 
 fn told(name: &str) -> Option<Told> {
-    const KNOWN: [(&str, Told); 8] = [
+    const KNOWN: [(&str, Told); 9] = [
         ("x-forwarded-for", Told::For),
         ("x-forwarded-proto", Told::Proto),
         ("x-forwarded-host", Told::Host),
@@ -134,11 +134,12 @@ fn told(name: &str) -> Option<Told> {
         ("x-request-start", Told::RequestStart),
         ("x-real-ip", Told::Other),
         ("x-queue-start", Told::Other),
+        ("early-data", Told::Other),
     ];
     const PREFIX: &str = "x-forwarded-";
     const TLS_PREFIX: &str = "x-ssl-";
     // Most fields are over with this.
-    if !matches!(name.as_bytes().first(), Some(b'x' | b'X' | b'f' | b'F')) {
+    if !matches!(name.as_bytes().first(), Some(b'x' | b'X' | b'f' | b'F' | b'e' | b'E')) {
         return None;
     }
     let known = KNOWN.iter().find(|(known, _)| name.len() == known.len() && starts_alike(name, known));

@@ -5,7 +5,7 @@ use std::sync::mpsc::channel;
 use crate::h2::frame::{self, code, setting};
 use crate::h2::{Connection, Lost, hpack};
 use crate::support::{Server, Setup, eventually};
-use crate::upstream::{Peer, Upstream};
+use crate::upstream::{Asked, Peer, Upstream};
 
 fn start(upstream: &Upstream, lines: &str) -> Server {
     Setup::with_files()
@@ -68,6 +68,48 @@ fn the_server_gets_http_1() {
     let body = vec![b'x'; 200_000];
     assert_eq!(connection.post("/form", &body).status, 200);
     assert_eq!(asked.recv().unwrap().body, body);
+    server.stop();
+}
+
+/// What Maitred says itself, and what it has judged, is said by nobody else, in no spelling that is the same for an application
+/// behind CGI variables; in both versions of HTTP.
+#[test]
+fn nobody_else_speaks_for_maitred() {
+    let (sender, asked) = channel();
+    let upstream = Upstream::start(move |peer| {
+        loop {
+            sender.send(peer.request()?).unwrap();
+            peer.answer("")?;
+        }
+    });
+    let server = start(&upstream, "");
+    const LIES: [&str; 14] = [
+        "x-ssl-client-verify",
+        "x_ssl_client_verify",
+        "x-ssl_client-verify",
+        "x-ssl-anything",
+        "x_forwarded_for",
+        "x-forwarded_for",
+        "x_forwarded_prefix",
+        "x-forwarded-port",
+        "x-real-ip",
+        "x_real_ip",
+        "x_request_id",
+        "early_data",
+        "content_length",
+        "transfer_encoding",
+    ];
+    let check = |request: &Asked| {
+        let lies = request.fields.iter().filter(|(_, value)| value == "17").map(|(name, _)| name.as_str());
+        assert_eq!(lies.collect::<Vec<_>>(), ["api_key"], "all others are lies");
+        assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
+    };
+    let lines: String = LIES.iter().chain(&["api_key"]).map(|name| format!("{name}: 17\r\n")).collect();
+    assert_eq!(server.connect().method("GET", "/shop/", &lines).status, 200);
+    check(&asked.recv().unwrap());
+    let fields: Vec<(&str, &str)> = LIES.iter().chain(&["api_key"]).map(|name| (*name, "17")).collect();
+    assert_eq!(Connection::new(server.address).method("GET", "/shop/", &fields).status, 200);
+    check(&asked.recv().unwrap());
     server.stop();
 }
 

@@ -56,6 +56,9 @@ fn a_stranger_is_told_of_and_not_listened_to() {
             "X-Request-Start: t=1",
             "X-Queue-Start: t=1",
             "X_Forwarded_For: 192.0.2.1",
+            "Early-Data: 0",
+            "Early_Data: 0",
+            "X_SSL_Client_Verify: SUCCESS",
         ],
     );
     assert_eq!(client, "http://203.0.113.9 6000");
