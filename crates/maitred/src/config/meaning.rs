@@ -118,6 +118,8 @@ pub struct Tls {
     pub versions: Vec<TlsVersion>,
     /// `client_auth`, with `client_ca`.
     pub client_auth: ClientAuth,
+    /// `client_crl`: revocation lists; only with `client_auth`.
+    pub client_crl: Option<PathBuf>,
     /// `early_data`: whether a resumed session may bring a request in its first flight (RFC 8446 section 2.3).
     pub early_data: bool,
     /// `tickets`: whether sessions can be resumed at all.
@@ -131,6 +133,7 @@ impl Default for Tls {
         Tls {
             versions: vec![TlsVersion::V12, TlsVersion::V13],
             client_auth: ClientAuth::Off,
+            client_crl: None,
             early_data: false,
             tickets: true,
             keylog: None,

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoClientAuth, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConnection};
@@ -34,11 +34,16 @@ pub struct Identity {
     pub fingerprint: String,
 }
 
-/// Checks clients' certificates as configured.
+/// Checks clients' certificates as configured. With revocation lists, all certificates but the root have to be on none, and to
+/// have one of their issuer's that is not out of date: what cannot be known is not good, as OpenSSL has it.
 ///
 /// # Errors
-/// A text, if no root can be used.
-pub fn verifier(wanted: &ClientAuth, roots: &[Bytes]) -> Result<Arc<dyn ClientCertVerifier>, String> {
+/// A text, if no root or a list cannot be used.
+pub fn verifier(
+    wanted: &ClientAuth,
+    roots: &[Bytes],
+    crls: &[Bytes],
+) -> Result<Arc<dyn ClientCertVerifier>, String> {
     let optional = match wanted {
         ClientAuth::Off => return Ok(Arc::new(NoClientAuth)),
         ClientAuth::Optional(_) => true,
@@ -51,7 +56,16 @@ pub fn verifier(wanted: &ClientAuth, roots: &[Bytes]) -> Result<Arc<dyn ClientCe
     }
     let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(store), Arc::clone(super::provider()));
     let builder = if optional { builder.allow_unauthenticated() } else { builder };
-    builder.build().map_err(|error| format!("client_ca: {error}"))
+    let builder = match crls {
+        [] => builder,
+        crls => builder
+            .with_crls(crls.iter().map(|list| CertificateRevocationListDer::from(list.0.clone())))
+            .enforce_revocation_expiration(),
+    };
+    builder.build().map_err(|error| match crls {
+        [] => format!("client_ca: {error}"),
+        _ => format!("client_ca, client_crl: {error}"),
+    })
 }
 
 impl Identity {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
@@ -102,6 +102,24 @@ pub fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Fault> {
             "it starts with -----BEGIN CERTIFICATE-----",
         )),
     }
+}
+
+/// The certificate revocation lists of a PEM file, one at least (RFC 5280 section 5).
+///
+/// # Errors
+/// A [`Fault`].
+pub fn revocation_lists(pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'static>>, Fault> {
+    let fault = |text: String, hint| Fault { part: Part::Certificate, text, hint };
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem).collect();
+    let found = found.map_err(|error| fault(format!("this is not valid PEM: {error}"), ""))?;
+    if found.is_empty() {
+        let hint = match pem.first() {
+            Some(0x30) => "this looks like DER: `openssl crl -inform der -in FILE -out FILE.pem` converts it",
+            _ => "it starts with -----BEGIN X509 CRL-----",
+        };
+        return Err(fault("there is no revocation list in PEM in it".into(), hint));
+    }
+    Ok(found)
 }
 
 /// The private key of a PEM file: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC).

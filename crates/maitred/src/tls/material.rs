@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::files;
 use super::tickets::Seed;
+use super::{client, files};
 use crate::config::{Certificate, ClientAuth, Config};
 
 /// Largest material, in bytes: a thousand sites with a chain of four certificates each have a quarter of it.
@@ -25,6 +25,9 @@ pub struct Material {
     pub sites: Vec<Vec<Pair>>,
     /// One per listener: the certificates that clients' certificates have to lead to.
     pub client_roots: Vec<Vec<Bytes>>,
+    /// One per listener: the revocation lists that clients' certificates must not be on.
+    #[serde(default)]
+    pub client_crls: Vec<Vec<Bytes>>,
     /// Certificates that answer a challenge of a certificate authority (TLS-ALPN-01, RFC 8737), by the name they are for.
     pub challenges: Vec<(String, Pair)>,
     /// Where the keys of session tickets come from.
@@ -105,7 +108,28 @@ impl Material {
             }
         };
         let client_roots = config.listens.iter().map(roots).collect::<Result<_, String>>()?;
-        Ok(Material { sites, client_roots, challenges: Vec::new(), tickets })
+        let crls = |listen: &crate::config::Listen| match listen
+            .tls
+            .as_ref()
+            .and_then(|tls| tls.client_crl.as_ref())
+        {
+            None => Ok(Vec::new()),
+            Some(path) => {
+                let pem = files::read(path)
+                    .map_err(|error| format!("client_crl: {}", files::unreadable(&error, path)))?;
+                let found = files::revocation_lists(&pem)
+                    .map_err(|fault| format!("client_crl: {}: {}", path.display(), fault.text))?;
+                Ok(found.into_iter().map(|der| Bytes(der.to_vec())).collect())
+            }
+        };
+        let client_crls: Vec<Vec<Bytes>> = config.listens.iter().map(crls).collect::<Result<_, String>>()?;
+        for (listen, crls) in config.listens.iter().zip(&client_crls) {
+            if let (Some(tls), [_, ..]) = (&listen.tls, crls.as_slice()) {
+                // Not every list that is one can be used; worker processes get none that cannot.
+                client::verifier(&tls.client_auth, &roots(listen)?, crls)?;
+            }
+        }
+        Ok(Material { sites, client_roots, client_crls, challenges: Vec::new(), tickets })
     }
 
     /// As a sealed memory file, to hand on.

@@ -127,16 +127,17 @@ impl TlsServer {
             })
             .collect();
         let roots = material.client_roots.get(number).map(Vec::as_slice).unwrap_or_default();
+        let crls = material.client_crls.get(number).map(Vec::as_slice).unwrap_or_default();
         let mut config = ServerConfig::builder_with_provider(Arc::clone(super::provider()))
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
-            .with_client_cert_verifier(client::verifier(&tls.client_auth, roots)?)
+            .with_client_cert_verifier(client::verifier(&tls.client_auth, roots, crls)?)
             .with_cert_resolver(Arc::clone(resolver) as _);
         config.alpn_protocols = alpn(http2, !material.challenges.is_empty());
         config.send_tls13_tickets = if tls.tickets { TICKETS_PER_HANDSHAKE } else { 0 };
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Arc::new(NoTickets);
-        let basis = basis(tls, roots);
+        let basis = basis(tls, roots, crls);
         if tls.early_data {
             // rustls takes early data only with sessions that are kept, not with those in tickets.
             config.session_storage = self.sessions_of(number, basis);
@@ -188,16 +189,20 @@ fn alpn(http2: bool, challenges: bool) -> Vec<Vec<u8>> {
 
 /// A ticket must not carry a client past a check of certificates that another listener, or an earlier configuration, did
 /// not make.
-fn basis(tls: &Tls, roots: &[Bytes]) -> Basis {
+fn basis(tls: &Tls, roots: &[Bytes], crls: &[Bytes]) -> Basis {
     let mut hash = Context::new(&SHA256);
     hash.update(match tls.client_auth {
         ClientAuth::Off => b"off",
         ClientAuth::Optional(_) => b"opt",
         ClientAuth::Required(_) => b"req",
     });
-    for root in roots {
-        hash.update(&(root.0.len() as u64).to_be_bytes());
-        hash.update(&root.0);
+    // Whoever was revoked since shall not come back with a ticket.
+    for part in [roots, crls] {
+        hash.update(&(part.len() as u64).to_be_bytes());
+        for der in part {
+            hash.update(&(der.0.len() as u64).to_be_bytes());
+            hash.update(&der.0);
+        }
     }
     let mut basis = [0; 32];
     basis.copy_from_slice(hash.finish().as_ref());

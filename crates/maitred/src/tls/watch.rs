@@ -14,7 +14,7 @@ type Stamp = Option<(u64, u64, u64, i64, i64)>;
 pub struct Stamps(BTreeMap<PathBuf, Stamp>);
 
 impl Stamps {
-    /// Looks at all files of certificates, keys, staples and roots.
+    /// Looks at all files of certificates, keys, staples, roots and revocation lists.
     pub fn of(config: &Config) -> Stamps {
         Stamps(paths(config).into_iter().map(|path| (path.to_owned(), stamp(path))).collect())
     }
@@ -45,6 +45,7 @@ fn paths(config: &Config) -> Vec<&Path> {
         if let ClientAuth::Optional(path) | ClientAuth::Required(path) = &tls.client_auth {
             paths.push(path);
         }
+        paths.extend(tls.client_crl.as_deref());
     }
     paths
 }

@@ -1,12 +1,14 @@
 //! Clients with certificates, and what applications are told of them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rcgen::PKCS_ECDSA_P256_SHA256;
+use rustls::ClientConfig;
 use rustls::version::{TLS12, TLS13};
 
-use crate::stage::{Authority, connect, setup};
-use crate::support::{Client, Server};
+use crate::stage::{Authority, connect, replace, setup};
+use crate::support::{Client, Server, eventually};
 
 fn start(authority: &Authority, tls: &str) -> Server {
     let server = setup(authority, tls).pool("app", None, "workers = 1").start();
@@ -76,5 +78,51 @@ fn an_application_knows_that_it_is_spoken_to_over_tls() {
     assert_eq!(seen["HTTP_X_FORWARDED_PROTO"], "https");
     assert_eq!(seen["HTTP_X_SSL_PROTOCOL"], "TLSv1.3");
     assert!(seen["HTTP_X_SSL_CIPHER"].starts_with("TLS_"), "{seen:?}");
+    server.stop();
+}
+
+/// `client_crl`: who is on a list is nobody, from the moment that the list is there, also with a ticket from before.
+#[test]
+fn a_certificate_that_was_revoked_is_refused() {
+    let authority = Authority::new();
+    let (alice, bob) = (
+        authority.sign(&["alice"], &PKCS_ECDSA_P256_SHA256),
+        authority.sign(&["bob"], &PKCS_ECDSA_P256_SHA256),
+    );
+    let setup =
+        setup(&authority, "client_auth = \"required\", client_ca = \"ca.pem\", client_crl = \"crl.pem\"");
+    let server = setup.outside("crl.pem", authority.revoke(&[&bob], 2120).as_bytes()).start();
+    let may = |client: &Arc<ClientConfig>| {
+        let connected = Client::try_connect_tls(server.address_of("https"), client, "localhost");
+        let answer = connected.and_then(|mut connection| {
+            connection.try_send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+            connection.try_response("GET")
+        });
+        answer.is_ok()
+    };
+    let clients = |own| [&TLS12, &TLS13].map(|version| authority.client_of(&[version], Some(own)));
+    let (alices, bobs) = (clients(&alice), clients(&bob));
+    assert!(
+        alices.iter().all(may) && !bobs.iter().any(may),
+        "{:?} {:?}",
+        alices.each_ref().map(may),
+        bobs.each_ref().map(may)
+    );
+    let mut open = connect(&server, &alices[1]);
+    replace(&server.path("crl.pem"), authority.revoke(&[&alice], 2120).as_bytes());
+    eventually("the new list holds", || !alices.iter().any(may) && bobs.iter().all(may));
+    assert_eq!(open.get("/a.txt").text(), "file a\n", "what is open stays");
+    // What is known no more is not good: a list that is out of date, and one of somebody else.
+    for list in [authority.revoke(&[], 2022), Authority::named("Somebody else").revoke(&[], 2120)] {
+        replace(&server.path("crl.pem"), authority.revoke(&[], 2120).as_bytes());
+        eventually("nobody is revoked", || alices.iter().chain(&bobs).all(may));
+        replace(&server.path("crl.pem"), list.as_bytes());
+        eventually("nobody is known to be good", || !alices.iter().chain(&bobs).any(may));
+    }
+    replace(&server.path("crl.pem"), b"no list");
+    let line = server.wait_for_line(|line| line.contains("those from before stay in use"));
+    assert!(line.contains("crl.pem: there is no revocation list in PEM in it"), "{line}");
+    let (status, text) = server.command(&["check"]);
+    assert!(!status.success() && text.contains("there is no revocation list in PEM in it"), "{text}");
     server.stop();
 }

@@ -5,7 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SignatureAlgorithm};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod,
+    KeyPair, RevokedCertParams, SerialNumber, SignatureAlgorithm,
+};
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
@@ -32,9 +35,14 @@ pub(crate) struct Made {
 
 impl Authority {
     pub(crate) fn new() -> Authority {
+        Authority::named("Authority of a test")
+    }
+
+    /// One of another name.
+    pub(crate) fn named(name: &str) -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "Authority of a test");
+        params.distinguished_name.push(DnType::CommonName, name);
         let key = KeyPair::generate().unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
         Authority { pem, issuer: Issuer::new(params, key) }
@@ -50,6 +58,29 @@ impl Authority {
         let key = KeyPair::generate_for(algorithm).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap().pem();
         Made { certificate, key: key.serialize_pem() }
+    }
+
+    /// A revocation list with these certificates on it, that is good until a year begins.
+    pub(crate) fn revoke(&self, revoked: &[&Made], until: i32) -> String {
+        let revoked = revoked.iter().map(|made| {
+            let der = CertificateDer::from_pem_slice(made.certificate.as_bytes()).unwrap();
+            let (_, parsed) = x509_parser::parse_x509_certificate(&der).unwrap();
+            RevokedCertParams {
+                serial_number: SerialNumber::from_slice(parsed.raw_serial()),
+                revocation_time: rcgen::date_time_ymd(2021, 1, 1),
+                reason_code: None,
+                invalidity_date: None,
+            }
+        });
+        let params = CertificateRevocationListParams {
+            this_update: rcgen::date_time_ymd(2021, 1, 1),
+            next_update: rcgen::date_time_ymd(until, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        params.signed_by(&self.issuer).unwrap().pem().unwrap()
     }
 
     fn roots(&self) -> RootCertStore {

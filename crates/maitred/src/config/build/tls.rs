@@ -4,10 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
+use rustls::pki_types::CertificateRevocationListDer;
+
 use super::super::finding::{Context, Span};
 use super::super::meaning::{Certificate, ClientAuth, HostPattern, Listen, Site, Tls, TlsVersion};
 use super::super::reader::{Section, shorten};
+use crate::tls::client::verifier;
 use crate::tls::files::{self, Fault, Leaf, Part};
+use crate::tls::material::Bytes;
 
 const DAY_SECS: i64 = 24 * 60 * 60;
 /// What the list of browsers that HSTS can be built into asks for, in seconds: a year.
@@ -39,9 +43,11 @@ impl Spans {
 pub(super) fn listener(section: &Section<'_>) -> Option<Tls> {
     let given = section.key_span("tls");
     let tls = section.section("tls");
+    let client_auth = client_auth(&tls);
     let meant = Tls {
         versions: versions(&tls),
-        client_auth: client_auth(&tls),
+        client_crl: client_crl(&tls, &client_auth),
+        client_auth,
         early_data: tls.flag("early_data"),
         tickets: tls.flag("tickets"),
         keylog: keylog(&tls),
@@ -115,9 +121,43 @@ fn client_roots(cx: &Context<'_>, path: &Path, span: &Span) {
         Ok(roots) => roots,
         Err(wrong) => return fault(wrong.text, wrong.hint),
     };
-    let roots: Vec<_> = roots.iter().map(|der| crate::tls::material::Bytes(der.to_vec())).collect();
-    if let Err(text) = crate::tls::client::verifier(&ClientAuth::Required(PathBuf::new()), &roots) {
+    let roots: Vec<_> = roots.iter().map(|der| Bytes(der.to_vec())).collect();
+    if let Err(text) = verifier(&ClientAuth::Required(PathBuf::new()), &roots, &[]) {
         report(cx, span, text.replacen("client_ca", "`client_ca`", 1), "");
+    }
+}
+
+fn client_crl(tls: &Section<'_>, auth: &ClientAuth) -> Option<PathBuf> {
+    let path = super::path(tls, "client_crl")?;
+    let span = tls.given("client_crl")?;
+    if *auth == ClientAuth::Off {
+        tls.cx.warn(&span, "`client_crl` has no effect", "`client_auth` is \"off\"");
+        return None;
+    }
+    let fault = |text: String, hint: &str| report(tls.cx, &span, format!("`client_crl`: {text}"), hint);
+    match tls.cx.lookup.read(&path) {
+        Err(error) => fault(files::unreadable(&error, &path), ""),
+        Ok(pem) => match files::revocation_lists(&pem) {
+            Err(wrong) => fault(wrong.text, wrong.hint),
+            Ok(lists) => usable(tls.cx, &span, auth, &lists),
+        },
+    }
+    Some(path)
+}
+
+/// Whether revocation lists can be used with the authorities, which are reported on elsewhere.
+fn usable(cx: &Context<'_>, span: &Span, auth: &ClientAuth, lists: &[CertificateRevocationListDer<'_>]) {
+    let (ClientAuth::Optional(path) | ClientAuth::Required(path)) = auth else { return };
+    let Some(roots) = cx.lookup.read(path).ok().and_then(|pem| files::certificates(&pem).ok()) else {
+        return;
+    };
+    let bytes = |der: &[u8]| Bytes(der.to_vec());
+    let (roots, lists): (Vec<_>, Vec<_>) =
+        (roots.iter().map(|der| bytes(der)).collect(), lists.iter().map(|der| bytes(der)).collect());
+    if verifier(auth, &roots, &[]).is_ok()
+        && let Err(text) = verifier(auth, &roots, &lists)
+    {
+        report(cx, span, format!("`client_crl` cannot be used: {text}"), "");
     }
 }
 
