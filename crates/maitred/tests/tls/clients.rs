@@ -124,5 +124,5 @@ fn a_certificate_that_was_revoked_is_refused() {
     assert!(line.contains("crl.pem: there is no revocation list in PEM in it"), "{line}");
     let (status, text) = server.command(&["check"]);
     assert!(!status.success() && text.contains("there is no revocation list in PEM in it"), "{text}");
-    server.stop();
+    server.terminate(rustix::process::Signal::TERM);
 }

@@ -43,6 +43,7 @@ http2 = false
 versions = ["1.3"]
 client_auth = "required"
 client_ca = "ca.pem"
+client_crl = "crl.pem"
 early_data = true
 tickets = true
 keylog = "keys.log"
@@ -220,6 +221,7 @@ fn keys_about_tls_reach_their_meaning() {
     let tls = Tls {
         versions: vec![TlsVersion::V13],
         client_auth: ClientAuth::Required("/etc/maitred/ca.pem".into()),
+        client_crl: Some("/etc/maitred/crl.pem".into()),
         early_data: true,
         tickets: true,
         keylog: Some("/etc/maitred/keys.log".into()),

@@ -23,6 +23,7 @@ pub(super) static FILES: LazyLock<BTreeMap<&'static str, Vec<u8>>> = LazyLock::n
     let text = |text: &str| text.as_bytes().to_vec();
     BTreeMap::from([
         ("ca.pem", text(&authority.pem)),
+        ("crl.pem", text(&authority.revocation_list())),
         ("cert.pem", text(&good.certificate)),
         ("key.pem", text(&good.key)),
         ("public-key.pem", text(&good.key)),
@@ -234,6 +235,10 @@ fn keys_of_tls_have_to_go_together() {
             "1:77 `client_ca`: there is no certificate in PEM in it | it starts with -----BEGIN CERTIFICATE-----",
         ),
         (
+            "client_auth = \"optional\", client_ca = \"ca.pem\", client_crl = \"ca.pem\"",
+            "1:100 `client_crl`: there is no revocation list in PEM in it | it starts with -----BEGIN X509 CRL-----",
+        ),
+        (
             "versions = []",
             "1:50 `versions` is empty, so that nobody could connect | name one, or take it out",
         ),
@@ -249,6 +254,10 @@ fn keys_of_tls_have_to_go_together() {
     ] {
         assert_eq!(brief(&tls(keys)), [expected], "{keys}");
     }
+    assert_eq!(
+        warnings(&tls("client_crl = \"crl.pem\"")),
+        ["1:52 `client_crl` has no effect | `client_auth` is \"off\""]
+    );
     assert_eq!(
         warnings(&tls("client_ca = \"ca.pem\", keylog = \"k\"")),
         [
