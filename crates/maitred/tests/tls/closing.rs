@@ -47,8 +47,7 @@ fn half_a_request_and_a_close_notify_end_the_connection() {
     let authority = Authority::new();
     let server = LIMITS.iter().fold(setup(&authority, ""), |setup, line| setup.limit(line)).start();
     for version in [&TLS12, &TLS13] {
-        for bytes in ["", "GET /a.txt HTT", "POST /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nab"]
-        {
+        for bytes in ["", "G", "GET /a.txt HTT"] {
             let mut client = connect(&server, &authority.client_of(&[version], None));
             send_and_close(&mut client, bytes.as_bytes());
             assert_eq!(client.end(), End::Closed, "{version:?} {bytes}");
