@@ -18,8 +18,8 @@ use crate::random::Random;
 use crate::response;
 use crate::support::Server;
 
-/// `request_timeout` of both pools.
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+/// `request_timeout` of both pools: long beside [`TOO_OLD`], because the stage itself may be kept waiting on a busy machine.
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(6);
 /// A request of this age is not touched any more: the server could be ending its process at the same time.
 const TOO_OLD: Duration = Duration::from_millis(1200);
 /// Lines of the trace that a failure shows.
