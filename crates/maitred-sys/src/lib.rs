@@ -7,6 +7,7 @@
 
 pub mod cpu_clock;
 pub mod delivery;
+pub mod file;
 pub mod inherit;
 pub mod memfile;
 pub mod page_cache;

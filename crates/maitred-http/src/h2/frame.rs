@@ -139,6 +139,13 @@ pub fn put_header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream:
     out.extend_from_slice(&FrameHeader { length, kind, flags, stream }.to_bytes());
 }
 
+/// The header of a DATA frame, for whoever writes it after the content.
+#[inline]
+pub fn data_header(length: usize, flags: u8, stream: u32) -> [u8; HEADER_BYTES] {
+    let length = u32::try_from(length).unwrap_or(FRAME_BYTES_MAX);
+    FrameHeader { length, kind: kind::DATA, flags, stream }.to_bytes()
+}
+
 /// Appends a frame whose payload is one number: RST_STREAM or WINDOW_UPDATE.
 #[inline]
 pub fn put_number(out: &mut Vec<u8>, kind: u8, stream: u32, number: u32) {

@@ -32,6 +32,9 @@ use crate::config::Limits;
 pub(super) const SHARE_BYTES: usize = 64 * 1024;
 /// Bytes that one connection may send in one turn, so that the others get theirs.
 const SENT_PER_TURN: usize = 1024 * 1024;
+/// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is often
+/// full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.
+const MOVED_PART: usize = 8;
 /// How long a client may take to hear of a GOAWAY before streams that it opens are refused (9113-6.8 asks for at least one
 /// round trip; refused requests are safe to repeat).
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
@@ -132,6 +135,18 @@ impl Multiplex {
     pub(super) fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
         self.share -= bytes.min(self.share);
         self.session.data(stream, bytes, ended)
+    }
+
+    /// Writes a frame with what `append` appends, no more than there is room for. See [`Session::fill`].
+    pub(super) fn fill(
+        &mut self,
+        stream: StreamKey,
+        ended: impl FnOnce(usize) -> bool,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) -> usize {
+        let bytes = self.session.fill(stream, ended, append);
+        self.share -= bytes.min(self.share);
+        bytes
     }
 }
 
@@ -311,10 +326,11 @@ impl Thread {
         let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
         let sent = at - multiplex.sent;
         *left = left.saturating_sub(sent);
-        if at == out.len() {
+        let rest = out.len() - at;
+        if rest == 0 {
             out.clear();
             at = 0;
-        } else if at >= out.len() / 2 {
+        } else if rest <= at / MOVED_PART {
             out.drain(..at);
             at = 0;
         }

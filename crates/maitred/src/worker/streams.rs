@@ -2,16 +2,17 @@
 //! them, and how they end. [`multiplex`](super::multiplex) is about the connection that carries them.
 
 use std::io::Write as _;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 
-use maitred_http::h2::{Code, DATA_BYTES_MAX, StreamKey};
+use maitred_http::h2::{Code, StreamKey};
+use maitred_sys::file::append_at;
 use rustix::io::Errno;
 
 use super::connection::{Connection, State, Work};
 use super::event_loop::Thread;
 use super::multiplex::SHARE_BYTES;
-use super::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
+use super::wire::{Received, Then, Wire};
 
 /// No connection: the stream is free, or its connection has gone.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -231,25 +232,26 @@ impl Thread {
         self.touch_session(key);
         let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
         let stream_key = StreamKey(stream);
-        let room = multiplex.room(stream_key);
-        // One read for several frames, as far as the share goes. What finds no room is read again; where there is less room
-        // than for one frame, no more is read than that.
-        let several = if room == DATA_BYTES_MAX { multiplex.share.min(FILE_PIECE_BYTES) } else { room };
-        let wanted = several.min(usize::try_from(bytes).unwrap_or(usize::MAX));
-        if wanted == 0 {
-            return Err(Errno::AGAIN);
-        }
-        let read = match self.piece.get_mut(..wanted) {
-            Some(piece) => rustix::io::pread(&**file, piece, *offset).unwrap_or(0),
-            None => 0,
-        };
+        let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut taken = 0;
-        while let Some(rest) = self.piece.get(taken..read).filter(|rest| !rest.is_empty()) {
-            let room = multiplex.room(stream_key).min(rest.len());
-            let Some(content) = rest.get(..room).filter(|content| !content.is_empty()) else { break };
-            taken += content.len();
-            let ended = then == Then::End && taken as u64 == bytes;
-            multiplex.data(stream_key, content.len(), ended).extend_from_slice(content);
+        while taken < wanted {
+            let room = multiplex.room(stream_key).min(wanted - taken);
+            if room == 0 {
+                if taken == 0 {
+                    return Err(Errno::AGAIN);
+                }
+                break;
+            }
+            let at = *offset + taken as u64;
+            let ended = |read| then == Then::End && (taken + read) as u64 == bytes;
+            let read = multiplex.fill(stream_key, ended, |out| {
+                // It was found to be in memory; one that cannot be read now is as one that has become shorter.
+                let _ = append_at(file.as_fd(), out, room, at);
+            });
+            if read == 0 {
+                break;
+            }
+            taken += read;
         }
         *offset += taken as u64;
         Ok(taken as u64)

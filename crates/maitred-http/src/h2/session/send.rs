@@ -31,17 +31,58 @@ impl Session {
             self.sink = Vec::new();
             return &mut self.sink;
         };
+        frame::put_header(
+            &mut self.out,
+            bytes,
+            kind::DATA,
+            if ended { flag::END_STREAM } else { 0 },
+            known.id,
+        );
+        self.count_data(stream, bytes, ended);
+        &mut self.out
+    }
+
+    /// Writes one DATA frame whose content `append` appends: no more than [`Session::room`] has just said. Its size is what was
+    /// appended; of that, `ended` says whether it ends the response. Gives back the size; with nothing there is no frame.
+    #[inline]
+    pub fn fill(
+        &mut self,
+        stream: StreamKey,
+        ended: impl FnOnce(usize) -> bool,
+        append: impl FnOnce(&mut Vec<u8>),
+    ) -> usize {
+        let known =
+            self.streams.get(stream).filter(|known| !known.reset && !known.local_ended && known.head_sent);
+        let Some(id) = known.map(|known| known.id) else { return 0 };
+        let (at, content) = (self.out.len(), self.out.len() + frame::HEADER_BYTES);
+        self.out.extend_from_slice(&[0; frame::HEADER_BYTES]);
+        append(&mut self.out);
+        let bytes = self.out.len().saturating_sub(content);
+        if bytes == 0 {
+            self.out.truncate(at);
+            return 0;
+        }
+        let ended = ended(bytes);
+        let header = frame::data_header(bytes, if ended { flag::END_STREAM } else { 0 }, id);
+        if let Some(place) = self.out.get_mut(at..content) {
+            place.copy_from_slice(&header);
+        }
+        self.count_data(stream, bytes, ended);
+        bytes
+    }
+
+    /// So much content was written.
+    #[inline]
+    fn count_data(&mut self, stream: StreamKey, bytes: usize, ended: bool) {
+        let Some(known) = self.streams.get(stream) else { return };
         debug_assert!(bytes == 0 || bytes as i64 <= i64::from(known.send_window.min(self.send_window)));
         let count = i32::try_from(bytes).unwrap_or(i32::MAX);
         known.send_window = known.send_window.saturating_sub(count);
         self.send_window = self.send_window.saturating_sub(count);
-        let id = known.id;
         self.ledger.data_sent();
-        frame::put_header(&mut self.out, bytes, kind::DATA, if ended { flag::END_STREAM } else { 0 }, id);
         if ended {
             self.end_locally(stream);
         }
-        &mut self.out
     }
 
     /// Ends a response whose content is out. Nothing if it has ended.

@@ -163,3 +163,25 @@ fn an_extended_connect_is_answered_with_200() {
     peer.session.respond(peer.key(1), b"HTTP/1.1 403 Forbidden\r\n\r\n", true);
     assert_eq!(peer.heard(), "HEADERS 3 :status=403 ended\n");
 }
+
+#[test]
+fn a_frame_has_the_size_of_what_was_appended() {
+    let mut peer = Peer::new();
+    peer.say(&[get(1), get(3)]);
+    for index in 0..2 {
+        peer.session.respond(peer.key(index), b"HTTP/1.1 200 OK\r\n\r\n", false);
+    }
+    peer.heard();
+    let (first, second) = (peer.key(0), peer.key(1));
+    let mut fill = |key, text: &[u8], last: usize| {
+        peer.session.fill(key, |bytes| bytes == last, |out| out.extend_from_slice(text))
+    };
+    assert_eq!(fill(first, b"abc", 5), 3);
+    assert_eq!(fill(second, b"", 0), 0, "nothing is no frame, and no end");
+    assert_eq!(fill(first, b"defgh", 5), 5);
+    assert_eq!(fill(first, b"more", 4), 0, "it has ended");
+    assert_eq!(peer.heard(), "DATA 1 \"abc\"\nDATA 1 \"defgh\" ended\n");
+    let room = peer.session.room(second);
+    assert_eq!(peer.session.fill(second, |_| false, |out| out.resize(out.len() + room, b'x')), room);
+    assert_eq!(peer.session.room(second), (65_535 - 8 - room).min(room), "the connection's window counts");
+}
