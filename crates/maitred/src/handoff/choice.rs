@@ -9,7 +9,7 @@
 //! | state | what it does | ends |
 //! |---|---|---|
 //! | `Calm` | uses what was cheaper last, first the socket | after [`BUSY_PERIODS`] of enough requests, [`TRIAL_EVERY`] |
-//! | `Trial` | a period of each, in turn, [`TRIAL_PERIODS`] in all | with a verdict; or without, if it becomes quiet |
+//! | `Trial` | a period of each, in turn, [`TRIAL_PERIODS`] in all; pauses while it is quiet | with a verdict; without, if it is quiet for [`TRIAL_EVERY`] |
 
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ pub struct Costs {
 #[derive(Debug)]
 enum State {
     Calm { busy: u32 },
-    Trial { period: u32, before: bool, direct: Duration, relay: Duration },
+    Trial { period: u32, before: bool, direct: Duration, relay: Duration, quiet_since: Option<Instant> },
 }
 
 impl Default for State {
@@ -122,6 +122,7 @@ impl Choice {
                         before: self.relay,
                         direct: Duration::ZERO,
                         relay: Duration::ZERO,
+                        quiet_since: None,
                     };
                     self.relay = false;
                 }
@@ -131,12 +132,23 @@ impl Choice {
                 *busy = 0;
                 false
             }
-            (State::Trial { before, .. }, None) => {
+            (State::Trial { before, quiet_since, .. }, None) => {
+                // What was found so far is kept: load that comes in bursts would never see the end of a trial.
+                quiet_since.get_or_insert(sample.at);
                 self.relay = *before;
-                self.state = State::default();
                 false
             }
-            (State::Trial { period, before, direct, relay }, Some(cost)) => {
+            (State::Trial { period, quiet_since: quiet @ Some(_), .. }, Some(_)) => {
+                let forgotten = quiet
+                    .take()
+                    .is_some_and(|since| sample.at.saturating_duration_since(since) >= TRIAL_EVERY);
+                match forgotten {
+                    true => self.state = State::default(),
+                    false => self.relay = *period % 2 == 1,
+                }
+                false
+            }
+            (State::Trial { period, before, direct, relay, .. }, Some(cost)) => {
                 if self.relay {
                     *relay += cost;
                 } else {
@@ -257,12 +269,34 @@ mod tests {
         world.requests = 1000;
         world.others = 600;
         assert_eq!(world.run(200).relayed_periods, 0);
-        // A trial in which it becomes quiet ends as if it had not been.
+        // While a trial pauses, all is as before it.
         world.others = 0;
         world.run(BUSY_PERIODS + 3);
         assert!(world.relayed_periods > 0);
         world.requests = 0;
         assert!(!world.run(1).choice.relays());
+    }
+
+    #[test]
+    fn load_in_bursts_sees_the_end_of_a_trial() {
+        let mut world = World::new(58, 38);
+        for _ in 0..3 {
+            world.requests = 1000;
+            world.run(BUSY_PERIODS + 4);
+            world.requests = 0;
+            world.run(20);
+        }
+        assert!(world.choice.relays());
+        // One that was broken off long ago says nothing about now.
+        let mut world = World::new(58, 38);
+        world.run(BUSY_PERIODS + TRIAL_PERIODS);
+        world.requests = 0;
+        world.run(601);
+        world.requests = 1000;
+        world.run(BUSY_PERIODS);
+        assert_eq!(world.choice.take_costs(), None);
+        world.run(2 + TRIAL_PERIODS);
+        assert!(world.choice.take_costs().is_some());
     }
 
     #[test]
@@ -289,6 +323,8 @@ mod tests {
         world.run(BUSY_PERIODS + 2);
         world.sample.cpu = Some(Duration::ZERO);
         world.choice.look(world.sample);
-        assert!(matches!(world.choice.state, State::Calm { .. }));
+        world.run(2 + TRIAL_PERIODS);
+        let (direct, relay) = (Duration::from_micros(58), Duration::from_micros(38));
+        assert_eq!(world.choice.take_costs(), Some(Costs { direct, relay }));
     }
 }
