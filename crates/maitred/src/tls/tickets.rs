@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk};
+use rustix::rand::{GetRandomFlags, getrandom};
 use rustls::server::ProducesTickets;
 use rustls::time_provider::TimeProvider;
 use serde::{Deserialize, Serialize};
@@ -57,7 +58,11 @@ impl Seed {
     /// If there are no random numbers.
     pub fn new(unix_secs: u64) -> Result<Seed, Failed> {
         let mut chain = vec![0; KEY_BYTES];
-        aws_lc_rs::rand::fill(&mut chain)?;
+        // From the kernel: a server without TLS must not wait for the library to collect entropy of its own, some 25 ms.
+        let read = getrandom(&mut chain, GetRandomFlags::empty()).map_err(|_| Failed)?;
+        if read < KEY_BYTES {
+            return Err(Failed);
+        }
         Ok(Seed { epoch: epoch_of(unix_secs).saturating_sub(1), chain: Bytes(chain) })
     }
 
