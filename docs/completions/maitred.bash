@@ -46,6 +46,9 @@ _maitred() {
             maitred,top)
                 cmd="maitred__subcmd__top"
                 ;;
+            maitred,upgrade)
+                cmd="maitred__subcmd__upgrade"
+                ;;
             *)
                 ;;
         esac
@@ -53,7 +56,7 @@ _maitred() {
 
     case "${cmd}" in
         maitred)
-            opts="-h -V --help --version serve run check status top reload stop pool completions man"
+            opts="-h -V --help --version serve run check status top reload upgrade stop pool completions man"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -307,6 +310,36 @@ _maitred() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -c)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --admin)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        maitred__subcmd__upgrade)
+            opts="-c -a -h --config --admin --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

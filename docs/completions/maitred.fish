@@ -32,6 +32,7 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "check" -d 'Check a 
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "status" -d 'Show what a running server is doing'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "top" -d 'Watch what a running server is doing, in the terminal'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Have a running server read its configuration again'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "upgrade" -d 'Replace the executable of a running server by the one that is now at its place'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a running server, after it has finished the requests that it has'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "pool" -d 'Show a pool of application processes, or change what runs in it'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
@@ -62,6 +63,9 @@ complete -c maitred -n "__fish_maitred_using_subcommand top" -s h -l help -d 'Pr
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
+complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -96,6 +96,16 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
 ;;
+(upgrade)
+_arguments "${_arguments_options[@]}" : \
+'(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
+'-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'-h[Print help (see more with '\''--help'\'')]' \
+'--help[Print help (see more with '\''--help'\'')]' \
+&& ret=0
+;;
 (stop)
 _arguments "${_arguments_options[@]}" : \
 '(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
@@ -149,6 +159,7 @@ _maitred_commands() {
 'status:Show what a running server is doing' \
 'top:Watch what a running server is doing, in the terminal' \
 'reload:Have a running server read its configuration again' \
+'upgrade:Replace the executable of a running server by the one that is now at its place' \
 'stop:Stop a running server, after it has finished the requests that it has' \
 'pool:Show a pool of application processes, or change what runs in it' \
 'completions:Print the completion script of a shell' \
@@ -205,6 +216,11 @@ _maitred__subcmd__stop_commands() {
 _maitred__subcmd__top_commands() {
     local commands; commands=()
     _describe -t commands 'maitred top commands' commands "$@"
+}
+(( $+functions[_maitred__subcmd__upgrade_commands] )) ||
+_maitred__subcmd__upgrade_commands() {
+    local commands; commands=()
+    _describe -t commands 'maitred upgrade commands' commands "$@"
 }
 
 if [ "$funcstack[1]" = "_maitred" ]; then

@@ -38,6 +38,13 @@ impl Signal {
         TABLE.iter().find(|row| u32::try_from(row.1) == Ok(number)).map(|row| row.0)
     }
 
+    /// Sends it to this process. Where [`Signals::block`] was called it waits there, and outlives execve(2).
+    pub fn send_to_self(self) {
+        let number = TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1);
+        // SAFETY: kill(2) and getpid(2) take and give numbers; a process may signal itself. Number 0 sends nothing.
+        unsafe { libc::kill(libc::getpid(), number) };
+    }
+
     /// Its name, as `SIGTERM`.
     pub fn name(self) -> &'static str {
         TABLE.iter().find(|row| row.0 == self).map_or("a signal", |row| row.2)

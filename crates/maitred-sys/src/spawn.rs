@@ -557,6 +557,21 @@ pub struct Child {
 }
 
 impl Child {
+    /// A child that this process started before another program was put into it ([`crate::replace`]). Until it is reaped, which
+    /// only this does, its number is no other process's.
+    ///
+    /// # Errors
+    /// What pidfd_open(2) or waitid(2) say: `ESRCH` or `ECHILD` for a process that is no child, or was reaped.
+    pub fn adopt(pid: u32) -> io::Result<Self> {
+        let known = i32::try_from(pid).ok().and_then(Pid::from_raw).filter(|pid| !pid.is_init());
+        let pid = known.ok_or(io::ErrorKind::InvalidInput)?;
+        let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+        let leads_group = rustix::process::getpgid(Some(pid)).is_ok_and(|group| group == pid);
+        let child = Child { pid, pidfd, leads_group };
+        child.wait_with(WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)?;
+        Ok(child)
+    }
+
     /// Its process id, to show.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()

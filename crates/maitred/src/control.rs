@@ -120,6 +120,8 @@ pub enum FromWorker {
     Command(u64, Command),
     /// The challenge of this number is answered from now on.
     ChallengeInPlace(u64),
+    /// The master may go ([`ToWorker::Outlive`]).
+    Outlives,
 }
 
 /// The scoreboard row of an application slot, if the file has one for it: one pool after the other.
@@ -148,6 +150,8 @@ pub enum Command {
     Reload,
     /// As `SIGTERM`.
     Stop,
+    /// As `SIGUSR2`.
+    Upgrade,
     /// Something about the pool of this name.
     Pool(String, PoolCommand),
 }
@@ -186,6 +190,13 @@ pub enum ToWorker {
     Adopt,
     /// The descriptor that comes along is a memory file with new keys of TLS ([`crate::tls::material::Material`]).
     Certificates,
+    /// This application process can be watched, and ended, by the descriptor that comes along (pidfd_open(2)): for the time
+    /// after [`ToWorker::Outlive`].
+    Watch(SlotId),
+    /// The master will be another image of itself soon, which starts with nothing on this socket: its end is then no reason to
+    /// stop. Answered with [`FromWorker::Outlives`]. With a descriptor: go on serving until [`crate::upgrade::GO`] comes over
+    /// it, then do as after [`ToWorker::Drain`] of so many milliseconds. Without one: go on draining.
+    Outlive(u64),
     /// How the command of this number ended: whether well, and a text for the person who asked.
     CommandDone(u64, bool, String),
     /// Answer this challenge, and say [`FromWorker::ChallengeInPlace`].

@@ -18,6 +18,7 @@
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
 //! | [`log`] | access log and error log |
 //! | [`tls`] | certificates and keys, from files to sessions |
+//! | [`upgrade`] | what crosses from one executable to the next |
 //! | [`status`] | scoreboard, and the ways to show it |
 
 pub mod acme;
@@ -34,4 +35,5 @@ pub mod route;
 pub mod serve;
 pub mod status;
 pub mod tls;
+pub mod upgrade;
 pub mod worker;

@@ -8,12 +8,14 @@ use maitred::acme;
 use maitred::cli::{self, Arguments, Command, exit};
 use maitred::config::{self, Loaded};
 use maitred::master::shell::{self, Options};
+use maitred::upgrade;
 use maitred::worker;
 
 fn main() -> ExitCode {
     let terminal = std::io::stdout().is_terminal();
     match Arguments::parse().command {
         Command::Worker => worker::run(),
+        Command::UpgradeCheck { arguments } => upgrade::check(&arguments),
         Command::AcmeAgent => acme::agent::run(),
         Command::Check(file) => cli::check::run(&file.config),
         Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),
@@ -24,6 +26,7 @@ fn main() -> ExitCode {
         Command::Status(which) => say(cli::control::status(&which)),
         Command::Top(top) => say(cli::top::run(&top, terminal)),
         Command::Reload(server) => say(cli::control::reload(&server)),
+        Command::Upgrade(server) => say(cli::control::upgrade(&server)),
         Command::Stop(server) => say(cli::control::stop(&server)),
         Command::Pool(pool) => say(cli::control::pool(&pool)),
         Command::Completions { shell } => say(Ok(text(cli::generated::completions(shell)))),

@@ -163,3 +163,18 @@ fn what_a_process_leaves_in_its_group_is_asked_to_end() {
     reader.read_to_end(&mut rest).unwrap();
     assert!(rest.is_empty());
 }
+
+#[test]
+fn only_a_child_is_adopted() {
+    let mut sleeping = Command::new("/bin/sleep");
+    sleeping.arg("1000").new_group();
+    let child = sleeping.spawn().unwrap();
+    let adopted = Child::adopt(child.pid()).unwrap();
+    assert!(adopted.leads_group && adopted.try_wait().unwrap().is_none());
+    adopted.kill().unwrap();
+    assert_eq!(adopted.wait().unwrap(), Exit::Signal(libc::SIGKILL));
+    assert!(Child::adopt(child.pid()).is_err(), "it was reaped");
+    assert!(
+        Child::adopt(std::process::id()).is_err() && Child::adopt(1).is_err() && Child::adopt(0).is_err()
+    );
+}

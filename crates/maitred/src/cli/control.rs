@@ -1,4 +1,4 @@
-//! `maitred status`, `reload`, `stop` and `pool`: asks a running server at its admin address.
+//! `maitred status`, `reload`, `upgrade`, `stop` and `pool`: asks a running server at its admin address.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,11 @@ pub(super) fn document(address: &AdminAddress, path: &str) -> Result<serde_json:
 /// `maitred reload`: what the server says to it.
 pub fn reload(server: &Server) -> Result<String, Error> {
     ask(&server.address()?, "POST", "/reload", COMMAND_TIMEOUT)
+}
+
+/// `maitred upgrade`: what the server says to it.
+pub fn upgrade(server: &Server) -> Result<String, Error> {
+    ask(&server.address()?, "POST", "/upgrade", COMMAND_TIMEOUT)
 }
 
 /// `maitred pool`: what the server says to it, or the pool's part of the status.

@@ -11,6 +11,7 @@ mod sections;
 mod tests;
 pub mod top;
 
+use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -59,6 +60,11 @@ pub enum Command {
     ///
     /// A file with an error changes nothing, and is reported here. No request is lost or cut.
     Reload(Server),
+    /// Replace the executable of a running server by the one that is now at its place
+    ///
+    /// The new one reads the configuration first; if it cannot, nothing changes, and why is reported here. No request is lost
+    /// or cut, and the process id stays.
+    Upgrade(Server),
     /// Stop a running server, after it has finished the requests that it has
     ///
     /// Returns when the server has ended, within its `grace`.
@@ -79,6 +85,13 @@ pub enum Command {
     /// A worker process, started by the master
     #[command(hide = true)]
     Worker,
+    /// The check of a new executable, started by the master
+    #[command(hide = true)]
+    UpgradeCheck {
+        /// What the server was started with.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+        arguments: Vec<OsString>,
+    },
     /// The process that gets certificates, started by the master
     #[command(hide = true)]
     AcmeAgent,

@@ -66,6 +66,7 @@ pub(super) const ALL: &[&Part] = &[
             ("SIGTERM", "stop, after finishing the requests that are there, within `grace`"),
             ("SIGINT", "stop at once (Ctrl-C)"),
             ("SIGHUP", "read the configuration again, and open the log files anew"),
+            ("SIGUSR2", "replace the executable by the one that is now at its place"),
         ],
     },
 ];

@@ -45,6 +45,21 @@ impl AdminListener {
         AdminListener { asked: address, local: None, socket, file: None }
     }
 
+    /// One that this process has bound before another program was put into it.
+    pub fn left(
+        asked: AdminAddress,
+        local: Option<SocketAddr>,
+        socket: OwnedFd,
+        file: Option<(PathBuf, u64, u64)>,
+    ) -> Self {
+        AdminListener { asked, local, socket, file }
+    }
+
+    /// The socket's file, with device and inode.
+    pub fn file(&self) -> Option<&(PathBuf, u64, u64)> {
+        self.file.as_ref()
+    }
+
     fn bind_tcp(address: &AdminAddress, at: SocketAddr) -> Result<Self, Errno> {
         let family = if at.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = rustix::net::socket_with(family, SocketType::STREAM, flags(), None)?;

@@ -1,5 +1,5 @@
 //! The master process: owns the listening sockets, starts and supervises the worker process and the application
-//! processes, and replaces generations on reload.
+//! processes, and replaces generations on reload, and its own executable on request.
 //!
 //! It never parses HTTP, never reads a client's byte, and never waits for anything but its own events. Everything is
 //! decided in [`state`], which has no clock, socket or process inside; [`shell`] carries the decisions out.
@@ -17,6 +17,7 @@
 //! | [`process`] | how worker and application processes are started |
 //! | [`pool_sockets`] | the sockets of pools that accept connections by themselves |
 //! | [`cpu_time`] | what processes use of a CPU |
+//! | [`luggage`] | what one image of the master leaves to the next |
 //! | [`output`] | what application processes write to standard output and error |
 //! | [`channel`] | the control socket of one worker process |
 
@@ -25,6 +26,7 @@ pub mod agent;
 pub mod certificates;
 pub mod channel;
 pub mod cpu_time;
+pub mod luggage;
 pub mod output;
 pub mod pid_file;
 pub mod pool_sockets;

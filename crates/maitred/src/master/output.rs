@@ -37,6 +37,16 @@ impl Output {
         Ok((Output { name: name.to_owned(), pipe: Some(reading), begun: Vec::new() }, writing))
     }
 
+    /// The rest of a pipe that another image of this program has read from.
+    pub fn left(name: String, pipe: OwnedFd) -> Output {
+        Output { name, pipe: Some(pipe), begun: Vec::new() }
+    }
+
+    /// `pool/slot`
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What to wait for.
     pub fn pipe_end(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)

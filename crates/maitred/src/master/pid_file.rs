@@ -24,6 +24,11 @@ impl PidFile {
         Ok(PidFile { path: path.to_owned(), content })
     }
 
+    /// One that this process has written before another program was put into it.
+    pub fn left(path: PathBuf) -> Self {
+        PidFile { path, content: format!("{}\n", std::process::id()) }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -105,6 +105,16 @@ pub fn share(all: &[u16], bucket: usize, buckets: usize) -> Vec<u16> {
 }
 
 impl PoolSockets {
+    /// The sockets of all pools together, as another image of this program has left them: to be found by [`bind`].
+    pub fn left(groups: Vec<Group>) -> Vec<PoolSockets> {
+        vec![PoolSockets { groups, buckets: Vec::new() }]
+    }
+
+    /// One group per address.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
     /// How many buckets; at least 1.
     pub fn buckets(&self) -> u16 {
         u16::try_from(self.buckets.len()).unwrap_or(u16::MAX).max(1)

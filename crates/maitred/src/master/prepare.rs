@@ -68,6 +68,23 @@ pub struct Open {
     pid_file: Option<Rc<PidFile>>,
 }
 
+impl Open {
+    /// What another image of this program has left open.
+    pub fn left(
+        groups: Vec<Group>,
+        pools: Vec<PoolSockets>,
+        admin: Option<Rc<AdminListener>>,
+        pid_file: Option<Rc<PidFile>>,
+    ) -> Open {
+        Open { groups, pools, admin, access_log: None, key_logs: Vec::new(), pid_file }
+    }
+
+    /// The file with the process id.
+    pub fn pid_file(&self) -> Option<&PidFile> {
+        self.pid_file.as_deref()
+    }
+}
+
 impl Prepared {
     /// Opens what `config` needs, and shares with `present` what both need.
     ///

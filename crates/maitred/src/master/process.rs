@@ -19,9 +19,17 @@ use crate::control::{SlotId, Start};
 
 /// This program, whatever has become of its file since.
 pub(super) const SELF: &str = "/proc/self/exe";
-/// The service manager's words to the master, which its children must not take for theirs.
-pub(super) const NOT_PASSED_ON: [&str; 6] =
-    ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
+/// The words of the service manager, and of another image of the master, to the master, which its children must not take
+/// for theirs.
+pub(super) const NOT_PASSED_ON: [&str; 7] = [
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_FDNAMES",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_USEC",
+    "WATCHDOG_PID",
+    crate::upgrade::VARIABLE,
+];
 
 /// Starts a worker process: the control socket, the start document, the scoreboard, and the descriptors that the document
 /// lists, as [`crate::control`] says.

@@ -4,11 +4,13 @@ mod acme;
 mod carry_out;
 mod certificates;
 mod listening;
+mod upgrade;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,12 +21,14 @@ use maitred_sys::spawn::{Child, Exit};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit};
 
+use self::upgrade::Check;
 use super::agent::Agent;
 use super::certificates::unix_secs;
 use super::channel::{Channel, Received};
 use super::cpu_time::CpuTime;
+use super::luggage::{Luggage, Unpacker};
 use super::output::{LINE_BYTES_MAX, Output};
-use super::prepare::{Prepared, Surroundings};
+use super::prepare::{Open, Prepared, Surroundings};
 use super::sockets;
 use super::state::Master;
 use super::state::events::{Action, Event, Seen};
@@ -120,8 +124,22 @@ struct Shell<'a> {
     /// Decides about the process that gets certificates.
     supervisor: Supervisor,
     agent: Option<Agent>,
-    /// Agents that were told to end, until they have.
-    ended_agents: Vec<Child>,
+    /// Children that were told to end, until they have.
+    ended_children: Vec<Child>,
+    /// Where the executable is found when it is to be replaced.
+    executable: Option<PathBuf>,
+    /// The check of a new executable.
+    check: Option<Check>,
+    /// Leads to the worker process that is to outlive this image.
+    new_end: Option<OwnedFd>,
+    /// Leads to the worker process of the image before, until that has been told to go.
+    old_end: Option<OwnedFd>,
+    /// What the image before has left open, until a configuration is in force.
+    left_open: Option<Open>,
+    /// Worker processes of images before.
+    old_workers: BTreeMap<u64, Child>,
+    /// The version of the image before, until that has been said.
+    upgraded_from: Option<String>,
 }
 
 /// The whole life of a master process: 0 after a stop, 1 when the server could not be brought up, 2 when its first
@@ -142,24 +160,37 @@ pub fn run(source: Source<'_>, options: Options) -> ExitCode {
 impl<'a> Shell<'a> {
     fn new(source: Source<'a>, options: Options) -> Result<Self, String> {
         let signals = Signals::block().map_err(|error| format!("blocking signals: {error}"))?;
-        let passed =
-            inherit::listen_fds().map_err(|error| format!("sockets of the service manager: {error}"))?;
-        let (inherited, unix) = sockets::sort_inherited(passed)?;
+        let executable = crate::upgrade::executable();
+        let (mut luggage, mut unpacker) = (Luggage::find()?, Unpacker::default());
+        let (inherited, inherited_admin) = match &mut luggage {
+            Some(luggage) => (
+                unpacker.groups(std::mem::take(&mut luggage.inherited))?,
+                luggage.inherited_admin.map(Unpacker::take).transpose()?,
+            ),
+            None => of_service_manager()?,
+        };
+        let tickets = match &luggage {
+            Some(luggage) => luggage.tickets.clone(),
+            None => Seed::new(unix_secs()).map_err(|_| "there are no random numbers".to_owned())?,
+        };
+        let self_signed = luggage.as_ref().and_then(|luggage| luggage.self_signed.clone());
+        let machine = match &mut luggage {
+            Some(luggage) => Master::resume(Instant::now(), std::mem::take(&mut luggage.legacy)),
+            None => Master::new(),
+        };
         let started_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-        Ok(Shell {
-            machine: Master::new(),
+        let mut shell = Shell {
+            machine,
             source,
             options,
             signals,
             around: Surroundings {
                 reuseport: sockets::detect_reuseport(),
                 inherited,
-                inherited_admin: unix.into_iter().next(),
+                inherited_admin,
                 terminal: std::io::stdout().is_terminal(),
-                tickets: RefCell::new(
-                    Seed::new(unix_secs()).map_err(|_| "there are no random numbers".to_owned())?,
-                ),
-                self_signed: OnceCell::new(),
+                tickets: RefCell::new(tickets),
+                self_signed: self_signed.map(OnceCell::from).unwrap_or_default(),
             },
             open_files: raise_open_files(),
             stderr: rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3).ok(),
@@ -171,13 +202,25 @@ impl<'a> Shell<'a> {
             plan_present: None,
             workers: BTreeMap::new(),
             apps: BTreeMap::new(),
-            events: VecDeque::from([Event::Start]),
+            events: VecDeque::new(),
             output_room: Box::new([0; LINE_BYTES_MAX]),
             weighed_at: None,
             supervisor: Supervisor::default(),
             agent: None,
-            ended_agents: Vec::new(),
-        })
+            ended_children: Vec::new(),
+            executable,
+            check: None,
+            new_end: None,
+            old_end: None,
+            left_open: None,
+            old_workers: BTreeMap::new(),
+            upgraded_from: None,
+        };
+        if let Some(luggage) = luggage {
+            shell.unpack(luggage, &mut unpacker)?;
+        }
+        shell.events.push_back(Event::Start);
+        Ok(shell)
     }
 
     fn run(&mut self) -> u8 {
@@ -204,6 +247,7 @@ impl<'a> Shell<'a> {
             }
             self.take_output();
             self.take_exits();
+            self.take_check();
             self.look_at_certificates();
             self.take_agent();
         }
@@ -232,7 +276,10 @@ impl<'a> Shell<'a> {
                 descriptors.push(PollFd::new(agent, PollFlags::IN | room));
             }
         }
-        descriptors.extend(self.ended_agents.iter().map(|child| PollFd::new(child, PollFlags::IN)));
+        let children = self.ended_children.iter().chain(self.old_workers.values());
+        let check = self.check.as_ref();
+        let children = children.chain(check.map(|check| &check.child));
+        descriptors.extend(children.map(|child| PollFd::new(child, PollFlags::IN)));
         let deadlines = [self.machine.next_deadline(), self.next_look(), self.supervisor.next_deadline()];
         let deadline = deadlines.into_iter().flatten().min();
         let patience = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -328,6 +375,11 @@ impl<'a> Shell<'a> {
             events.push_back(Event::WorkerExited { generation: *generation, how });
             false
         });
+        self.old_workers.retain(|generation, child| {
+            let Some((_, how)) = exited(child) else { return true };
+            events.push_back(Event::WorkerExited { generation: *generation, how });
+            false
+        });
         self.apps.retain(|_, app| {
             let Process::Own(child) = &app.process else { return true };
             let Some((clean, how)) = exited(child) else { return true };
@@ -347,6 +399,7 @@ impl<'a> Shell<'a> {
             row.worker_crashes.set(counts.worker_crashes);
             row.reloads.set(counts.reloads);
             row.reloads_refused.set(counts.reloads_refused);
+            row.upgrades.set(counts.upgrades);
             row.slots_started.set(counts.slots_started);
             row.slot_crashes.set(counts.slot_crashes);
             row.slots_delayed.set(counts.slots_delayed);
@@ -377,6 +430,13 @@ impl<'a> Shell<'a> {
             }
         }
     }
+}
+
+/// What a service manager has passed: TCP listeners, and a Unix listener.
+fn of_service_manager() -> Result<(Vec<sockets::Group>, Option<OwnedFd>), String> {
+    let passed = inherit::listen_fds().map_err(|error| format!("sockets of the service manager: {error}"))?;
+    let (inherited, unix) = sockets::sort_inherited(passed)?;
+    Ok((inherited, unix.into_iter().next()))
 }
 
 /// The Unix time, in seconds, of a moment that is soon.

@@ -36,7 +36,9 @@
 //! prepares before it reads another event, so that this cannot be. ⁷ The second signal means it; a command only repeats
 //! the first.
 //!
-//! `SIGUSR2` is logged as not supported; `SIGCHLD` says nothing that the processes' own descriptors do not.
+//! `SIGUSR2` replaces the executable: [`upgrade`] has what concerns that, also for the three states above when an old worker
+//! process serves meanwhile (Loading is then tried again, and deaths before the first Ready do not count). `SIGCHLD` says nothing
+//! that the processes' own descriptors do not.
 //!
 //! Exit status: 0 after a stop, 1 when the server could not be brought up, 2 when its first configuration was refused as
 //! such.
@@ -59,6 +61,7 @@ pub mod listen_pool;
 mod listening;
 pub mod pool;
 mod slot;
+pub mod upgrade;
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -71,6 +74,7 @@ use self::events::{Action, Counts, Event, Notice, Plan, PoolKind, PoolPlan, Refu
 use self::generation::{Generation, Out, WORKER_START_TIMEOUT, WorkerPhase};
 use self::listen_pool::ListenPool;
 use self::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Home, Pool};
+use self::upgrade::{Predecessors, Upgrade};
 use crate::control::{Command, FromWorker, PoolCommand, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master gives up.
@@ -105,6 +109,10 @@ pub struct Master {
     reload: Option<(Reload, Vec<Asker>)>,
     /// A reload that is to follow the present one.
     queued: Option<Vec<Asker>>,
+    /// The executable is about to be replaced.
+    upgrade: Option<Upgrade>,
+    /// Processes that the image before this one has started.
+    predecessors: Predecessors,
     /// All that have a process left.
     generations: Vec<Generation>,
     /// All that have a process left, or may get one.
@@ -135,6 +143,8 @@ impl Master {
             respawn_at: None,
             reload: None,
             queued: None,
+            upgrade: None,
+            predecessors: Predecessors::default(),
             generations: Vec::new(),
             pools: Vec::new(),
             listen_pools: Vec::new(),
@@ -162,6 +172,8 @@ impl Master {
             Event::AppExited { slot, clean, how } => self.app_exited(now, slot.epoch, clean, &how),
             Event::Observed { generation, queued, seen } => self.observed(now, generation, &queued, &seen),
             Event::Accepting { queues, seen } => self.accepting(now, &queues, &seen),
+            Event::Checked(outcome) => self.checked(now, outcome),
+            Event::NotReplaced(why) => self.refuse_upgrade(now, &why),
             Event::Tick => self.tick(now),
         }
         self.take_over(now);
@@ -169,6 +181,7 @@ impl Master {
             pool.decide(now, out!(self));
         }
         self.decide_listen_pools(now);
+        self.succeed(now);
         self.generations.retain(|generation| !generation.is_over());
         self.pools.retain(|pool| !pool.is_over());
         self.finish();
@@ -180,7 +193,12 @@ impl Master {
         let generations = self.generations.iter().filter_map(Generation::next_deadline);
         let pools = self.pools.iter().filter_map(Pool::next_deadline);
         let listen_pools = self.listen_pools.iter().filter_map(ListenPool::next_deadline);
-        generations.chain(pools).chain(listen_pools).chain(self.respawn_at).min()
+        generations
+            .chain(pools)
+            .chain(listen_pools)
+            .chain(self.respawn_at)
+            .chain(self.upgrade_deadline())
+            .min()
     }
 
     /// Numbers to show.
@@ -248,7 +266,8 @@ impl Master {
     fn spawn_current(&mut self, now: Instant) {
         self.respawn_at = None;
         if let Some(plan) = self.plan.clone() {
-            self.current = Some(self.spawn(now, plan, false));
+            let adopts = self.predecessors.serving().is_some();
+            self.current = Some(self.spawn(now, plan, adopts));
         }
     }
 
@@ -275,6 +294,9 @@ impl Master {
 
     fn refused(&mut self, now: Instant, refusal: Refusal) {
         match (&self.phase, &self.reload) {
+            (Phase::Loading, _) if self.predecessors.serving().is_some() => {
+                self.retry_later(now, &refusal.text);
+            }
             (Phase::Loading, _) => {
                 self.log(Level::ERROR, refusal.text);
                 self.phase = Phase::Stopping { exit_code: refusal.exit_code };
@@ -295,15 +317,14 @@ impl Master {
                 }
             }
             Signal::Interrupt => self.stop_at_once(now, 0),
-            Signal::User2 => {
-                self.log(Level::WARN, "SIGUSR2: replacing the executable is not supported yet");
-            }
+            Signal::User2 => self.want_upgrade(now, None),
             Signal::Child => {}
         }
     }
 
     fn want_reload(&mut self, asker: Option<Asker>) {
         match (&self.phase, &self.reload) {
+            (Phase::Up, _) if self.upgrade.is_some() => self.queued.get_or_insert_default().extend(asker),
             (Phase::Up, None) => {
                 self.log(Level::INFO, "reload");
                 if self.was_ready {
@@ -316,7 +337,8 @@ impl Master {
             (Phase::Stopping { .. }, _) => {
                 self.reply(asker.as_slice(), false, "the server is stopping");
             }
-            (Phase::Loading | Phase::Done, _) => {}
+            (Phase::Loading, _) => self.retry(),
+            (Phase::Done, _) => {}
         }
     }
 
@@ -342,7 +364,13 @@ impl Master {
         if self.was_ready {
             self.actions.push(Action::Notify(Notice::Ready));
         }
-        if let Some(askers) = self.queued.take() {
+        self.start_queued_reload();
+    }
+
+    fn start_queued_reload(&mut self) {
+        if self.phase == Phase::Up
+            && let Some(askers) = self.queued.take()
+        {
             self.want_reload(None);
             if let Some((_, waiting)) = &mut self.reload {
                 waiting.extend(askers);
@@ -433,7 +461,9 @@ impl Master {
             FromWorker::Pressed(_) => {}
             // The shell's.
             FromWorker::ChallengeInPlace(_) => {}
+            FromWorker::Outlives => self.promised(now, number),
             FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
+            FromWorker::Command(command, Command::Upgrade) => self.want_upgrade(now, Some((number, command))),
             FromWorker::Command(command, Command::Pool(name, wanted)) => {
                 let answer = self.pool_command(now, &name, wanted);
                 let (well, text) = match &answer {
@@ -501,7 +531,10 @@ impl Master {
 
     fn worker_exited(&mut self, now: Instant, number: u64, how: &str) {
         let known = self.generations.iter_mut().find(|one| one.number == number);
-        let Some(generation) = known else { return };
+        let Some(generation) = known else {
+            self.predecessor_exited(now, number, how);
+            return;
+        };
         let lived = generation.gone(now);
         for pool in &mut self.pools {
             pool.worker_gone(now, number, out!(self));
@@ -513,7 +546,9 @@ impl Master {
         } else if self.current == Some(number) {
             self.current = None;
             self.counts.worker_crashes += 1;
-            self.start_deaths += u32::from(!self.was_ready);
+            self.serving_is_gone(now, how);
+            let alone = self.predecessors.serving().is_none();
+            self.start_deaths += u32::from(!self.was_ready && alone);
             if self.start_deaths >= START_DEATHS_MAX {
                 let text =
                     format!("the worker process {how}, {START_DEATHS_MAX} times before it was ever ready");
@@ -528,6 +563,7 @@ impl Master {
             }
         } else {
             self.log(Level::INFO, format!("worker process {number} {how}"));
+            self.promised(now, number);
         }
     }
 
@@ -537,6 +573,7 @@ impl Master {
         }
         let found = self.pools.iter().position(|pool| pool.slot_of(epoch).is_some());
         let Some((at, slot)) = found.and_then(|at| Some((at, self.pools.get(at)?.slot_of(epoch)?))) else {
+            self.predecessor_app_exited(epoch);
             return;
         };
         let owner = self.pools.get(at).and_then(|pool| pool.owner_of(slot));
@@ -553,6 +590,7 @@ impl Master {
         let numbers = |which: fn(&Generation, Instant) -> bool, all: &[Generation]| -> Vec<u64> {
             all.iter().filter(|one| which(one, now)).map(|one| one.number).collect()
         };
+        self.tick_upgrade(now);
         for number in numbers(Generation::is_overdue, &self.generations) {
             self.log(Level::WARN, format!("worker process {number} did not finish within its grace"));
             self.kill(now, number);
@@ -573,7 +611,7 @@ impl Master {
         if self.current != Some(number) {
             return self.refuse_reload(now, &text);
         }
-        if !self.was_ready {
+        if !self.was_ready && self.predecessors.serving().is_none() {
             return self.fail(now, text);
         }
         self.log(Level::ERROR, text);
@@ -590,6 +628,7 @@ impl Master {
         if self.reload.is_some() {
             self.refuse_reload(now, why);
         }
+        self.refuse_upgrade(now, why);
         let queued = self.queued.take().unwrap_or_default();
         self.reply(&queued, false, why);
         self.current = None;
@@ -613,6 +652,7 @@ impl Master {
         }
         let grace = self.plan.as_ref().map_or(APP_KILL_DELAY, |plan| plan.grace);
         self.end_listen_pools(now + grace);
+        self.stop_predecessors(now, grace);
         self.actions.push(Action::CloseSockets);
     }
 
@@ -630,6 +670,7 @@ impl Master {
             pool.end(now + APP_KILL_DELAY_AT_ONCE, out!(self));
         }
         self.end_listen_pools(now + APP_KILL_DELAY_AT_ONCE);
+        self.stop_predecessors_at_once(now);
         self.actions.push(Action::CloseSockets);
     }
 
@@ -648,6 +689,7 @@ impl Master {
             && self.generations.is_empty()
             && self.pools.is_empty()
             && self.listen_pools.is_empty()
+            && self.predecessors.is_empty()
         {
             self.phase = Phase::Done;
             self.actions.push(Action::Exit(exit_code));

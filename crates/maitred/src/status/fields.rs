@@ -96,6 +96,7 @@ pub const MASTER: &[Field<MasterRow>] = &[
     ),
     cell!(Counter, One, reloads, "maitred_reloads_total", "Reloads that were carried out."),
     cell!(Counter, One, reloads_refused, "maitred_reloads_refused_total", "Reloads that were refused."),
+    cell!(Counter, One, upgrades, "maitred_upgrades_total", "Times that the executable was replaced."),
     cell!(Counter, One, slots_started, "maitred_slots_started_total", "Application processes started."),
     cell!(
         Counter,

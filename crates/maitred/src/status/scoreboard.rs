@@ -114,6 +114,8 @@ maitred_sys::shared! {
         pub reloads: Cell,
         /// Reloads that were refused.
         pub reloads_refused: Cell,
+        /// Times that the executable was replaced.
+        pub upgrades: Cell,
         /// Application processes started.
         pub slots_started: Cell,
         /// Application processes that died without being asked to.

@@ -80,6 +80,7 @@ impl Thread {
             }
             (Method::Post, "/reload") => Command::Reload,
             (Method::Post, "/stop") => Command::Stop,
+            (Method::Post, "/upgrade") => Command::Upgrade,
             (Method::Post, path) if let Some(command) = pool_command(path) => command,
             (_, "/status/events") => {
                 return self.plain_error(index, request, 405, b"Allow: GET\r\n", persistence);
@@ -87,7 +88,7 @@ impl Thread {
             (_, "/" | "/status" | "/status.json" | "/status/history.json" | "/metrics") => {
                 return self.plain_error(index, request, 405, b"Allow: GET, HEAD\r\n", persistence);
             }
-            (_, "/reload" | "/stop") => {
+            (_, "/reload" | "/stop" | "/upgrade") => {
                 return self.plain_error(index, request, 405, b"Allow: POST\r\n", persistence);
             }
             (_, path) if pool_command(path).is_some() => {

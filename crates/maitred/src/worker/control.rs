@@ -15,10 +15,11 @@ use rustix::process::Pid;
 
 use super::drain::receive_connection;
 use super::inbox::Message;
+use super::outlive::{BETWEEN_IMAGES, Outlive};
 use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
 use crate::config::{Affinity, Source};
-use crate::control::{FromWorker, MESSAGE_BYTES_MAX, ToWorker};
+use crate::control::{Command, FromWorker, MESSAGE_BYTES_MAX, ToWorker};
 use crate::tls::material::Material;
 
 /// How often the threads' use of their CPUs is looked at.
@@ -28,25 +29,37 @@ const ORPHAN_GRACE: Duration = Duration::from_secs(10);
 /// Connections taken from the predecessor before the master is listened to again.
 const ADOPTED_PER_TURN: usize = 64;
 
-struct Control<'a> {
-    shared: &'static Shared,
+pub(super) struct Control<'a> {
+    pub(super) shared: &'static Shared,
     socket: &'a OwnedFd,
     /// They bring the predecessors' idle connections.
     predecessors: Vec<OwnedFd>,
     /// Which thread gets the next of them.
     next_thread: usize,
-    /// Who waits for the answer to which command: thread, index, serial.
-    asking: HashMap<u64, (usize, u32, u32)>,
+    /// Who waits for the answer to which command.
+    pub(super) asking: HashMap<u64, Asking>,
     commands: u64,
     /// Threads that have not finished draining.
     running: usize,
-    orphaned: bool,
+    pub(super) orphaned: bool,
     /// The threads were told to stop accepting.
     draining: bool,
     /// Threads that were told so, and still accept.
     accepting: usize,
     /// Answers to commands, for the threads that wait for them.
     answers: Vec<(usize, Message)>,
+    /// What is to be done while the master's executable is replaced.
+    pub(super) outlive: Outlive,
+}
+
+/// Who waits for the answer to a command.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking {
+    pub(super) thread: usize,
+    pub(super) index: u32,
+    pub(super) serial: u32,
+    /// It is about the upgrade itself.
+    pub(super) upgrade: bool,
 }
 
 /// Runs until every event loop has finished. `tids` are their thread ids.
@@ -67,6 +80,7 @@ pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<Pid>) -> 
         draining: false,
         accepting: 0,
         answers: Vec::new(),
+        outlive: Outlive::default(),
     };
     control.tell(&FromWorker::Ready);
     let mut next_watch = Instant::now() + WATCH_EVERY;
@@ -74,6 +88,7 @@ pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<Pid>) -> 
         control.wait(next_watch)?;
         control.take_outgoing();
         control.take_messages();
+        control.take_orders();
         control.take_connections();
         if Instant::now() >= next_watch {
             watcher.tick(Instant::now(), &shared.board.threads);
@@ -88,10 +103,12 @@ impl Control<'_> {
     fn wait(&self, until: Instant) -> io::Result<()> {
         let bell = self.shared.outbox.bell();
         let mut descriptors = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
-        if !self.orphaned {
+        if !self.is_alone() {
             descriptors.push(PollFd::new(self.socket, PollFlags::IN));
         }
         descriptors.extend(self.predecessors.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+        descriptors
+            .extend(self.outlive.descriptors().map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)));
         let wait = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
         match poll(&mut descriptors, wait.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -100,6 +117,9 @@ impl Control<'_> {
     }
 
     fn tell(&self, message: &FromWorker) {
+        if self.outlive.alone {
+            return self.tell_nobody(message);
+        }
         let Ok(text) = serde_json::to_vec(message) else { return };
         // The master always reads. If it has died, end of file says so on the next read.
         let _ = send(self.socket, &text, SendFlags::NOSIGNAL);
@@ -110,8 +130,14 @@ impl Control<'_> {
             match outgoing {
                 Outgoing::Tell(message) => self.tell(&message),
                 Outgoing::Ask { command, thread, index, serial } => {
+                    let upgrade = command == Command::Upgrade;
+                    let asking = Asking { thread, index, serial, upgrade };
+                    if self.outlive.alone {
+                        self.reply(asking, false, BETWEEN_IMAGES);
+                        continue;
+                    }
                     self.commands += 1;
-                    self.asking.insert(self.commands, (thread, index, serial));
+                    self.asking.insert(self.commands, asking);
                     self.tell(&FromWorker::Command(self.commands, command));
                 }
                 Outgoing::Closed => self.on_closed(),
@@ -121,10 +147,10 @@ impl Control<'_> {
     }
 
     fn take_messages(&mut self) {
-        while !self.orphaned {
+        while !self.is_alone() {
             match receive(self.socket) {
                 Ok(Some((message, descriptor))) => self.on_message(message, descriptor),
-                Ok(None) => self.on_orphaned(),
+                Ok(None) => self.on_end(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => {
                     tracing::error!(%error, "the master's message cannot be read");
@@ -134,7 +160,7 @@ impl Control<'_> {
         }
     }
 
-    fn on_orphaned(&mut self) {
+    pub(super) fn on_orphaned(&mut self) {
         tracing::error!("the master process has died; finishing what is under way");
         self.orphaned = true;
         self.drain(ORPHAN_GRACE, None);
@@ -177,10 +203,14 @@ impl Control<'_> {
                 }
             }
             (ToWorker::CommandDone(number, well, text), _) => {
-                if let Some((thread, index, serial)) = self.asking.remove(&number) {
-                    self.answers.push((thread, Message::CommandDone { index, serial, well, text }));
-                    self.answer();
+                if let Some(asking) = self.asking.remove(&number) {
+                    self.reply(asking, well, &text);
                 }
+            }
+            (ToWorker::Watch(id), Some(process)) => self.outlive.watch(id, process),
+            (ToWorker::Outlive(grace_ms), end) => {
+                self.outlive.promise(end, Duration::from_millis(grace_ms));
+                self.tell(&FromWorker::Outlives);
             }
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
             (ToWorker::Challenge(challenge), _) => {
@@ -191,7 +221,11 @@ impl Control<'_> {
             (ToWorker::ChallengeOver(serial), _) => self.shared.acme.over(serial),
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (
-                ToWorker::SlotStarted(..) | ToWorker::Adopt | ToWorker::Successor | ToWorker::Certificates,
+                ToWorker::SlotStarted(..)
+                | ToWorker::Adopt
+                | ToWorker::Successor
+                | ToWorker::Watch(_)
+                | ToWorker::Certificates,
                 None,
             ) => {
                 tracing::error!("a message of the master came without its descriptor");
@@ -221,7 +255,13 @@ impl Control<'_> {
         self.answer();
     }
 
-    fn drain(&mut self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
+    pub(super) fn reply(&mut self, asking: Asking, well: bool, text: &str) {
+        let Asking { thread, index, serial, .. } = asking;
+        self.answers.push((thread, Message::CommandDone { index, serial, well, text: text.to_owned() }));
+        self.answer();
+    }
+
+    pub(super) fn drain(&mut self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
         if !std::mem::replace(&mut self.draining, true) {
             self.accepting = self.shared.inboxes.len();
         }
@@ -251,6 +291,10 @@ impl Control<'_> {
                 }
                 Ok(None) => return false,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                // Its socket is closed; the next one may be a connection again.
+                Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                    tracing::warn!(%error, "a connection of the predecessor is closed");
+                }
                 Err(error) => {
                     tracing::warn!(%error, "the predecessor's connections cannot be read");
                     return false;
@@ -267,10 +311,13 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<(ToWorker, Option<OwnedFd>)>> 
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut room);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = match recvmsg(socket, &mut [IoSliceMut::new(&mut text)], &mut control, flags) {
-        Ok(message) => message.bytes,
-        Err(Errno::CONNRESET) => 0,
-        Err(error) => return Err(error.into()),
+    let received = loop {
+        match recvmsg(socket, &mut [IoSliceMut::new(&mut text)], &mut control, flags) {
+            Ok(message) => break message.bytes,
+            // Said once, when the master went without having read everything; what it said itself before is still there.
+            Err(Errno::CONNRESET) => {}
+            Err(error) => return Err(error.into()),
+        }
     };
     if received == 0 {
         return Ok(None);

@@ -216,6 +216,8 @@ struct Note {
 }
 
 const NOTE_BYTES: usize = 32;
+/// Another image of the executable may read what this one writes, and the other way round: whoever changes the note changes this.
+const NOTE_VERSION: u8 = 1;
 const NOTE_AWAITS_PROXY: u8 = 1;
 const NOTE_HAS_REMOTE: u8 = 2;
 
@@ -229,21 +231,25 @@ impl Note {
         let awaits = if self.awaits_proxy { NOTE_AWAITS_PROXY } else { 0 };
         let has = if self.remote.is_some() { NOTE_HAS_REMOTE } else { 0 };
         let mut bytes = [0; NOTE_BYTES];
-        bytes[0] = awaits | has;
+        (bytes[0], bytes[1]) = (awaits | has, NOTE_VERSION);
         bytes[4..8].copy_from_slice(&self.requests.to_le_bytes());
         bytes[8..10].copy_from_slice(&port.to_le_bytes());
         bytes[16..].copy_from_slice(&ip.octets());
         bytes
     }
 
-    fn from_bytes(bytes: &[u8; NOTE_BYTES]) -> Note {
-        let &[flags, _, _, _, r0, r1, r2, r3, p0, p1, _, _, _, _, _, _, ref ip @ ..] = bytes;
+    /// `None` for a note of a version that is not known here.
+    fn from_bytes(bytes: &[u8; NOTE_BYTES]) -> Option<Note> {
+        let &[flags, version, _, _, r0, r1, r2, r3, p0, p1, _, _, _, _, _, _, ref ip @ ..] = bytes;
+        if version != NOTE_VERSION {
+            return None;
+        }
         let ip = Ipv6Addr::from(*ip).to_canonical();
-        Note {
+        Some(Note {
             awaits_proxy: flags & NOTE_AWAITS_PROXY != 0,
             requests: u32::from_le_bytes([r0, r1, r2, r3]),
             remote: (flags & NOTE_HAS_REMOTE != 0).then(|| (ip, u16::from_le_bytes([p0, p1])).into()),
-        }
+        })
     }
 }
 
@@ -282,10 +288,10 @@ pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
         _ => None,
     });
     let socket = passed.next().and_then(|mut rights| rights.next());
-    let (Some(socket), NOTE_BYTES) = (socket, received) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a connection"));
+    let known = (received == NOTE_BYTES).then(|| Note::from_bytes(&note)).flatten();
+    let (Some(socket), Some(Note { awaits_proxy, requests, remote })) = (socket, known) else {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a connection as it is described here"));
     };
-    let Note { awaits_proxy, requests, remote } = Note::from_bytes(&note);
     Ok(Some(Migrant {
         remote,
         listen: NO_LISTEN,
@@ -328,7 +334,7 @@ mod tests {
         assert!(migrant.awaits_proxy);
         for remote in [None, "[2001:db8::1]:1".parse().ok(), "[::]:0".parse().ok()] {
             let note = Note { awaits_proxy: false, remote, ..note };
-            assert_eq!(Note::from_bytes(&note.to_bytes()), note);
+            assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));
         }
         let mut bytes = [0; 5];
         io::Read::read_exact(&mut TcpStream::from(migrant.socket), &mut bytes).unwrap();
@@ -336,6 +342,13 @@ mod tests {
 
         let empty = receive_connection(new.as_fd()).unwrap_err();
         assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+        // What another version says of a connection is not guessed; it is closed.
+        let mut strange = note.to_bytes();
+        strange[1] += 1;
+        assert_eq!(Note::from_bytes(&strange), None);
+        rustix::net::send(&old, &strange, SendFlags::empty()).unwrap();
+        let refused = receive_connection(new.as_fd()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
         drop(old);
         assert!(receive_connection(new.as_fd()).unwrap().is_none());
     }

@@ -29,6 +29,7 @@
 //! | [`processes`] | how they come, are tended, and go |
 //! | [`admin`], [`watch`] | the admin address |
 //! | [`drain`] | the end of the process, and deadlines |
+//! | [`outlive`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`timers`], [`inbox`], [`clock`], [`shared`] | what they need |
 
@@ -49,6 +50,7 @@ mod hand_off;
 pub mod inbox;
 mod multiplex;
 mod origin;
+mod outlive;
 mod processes;
 mod proxied;
 mod proxy;

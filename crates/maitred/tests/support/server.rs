@@ -1,6 +1,6 @@
 //! The real binary, from its start to its end.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -52,7 +52,11 @@ pub(crate) fn binary() -> OsString {
 impl Server {
     /// Starts `maitred run` with the configuration that `setup` has written, and waits for its address.
     pub(super) fn start(setup: Setup) -> Server {
-        let mut command = Command::new(binary());
+        Server::start_program(setup, &binary())
+    }
+
+    pub(super) fn start_program(setup: Setup, program: &OsStr) -> Server {
+        let mut command = Command::new(program);
         command.args(["run", "-c", "maitred.toml"]).current_dir(setup.directory.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -84,6 +88,13 @@ impl Server {
 
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
+    }
+
+    /// The child processes of the master.
+    pub(crate) fn children(&self) -> Vec<i32> {
+        let pid = self.pid().as_raw_nonzero();
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        text.split_whitespace().map(|number| number.parse().unwrap()).collect()
     }
 
     /// Asks the admin address, on a connection of its own.

@@ -130,6 +130,14 @@ impl Setup {
         Server::start(self)
     }
 
+    /// Starts a copy of the binary, `maitred` in the directory of the configuration, which can be replaced.
+    pub(crate) fn start_copy(self) -> Server {
+        self.write();
+        let copy = self.directory.path().join("maitred");
+        fs::copy(super::binary(), &copy).unwrap();
+        Server::start_program(self, copy.as_os_str())
+    }
+
     /// Starts with this configuration instead of what was filled in.
     pub(crate) fn start_as(self, text: &str) -> Server {
         fs::write(self.directory.path().join("maitred.toml"), text).unwrap();

@@ -49,7 +49,7 @@ impl Shell<'_> {
             let actions = self.supervisor.exited(Instant::now(), &how);
             self.carry_out_certificates(actions);
         }
-        self.ended_agents.retain(|child| exited(child).is_none());
+        self.ended_children.retain(|child| exited(child).is_none());
         let actions = self.supervisor.tick(Instant::now());
         self.carry_out_certificates(actions);
     }
@@ -75,7 +75,7 @@ impl Shell<'_> {
                     if let Some(agent) = self.agent.take() {
                         // Its files are whole at any moment.
                         log_failure("ending the process for certificates", agent.child.kill());
-                        self.ended_agents.push(agent.child);
+                        self.ended_children.push(agent.child);
                     }
                 }
                 Action::Tell(message) => self.agent.iter_mut().for_each(|agent| agent.send(&message)),

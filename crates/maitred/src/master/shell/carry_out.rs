@@ -57,9 +57,16 @@ impl Shell<'_> {
                 self.connect_workers(from, to, &ToWorker::Drain(grace_ms))
             }
             Action::Succeed { from, to } => self.connect_workers(from, to, &ToWorker::Successor),
+            Action::Check => self.start_check(),
+            Action::AbandonCheck => self.abandon_check(),
+            Action::Outlive { generation, grace_ms } => self.outlive(generation, grace_ms),
+            Action::StayOn => self.new_end = None,
+            Action::Replace(legacy) => self.replace(*legacy),
+            Action::Go { from, to } => self.go(from, to),
             Action::KillWorker(generation) => {
-                if let Some(worker) = self.workers.get(&generation) {
-                    log_failure("killing a worker process", worker.child.kill());
+                let present = self.workers.get(&generation).map(|worker| &worker.child);
+                if let Some(child) = present.or(self.old_workers.get(&generation)) {
+                    log_failure("killing a worker process", child.kill());
                 }
             }
             Action::TerminateApp(epoch) => {
@@ -97,13 +104,15 @@ impl Shell<'_> {
             warning.to_string().lines().for_each(|line| tracing::warn!("{line}"));
         }
         let present = self.plan_present.and_then(|number| self.plans.get(&number));
-        let prepared = Prepared::new(config, &self.around, present.and_then(|plan| plan.open.as_ref()))
-            .map_err(|text| Refusal { exit_code: 1, text })?;
+        let present = present.and_then(|plan| plan.open.as_ref()).or(self.left_open.as_ref());
+        let prepared =
+            Prepared::new(config, &self.around, present).map_err(|text| Refusal { exit_code: 1, text })?;
         self.plan_last += 1;
         let plan = prepared.plan(self.plan_last);
         self.plans.insert(self.plan_last, prepared);
         if self.plan_present.is_none() {
             self.commit(self.plan_last);
+            self.left_open = None;
             self.say_what_is_odd();
             self.want_agent();
         }
@@ -113,6 +122,9 @@ impl Shell<'_> {
     /// Said once, at the start.
     fn say_what_is_odd(&self) {
         let Some(prepared) = self.plan_present.and_then(|number| self.plans.get(&number)) else { return };
+        if let Some(version) = &self.upgraded_from {
+            tracing::info!("version {} goes on where {version} has left off", env!("CARGO_PKG_VERSION"));
+        }
         tracing::info!("affinity {}", prepared.why());
         if !self.around.reuseport {
             tracing::warn!("SO_REUSEPORT does not work here: each address has one bucket");
@@ -208,6 +220,9 @@ impl Shell<'_> {
         let cpu = CpuTime::default();
         self.apps
             .insert(slot.epoch, App { process, slot, generation, channel: kept, output, memory: 0, cpu });
+        if self.new_end.is_some() {
+            self.have_watched(generation, slot);
+        }
         Ok(())
     }
 
@@ -221,6 +236,9 @@ impl Shell<'_> {
                 (app.slot, app.generation) = (slot, generation);
                 let started = Started { pid: app.process.pid(), greeting, lent };
                 worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
+                if self.new_end.is_some() {
+                    self.have_watched(generation, slot);
+                }
             }
             _ => self.end_app(slot.epoch, "killing an application process", Child::kill),
         }
@@ -262,6 +280,7 @@ impl Shell<'_> {
     fn close_sockets(&mut self) {
         self.around.inherited.clear();
         self.around.inherited_admin = None;
+        self.left_open = None;
         for prepared in self.plans.values_mut() {
             prepared.close_listeners();
         }

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use maitred_sys::signals::Signal;
+use serde::{Deserialize, Serialize};
 use tracing::Level;
 
+use super::upgrade::Legacy;
 use crate::config::StopSignal;
 use crate::control::{FromWorker, Greeting, SlotId, ToWorker};
 use crate::pool::settings::Settings;
@@ -138,6 +140,10 @@ pub enum Event {
         /// Their processes.
         seen: Vec<AcceptSeen>,
     },
+    /// [`Action::Check`] was carried out: whether the new executable can take over, or why not.
+    Checked(Result<(), String>),
+    /// [`Action::Replace`] could not be carried out, and why.
+    NotReplaced(String),
     /// The time that [`super::Master::next_deadline`] named has come.
     Tick,
 }
@@ -212,6 +218,29 @@ pub enum Action {
         /// The new one.
         to: u64,
     },
+    /// Have the new executable check itself and the configuration, and answer with [`Event::Checked`].
+    Check,
+    /// The check is of no interest any more.
+    AbandonCheck,
+    /// Tell a worker process that the master will be another one soon ([`ToWorker::Outlive`]).
+    Outlive {
+        /// Which.
+        generation: u64,
+        /// How long it may take once it is told to go, in milliseconds; `None` for one that drains already.
+        grace_ms: Option<u64>,
+    },
+    /// The master stays after all: what [`Action::Outlive`] has opened is closed.
+    StayOn,
+    /// Replace the executable. If that succeeds, nothing follows; otherwise [`Event::NotReplaced`].
+    Replace(Box<Legacy>),
+    /// Tell a worker process that another image of the master has started to go ([`crate::upgrade::GO`]), and connect it to
+    /// the one that has taken over, if there is one.
+    Go {
+        /// The old one.
+        from: u64,
+        /// The new one.
+        to: Option<u64>,
+    },
     /// `SIGKILL` to the worker process of this generation.
     KillWorker(u64),
     /// `SIGTERM` to the application process of this epoch.
@@ -240,7 +269,7 @@ pub enum Notice {
 }
 
 /// Numbers for the scoreboard's master row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Worker processes started.
     pub generation: u64,
@@ -250,6 +279,8 @@ pub struct Counts {
     pub reloads: u64,
     /// Reloads refused.
     pub reloads_refused: u64,
+    /// Times that the executable was replaced.
+    pub upgrades: u64,
     /// Application processes started.
     pub slots_started: u64,
     /// Application processes that died without being asked to.

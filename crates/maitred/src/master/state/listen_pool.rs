@@ -22,6 +22,7 @@ use tracing::Level;
 use super::events::{AcceptSeen, Action, ListenPlan, PoolPlan};
 use super::generation::Out;
 use super::pool::{APP_KILL_DELAY, FAILED_STARTS};
+use crate::config::StopSignal;
 use crate::control::{SlotId, ToWorker};
 use crate::pool::buckets::{BucketView, Buckets};
 use crate::pool::listen::Watch;
@@ -226,6 +227,17 @@ impl ListenPool {
         (0..buckets).all(|bucket| {
             self.slots.iter().skip(bucket).step_by(buckets).any(|slot| slot.phase == Phase::Ready)
         })
+    }
+
+    /// Its processes.
+    pub fn processes(&self) -> impl Iterator<Item = u64> {
+        let living = self.slots.iter().filter(|slot| slot.phase != Phase::Empty);
+        living.map(|slot| slot.epoch)
+    }
+
+    /// What asks its processes to end.
+    pub fn stop_signal(&self) -> StopSignal {
+        self.listen.stop_signal
     }
 
     /// Its name.

@@ -662,6 +662,12 @@ impl Pool {
         self.slots.get(number).map(|slot| slot.at.generation)
     }
 
+    /// Its processes, each with the generation whose worker process has its channel.
+    pub fn processes(&self) -> impl Iterator<Item = (u64, u64)> {
+        let living = self.slots.iter().filter(|slot| slot.phase != SlotPhase::Empty);
+        living.map(|slot| (slot.epoch, slot.at.generation))
+    }
+
     /// Its name.
     pub fn pool_name(&self) -> &str {
         &self.plan.name

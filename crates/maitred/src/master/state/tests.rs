@@ -240,7 +240,14 @@ impl World {
                 assert!(self.workers.is_empty() && self.apps.is_empty(), "left behind");
                 self.exit = Some(*code);
             }
+            Action::Check => self.queue.push_back(Event::Checked(Ok(()))),
+            Action::Outlive { generation, .. } => {
+                self.queue.push_back(Event::Worker(*generation, FromWorker::Outlives));
+            }
+            Action::Replace(_) => self.queue.push_back(Event::NotReplaced("not here".to_owned())),
+            Action::Go { .. } => panic!("there was no image before"),
             Action::Commit(_) | Action::Abandon(_) | Action::CloseSockets | Action::Notify(_) => {}
+            Action::AbandonCheck | Action::StayOn => {}
         }
     }
 
@@ -273,6 +280,8 @@ impl World {
             ToWorker::Trouble(..) => {}
             ToWorker::SlotStarted(..)
             | ToWorker::Adopt
+            | ToWorker::Watch(_)
+            | ToWorker::Outlive(_)
             | ToWorker::Successor
             | ToWorker::Certificates
             | ToWorker::Challenge(_)

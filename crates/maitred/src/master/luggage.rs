@@ -1,0 +1,268 @@
+//! What one image of the master leaves to the next, in a sealed memory file: sockets and pipes by their numbers, processes by
+//! their ids, and what the machine has to know ([`super::state::upgrade`]).
+//!
+//! It holds secrets of TLS, as the start document's material does, and is gone when it has been read.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use maitred_sys::{inherit, memfile};
+use serde::{Deserialize, Serialize};
+
+use super::sockets::Group;
+use super::state::upgrade::Legacy;
+use crate::config::AdminAddress;
+use crate::control::SlotId;
+use crate::tls::material::Pair;
+use crate::tls::tickets::Seed;
+use crate::upgrade::{FORMAT, READS, VARIABLE};
+
+/// Largest luggage. A thousand processes and a hundred sockets take a tenth of a megabyte.
+const BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// See the module. Numbers of descriptors are those of the process, which stays the same.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Luggage {
+    /// [`FORMAT`]
+    pub format: u32,
+    /// Version of the executable that has packed it.
+    pub version: String,
+    /// What the machine has to know.
+    pub legacy: Legacy,
+    /// Worker processes: generation and process id.
+    pub workers: Vec<(u64, u32)>,
+    /// Application processes.
+    pub apps: Vec<PackedApp>,
+    /// Other children that have been told to end, or end by themselves.
+    pub others: Vec<u32>,
+    /// Sockets of `[[listen]]`.
+    pub listens: Vec<PackedGroup>,
+    /// Sockets of listen pools.
+    pub pools: Vec<PackedGroup>,
+    /// What a service manager has passed.
+    pub inherited: Vec<PackedGroup>,
+    /// A Unix socket that it has passed.
+    pub inherited_admin: Option<i32>,
+    /// The admin listener.
+    pub admin: Option<PackedAdmin>,
+    /// The file with the process id.
+    pub pid_file: Option<PathBuf>,
+    /// Leads to the worker process that serves.
+    pub end: Option<i32>,
+    /// Standard error as it was at the very start.
+    pub stderr: Option<i32>,
+    /// The limit on open files at the very start: soft and hard.
+    pub open_files: (Option<u64>, Option<u64>),
+    /// When the master was started, in Unix time.
+    pub started_at: u64,
+    /// Where keys of session tickets come from.
+    pub tickets: Seed,
+    /// The certificate that this server has made for itself.
+    pub self_signed: Option<Pair>,
+}
+
+/// An application process.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PackedApp {
+    /// Its name.
+    pub slot: SlotId,
+    /// The generation that it works for.
+    pub generation: u64,
+    /// Its process id.
+    pub pid: u32,
+    /// What it writes: the name that is logged with it, and the pipe.
+    pub output: Option<(String, i32)>,
+}
+
+/// A [`Group`].
+#[derive(Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `Group`")]
+pub struct PackedGroup {
+    pub asked: SocketAddr,
+    pub local: SocketAddr,
+    pub buckets: Vec<i32>,
+    pub inherited: bool,
+}
+
+/// An [`super::admin::AdminListener`].
+#[derive(Debug, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in `AdminListener`")]
+pub struct PackedAdmin {
+    pub asked: AdminAddress,
+    pub local: Option<SocketAddr>,
+    pub socket: i32,
+    pub file: Option<(PathBuf, u64, u64)>,
+}
+
+/// Collects the descriptors that are to stay open.
+#[derive(Debug, Default)]
+pub struct Packer<'a> {
+    keep: Vec<BorrowedFd<'a>>,
+}
+
+impl<'a> Packer<'a> {
+    /// Takes one along; gives back its number.
+    pub fn add(&mut self, descriptor: BorrowedFd<'a>) -> i32 {
+        self.keep.push(descriptor);
+        descriptor.as_raw_fd()
+    }
+
+    /// Takes groups along.
+    pub fn groups(&mut self, groups: impl IntoIterator<Item = &'a Group>) -> Vec<PackedGroup> {
+        let pack = |group: &'a Group| PackedGroup {
+            asked: group.asked,
+            local: group.local,
+            buckets: group.buckets.iter().map(|bucket| self.add(bucket.as_fd())).collect(),
+            inherited: group.inherited,
+        };
+        groups.into_iter().map(pack).collect()
+    }
+
+    /// All of them.
+    pub fn keep(&self) -> &[BorrowedFd<'a>] {
+        &self.keep
+    }
+}
+
+impl Luggage {
+    /// Writes it; the variable of the environment that says where goes with the memory file.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn seal(&self) -> io::Result<(OwnedFd, String)> {
+        let file = memfile::sealed("maitred-upgrade", &serde_json::to_vec(self)?)?;
+        let place = format!("{}:{}", std::process::id(), file.as_raw_fd());
+        Ok((file, place))
+    }
+
+    /// What the image before this one has left, if there was one. Call it once, early.
+    ///
+    /// # Errors
+    /// A text when there is something that cannot be used.
+    pub fn find() -> Result<Option<Luggage>, String> {
+        let Some(place) = std::env::var_os(VARIABLE) else { return Ok(None) };
+        let place = place.to_string_lossy().into_owned();
+        let parsed = place
+            .split_once(':')
+            .and_then(|(pid, number)| Some((pid.parse::<u32>().ok()?, number.parse::<i32>().ok()?)));
+        let Some((pid, number)) = parsed else {
+            return Err(format!("environment: {VARIABLE}={place:?} makes no sense; remove it"));
+        };
+        if pid != std::process::id() {
+            // Somebody else's, as with `LISTEN_PID`.
+            return Ok(None);
+        }
+        let failed = |error: &dyn std::fmt::Display| format!("what the executable before has left: {error}");
+        let file = inherit::take(number).map_err(|error| failed(&error))?;
+        let bytes = memfile::read(file, BYTES_MAX).map_err(|error| failed(&error))?;
+        Luggage::from_bytes(&bytes).map(Some).map_err(|error| failed(&error))
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Result<Luggage, String> {
+        #[derive(Deserialize)]
+        struct Version {
+            format: u32,
+        }
+        let Version { format } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        if !READS.contains(&format) {
+            return Err(format!("it has format {format}, and this executable reads {READS:?}"));
+        }
+        serde_json::from_slice(bytes).map_err(|error| error.to_string())
+    }
+
+    /// An empty one, to be filled.
+    pub fn new(legacy: Legacy, tickets: Seed) -> Luggage {
+        Luggage {
+            format: FORMAT,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            legacy,
+            workers: Vec::new(),
+            apps: Vec::new(),
+            others: Vec::new(),
+            listens: Vec::new(),
+            pools: Vec::new(),
+            inherited: Vec::new(),
+            inherited_admin: None,
+            admin: None,
+            pid_file: None,
+            end: None,
+            stderr: None,
+            open_files: (None, None),
+            started_at: 0,
+            tickets,
+            self_signed: None,
+        }
+    }
+}
+
+/// Takes descriptors out of the luggage; several may have packed the same.
+#[derive(Debug, Default)]
+pub struct Unpacker {
+    shared: BTreeMap<i32, Rc<OwnedFd>>,
+}
+
+impl Unpacker {
+    /// The descriptor of this number, which nobody else has packed.
+    ///
+    /// # Errors
+    /// As [`inherit::take`], in words.
+    pub fn take(number: i32) -> Result<OwnedFd, String> {
+        inherit::take(number).map_err(|error| format!("what the executable before has left: {error}"))
+    }
+
+    /// Groups, each socket once however many groups have it.
+    ///
+    /// # Errors
+    /// As [`Unpacker::take`].
+    pub fn groups(&mut self, packed: Vec<PackedGroup>) -> Result<Vec<Group>, String> {
+        packed.into_iter().map(|group| self.group(group)).collect()
+    }
+
+    fn group(&mut self, packed: PackedGroup) -> Result<Group, String> {
+        let PackedGroup { asked, local, buckets, inherited } = packed;
+        let mut sockets = Vec::with_capacity(buckets.len());
+        for number in buckets {
+            let socket = match self.shared.get(&number) {
+                Some(socket) => Rc::clone(socket),
+                None => Rc::new(Unpacker::take(number)?),
+            };
+            self.shared.insert(number, Rc::clone(&socket));
+            sockets.push(socket);
+        }
+        Ok(Group { asked, local, buckets: sockets, inherited })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn luggage() -> Luggage {
+        Luggage::new(Legacy::default(), Seed::new(1_800_000_000).unwrap())
+    }
+
+    #[test]
+    fn what_is_packed_is_read() {
+        let (mut packed, file) = (luggage(), std::fs::File::open("/dev/null").unwrap());
+        let mut packer = Packer::default();
+        let local = "127.0.0.1:80".parse().unwrap();
+        let group = Group { asked: local, local, buckets: vec![Rc::new(file.into())], inherited: true };
+        packed.listens = packer.groups([&group]);
+        packed.workers = vec![(3, 77)];
+        let read = Luggage::from_bytes(&serde_json::to_vec(&packed).unwrap()).unwrap();
+        assert_eq!((read.workers, read.listens[0].local), (vec![(3, 77)], local));
+        assert_eq!(read.listens[0].buckets, [packer.keep()[0].as_raw_fd()]);
+        assert_eq!(read.tickets, packed.tickets);
+    }
+
+    #[test]
+    fn another_format_is_refused_before_anything_else_is_read() {
+        let error = Luggage::from_bytes(br#"{"format": 999}"#).unwrap_err();
+        assert!(error.contains("format 999"), "{error}");
+        assert!(Luggage::from_bytes(b"nonsense").is_err());
+    }
+}

@@ -1,0 +1,271 @@
+//! The executable is replaced: the check before, what the old image packs, and how the new one unpacks it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use maitred_sys::replace;
+use maitred_sys::spawn::{Child, Command};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Rlimit;
+
+use super::{App, Process, Shell, exited, log_failure};
+use crate::control::{SlotId, ToWorker};
+use crate::master::admin::AdminListener;
+use crate::master::cpu_time::CpuTime;
+use crate::master::luggage::{Luggage, PackedAdmin, PackedApp, Packer, Unpacker};
+use crate::master::output::Output;
+use crate::master::pid_file::PidFile;
+use crate::master::pool_sockets::PoolSockets;
+use crate::master::prepare::Open;
+use crate::master::process::NOT_PASSED_ON;
+use crate::master::state::events::Event;
+use crate::master::state::upgrade::Legacy;
+use crate::upgrade::{CHECK_COMMAND, GO, VARIABLE, judge};
+
+/// Bytes that a check may say; what is beyond is not read.
+const SAID_BYTES_MAX: usize = 64 * 1024;
+/// What the new image must not take for its own: the sockets of a service manager are in the luggage.
+const NOT_KEPT: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", VARIABLE];
+
+/// The new executable, which checks itself and the configuration.
+pub(super) struct Check {
+    pub(super) child: Child,
+    /// What it says on standard output and standard error. It is short, so nobody waits for it but for the end.
+    pipe: OwnedFd,
+    said: Vec<u8>,
+}
+
+impl Check {
+    fn read(&mut self) {
+        let mut room = [0; 4096];
+        while self.said.len() < SAID_BYTES_MAX {
+            match rustix::io::read(&self.pipe, &mut room) {
+                Ok(length @ 1..) => self.said.extend_from_slice(room.get(..length).unwrap_or_default()),
+                Err(Errno::INTR) => {}
+                Ok(0) | Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Shell<'_> {
+    pub(super) fn start_check(&mut self) {
+        match self.try_start_check() {
+            Ok(check) => self.check = Some(check),
+            Err(error) => self.events.push_back(Event::Checked(Err(error.to_string()))),
+        }
+    }
+
+    fn try_start_check(&self) -> std::io::Result<Check> {
+        let program = self
+            .executable
+            .clone()
+            .ok_or_else(|| std::io::Error::other("/proc does not say where the executable is"))?;
+        let (pipe, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+        rustix::io::ioctl_fionbio(&pipe, true)?;
+        let mut command = Command::new(program);
+        command.arg(CHECK_COMMAND).arg("--").new_group().stdout(theirs.as_fd()).stderr(theirs.as_fd());
+        for argument in std::env::args_os() {
+            command.arg(argument);
+        }
+        for name in NOT_PASSED_ON {
+            command.env_remove(name);
+        }
+        Ok(Check { child: command.spawn()?, pipe, said: Vec::new() })
+    }
+
+    pub(super) fn take_check(&mut self) {
+        let Some(check) = &mut self.check else { return };
+        check.read();
+        let Some((well, how)) = exited(&check.child) else { return };
+        check.read();
+        let said = String::from_utf8_lossy(&check.said).into_owned();
+        self.check = None;
+        let program = self.executable.as_deref().unwrap_or_else(|| std::path::Path::new(""));
+        let outcome = judge(program, &said, well, &how);
+        if outcome.is_ok() {
+            // Warnings about the configuration, for the most part: the start says them.
+            tracing::debug!("the new executable says: {}", said.trim_end());
+        }
+        self.events.push_back(Event::Checked(outcome));
+    }
+
+    pub(super) fn abandon_check(&mut self) {
+        if let Some(check) = self.check.take() {
+            log_failure("ending a check", check.child.kill());
+            self.ended_children.push(check.child);
+        }
+    }
+
+    /// Prepares a worker process for the time without a master.
+    pub(super) fn outlive(&mut self, generation: u64, grace_ms: Option<u64>) {
+        let mut theirs = None;
+        if grace_ms.is_some() {
+            match rustix::net::socketpair(
+                AddressFamily::UNIX,
+                SocketType::SEQPACKET,
+                SocketFlags::CLOEXEC,
+                None,
+            ) {
+                Ok((ours, end)) => (self.new_end, theirs) = (Some(ours), Some(end)),
+                Err(error) => {
+                    return self.events.push_back(Event::NotReplaced(format!("socketpair: {error}")));
+                }
+            }
+        }
+        let slots: Vec<SlotId> =
+            self.apps.values().filter(|app| app.generation == generation).map(|app| app.slot).collect();
+        slots.into_iter().for_each(|slot| self.have_watched(generation, slot));
+        if let Some(worker) = self.workers.get_mut(&generation) {
+            worker.channel.send(&ToWorker::Outlive(grace_ms.unwrap_or(0)), theirs);
+        }
+    }
+
+    /// Gives a worker process the means to see the end of an application process by itself.
+    pub(super) fn have_watched(&mut self, generation: u64, slot: SlotId) {
+        let Some(App { process: Process::Own(child), .. }) = self.apps.get(&slot.epoch) else { return };
+        let (Ok(watch), Some(worker)) =
+            (child.as_fd().try_clone_to_owned(), self.workers.get_mut(&generation))
+        else {
+            return;
+        };
+        worker.channel.send(&ToWorker::Watch(slot), Some(watch));
+    }
+
+    /// The old worker process goes; its end leads to the one that has taken over.
+    pub(super) fn go(&mut self, from: u64, to: Option<u64>) {
+        let Some(end) = self.old_end.take() else { return };
+        if let Err(error) = rustix::net::send(&end, GO, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            tracing::warn!(generation = from, %error, "the old worker process cannot be told to go");
+        }
+        if let Some(worker) = to.and_then(|to| self.workers.get_mut(&to)) {
+            worker.channel.send(&ToWorker::Adopt, Some(end));
+        }
+    }
+
+    /// Becomes the new executable; what could not be is an event.
+    pub(super) fn replace(&mut self, legacy: Legacy) {
+        let mut signals = Vec::new();
+        self.events.retain(|event| match event {
+            Event::Signal(signal) => {
+                signals.push(*signal);
+                false
+            }
+            _ => true,
+        });
+        // Read, but not acted on. They wait in the process, and come out of the queue of whichever image is next.
+        signals.into_iter().for_each(maitred_sys::signals::Signal::send_to_self);
+        let why = match self.try_replace(legacy) {
+            Ok(error) => error.to_string(),
+            Err(error) => format!("packing: {error}"),
+        };
+        self.events.push_back(Event::NotReplaced(why));
+    }
+
+    fn try_replace(&mut self, legacy: Legacy) -> std::io::Result<std::io::Error> {
+        let program = self.executable.clone().ok_or(std::io::ErrorKind::NotFound)?;
+        let mut packer = Packer::default();
+        let luggage = self.pack(legacy, &mut packer);
+        let (file, place) = luggage.seal()?;
+        packer.add(file.as_fd());
+        let (arguments, mut environment) = replace::invocation(&NOT_KEPT);
+        environment.push((VARIABLE.into(), place.into()));
+        tracing::info!("replacing the executable by {}", program.display());
+        Ok(replace::replace(&program, &arguments, &environment, packer.keep()))
+    }
+
+    fn pack<'a>(&'a self, legacy: Legacy, packer: &mut Packer<'a>) -> Luggage {
+        let mut luggage = Luggage::new(legacy, self.around.tickets.borrow().clone());
+        let old = self.old_workers.iter().map(|(generation, child)| (*generation, child.pid()));
+        let present = self.workers.iter().map(|(generation, worker)| (*generation, worker.child.pid()));
+        luggage.workers = old.chain(present).collect();
+        for app in self.apps.values() {
+            let Process::Own(child) = &app.process else { continue };
+            let output = app
+                .output
+                .as_ref()
+                .and_then(|output| Some((output.name().to_owned(), packer.add(output.pipe_end()?))));
+            let (slot, generation) = (app.slot, app.generation);
+            luggage.apps.push(PackedApp { slot, generation, pid: child.pid(), output });
+        }
+        let agent = self.agent.as_ref().map(|agent| &agent.child);
+        luggage.others = self.ended_children.iter().chain(agent).map(Child::pid).collect();
+        let plan = self.plan_present.and_then(|number| self.plans.get(&number));
+        if let Some(open) = plan.and_then(|plan| plan.open.as_ref()).or(self.left_open.as_ref()) {
+            luggage.listens = packer.groups(&open.groups);
+            luggage.pools = packer.groups(open.pools.iter().flat_map(PoolSockets::groups));
+            luggage.admin = open.admin.as_ref().map(|admin| {
+                let socket = packer.add(admin.as_fd());
+                PackedAdmin {
+                    asked: admin.asked.clone(),
+                    local: admin.local,
+                    socket,
+                    file: admin.file().cloned(),
+                }
+            });
+            luggage.pid_file = open.pid_file().map(|file| file.path().to_owned());
+        }
+        luggage.inherited = packer.groups(&self.around.inherited);
+        luggage.inherited_admin =
+            self.around.inherited_admin.as_ref().map(|socket| packer.add(socket.as_fd()));
+        let end = self.new_end.as_ref().or(self.old_end.as_ref());
+        luggage.end = end.map(|end| packer.add(end.as_fd()));
+        luggage.stderr = self.stderr.as_ref().map(|stderr| packer.add(stderr.as_fd()));
+        luggage.open_files = (self.open_files.current, self.open_files.maximum);
+        luggage.started_at = self.started_at;
+        luggage.self_signed = self.around.self_signed.get().cloned();
+        luggage
+    }
+
+    /// Takes over what the image before has left. Its sockets of a service manager and its keys are in `around` already.
+    pub(super) fn unpack(&mut self, luggage: Luggage, unpacker: &mut Unpacker) -> Result<(), String> {
+        self.left_open = Some(Open::left(
+            unpacker.groups(luggage.listens)?,
+            PoolSockets::left(unpacker.groups(luggage.pools)?),
+            luggage.admin.map(unpack_admin).transpose()?,
+            luggage.pid_file.map(|path| Rc::new(PidFile::left(path))),
+        ));
+        self.old_end = luggage.end.map(Unpacker::take).transpose()?;
+        if let Some(stderr) = luggage.stderr {
+            self.stderr = Some(Unpacker::take(stderr)?);
+        }
+        self.open_files = Rlimit { current: luggage.open_files.0, maximum: luggage.open_files.1 };
+        (self.started_at, self.announced) = (luggage.started_at, true);
+        self.upgraded_from = Some(luggage.version);
+        for (generation, pid) in luggage.workers {
+            match Child::adopt(pid) {
+                Ok(child) => drop(self.old_workers.insert(generation, child)),
+                Err(error) => {
+                    let how = format!("cannot be found: {error}");
+                    self.events.push_back(Event::WorkerExited { generation, how });
+                }
+            }
+        }
+        for PackedApp { slot, generation, pid, output } in luggage.apps {
+            let output =
+                output.map(|(name, pipe)| Ok::<_, String>(Output::left(name, Unpacker::take(pipe)?)));
+            let output = output.transpose()?;
+            match Child::adopt(pid) {
+                Ok(child) => {
+                    let (process, cpu) = (Process::Own(child), CpuTime::default());
+                    let app = App { process, slot, generation, channel: None, output, memory: 0, cpu };
+                    self.apps.insert(slot.epoch, app);
+                }
+                Err(error) => {
+                    let how = format!("cannot be found: {error}");
+                    self.events.push_back(Event::AppExited { slot, clean: false, how });
+                }
+            }
+        }
+        // One that has ended is reaped; there is nothing else to do about the others.
+        self.ended_children.extend(luggage.others.into_iter().filter_map(|pid| Child::adopt(pid).ok()));
+        Ok(())
+    }
+}
+
+fn unpack_admin(packed: PackedAdmin) -> Result<Rc<AdminListener>, String> {
+    let PackedAdmin { asked, local, socket, file } = packed;
+    Ok(Rc::new(AdminListener::left(asked, local, Unpacker::take(socket)?, file)))
+}

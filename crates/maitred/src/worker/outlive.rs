@@ -1,0 +1,157 @@
+//! A worker process between two images of its master ([`crate::upgrade`]): the conversation has ended, and the process goes on.
+//!
+//! It serves until the new image says so over a socket of its own, the *end*, and then drains over it as after
+//! [`crate::control::ToWorker::Drain`]. Of the new image it understands that word only. If the end closes without it, the master
+//! has died.
+//!
+//! What the master did for requests at application processes it does by itself meanwhile: it ends those that break the protocol,
+//! as far as it may, and sees when one has exited. Nobody starts others in their place.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use rustix::process::{Signal, pidfd_send_signal};
+
+use super::control::Control;
+use super::inbox::Message;
+use crate::control::{FromWorker, SlotId};
+use crate::upgrade::GO;
+
+/// What is said to those who ask the master for something meanwhile.
+pub(super) const BETWEEN_IMAGES: &str = "the executable is being replaced; ask again";
+/// Room for one message of the new image.
+const ORDER_BYTES_MAX: usize = 64;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Outlive {
+    /// The end of the conversation with the master is no reason to stop.
+    promised: bool,
+    /// The conversation has ended.
+    pub(super) alone: bool,
+    /// Where the word to go comes from, and how long this process may take then; `None` if it drains already.
+    end: Option<(OwnedFd, Duration)>,
+    /// Application processes (pidfd_open(2)).
+    watched: Vec<(SlotId, OwnedFd)>,
+}
+
+impl Outlive {
+    pub(super) fn promise(&mut self, end: Option<OwnedFd>, grace: Duration) {
+        self.promised = true;
+        self.end = end.map(|end| (end, grace));
+    }
+
+    pub(super) fn watch(&mut self, id: SlotId, process: OwnedFd) {
+        self.watched.retain(|(other, _)| *other != id);
+        self.watched.push((id, process));
+    }
+
+    /// What to wait for.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let watched = self.watched.iter().filter(|_| self.alone).map(|(_, process)| process.as_fd());
+        self.end.iter().map(|(end, _)| end.as_fd()).chain(watched)
+    }
+}
+
+impl Control<'_> {
+    /// Whether nothing comes from the master any more.
+    pub(super) fn is_alone(&self) -> bool {
+        self.orphaned || self.outlive.alone
+    }
+
+    /// The conversation has ended.
+    pub(super) fn on_end(&mut self) {
+        if !self.outlive.promised {
+            return self.on_orphaned();
+        }
+        tracing::info!("the master's executable is replaced; serving on");
+        self.outlive.alone = true;
+        let others: Vec<u64> =
+            self.asking.iter().filter(|(_, one)| !one.upgrade).map(|(number, _)| *number).collect();
+        for asking in others.iter().filter_map(|number| self.asking.remove(number)).collect::<Vec<_>>() {
+            self.reply(asking, false, BETWEEN_IMAGES);
+        }
+    }
+
+    /// Takes the word of the new image, and the ends of application processes.
+    pub(super) fn take_orders(&mut self) {
+        self.take_word();
+        if !self.outlive.alone {
+            return;
+        }
+        let watched = std::mem::take(&mut self.outlive.watched);
+        let (ended, living) = watched.into_iter().partition(|(_, process)| is_readable(process));
+        self.outlive.watched = living;
+        for (id, _) in ended {
+            self.slot_exited(id, "has ended");
+        }
+    }
+
+    fn take_word(&mut self) {
+        let Some((end, grace)) = &self.outlive.end else { return };
+        let (mut word, grace) = ([0; ORDER_BYTES_MAX], *grace);
+        match recv(end, &mut word, RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok((length, _)) if word.get(..length).is_some_and(|word| word.starts_with(GO)) => {
+                let successor = self.outlive.end.take().map(|(end, _)| Arc::new(end));
+                self.drain(grace, successor);
+                self.answer_all(true, "upgraded");
+            }
+            // Nothing that is understood here.
+            Ok((1.., _)) => {}
+            Ok((0, _)) | Err(_) => self.on_end_closed(),
+        }
+    }
+
+    fn on_end_closed(&mut self) {
+        self.outlive.end = None;
+        if self.outlive.alone {
+            self.answer_all(false, "the new executable has ended");
+            self.on_orphaned();
+        } else {
+            // The master stays as it is after all.
+            self.outlive.promised = false;
+        }
+    }
+
+    fn answer_all(&mut self, well: bool, text: &str) {
+        for (_, asking) in std::mem::take(&mut self.asking) {
+            self.reply(asking, well, text);
+        }
+    }
+
+    /// What is said to a master that is not there: what concerns requests is done here, and nothing else.
+    pub(super) fn tell_nobody(&self, message: &FromWorker) {
+        match message {
+            FromWorker::SlotLost(id, _) => self.end_process(*id, Signal::KILL),
+            FromWorker::SlotClosed(id) => self.end_process(*id, Signal::TERM),
+            _ => {}
+        }
+    }
+
+    fn end_process(&self, id: SlotId, signal: Signal) {
+        match self.outlive.watched.iter().find(|(other, _)| *other == id) {
+            Some((_, process)) => match pidfd_send_signal(process, signal) {
+                Ok(()) | Err(Errno::SRCH) => {}
+                // It runs as somebody else: the new master ends it with this process.
+                Err(error) => tracing::warn!(%error, "an application process cannot be ended"),
+            },
+            // It was not started by the master, and has gone with its channel.
+            None => self.slot_exited(id, "has no channel any more"),
+        }
+    }
+
+    fn slot_exited(&self, id: SlotId, how: &str) {
+        let inbox = &self.shared.inboxes[self.shared.home_of(id)];
+        inbox.send(Message::SlotExited { id, how: how.to_owned() });
+    }
+}
+
+fn is_readable(descriptor: &OwnedFd) -> bool {
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
+}

@@ -1,0 +1,22 @@
+//! The executable of a running server is replaced (`SIGUSR2`, `maitred upgrade`), and nobody notices; or it cannot be, and
+//! nothing changes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod obstacles;
+#[path = "../support/mod.rs"]
+mod support;
+mod unnoticed;
+
+use support::{Server, eventually};
+
+/// Has the executable replaced, and waits until the worker process of this generation is the one that answers.
+fn upgrade(server: &Server, generation: u64) {
+    // Until the one before has gone, it may be the one that is asked, and cannot pass the command on.
+    eventually("the executable is replaced", || {
+        let (status, said) = server.command(&["upgrade"]);
+        assert!(status.success() || said.contains("ask again"), "{said}");
+        status.success()
+    });
+    eventually("the new worker process answers", || server.status()["generation"] == generation);
+}
