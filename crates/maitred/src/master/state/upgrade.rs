@@ -44,8 +44,8 @@
 //! listen pools: each bucket has a process that is ready, or no pool has that name.
 //!
 //! While an old worker process serves, the new image never gives up: it reads the configuration again, or starts another
-//! worker process, later and later ([`RETRY`]), and `SIGUSR2` may bring yet another executable. When the old one is gone, it is like any
-//! start.
+//! worker process, later and later ([`RETRY`]), and `SIGUSR2` may bring yet another executable. When the old one is gone, it is
+//! like any start.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
