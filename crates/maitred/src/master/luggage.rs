@@ -14,7 +14,7 @@ use maitred_sys::{inherit, memfile};
 use serde::{Deserialize, Serialize};
 
 use super::sockets::Group;
-use super::state::upgrade::Legacy;
+use super::state::upgrade::{Legacy, OldWorker};
 use crate::config::AdminAddress;
 use crate::control::SlotId;
 use crate::tls::material::Pair;
@@ -162,6 +162,16 @@ impl Luggage {
         Luggage::from_bytes(&bytes).map(Some).map_err(|error| failed(&error))
     }
 
+    /// Leaves out of what the machine knows whoever has no process here. Such a one has been reaped, and the event that says so
+    /// ends with this image: the next one would wait for its end for ever. Nor would it ever hear of the end of a channel to a
+    /// server that runs already, which ends with the worker process that has it.
+    pub fn leave_out_the_gone(&mut self) {
+        let (workers, apps) = (&self.workers, &self.apps);
+        let lives = |old: &OldWorker| workers.iter().any(|(generation, _)| *generation == old.generation);
+        self.legacy.workers.retain(lives);
+        self.legacy.apps.retain(|old| apps.iter().any(|app| app.slot.epoch == old.epoch));
+    }
+
     fn from_bytes(bytes: &[u8]) -> Result<Luggage, String> {
         #[derive(Deserialize)]
         struct Version {
@@ -257,6 +267,22 @@ mod tests {
         assert_eq!((read.workers, read.listens[0].local), (vec![(3, 77)], local));
         assert_eq!(read.listens[0].buckets, [packer.keep()[0].as_raw_fd()]);
         assert_eq!(read.tickets, packed.tickets);
+    }
+
+    #[test]
+    fn who_was_reaped_in_the_last_moment_is_not_bequeathed() {
+        use crate::master::state::upgrade::{Duty, OldApp, Owner};
+        let mut packed = luggage();
+        let worker = |generation| OldWorker { generation, duty: Duty::Draining { left_ms: 1 } };
+        packed.legacy.workers = vec![worker(1), worker(2)];
+        packed.legacy.apps =
+            [7, 8, 9].map(|epoch| OldApp { epoch, owner: Owner::Worker(epoch % 2 + 1) }).to_vec();
+        packed.workers = vec![(2, 77)];
+        let slot = SlotId { pool: 0, slot: 0, epoch: 8 };
+        packed.apps = vec![PackedApp { slot, generation: 1, pid: 78, output: None }];
+        packed.leave_out_the_gone();
+        assert_eq!(packed.legacy.workers, [worker(2)]);
+        assert_eq!(packed.legacy.apps, [OldApp { epoch: 8, owner: Owner::Worker(1) }]);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::io::{self, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::AcqRel;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use rustix::process::Pid;
 
-use super::drain::receive_connection;
+use super::drain::{ROOM_BYTES, receive_connection};
 use super::inbox::Message;
 use super::outlive::{BETWEEN_IMAGES, Outlive};
 use super::shared::{Outgoing, Shared};
@@ -34,6 +35,8 @@ pub(super) struct Control<'a> {
     socket: &'a OwnedFd,
     /// They bring the predecessors' idle connections.
     predecessors: Vec<OwnedFd>,
+    /// Where the kernel writes what comes with them.
+    room: Vec<u8>,
     /// Which thread gets the next of them.
     next_thread: usize,
     /// Who waits for the answer to which command.
@@ -72,6 +75,7 @@ pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<Pid>) -> 
         shared,
         socket,
         predecessors: Vec::new(),
+        room: Vec::new(),
         next_thread: 0,
         asking: HashMap::new(),
         commands: 0,
@@ -116,10 +120,11 @@ impl Control<'_> {
         }
     }
 
-    fn tell(&self, message: &FromWorker) {
+    fn tell(&mut self, message: &FromWorker) {
         if self.outlive.alone {
             return self.tell_nobody(message);
         }
+        self.outlive.note(message);
         let Ok(text) = serde_json::to_vec(message) else { return };
         // The master always reads. If it has died, end of file says so on the next read.
         let _ = send(self.socket, &text, SendFlags::NOSIGNAL);
@@ -146,7 +151,7 @@ impl Control<'_> {
         }
     }
 
-    fn take_messages(&mut self) {
+    pub(super) fn take_messages(&mut self) {
         while !self.is_alone() {
             match receive(self.socket) {
                 Ok(Some((message, descriptor))) => self.on_message(message, descriptor),
@@ -190,12 +195,17 @@ impl Control<'_> {
                 }
             }
             (ToWorker::SlotExited(id, how), _) => {
+                self.outlive.forget(id);
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::SlotExited { id, how });
             }
             (ToWorker::Drain(grace_ms), successor) => {
                 self.drain(Duration::from_millis(grace_ms), successor.map(Arc::new));
             }
-            (ToWorker::Adopt, Some(predecessor)) => self.predecessors.push(predecessor),
+            (ToWorker::Adopt, Some(predecessor)) => {
+                self.shared.predecessors.fetch_add(1, AcqRel);
+                self.room.resize(ROOM_BYTES, 0);
+                self.predecessors.push(predecessor);
+            }
             (ToWorker::Successor, Some(successor)) => {
                 let successor = Arc::new(successor);
                 for inbox in &self.shared.inboxes {
@@ -274,14 +284,23 @@ impl Control<'_> {
     /// Distributes the predecessors' connections over the threads.
     fn take_connections(&mut self) {
         let mut predecessors = std::mem::take(&mut self.predecessors);
-        predecessors.retain(|predecessor| self.take_some(predecessor));
+        predecessors.retain(|predecessor| {
+            let more = self.take_some(predecessor);
+            if !more {
+                self.shared.predecessors.fetch_sub(1, AcqRel);
+            }
+            more
+        });
         self.predecessors = predecessors;
+        if self.predecessors.is_empty() {
+            self.room = Vec::new();
+        }
     }
 
     /// Takes some of one predecessor's connections. Gives back whether there may be more.
     fn take_some(&mut self, predecessor: &OwnedFd) -> bool {
         for _ in 0..ADOPTED_PER_TURN {
-            match receive_connection(predecessor.as_fd()) {
+            match receive_connection(predecessor.as_fd(), &mut self.room) {
                 Ok(Some(mut migrant)) => {
                     migrant.listen = self.shared.listen_of(migrant.socket.as_fd());
                     // It was within the bound where it comes from, and has nowhere else to go.

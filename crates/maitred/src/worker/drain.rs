@@ -74,8 +74,12 @@ impl Thread {
     /// Whether this thread, and with it the process, has nothing left to do.
     pub(super) fn is_finished(&self) -> bool {
         let Some(drain) = &self.drain else { return false };
-        // Another thread may still send a connection here, for a process that this one is home to.
+        // Another thread may still send a connection here, for a process that this one is home to; or a predecessor, which has no
+        // other successor. They are looked at first, because what they have sent is in transit before they are gone.
         let others_may = || {
+            if self.shared.predecessors.load(Acquire) > 0 {
+                return true;
+            }
             let elsewhere = || self.shared.loads.iter().any(|load| load.load(Acquire) > 0);
             elsewhere() || self.shared.in_transit.load(Acquire) > 0 || elsewhere()
         };
@@ -127,6 +131,7 @@ impl Thread {
         match connection.state {
             State::Watching => return self.close(index),
             State::Multiplexed { session } => return self.leave(session),
+            State::Queued { pool } => return self.give_waiting(index, usize::from(pool)),
             _ => {}
         }
         let (Some(socket), true) = (&connection.socket, connection.is_idle()) else { return };
@@ -150,19 +155,36 @@ impl Thread {
         }
     }
 
+    /// While the master's executable is replaced, nobody starts application processes here: a request that none is left for goes
+    /// on with its connection, if it can.
+    fn give_waiting(&mut self, index: u32, pool: usize) {
+        let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
+        let successor = self.drain.as_ref().and_then(|drain| drain.successor.clone());
+        let connection = &self.connections[index as usize];
+        let movable = connection.wire == Wire::Clear && !connection.internal;
+        if let (true, false, true, Some(successor), Some(work)) =
+            (self.shared.alone.load(Relaxed), lives, movable, successor, &connection.work)
+            && work.spool.is_none()
+            && !work.last
+            && work.head.len() + work.body.len() + work.input.len() <= CARRIED_BYTES_MAX
+        {
+            self.give(index, &successor);
+        }
+    }
+
     fn give(&mut self, index: u32, successor: &OwnedFd) {
         let connection = &self.connections[index as usize];
         let Some(socket) = &connection.socket else { return };
-        match send_connection(
-            successor.as_fd(),
-            socket.as_fd(),
-            &Note {
-                awaits_proxy: connection.awaits_proxy,
-                requests: connection.requests,
-                remote: connection.remote.address,
-            },
-        ) {
+        let note = Note {
+            awaits_proxy: connection.awaits_proxy,
+            requests: connection.requests,
+            remote: connection.remote.address,
+        };
+        let work = connection.work.as_deref();
+        let carried = work.map(|work| Carried { head: &work.head, body: &work.body, input: &work.input });
+        match send_connection(successor.as_fd(), socket.as_fd(), &note, carried.unwrap_or_default()) {
             Ok(()) => {
+                self.leave_queue(index);
                 // The socket lives on in the successor, so closing it here would not take it out of the set.
                 self.unwatch(index);
                 self.row.given.add(1);
@@ -215,14 +237,26 @@ struct Note {
     remote: Option<SocketAddr>,
 }
 
-const NOTE_BYTES: usize = 32;
+/// What goes with a connection whose request waits: the request, and what was received behind it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Carried<'a> {
+    head: &'a [u8],
+    body: &'a [u8],
+    input: &'a [u8],
+}
+
+const NOTE_BYTES: usize = 40;
+/// Most bytes that go with a connection. The buffer of a Unix socket has room for this (`net.core.wmem_default` is 208 KiB).
+const CARRIED_BYTES_MAX: usize = 128 * 1024;
+/// Room for one connection and what goes with it.
+pub const ROOM_BYTES: usize = NOTE_BYTES + CARRIED_BYTES_MAX;
 /// Another image of the executable may read what this one writes, and the other way round: whoever changes the note changes this.
 const NOTE_VERSION: u8 = 1;
 const NOTE_AWAITS_PROXY: u8 = 1;
 const NOTE_HAS_REMOTE: u8 = 2;
 
 impl Note {
-    fn to_bytes(self) -> [u8; NOTE_BYTES] {
+    fn to_bytes(self, carried: Carried<'_>) -> [u8; NOTE_BYTES] {
         let (ip, port) = match self.remote {
             Some(SocketAddr::V4(address)) => (address.ip().to_ipv6_mapped(), address.port()),
             Some(SocketAddr::V6(address)) => (*address.ip(), address.port()),
@@ -234,48 +268,62 @@ impl Note {
         (bytes[0], bytes[1]) = (awaits | has, NOTE_VERSION);
         bytes[4..8].copy_from_slice(&self.requests.to_le_bytes());
         bytes[8..10].copy_from_slice(&port.to_le_bytes());
-        bytes[16..].copy_from_slice(&ip.octets());
+        bytes[16..32].copy_from_slice(&ip.octets());
+        let length = |part: &[u8]| u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes();
+        bytes[32..36].copy_from_slice(&length(carried.head));
+        bytes[36..40].copy_from_slice(&length(carried.body));
         bytes
     }
 
-    /// `None` for a note of a version that is not known here.
-    fn from_bytes(bytes: &[u8; NOTE_BYTES]) -> Option<Note> {
-        let &[flags, version, _, _, r0, r1, r2, r3, p0, p1, _, _, _, _, _, _, ref ip @ ..] = bytes;
+    /// A note, and what goes with the connection. `None` for a note of a version that is not known here.
+    fn from_bytes(bytes: &[u8]) -> Option<(Note, Carried<'_>)> {
+        let (note, rest) = bytes.split_first_chunk::<NOTE_BYTES>()?;
+        let &[flags, version, _, _, r0, r1, r2, r3, p0, p1, _, _, _, _, _, _, ref more @ ..] = note;
+        let (ip, lengths) = more.split_first_chunk::<16>()?;
+        let &[h0, h1, h2, h3, b0, b1, b2, b3] = lengths else { return None };
         if version != NOTE_VERSION {
             return None;
         }
         let ip = Ipv6Addr::from(*ip).to_canonical();
-        Some(Note {
+        let note = Note {
             awaits_proxy: flags & NOTE_AWAITS_PROXY != 0,
             requests: u32::from_le_bytes([r0, r1, r2, r3]),
             remote: (flags & NOTE_HAS_REMOTE != 0).then(|| (ip, u16::from_le_bytes([p0, p1])).into()),
-        })
+        };
+        let (head, rest) = rest.split_at_checked(u32::from_le_bytes([h0, h1, h2, h3]) as usize)?;
+        let (body, input) = rest.split_at_checked(u32::from_le_bytes([b0, b1, b2, b3]) as usize)?;
+        Some((note, Carried { head, body, input }))
     }
 }
 
-/// A connection on its way to another worker process: the socket, and a note about it.
-fn send_connection(to: BorrowedFd<'_>, socket: BorrowedFd<'_>, note: &Note) -> io::Result<()> {
-    let note = note.to_bytes();
+/// A connection on its way to another worker process: the socket, a note about it, and its request if that waits.
+fn send_connection(
+    to: BorrowedFd<'_>,
+    socket: BorrowedFd<'_>,
+    note: &Note,
+    carried: Carried<'_>,
+) -> io::Result<()> {
+    let note = note.to_bytes(carried);
     let descriptors = [socket];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut room);
     control.push(SendAncillaryMessage::ScmRights(&descriptors));
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    sendmsg(to, &[IoSlice::new(&note)], &mut control, flags)?;
+    let parts = [&note, carried.head, carried.body, carried.input].map(IoSlice::new);
+    sendmsg(to, &parts, &mut control, flags)?;
     Ok(())
 }
 
-/// Takes one connection from a predecessor. `None` at the end. Which listen entry it came in by is for the receiver to find out
+/// Takes one connection from a predecessor; `bytes` is where the kernel writes, [`ROOM_BYTES`] long. `None` at the end. Which listen entry it came in by is for the receiver to find out
 /// ([`Shared::listen_of`](super::shared::Shared::listen_of)): the predecessor counted those of another configuration.
 ///
 /// # Errors
 /// `WouldBlock` when there is none at the moment, `InvalidData` for what is no connection, otherwise what recvmsg(2) says.
-pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
-    let mut note = [0u8; NOTE_BYTES];
+pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<Option<Migrant>> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut room);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-    let received = match recvmsg(from, &mut [IoSliceMut::new(&mut note)], &mut control, flags) {
+    let received = match recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
         Ok(message) => message.bytes,
         Err(Errno::CONNRESET) => 0,
         Err(error) => return Err(error.into()),
@@ -288,8 +336,8 @@ pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
         _ => None,
     });
     let socket = passed.next().and_then(|mut rights| rights.next());
-    let known = (received == NOTE_BYTES).then(|| Note::from_bytes(&note)).flatten();
-    let (Some(socket), Some(Note { awaits_proxy, requests, remote })) = (socket, known) else {
+    let known = bytes.get(..received).and_then(Note::from_bytes);
+    let (Some(socket), Some((Note { awaits_proxy, requests, remote }, carried))) = (socket, known) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not a connection as it is described here"));
     };
     Ok(Some(Migrant {
@@ -297,9 +345,9 @@ pub fn receive_connection(from: BorrowedFd<'_>) -> io::Result<Option<Migrant>> {
         listen: NO_LISTEN,
         requests,
         awaits_proxy,
-        input: Vec::new(),
-        head: Vec::new(),
-        body: Vec::new(),
+        input: carried.input.to_vec(),
+        head: carried.head.to_vec(),
+        body: carried.body.to_vec(),
         spool: None,
         again: Again::Never,
         origin: Origin::Predecessor,
@@ -327,29 +375,38 @@ mod tests {
         // A PROXY header has said who the client is: the socket could not tell.
         let remote: Option<SocketAddr> = "192.0.2.7:99".parse().ok();
         let note = Note { awaits_proxy: true, requests: 70_000, remote };
-        send_connection(old.as_fd(), accepted.as_fd(), &note).unwrap();
+        let mut room = vec![0; ROOM_BYTES];
+        let waiting = Carried { head: b"POST / HTTP/1.1\r\n\r\n", body: &[b'b'; 70_000], input: b"GET" };
+        send_connection(old.as_fd(), accepted.as_fd(), &note, waiting).unwrap();
+        send_connection(old.as_fd(), accepted.as_fd(), &note, Carried::default()).unwrap();
         drop(accepted);
-        let migrant = receive_connection(new.as_fd()).unwrap().unwrap();
+        let migrant = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
+        assert_eq!((&*migrant.head, &*migrant.body, &*migrant.input), (waiting.head, waiting.body, waiting.input));
+        let migrant = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
+        assert!(migrant.head.is_empty() && migrant.body.is_empty() && migrant.input.is_empty());
         assert_eq!((migrant.requests, migrant.remote), (70_000, remote));
         assert!(migrant.awaits_proxy);
         for remote in [None, "[2001:db8::1]:1".parse().ok(), "[::]:0".parse().ok()] {
             let note = Note { awaits_proxy: false, remote, ..note };
-            assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));
+            let bytes = note.to_bytes(Carried::default());
+            assert_eq!(Note::from_bytes(&bytes).map(|(note, _)| note), Some(note));
         }
         let mut bytes = [0; 5];
         io::Read::read_exact(&mut TcpStream::from(migrant.socket), &mut bytes).unwrap();
         assert_eq!(&bytes, b"GET /");
 
-        let empty = receive_connection(new.as_fd()).unwrap_err();
+        let empty = receive_connection(new.as_fd(), &mut room).unwrap_err();
         assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
         // What another version says of a connection is not guessed; it is closed.
-        let mut strange = note.to_bytes();
+        let mut strange = note.to_bytes(waiting);
+        assert!(Note::from_bytes(&strange).is_none(), "less than it says");
+        strange = note.to_bytes(Carried::default());
         strange[1] += 1;
-        assert_eq!(Note::from_bytes(&strange), None);
+        assert!(Note::from_bytes(&strange).is_none());
         rustix::net::send(&old, &strange, SendFlags::empty()).unwrap();
-        let refused = receive_connection(new.as_fd()).unwrap_err();
+        let refused = receive_connection(new.as_fd(), &mut room).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
         drop(old);
-        assert!(receive_connection(new.as_fd()).unwrap().is_none());
+        assert!(receive_connection(new.as_fd(), &mut room).unwrap().is_none());
     }
 }

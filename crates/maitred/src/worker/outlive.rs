@@ -9,6 +9,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,6 +38,9 @@ pub(super) struct Outlive {
     end: Option<(OwnedFd, Duration)>,
     /// Application processes (pidfd_open(2)).
     watched: Vec<(SlotId, OwnedFd)>,
+    /// Application processes that the master was asked to end, until it says that they have: it may be replaced before it hears
+    /// of it.
+    given_up: Vec<(SlotId, Signal)>,
 }
 
 impl Outlive {
@@ -48,6 +52,16 @@ impl Outlive {
     pub(super) fn watch(&mut self, id: SlotId, process: OwnedFd) {
         self.watched.retain(|(other, _)| *other != id);
         self.watched.push((id, process));
+    }
+
+    /// Remembers what the master is asked.
+    pub(super) fn note(&mut self, message: &FromWorker) {
+        self.given_up.extend(given_up(message));
+    }
+
+    /// The master says that this process has exited.
+    pub(super) fn forget(&mut self, id: SlotId) {
+        self.given_up.retain(|(other, _)| *other != id);
     }
 
     /// What to wait for.
@@ -70,8 +84,14 @@ impl Control<'_> {
         }
         tracing::info!("the master's executable is replaced; serving on");
         self.outlive.alone = true;
-        let others: Vec<u64> =
-            self.asking.iter().filter(|(_, one)| !one.upgrade).map(|(number, _)| *number).collect();
+        self.shared.alone.store(true, Relaxed);
+        for (id, signal) in std::mem::take(&mut self.outlive.given_up) {
+            self.end_process(id, signal);
+        }
+        // Without the end there will be nobody who says how the upgrade went.
+        let hears = self.outlive.end.is_some();
+        let unanswerable = self.asking.iter().filter(|(_, one)| !(one.upgrade && hears));
+        let others: Vec<u64> = unanswerable.map(|(number, _)| *number).collect();
         for asking in others.iter().filter_map(|number| self.asking.remove(number)).collect::<Vec<_>>() {
             self.reply(asking, false, BETWEEN_IMAGES);
         }
@@ -97,6 +117,8 @@ impl Control<'_> {
         match recv(end, &mut word, RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok((length, _)) if word.get(..length).is_some_and(|word| word.starts_with(GO)) => {
+                // What the image before has said comes first, and that it has ended.
+                self.take_messages();
                 let successor = self.outlive.end.take().map(|(end, _)| Arc::new(end));
                 self.drain(grace, successor);
                 self.answer_all(true, "upgraded");
@@ -126,10 +148,8 @@ impl Control<'_> {
 
     /// What is said to a master that is not there: what concerns requests is done here, and nothing else.
     pub(super) fn tell_nobody(&self, message: &FromWorker) {
-        match message {
-            FromWorker::SlotLost(id, _) => self.end_process(*id, Signal::KILL),
-            FromWorker::SlotClosed(id) => self.end_process(*id, Signal::TERM),
-            _ => {}
+        if let Some((id, signal)) = given_up(message) {
+            self.end_process(id, signal);
         }
     }
 
@@ -148,6 +168,15 @@ impl Control<'_> {
     fn slot_exited(&self, id: SlotId, how: &str) {
         let inbox = &self.shared.inboxes[self.shared.home_of(id)];
         inbox.send(Message::SlotExited { id, how: how.to_owned() });
+    }
+}
+
+/// Which process a message is about that asks for its end, and how that is brought about.
+fn given_up(message: &FromWorker) -> Option<(SlotId, Signal)> {
+    match message {
+        FromWorker::SlotLost(id, _) => Some((*id, Signal::KILL)),
+        FromWorker::SlotClosed(id) => Some((*id, Signal::TERM)),
+        _ => None,
     }
 }
 

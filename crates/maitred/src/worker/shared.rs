@@ -55,8 +55,12 @@ pub struct Shared {
     pub outbox: Inbox<Outgoing>,
     /// Set once, when the process begins to drain.
     pub draining: AtomicBool,
+    /// Set once, when the master's executable is replaced: nobody starts application processes any more.
+    pub alone: AtomicBool,
     /// Connections on their way from one thread to another.
     pub in_transit: AtomicU32,
+    /// Worker processes before this one that may still send connections here.
+    pub predecessors: AtomicU32,
     /// Where each listen entry is really bound.
     pub locals: Vec<Local>,
     /// Duplicates of the listening sockets, to ask how long their queues are: listen entry, bucket, socket. Emptied when

@@ -191,6 +191,7 @@ impl Shell<'_> {
             luggage.apps.push(PackedApp { slot, generation, pid: child.pid(), output });
         }
         let agent = self.agent.as_ref().map(|agent| &agent.child);
+        luggage.leave_out_the_gone();
         luggage.others = self.ended_children.iter().chain(agent).map(Child::pid).collect();
         let plan = self.plan_present.and_then(|number| self.plans.get(&number));
         if let Some(open) = plan.and_then(|plan| plan.open.as_ref()).or(self.left_open.as_ref()) {

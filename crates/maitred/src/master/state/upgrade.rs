@@ -10,7 +10,7 @@
 //! | state | upgrade wanted¹ | checked | check failed² | worker promises | exec failed |
 //! |---|---|---|---|---|---|
 //! | none | `Check` → Checking³ | ignored | ignored | ignored | cannot be |
-//! | Checking | joined | `Outlive` to all → Handing | refuse → none | ignored | cannot be |
+//! | Checking | joined | `Outlive` to all → Handing⁹ | refuse → none | ignored | cannot be |
 //! | Handing | joined | ignored | refuse → none | the last: `Replace` → Replacing | cannot be |
 //! | Replacing⁴ | joined | ignored | cannot be | ignored | refuse → none |
 //!
@@ -22,7 +22,8 @@
 //!
 //! ¹ `SIGUSR2`, a command. ² By the check, or because [`CHECK_TIMEOUT`] or [`PROMISE_TIMEOUT`] is over. ³ Refused while a
 //! reload is under way, while the server stops, and while nobody serves who could go on. ⁴ No event comes between, unless
-//! exec(2) fails. ⁵ The new image reads the configuration anyway; after a refusal the reload follows.
+//! exec(2) fails. ⁵ The new image reads the configuration anyway; after a refusal the reload follows. ⁹ Refused while the worker
+//! process of the last upgrade is about to be ready ([`YOUNG`]).
 //!
 //! The new image, about each process that it found:
 //!
@@ -55,7 +56,7 @@ use tracing::Level;
 
 use super::backoff::{Backoff, Rules};
 use super::events::{Action, Counts, Notice};
-use super::generation::{DRAIN_MARGIN, Out};
+use super::generation::{DRAIN_MARGIN, Generation, Out};
 use super::listen_pool::ListenPool;
 use super::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Pool};
 use super::{Asker, Master, Phase};
@@ -65,6 +66,9 @@ use crate::config::StopSignal;
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long worker processes may take to promise to outlive the conversation; they only have to read a message.
 pub const PROMISE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a worker process that is not ready yet is taken to be about to be: it may have accepted connections already, and is
+/// not killed for another upgrade. Starting one takes a small part of this.
+pub const YOUNG: Duration = Duration::from_secs(5);
 /// How long a new image waits before it tries again to come up, while an old worker process serves.
 pub const RETRY: Rules =
     Rules { free: 0, first: Duration::from_secs(1), max: Duration::from_secs(10), long_life: Duration::MAX };
@@ -402,6 +406,11 @@ impl Master {
         if !self.has_one_who_serves() {
             return self.refuse_upgrade(now, "the worker process has ended meanwhile");
         }
+        let young = |one: &Generation| now.saturating_duration_since(one.started) < YOUNG;
+        let about_to_be_ready = |one: &Generation| Some(one.number) == self.current && young(one);
+        if self.predecessors.serving().is_some() && self.generations.iter().any(about_to_be_ready) {
+            return self.refuse_upgrade(now, "the last upgrade is not over; ask again when it is");
+        }
         self.actions.push(Action::Notify(Notice::Reloading));
         let mut missing = BTreeSet::new();
         if self.predecessors.serving().is_none() {
@@ -412,7 +421,7 @@ impl Master {
                 missing.insert(one.number);
             }
         } else if let Some(current) = self.current.take() {
-            // It was never ready, and takes nothing with it.
+            // It has had its time to be ready.
             self.kill(now, current);
         }
         if let Some(upgrade) = &mut self.upgrade {
