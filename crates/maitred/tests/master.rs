@@ -315,6 +315,13 @@ fn sockets_of_a_service_manager_are_used() {
     server.signal(Signal::HUP);
     server.line("has taken over");
     get(address);
+    // Another executable in the same process gets them from the one before, not from the environment.
+    server.signal(Signal::USR2);
+    server.line("upgraded: worker process 3 has taken over from 2");
+    get(address);
+    server.signal(Signal::HUP);
+    server.line("reloaded: worker process 4 has taken over");
+    get(address);
 }
 
 #[test]

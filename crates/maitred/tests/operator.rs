@@ -182,6 +182,10 @@ fn the_service_manager_is_told_of_start_reload_and_stop() {
     let reloading = heard();
     assert!(reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="), "{reloading}");
     assert!(heard().starts_with("READY=1\n"));
+    // Another executable, in the same process.
+    server.signal(Signal::USR2);
+    assert!(heard().starts_with("RELOADING=1\nMONOTONIC_USEC="));
+    assert!(heard().starts_with("READY=1\n"));
     // A reload that is refused is over as well.
     let config = dir.path().join("maitred.toml");
     std::fs::write(&config, "[server]\nthread = 1\n").unwrap();

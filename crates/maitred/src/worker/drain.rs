@@ -158,16 +158,18 @@ impl Thread {
     /// While the master's executable is replaced, nobody starts application processes here: a request that none is left for goes
     /// on with its connection, if it can.
     fn give_waiting(&mut self, index: u32, pool: usize) {
+        if !self.shared.alone.load(Relaxed) {
+            return;
+        }
         let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
-        let successor = self.drain.as_ref().and_then(|drain| drain.successor.clone());
         let connection = &self.connections[index as usize];
-        let movable = connection.wire == Wire::Clear && !connection.internal;
-        if let (true, false, true, Some(successor), Some(work)) =
-            (self.shared.alone.load(Relaxed), lives, movable, successor, &connection.work)
-            && work.spool.is_none()
-            && !work.last
-            && work.head.len() + work.body.len() + work.input.len() <= CARRIED_BYTES_MAX
-        {
+        let fits = connection.work.as_ref().is_some_and(|work| {
+            let bytes = work.head.len() + work.body.len() + work.input.len();
+            work.spool.is_none() && !work.last && bytes <= CARRIED_BYTES_MAX
+        });
+        let movable = connection.wire == Wire::Clear && !connection.internal && fits;
+        let successor = self.drain.as_ref().and_then(|drain| drain.successor.clone());
+        if let Some(successor) = successor.filter(|_| movable && !lives) {
             self.give(index, &successor);
         }
     }
@@ -180,11 +182,11 @@ impl Thread {
             requests: connection.requests,
             remote: connection.remote.address,
         };
-        let work = connection.work.as_deref();
+        let waits = matches!(connection.state, State::Queued { .. });
+        let work = connection.work.as_deref().filter(|_| waits);
         let carried = work.map(|work| Carried { head: &work.head, body: &work.body, input: &work.input });
         match send_connection(successor.as_fd(), socket.as_fd(), &note, carried.unwrap_or_default()) {
             Ok(()) => {
-                self.leave_queue(index);
                 // The socket lives on in the successor, so closing it here would not take it out of the set.
                 self.unwatch(index);
                 self.row.given.add(1);
@@ -309,7 +311,7 @@ fn send_connection(
     let mut control = SendAncillaryBuffer::new(&mut room);
     control.push(SendAncillaryMessage::ScmRights(&descriptors));
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    let parts = [&note, carried.head, carried.body, carried.input].map(IoSlice::new);
+    let parts = [&note[..], carried.head, carried.body, carried.input].map(IoSlice::new);
     sendmsg(to, &parts, &mut control, flags)?;
     Ok(())
 }

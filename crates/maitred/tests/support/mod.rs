@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use client::{Client, End};
 pub(crate) use gate::{Gate, Waiting, eventually};
 pub(crate) use response::Response;
-pub(crate) use server::{Server, Stopped, binary};
+pub(crate) use server::{Server, Stopped, binary, copy_program};
 pub(crate) use setup::Setup;
 
 /// How long anything may take before the test fails. Far more than is ever needed, since machines that run tests are slow.

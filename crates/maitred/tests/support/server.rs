@@ -49,6 +49,12 @@ pub(crate) fn binary() -> OsString {
     std::env::var_os("MAITRED_TEST_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_maitred").into())
 }
 
+/// Copies a program, by another process: a descriptor of this one that is open for writing could go along with a process that
+/// another test starts at the moment, and what is open for writing cannot be executed.
+pub(crate) fn copy_program(from: &Path, to: &Path) {
+    assert!(Command::new("cp").args([from, to]).status().unwrap().success());
+}
+
 impl Server {
     /// Starts `maitred run` with the configuration that `setup` has written, and waits for its address.
     pub(super) fn start(setup: Setup) -> Server {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use super::server::Server;
+use super::server::{Server, binary, copy_program};
 
 /// What a server is started with. Tables are filled line by line; what is not filled has the defaults of Maitred, but for
 /// one thread, an access log in a file, and an admin socket.
@@ -134,7 +134,7 @@ impl Setup {
     pub(crate) fn start_copy(self) -> Server {
         self.write();
         let copy = self.directory.path().join("maitred");
-        fs::copy(super::binary(), &copy).unwrap();
+        copy_program(binary().as_ref(), &copy);
         Server::start_program(self, copy.as_os_str())
     }
 

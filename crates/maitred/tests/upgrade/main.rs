@@ -3,7 +3,15 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod between;
+#[path = "../support/h2.rs"]
+#[allow(dead_code, reason = "it has a name for everything that the protocol has")]
+mod h2;
 mod obstacles;
+mod secure;
+#[path = "../tls/stage.rs"]
+#[allow(dead_code, reason = "shared with the tests of TLS")]
+mod stage;
 #[path = "../support/mod.rs"]
 mod support;
 mod unnoticed;

@@ -1,7 +1,9 @@
 //! What clients see of an upgrade: nothing.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -44,6 +46,68 @@ fn what_is_under_way_is_finished_and_what_is_idle_is_kept() {
     });
     let stopped = server.stop();
     assert_eq!(stopped.access.len(), 5, "each is in the access log once: {:#?}", stopped.access);
+}
+
+/// The worker process in between has been told to go, too, and has nothing of its own.
+#[test]
+fn a_connection_that_comes_late_is_passed_on_by_those_in_between() {
+    let gate = Gate::new();
+    let server = Setup::with_files().pool("app", Some(&gate), "workers = 1").start();
+    server.wait_for_processes();
+    let mut busy = server.connect();
+    busy.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let waiting = gate.arrival();
+    upgrade(&server, 2);
+    upgrade(&server, 3);
+    waiting.release();
+    assert_eq!(busy.response("GET").text(), "waited\n");
+    for _ in 0..3 {
+        assert_eq!(busy.get("/a.txt").text(), "file a\n", "on the same connection");
+    }
+    eventually("nobody of the old images is left", || server.children().len() == 2);
+    server.stop();
+}
+
+/// They were not started here, and nobody says when they end.
+#[test]
+fn channels_to_a_server_that_runs_already_are_made_anew() {
+    let directory = Setup::with_files().outside("application.py", include_bytes!("../support/application.py"));
+    let setup = directory
+        .route("/app/*", "pool = \"app\"")
+        .table("[pool.app]\nconnect = \"unix:app.sock\"\nworkers = 2\nqueue = { timeout = \"60s\" }\n");
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let adapter = manifest.join("../../adapters/python").canonicalize().unwrap();
+    let path = setup.directory.path().join("app.sock");
+    let child = Command::new("python3")
+        .arg(manifest.join("tests/support/channels.py"))
+        .args([path.as_os_str(), "application:application".as_ref()])
+        .current_dir(setup.directory.path())
+        .env("PYTHONPATH", format!("{}:.", adapter.display()))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("GATE", "")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut application = EndOnDrop(child);
+    let mut line = String::new();
+    BufReader::new(application.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "listening\n");
+    let server = setup.start();
+    assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n");
+    upgrade(&server, 2);
+    assert_eq!(server.connect().get("/app/hello?y").text(), "hello y\n");
+    // A master that waits for the old channels would stay.
+    server.stop();
+}
+
+/// Ended also when the test fails.
+struct EndOnDrop(Child);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
+    }
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! HTTP/2 and TLS over an upgrade: connections end in order, as over a reload, and new ones find the same keys.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, kill_process};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, SignatureScheme, StreamOwned};
+
+use crate::h2::frame::code;
+use crate::h2::{self, Connection};
+use crate::stage::{self, Authority, Picky};
+use crate::support::{Client, Gate, PATIENCE, Server, Setup, binary, eventually};
+use crate::upgrade;
+
+#[test]
+fn http_2_connections_are_told_to_go_and_finish_what_they_have() {
+    let gate = Gate::new();
+    let server = Setup::with_files().pool("app", Some(&gate), "workers = 1").start();
+    server.wait_for_processes();
+    let (mut idle, mut busy) = (Connection::new(server.address), Connection::new(server.address));
+    assert_eq!(idle.get("/a.txt").text(), "file a\n");
+    let id = busy.request("GET", "/app/wait", &[], true);
+    let waiting = gate.arrival();
+    upgrade(&server, 2);
+    assert_eq!(idle.end(), Some(code::NO_ERROR));
+    while busy.goaway.is_none() {
+        busy.step().unwrap();
+    }
+    waiting.release();
+    assert_eq!(busy.response(id).text(), "waited\n");
+    assert_eq!(busy.end(), Some(code::NO_ERROR));
+    assert_eq!(h2::get(server.address, "/app/hello?x").text(), "hello x\n");
+    eventually("nobody of the old image is left", || server.children().len() == 2);
+    server.stop();
+}
+
+/// A connection that speaks HTTP/2 over TLS.
+fn connect_h2(server: &Server, client: &ClientConfig) -> Connection {
+    let mut client = client.clone();
+    client.alpn_protocols = vec![b"h2".to_vec()];
+    let name = ServerName::try_from("localhost").unwrap();
+    let session = ClientConnection::new(Arc::new(client), name).unwrap();
+    let socket = std::net::TcpStream::connect(server.address_of("https")).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let stream = StreamOwned::new(session, socket.try_clone().unwrap());
+    let mut connection = Connection::on(Box::new(stream), socket);
+    connection.scheme = "https";
+    connection.begin(&[]);
+    connection
+}
+
+#[test]
+fn tls_goes_on_with_the_same_keys() {
+    let authority = Authority::new();
+    let server = stage::setup(&authority, "").start();
+    let client = authority.client();
+    let mut kept = stage::connect(&server, &client);
+    assert_eq!(kept.get("/a.txt").text(), "file a\n");
+    let certificate = stage::shown(&mut kept);
+    let mut multiplexed = connect_h2(&server, &authority.client());
+    assert_eq!(multiplexed.get("/b.txt").text(), "file b\n");
+    upgrade(&server, 2);
+    assert_eq!(multiplexed.end(), Some(code::NO_ERROR));
+    assert!(stage::resumes(&server, &client), "the keys of tickets have gone along");
+    let last = kept.get("/b.txt");
+    assert!(last.text() == "file b\n" && last.says_close());
+    drop(kept);
+    assert_eq!(stage::shown(&mut stage::connect(&server, &authority.client())), certificate);
+    eventually("nobody of the old image is left", || server.children().len() == 1);
+    server.stop();
+}
+
+/// The certificate that a server shows which nobody has signed.
+fn shown_by(address: std::net::SocketAddr, picky: &(Arc<ClientConfig>, Arc<Picky>)) -> Vec<u8> {
+    assert!(Client::try_connect_tls(address, &picky.0, "localhost").is_err());
+    picky.1.seen.lock().unwrap().take().unwrap().to_vec()
+}
+
+#[test]
+fn serve_keeps_the_certificate_that_it_has_made() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.txt"), "file a\n").unwrap();
+    let mut child = Command::new(binary())
+        .args(["serve", "--tls", "-l", "127.0.0.1:0", "-t", "1", "--log", "off"])
+        .arg(dir.path())
+        .env_remove("XDG_RUNTIME_DIR")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let address = lines.next().unwrap();
+    let address = address.strip_prefix("https://").unwrap().split(' ').next().unwrap().parse().unwrap();
+    let picky = Authority::new().picky(&[SignatureScheme::ECDSA_NISTP256_SHA256]);
+    let before = shown_by(address, &picky);
+    let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
+    let old = children();
+    assert_eq!(old.split_whitespace().count(), 1);
+    kill_process(Pid::from_child(&child), Signal::USR2).unwrap();
+    eventually("another worker process is alone", || {
+        let now = children();
+        now.split_whitespace().count() == 1 && now != old
+    });
+    assert_eq!(shown_by(address, &picky), before);
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert!(child.wait().unwrap().success());
+}
