@@ -23,6 +23,8 @@ pub const READS: [u32; 1] = [FORMAT];
 /// What a new image of the master says to the old worker process when another one has taken over: finish, and exit. Whatever
 /// follows it in the same message is for later versions.
 pub const GO: &[u8] = b"go";
+/// The same, begun in the same way, when nobody has taken over, because the server stops.
+pub const GO_FOR_GOOD: &[u8] = b"go for good";
 /// The environment variable that says where a new image finds what the old one has left: process id, colon, descriptor.
 pub const VARIABLE: &str = "MAITRED_UPGRADE";
 /// The hidden command that [`check`] is.

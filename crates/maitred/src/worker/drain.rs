@@ -192,8 +192,8 @@ impl Thread {
                 self.row.given.add(1);
                 self.remove(index);
             }
-            // It has much to take in: again at the next look.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // It has much to take in, or this is too much at once: again at the next look.
+            Err(error) if waits || error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 tracing::warn!(%error, "the successor takes no connections; they are closed after their next request");
                 if let Some(drain) = &mut self.drain {
@@ -316,8 +316,8 @@ fn send_connection(
     Ok(())
 }
 
-/// Takes one connection from a predecessor; `bytes` is where the kernel writes, [`ROOM_BYTES`] long. `None` at the end. Which listen entry it came in by is for the receiver to find out
-/// ([`Shared::listen_of`](super::shared::Shared::listen_of)): the predecessor counted those of another configuration.
+/// Takes one connection from a predecessor; `bytes` is where the kernel writes, [`ROOM_BYTES`] long. `None` at the end. Which
+/// listen entry it came in by is for the receiver to find out ([`Shared::listen_of`](super::shared::Shared::listen_of)): the predecessor counted those of another configuration.
 ///
 /// # Errors
 /// `WouldBlock` when there is none at the moment, `InvalidData` for what is no connection, otherwise what recvmsg(2) says.
@@ -327,7 +327,8 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let received = match recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
         Ok(message) => message.bytes,
-        Err(Errno::CONNRESET) => 0,
+        // Said once, when the predecessor went without having read everything; what it sent before is still there.
+        Err(Errno::CONNRESET) => return Err(io::ErrorKind::WouldBlock.into()),
         Err(error) => return Err(error.into()),
     };
     if received == 0 {

@@ -20,7 +20,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use super::control::Control;
 use super::inbox::Message;
 use crate::control::{FromWorker, SlotId};
-use crate::upgrade::GO;
+use crate::upgrade::{GO, GO_FOR_GOOD};
 
 /// What is said to those who ask the master for something meanwhile.
 pub(super) const BETWEEN_IMAGES: &str = "the executable is being replaced; ask again";
@@ -119,9 +119,10 @@ impl Control<'_> {
             Ok((length, _)) if word.get(..length).is_some_and(|word| word.starts_with(GO)) => {
                 // What the image before has said comes first, and that it has ended.
                 self.take_messages();
-                let successor = self.outlive.end.take().map(|(end, _)| Arc::new(end));
-                self.drain(grace, successor);
-                self.answer_all(true, "upgraded");
+                let for_good = word.starts_with(GO_FOR_GOOD);
+                let successor = self.outlive.end.take().filter(|_| !for_good);
+                self.drain(grace, successor.map(|(end, _)| Arc::new(end)));
+                self.answer_all(!for_good, if for_good { "the server is stopping" } else { "upgraded" });
             }
             // Nothing that is understood here.
             Ok((1.., _)) => {}

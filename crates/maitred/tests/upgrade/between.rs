@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Client, Gate, Server, Setup, eventually};
+use crate::support::{Client, End, Gate, Server, Setup, eventually};
 
 /// A new image that cannot come up until `taken` is dropped, and who has asked for it.
 struct Between {
@@ -111,4 +111,19 @@ fn the_old_worker_process_finishes_what_it_has_when_the_new_image_dies() {
     let stopped = server.wait_for_exit();
     assert!(!stopped.status.success());
     assert!(stopped.said.iter().any(|line| line.contains("the master process has died")));
+}
+
+#[test]
+fn a_stop_in_between_is_obeyed() {
+    let server = Setup::with_files().start();
+    let mut idle = server.connect();
+    assert_eq!(idle.get("/a.txt").status, 200);
+    let Between { taken: _taken, mut asker } = Between::images(&server);
+    kill_process(server.pid(), Signal::TERM).unwrap();
+    let response = asker.response("POST");
+    assert_eq!((response.status, response.text()), (409, "the server is stopping\n"));
+    assert_eq!(idle.end(), End::Closed);
+    let path = server.path("admin.sock");
+    assert!(server.wait_for_exit().status.success());
+    assert!(!path.exists(), "the admin socket is left behind");
 }

@@ -22,7 +22,7 @@ use crate::master::prepare::Open;
 use crate::master::process::NOT_PASSED_ON;
 use crate::master::state::events::Event;
 use crate::master::state::upgrade::Legacy;
-use crate::upgrade::{CHECK_COMMAND, GO, VARIABLE, judge};
+use crate::upgrade::{CHECK_COMMAND, GO, GO_FOR_GOOD, VARIABLE, judge};
 
 /// Bytes that a check may say; what is beyond is not read.
 const SAID_BYTES_MAX: usize = 64 * 1024;
@@ -137,7 +137,8 @@ impl Shell<'_> {
     /// The old worker process goes; its end leads to the one that has taken over.
     pub(super) fn go(&mut self, from: u64, to: Option<u64>) {
         let Some(end) = self.old_end.take() else { return };
-        if let Err(error) = rustix::net::send(&end, GO, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+        let word = if to.is_some() { GO } else { GO_FOR_GOOD };
+        if let Err(error) = rustix::net::send(&end, word, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
             tracing::warn!(generation = from, %error, "the old worker process cannot be told to go");
         }
         if let Some(worker) = to.and_then(|to| self.workers.get_mut(&to)) {
