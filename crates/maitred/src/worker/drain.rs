@@ -317,7 +317,8 @@ fn send_connection(
 }
 
 /// Takes one connection from a predecessor; `bytes` is where the kernel writes, [`ROOM_BYTES`] long. `None` at the end. Which
-/// listen entry it came in by is for the receiver to find out ([`Shared::listen_of`](super::shared::Shared::listen_of)): the predecessor counted those of another configuration.
+/// listen entry it came in by is for the receiver to find out ([`Shared::listen_of`](super::shared::Shared::listen_of)): the
+/// predecessor counted those of another configuration.
 ///
 /// # Errors
 /// `WouldBlock` when there is none at the moment, `InvalidData` for what is no connection, otherwise what recvmsg(2) says.
