@@ -385,7 +385,10 @@ mod tests {
         send_connection(old.as_fd(), accepted.as_fd(), &note, Carried::default()).unwrap();
         drop(accepted);
         let migrant = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
-        assert_eq!((&*migrant.head, &*migrant.body, &*migrant.input), (waiting.head, waiting.body, waiting.input));
+        assert_eq!(
+            (&*migrant.head, &*migrant.body, &*migrant.input),
+            (waiting.head, waiting.body, waiting.input)
+        );
         let migrant = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
         assert!(migrant.head.is_empty() && migrant.body.is_empty() && migrant.input.is_empty());
         assert_eq!((migrant.requests, migrant.remote), (70_000, remote));

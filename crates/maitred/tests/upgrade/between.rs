@@ -71,8 +71,7 @@ fn it_succeeds_by_itself_when_the_obstacle_is_gone() {
 /// Nobody starts processes meanwhile. What waits for one goes to the new worker process, with its connection.
 #[test]
 fn a_request_that_nobody_is_left_for_is_answered_by_the_new_image() {
-    let server =
-        Setup::with_files().pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }").start();
+    let server = Setup::with_files().pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }").start();
     server.wait_for_processes();
     let between = Between::images(&server);
     let process = server.status()["pools"][0]["slots"][0]["pid"].as_i64().unwrap() as i32;

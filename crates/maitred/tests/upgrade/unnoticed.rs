@@ -71,7 +71,8 @@ fn a_connection_that_comes_late_is_passed_on_by_those_in_between() {
 /// They were not started here, and nobody says when they end.
 #[test]
 fn channels_to_a_server_that_runs_already_are_made_anew() {
-    let directory = Setup::with_files().outside("application.py", include_bytes!("../support/application.py"));
+    let directory =
+        Setup::with_files().outside("application.py", include_bytes!("../support/application.py"));
     let setup = directory
         .route("/app/*", "pool = \"app\"")
         .table("[pool.app]\nconnect = \"unix:app.sock\"\nworkers = 2\nqueue = { timeout = \"60s\" }\n");
