@@ -9,7 +9,7 @@
 //! | state | what it does | ends |
 //! |---|---|---|
 //! | `Calm` | uses what was cheaper last, first the socket | after [`BUSY_PERIODS`] of enough requests, [`TRIAL_EVERY`] |
-//! | `Trial` | a period of each, in turn, [`TRIAL_PERIODS`] in all; pauses while it is quiet | with a verdict; without, if it is quiet for [`TRIAL_EVERY`] |
+//! | `Trial` | a period of each, in turn, [`TRIAL_PERIODS`] in all; pauses in quiet | a verdict, or [`TRIAL_EVERY`] of quiet |
 
 use std::time::{Duration, Instant};
 

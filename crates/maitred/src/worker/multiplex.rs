@@ -32,8 +32,8 @@ use crate::config::Limits;
 pub(super) const SHARE_BYTES: usize = 64 * 1024;
 /// Bytes that one connection may send in one turn, so that the others get theirs.
 const SENT_PER_TURN: usize = 1024 * 1024;
-/// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is often
-/// full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.
+/// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is
+/// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.
 const MOVED_PART: usize = 8;
 /// How long a client may take to hear of a GOAWAY before streams that it opens are refused (9113-6.8 asks for at least one
 /// round trip; refused requests are safe to repeat).

@@ -15,8 +15,8 @@ use super::inbox::Message;
 use super::wire::{Then, Wire};
 use crate::serve::{DiskJob, Segment, Summary, residency};
 
-/// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread. Also what a
-/// client finds in the CPU's caches: files of 10 MB cost 1.2 times the floor with it, client included, and 1.7 times with 1 MiB.
+/// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread. Also what
+/// a client finds in the CPU's caches: files of 10 MB cost 1.2 × floor with it, client included, and 1.7 with 1 MiB.
 const FILE_BYTES_PER_TURN: u64 = 256 * 1024;
 /// Bytes that are looked for in the page cache, and read in by a helper thread, at a time.
 const RESIDENT_BYTES: u64 = 256 * 1024;
