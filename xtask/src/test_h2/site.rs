@@ -36,7 +36,11 @@ impl Site {
         std::fs::set_permissions(directory.path(), open)?;
         fill(&directory.path().join("root"))?;
         let tls = certificate(directory.path())?;
-        std::fs::write(directory.path().join("maitred.toml"), configuration(tls))?;
+        let worker = maitred.with_file_name("examples").join("worker");
+        if !worker.is_file() {
+            return Err("no example worker: cargo build -p maitred-handoff --example worker".into());
+        }
+        std::fs::write(directory.path().join("maitred.toml"), configuration(tls, &worker))?;
         let mut command = Command::new(maitred);
         command.args(["run", "-c", "maitred.toml"]).current_dir(directory.path());
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
@@ -181,7 +185,7 @@ fn certificate(directory: &Path) -> Result<bool> {
     }
 }
 
-fn configuration(tls: bool) -> String {
+fn configuration(tls: bool, worker: &Path) -> String {
     let (listen, site) = if tls {
         (
             "[[listen]]\naddress = \"127.0.0.1:0\"\ntls = {}\n",
@@ -195,6 +199,9 @@ fn configuration(tls: bool) -> String {
          [[listen]]\naddress = \"127.0.0.1:0\"\n{listen}\
          [log]\naccess = \"combined\"\naccess_file = \"access.log\"\n\
          [[site]]\nroot = \"root\"\n{site}\
-         [[site.route]]\npath = \"/gone\"\nrespond = {{ status = 410, body = \"gone\\n\" }}\n"
+         [[site.route]]\npath = \"/gone\"\nrespond = {{ status = 410, body = \"gone\\n\" }}\n\
+         [[site.route]]\npath = \"/app/*\"\npool = \"app\"\n\
+         [pool.app]\ncommand = [\"{}\"]\nworkers = 1\n",
+        worker.display(),
     )
 }

@@ -154,6 +154,8 @@ pub struct Work {
     pub complete: bool,
     /// The request has its answer, and the body is read only to be dropped.
     pub answered: bool,
+    /// The body is read only to be dropped, and then the request is answered.
+    pub discard: bool,
     /// Bytes of it that were.
     pub dropped: u64,
     /// Length of the body as announced; 0 if it was not.

@@ -281,7 +281,10 @@ impl Thread {
         let limits = &self.shared.start.config.limits;
         let decoder = Decoder::new(request.framing, limits.body_bytes_max);
         let too_long = announces_over(request.framing, limits.body_bytes_max) && !request.expects_continue;
-        if !self.wants_body(index, request) && !too_long {
+        let wanted = self.wants_body(index, request);
+        // A stream that ends before its request ends with RST_STREAM, for which some clients drop the answer (curl 7.88).
+        let stream = self.connections[index as usize].is_stream();
+        if !wanted && !too_long && (!stream || request.expects_continue) {
             return self.answer_before_body(index, request, Unread { head, rest, decoder }, at);
         }
         if request.expects_continue && rest.is_empty() {
@@ -293,6 +296,7 @@ impl Thread {
         work.head.extend_from_slice(head);
         work.body.clear();
         work.decoder = Some(decoder);
+        work.discard = stream && !wanted;
         work.expected = match request.framing {
             Framing::Length(length) => length,
             Framing::None | Framing::Chunked => 0,
@@ -384,7 +388,9 @@ impl Thread {
         if progress.complete {
             work.decoder = None;
         }
-        if let Some(stop) = self.spool_body(index) {
+        if self.work(index).discard {
+            self.work(index).body.clear();
+        } else if let Some(stop) = self.spool_body(index) {
             self.work(index).complete = progress.complete;
             return Some(stop);
         }
