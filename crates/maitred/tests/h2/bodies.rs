@@ -216,8 +216,8 @@ fn a_client_that_goes_away_in_a_body_leaves_nothing() {
     server.stop();
 }
 
-/// A file has no use for a body. The answer comes when the body is there, so that the stream need not be reset; who asks first is told
-/// at once.
+/// A file has no use for a body. The answer comes when the body is there, so that the stream need not be reset; who asks first
+/// is told at once.
 #[test]
 fn a_body_that_nobody_wants_is_dropped() {
     let server = start("");
