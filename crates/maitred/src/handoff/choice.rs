@@ -3,7 +3,7 @@
 //! The client's own socket saves a copy. A relay saves something else: the client hears nothing before Maitred sends, so that
 //! its next request comes when the process has finished a whole batch, and does not take the CPU away from it. Which of the two
 //! is more depends on the application, on its responses and on the machine (`bench/runs/2026-11-20-adapters`: at 1 KB a relay was
-//! cheaper by a fifth to a third for Python and Go, and dearer by a fifth for the example worker in Rust; at 1 MB the socket
+//! cheaper by a fifth to a third for Python and Go, and dearer by a quarter for the example worker in Rust; at 1 MB the socket
 //! always was). So it is measured where it is used: CPU time of this thread and of the processes, for each request.
 //!
 //! | state | what it does | ends |
