@@ -19,10 +19,14 @@
 //! | [`log`] | access log and error log |
 //! | [`tls`] | certificates and keys, from files to sessions |
 //! | [`upgrade`] | what crosses from one executable to the next |
+//! | [`backoff`] | growing delays for processes that keep dying |
+//! | [`sandbox`] | what a process may reach in the filesystem |
+//! | [`unix_time`] | the wall clock |
 //! | [`status`] | scoreboard, and the ways to show it |
 
 pub mod acme;
 pub mod affinity;
+pub mod backoff;
 pub mod cli;
 pub mod config;
 pub mod control;
@@ -32,8 +36,10 @@ pub mod master;
 pub mod pool;
 pub mod proxy;
 pub mod route;
+pub mod sandbox;
 pub mod serve;
 pub mod status;
 pub mod tls;
+pub mod unix_time;
 pub mod upgrade;
 pub mod worker;

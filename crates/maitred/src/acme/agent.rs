@@ -21,7 +21,7 @@ use super::sandbox;
 use super::schedule::{Held, Now, Past, Schedule, Task, Window};
 use super::store::{self, Notes, Store};
 use super::{CONTROL_FD, START_FD};
-use crate::master::certificates::unix_secs;
+use crate::unix_time;
 
 /// Largest start document.
 const START_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -221,7 +221,7 @@ impl Agent {
     }
 
     fn now(&self) -> Now {
-        Now { unix: unix_secs(), up: self.begun.elapsed() }
+        Now { unix: unix_time::secs(), up: self.begun.elapsed() }
     }
 
     /// The authority and the kind of certificate.

@@ -18,7 +18,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 
-use crate::master::certificates::unix_secs;
+use crate::unix_time;
 
 /// How long one exchange may take, from the connection to the last byte.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -120,7 +120,7 @@ fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
     match text.parse() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),
         Err(_) => {
-            let now = unix_secs();
+            let now = unix_time::secs();
             let at = maitred_http::date::parse(text.as_bytes(), now)?;
             Some(Duration::from_secs(at.saturating_sub(now)))
         }

@@ -2,16 +2,12 @@
 
 use std::path::Path;
 
-use landlock::{
-    ABI, Access as _, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, path_beneath_rules,
-};
+use landlock::{Access as _, AccessFs, RulesetError};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::messages::Start;
+use crate::sandbox::{self, WANTED};
 
-/// The kernel interface that is asked for; an older kernel gives what it has.
-const WANTED: ABI = ABI::V5;
 /// What resolving names and believing authorities takes: the resolver's files, its modules, and certificates. Whole directories,
 /// because files in them are replaced while the agent runs.
 const READ: [&str; 6] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/var/run"];
@@ -32,18 +28,11 @@ pub fn confine(start: &Start) -> Result<&'static str, String> {
     restrict(&start.state, &read).map_err(|error| format!("Landlock: {error}"))
 }
 
-fn restrict(state: &Path, read: &[&Path]) -> Result<&'static str, landlock::RulesetError> {
-    let status = Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(WANTED))?
-        .create()?
-        .add_rules(path_beneath_rules(read, AccessFs::from_read(WANTED) & !AccessFs::Execute))?
-        .add_rules(path_beneath_rules([state], AccessFs::from_all(WANTED) & !AccessFs::Execute))?
-        .restrict_self()?;
-    Ok(match status.ruleset {
-        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => "on",
-        RulesetStatus::NotEnforced => "off: the kernel has no Landlock",
-    })
+fn restrict(state: &Path, read: &[&Path]) -> Result<&'static str, RulesetError> {
+    sandbox::restrict(&[
+        (read, AccessFs::from_read(WANTED) & !AccessFs::Execute),
+        (&[state], AccessFs::from_all(WANTED) & !AccessFs::Execute),
+    ])
 }
 
 #[cfg(test)]

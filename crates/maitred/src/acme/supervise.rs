@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::messages::{Answer, Challenge, FromAgent, Report, Start, ToAgent};
+use crate::backoff::{Backoff, Rules};
 use crate::control::ToWorker;
-use crate::master::state::backoff::{Backoff, Rules};
 use crate::tls::material::Pair;
 
 /// An agent is replaced at once if it lived; nothing is urgent about certificates.

@@ -29,7 +29,7 @@ pub trait Lookup {
     }
     /// The present time, as Unix time: certificates may not be good any more.
     fn unix_secs(&self) -> u64 {
-        rustls::pki_types::UnixTime::now().as_secs()
+        crate::unix_time::secs()
     }
     /// Where the server keeps what outlives it, if nothing else is said; absolute.
     fn state_directory(&self) -> PathBuf {

@@ -4,7 +4,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal as _;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
@@ -12,6 +12,8 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
+
+use crate::unix_time;
 
 /// Sets the error log of this process up. `role` names the process in each line; `level` is `log.level` of the
 /// configuration. Colours are used only on a terminal, and not when `NO_COLOR` is set.
@@ -42,13 +44,12 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, _: &FmtContext<'_, S, N>, mut out: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let level = *event.metadata().level();
         let (paint, reset) = if out.has_ansi_escapes() { (colour(level), "\x1b[0m") } else { ("", "") };
         let mut text = Text::default();
         event.record(&mut text);
         let Text { message, fields } = text;
-        let time = super::iso(&maitred_http::date::format(since_epoch.as_secs()));
+        let time = super::iso(&maitred_http::date::format(unix_time::secs()));
         let time = String::from_utf8_lossy(&time);
         writeln!(out, "{time}Z {paint}{level:<5}{reset} {}: {message}{fields}", self.role)
     }
@@ -57,8 +58,7 @@ where
 /// Writes a line of an application process, whatever the level: it is the application's log, not ours. What is no text, and
 /// control characters, are shown as such.
 pub fn application(name: &str, line: &[u8]) {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let time = super::iso(&maitred_http::date::format(since_epoch.as_secs()));
+    let time = super::iso(&maitred_http::date::format(unix_time::secs()));
     let mut text = String::with_capacity(line.len() + 64);
     // Writing to a String cannot fail, and nobody can be told that standard error cannot be written.
     let _ = write!(text, "{}Z APP   {name}: ", String::from_utf8_lossy(&time));

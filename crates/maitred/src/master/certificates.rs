@@ -3,13 +3,14 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use super::prepare::Surroundings;
 use crate::config::{Certificate, Config};
 use crate::tls::material::Material;
 use crate::tls::self_signed;
 use crate::tls::watch::Stamps;
+use crate::unix_time;
 
 /// How often the files are looked at. Looking is a stat(2) of each.
 pub const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -24,11 +25,6 @@ pub struct Certificates {
     /// What was wrong with them then, if it was; whether the log has it.
     broken: Option<(String, bool)>,
     looked_at: Instant,
-}
-
-/// The present time, as Unix time.
-pub fn unix_secs() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }
 
 impl Certificates {
@@ -58,7 +54,7 @@ impl Certificates {
     pub fn look(&mut self, config: &Config, around: &Surroundings, now: Instant) -> bool {
         self.looked_at = now;
         // So that older keys can not be found out here either; this fails only where sealing does, and that is logged.
-        let _ = around.tickets.borrow_mut().advance(unix_secs());
+        let _ = around.tickets.borrow_mut().advance(unix_time::secs());
         self.material.tickets = around.tickets.borrow().clone();
         let stamps = self.stamps.again();
         let retry = matches!(self.broken, Some((_, false)));
@@ -95,7 +91,7 @@ impl Certificates {
     /// What memfd_create(2) and its like say.
     pub fn seal(&mut self, around: &Surroundings) -> io::Result<OwnedFd> {
         let mut tickets = around.tickets.borrow_mut();
-        tickets.advance(unix_secs()).map_err(|_| io::Error::other("no keys of session tickets"))?;
+        tickets.advance(unix_time::secs()).map_err(|_| io::Error::other("no keys of session tickets"))?;
         self.material.tickets = tickets.clone();
         self.material.seal()
     }
@@ -107,7 +103,7 @@ fn read(config: &Config, around: &Surroundings) -> Result<Material, String> {
         && around.self_signed.get().is_none()
     {
         // Only set here, so that it is empty.
-        let _ = around.self_signed.set(self_signed::make(unix_secs())?);
+        let _ = around.self_signed.set(self_signed::make(unix_time::secs())?);
     }
     Material::load(config, around.self_signed.get(), around.tickets.borrow().clone())
 }
@@ -132,7 +128,7 @@ mod tests {
             inherited: Vec::new(),
             inherited_admin: None,
             terminal: false,
-            tickets: RefCell::new(Seed::new(unix_secs()).unwrap()),
+            tickets: RefCell::new(Seed::new(unix_time::secs()).unwrap()),
             self_signed: OnceCell::new(),
         }
     }

@@ -12,7 +12,7 @@ use std::io::IsTerminal;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use maitred_sys::inherit;
 use maitred_sys::memfile::SharedMap;
@@ -23,7 +23,6 @@ use rustix::process::{Resource, Rlimit};
 
 use self::upgrade::Check;
 use super::agent::Agent;
-use super::certificates::unix_secs;
 use super::channel::{Channel, Received};
 use super::cpu_time::CpuTime;
 use super::luggage::{Luggage, Unpacker};
@@ -38,6 +37,7 @@ use crate::control::{FromWorker, SlotId};
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::material::Pair;
 use crate::tls::tickets::Seed;
+use crate::unix_time;
 
 /// Reads the configuration, at the start and again at each reload.
 pub type Source<'a> = &'a dyn Fn() -> Result<Loaded, Failure>;
@@ -171,14 +171,13 @@ impl<'a> Shell<'a> {
         };
         let tickets = match &luggage {
             Some(luggage) => luggage.tickets.clone(),
-            None => Seed::new(unix_secs()).map_err(|_| "there are no random numbers".to_owned())?,
+            None => Seed::new(unix_time::secs()).map_err(|_| "there are no random numbers".to_owned())?,
         };
         let self_signed = luggage.as_ref().and_then(|luggage| luggage.self_signed.clone());
         let machine = match &mut luggage {
             Some(luggage) => Master::resume(Instant::now(), std::mem::take(&mut luggage.legacy)),
             None => Master::new(),
         };
-        let started_at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
         let mut shell = Shell {
             machine,
             source,
@@ -194,7 +193,7 @@ impl<'a> Shell<'a> {
             },
             open_files: raise_open_files(),
             stderr: rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3).ok(),
-            started_at,
+            started_at: unix_time::secs(),
             logs: false,
             announced: false,
             plans: BTreeMap::new(),
@@ -423,7 +422,7 @@ impl<'a> Shell<'a> {
                         continue;
                     };
                     match delay.filter(|(number, ..)| *number == slot) {
-                        Some((_, until, deaths)) => row.delay(unix_secs_at(until), deaths),
+                        Some((_, until, deaths)) => row.delay(unix_time::secs_at(until), deaths),
                         None => row.clear(),
                     }
                 }
@@ -437,12 +436,6 @@ fn of_service_manager() -> Result<(Vec<sockets::Group>, Option<OwnedFd>), String
     let passed = inherit::listen_fds().map_err(|error| format!("sockets of the service manager: {error}"))?;
     let (inherited, unix) = sockets::sort_inherited(passed)?;
     Ok((inherited, unix.into_iter().next()))
-}
-
-/// The Unix time, in seconds, of a moment that is soon.
-fn unix_secs_at(moment: Instant) -> u64 {
-    let ahead = moment.saturating_duration_since(Instant::now());
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).saturating_add(ahead).as_secs()
 }
 
 /// The resident memory of a process, from `/proc/PID/statm` (proc_pid_statm(5)).

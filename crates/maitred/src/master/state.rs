@@ -54,7 +54,6 @@ macro_rules! out {
     };
 }
 
-pub mod backoff;
 pub mod events;
 pub mod generation;
 pub mod listen_pool;
@@ -69,12 +68,12 @@ use std::time::Instant;
 use maitred_sys::signals::Signal;
 use tracing::Level;
 
-use self::backoff::{Backoff, WORKER};
 use self::events::{Action, Counts, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Seen};
 use self::generation::{Generation, Out, WORKER_START_TIMEOUT, WorkerPhase};
 use self::listen_pool::ListenPool;
 use self::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Home, Pool};
 use self::upgrade::{Predecessors, Upgrade};
+use crate::backoff::{Backoff, WORKER};
 use crate::control::{Command, FromWorker, PoolCommand, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master gives up.

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 pub use super::settings::Settings;
 use super::spare::LeastSpare;
-use crate::master::state::backoff::{APP, Backoff, Rules};
+use crate::backoff::{APP, Backoff, Rules};
 
 /// Time between two bursts of starts. Long enough that one request in a queue that is about to empty starts one worker
 /// and not several; short enough that 63 workers are on their way after half a second.

@@ -1,8 +1,9 @@
 //! Reading the clock: once a turn.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use crate::serve::Clock;
+use crate::unix_time;
 
 /// The clock now.
 pub(super) fn read() -> Clock {
@@ -22,7 +23,6 @@ pub(super) fn advance(clock: &mut Clock) {
 }
 
 fn wall() -> (u64, u32) {
-    // A clock before 1970 is shown as 1970.
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = unix_time::now();
     (since.as_secs(), since.subsec_micros())
 }

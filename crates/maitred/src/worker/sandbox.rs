@@ -3,15 +3,10 @@
 
 use std::path::Path;
 
-use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus, path_beneath_rules,
-};
+use landlock::{AccessFs, BitFlags, RulesetError};
 
 use crate::config::Config;
-
-/// The kernel interface that is asked for; an older kernel gives what it has.
-const WANTED: ABI = ABI::V5;
+use crate::sandbox;
 
 /// Confines the calling thread, and all that it starts later, to reading below the configuration's roots, and, if there
 /// is a pool, to files in the spool. Gives back what the kernel made of it, in words.
@@ -36,19 +31,9 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     restrict(&roots, spool).map_err(|error| error.to_string())
 }
 
-fn restrict(roots: &[&Path], spool: Option<&Path>) -> Result<&'static str, landlock::RulesetError> {
+fn restrict(roots: &[&Path], spool: Option<&Path>) -> Result<&'static str, RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
-    let status = Ruleset::default()
-        .set_compatibility(CompatLevel::BestEffort)
-        .handle_access(AccessFs::from_all(WANTED))?
-        .create()?
-        .add_rules(path_beneath_rules(roots, read))?
-        .add_rules(path_beneath_rules(spool, AccessFs::ReadFile | AccessFs::WriteFile))?
-        .restrict_self()?;
-    Ok(match status.ruleset {
-        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => "on",
-        RulesetStatus::NotEnforced => "off: the kernel has no Landlock",
-    })
+    sandbox::restrict(&[(roots, read), (spool.as_slice(), AccessFs::ReadFile | AccessFs::WriteFile)])
 }
 
 #[cfg(test)]

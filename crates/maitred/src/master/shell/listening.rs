@@ -1,8 +1,8 @@
 //! Listen pools: starting and stopping their processes, asking the kernel about them, and showing what is known.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use super::{App, Process, Shell, log_failure, resident_bytes, unix_secs_at};
+use super::{App, Process, Shell, log_failure, resident_bytes};
 use crate::config::StopSignal;
 use crate::control::SlotId;
 use crate::master::cpu_time::CpuTime;
@@ -10,6 +10,7 @@ use crate::master::process;
 use crate::master::state::events::{AcceptSeen, Event};
 use crate::master::state::listen_pool::{ListenPool, SlotFace};
 use crate::status::scoreboard::{SlotRow, SlotState, StartRow};
+use crate::unix_time;
 
 /// The generation of processes that belong to none.
 const NO_GENERATION: u64 = 0;
@@ -58,7 +59,7 @@ impl Shell<'_> {
     /// Writes the rows of listen pools, which no thread of a worker process writes.
     pub(super) fn show_listen_pools(&self) {
         let Some(prepared) = self.plan_present.and_then(|number| self.plans.get(&number)) else { return };
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        let unix = unix_time::now();
         for pool in self.machine.listen_pools() {
             let Some(sockets) = prepared.pool_sockets(usize::from(pool.index())) else { continue };
             let queues = sockets.queues();
@@ -98,7 +99,7 @@ impl Shell<'_> {
 
 fn show_delay(row: &StartRow, pool: &ListenPool, slot: u16) {
     match pool.delay().filter(|(number, ..)| *number == slot) {
-        Some((_, until, deaths)) => row.delay(unix_secs_at(until), deaths),
+        Some((_, until, deaths)) => row.delay(unix_time::secs_at(until), deaths),
         None => row.clear(),
     }
 }

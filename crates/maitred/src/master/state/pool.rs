@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use super::backoff::{APP, CONNECT};
 use super::events::{Action, PoolKind, PoolPlan, Seen};
 use super::generation::Out;
 use super::slot::Slot;
 pub use super::slot::{Home, SlotPhase};
+use crate::backoff::{APP, CONNECT};
 use crate::control::{Greeting, ToWorker};
 use crate::pool::settings::Settings;
 use crate::pool::sizing::{Sizing, SlotView, Why};

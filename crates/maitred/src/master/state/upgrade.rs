@@ -54,12 +54,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tracing::Level;
 
-use super::backoff::{Backoff, Rules};
 use super::events::{Action, Counts, Notice};
 use super::generation::{DRAIN_MARGIN, Generation, Out};
 use super::listen_pool::ListenPool;
 use super::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Pool};
 use super::{Asker, Master, Phase};
+use crate::backoff::{Backoff, Rules};
 use crate::config::StopSignal;
 
 /// How long the new executable may take to check itself and the configuration. It reads files, and binds nothing.
