@@ -1,8 +1,9 @@
 //! What crosses from one executable to the next when a running server is upgraded, and the check before.
 //!
 //! Four things do, and each says which version it is of, or is stable for good: what the old image of the master leaves to the
-//! new one ([`crate::master::luggage`]), the answer of [`check`], the word [`GO`] to the old worker process, and what goes with
-//! a connection from it to the new one ([`crate::worker::drain`]). Everything else is between processes of one executable.
+//! new one ([`crate::master::luggage`]), the answer of [`check`], the words [`GO`] and [`STOP`] between the new image and the
+//! old worker process, and what goes with a connection from it to the new one ([`crate::worker::drain`]). Everything else is
+//! between processes of one executable.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -25,6 +26,11 @@ pub const READS: [u32; 1] = [FORMAT];
 pub const GO: &[u8] = b"go";
 /// The same, begun in the same way, when nobody has taken over, because the server stops.
 pub const GO_FOR_GOOD: &[u8] = b"go for good";
+/// What the old worker process says to a new image that has yet to come up, when it is asked to stop the server. An image that
+/// does not know the word ignores it.
+pub const STOP: &[u8] = b"stop";
+/// Room for one word of either side, and for what later versions add to it.
+pub const WORD_BYTES_MAX: usize = 64;
 /// The environment variable that says where a new image finds what the old one has left: process id, colon, descriptor.
 pub const VARIABLE: &str = "MAITRED_UPGRADE";
 /// The hidden command that [`check`] is.

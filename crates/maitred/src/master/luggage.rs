@@ -285,6 +285,46 @@ mod tests {
         assert_eq!(packed.legacy.apps, [OldApp { epoch: 8, owner: Owner::Worker(1) }]);
     }
 
+    /// As the first executable of format 1 has written it.
+    const FORMAT_1: &str = r#"{"format":1,"version":"0.1.0","legacy":{"counts":{"generation":2,"worker_crashes":0,
+        "reloads":1,"reloads_refused":0,"upgrades":0,"slots_started":1,"slot_crashes":0,"slots_delayed":0},"epoch_last":8,
+        "workers":[{"generation":1,"duty":{"Draining":{"left_ms":5}}},{"generation":2,"duty":{"Serving":{"grace_ms":6}}}],
+        "apps":[{"epoch":7,"owner":{"Worker":2}},
+        {"epoch":8,"owner":{"Itself":{"pool":"web","signal":"Int","patience_ms":9}}}]},
+        "workers":[[1,77],[2,78]],
+        "apps":[{"slot":{"pool":0,"slot":0,"epoch":7},"generation":2,"pid":79,"output":["web/0",21]}],
+        "others":[80],
+        "listens":[{"asked":"127.0.0.1:80","local":"127.0.0.1:80","buckets":[5,6],"inherited":false}],"pools":[],
+        "inherited":[],"inherited_admin":4,
+        "admin":{"asked":{"Unix":"/run/m.sock"},"local":null,"socket":7,"file":["/run/m.sock",1,2]},
+        "pid_file":"/run/m.pid","end":8,"stderr":9,"open_files":[1024,null],"started_at":0,
+        "tickets":{"epoch":41665,"chain":"f74ef8d103858e3742a91af2135e66bcccda9a669dbeffb7bf1624c892feef31"},
+        "self_signed":{"chain":["0102"],"key":"03","ocsp":null}}"#;
+
+    /// Whatever is added to a format has a default, and nothing is taken away: otherwise an executable that says it reads the
+    /// format ends the server, after the point where anybody could refuse.
+    #[test]
+    fn what_the_first_of_this_format_has_written_is_read_and_still_written() {
+        let read = Luggage::from_bytes(FORMAT_1.as_bytes()).unwrap();
+        let written = serde_json::to_value(&read).unwrap();
+        let first: serde_json::Value = serde_json::from_str(FORMAT_1).unwrap();
+        assert!(contains(&written, &first), "{written:#}");
+    }
+
+    /// Whether `all` has everything that `part` has; fields may have been added.
+    fn contains(all: &serde_json::Value, part: &serde_json::Value) -> bool {
+        use serde_json::Value;
+        match (all, part) {
+            (Value::Object(all), Value::Object(part)) => {
+                part.iter().all(|(key, value)| all.get(key).is_some_and(|found| contains(found, value)))
+            }
+            (Value::Array(all), Value::Array(part)) => {
+                all.len() == part.len() && all.iter().zip(part).all(|(all, part)| contains(all, part))
+            }
+            _ => all == part,
+        }
+    }
+
     #[test]
     fn another_format_is_refused_before_anything_else_is_read() {
         let error = Luggage::from_bytes(br#"{"format": 999}"#).unwrap_err();

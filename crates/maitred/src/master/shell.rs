@@ -245,6 +245,7 @@ impl<'a> Shell<'a> {
                 self.events.push_back(Event::Tick);
             }
             self.take_output();
+            self.take_word();
             self.take_exits();
             self.take_check();
             self.look_at_certificates();
@@ -275,6 +276,7 @@ impl<'a> Shell<'a> {
                 descriptors.push(PollFd::new(agent, PollFlags::IN | room));
             }
         }
+        descriptors.extend(self.old_end.iter().map(|end| PollFd::new(end, PollFlags::IN)));
         let children = self.ended_children.iter().chain(self.old_workers.values());
         let check = self.check.as_ref();
         let children = children.chain(check.map(|check| &check.child));

@@ -166,6 +166,7 @@ impl Master {
             Event::Prepared(Ok(plan)) => self.prepared(now, plan),
             Event::Prepared(Err(refusal)) => self.refused(now, refusal),
             Event::Signal(signal) => self.signal(now, signal),
+            Event::StopWanted => self.stop_once(now),
             Event::Worker(generation, message) => self.worker_says(now, generation, message),
             Event::WorkerExited { generation, how } => self.worker_exited(now, generation, &how),
             Event::AppExited { slot, clean, how } => self.app_exited(now, slot.epoch, clean, &how),
@@ -473,9 +474,7 @@ impl Master {
             }
             FromWorker::Command(command, Command::Stop) => {
                 self.reply(&[(number, command)], true, "stopping");
-                if !matches!(self.phase, Phase::Stopping { .. }) {
-                    self.stop(now);
-                }
+                self.stop_once(now);
             }
         }
     }
@@ -632,6 +631,13 @@ impl Master {
         self.reply(&queued, false, why);
         self.current = None;
         self.respawn_at = None;
+    }
+
+    /// A command only repeats another.
+    fn stop_once(&mut self, now: Instant) {
+        if !matches!(self.phase, Phase::Stopping { .. } | Phase::Done) {
+            self.stop(now);
+        }
     }
 
     fn stop(&mut self, now: Instant) {

@@ -61,8 +61,28 @@ pub(super) struct Asking {
     pub(super) thread: usize,
     pub(super) index: u32,
     pub(super) serial: u32,
-    /// It is about the upgrade itself.
-    pub(super) upgrade: bool,
+    pub(super) about: About,
+}
+
+/// What a command is about, as far as it matters while the master's executable is replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// The upgrade itself.
+    Upgrade,
+    /// The end of the server.
+    Stop,
+    /// Anything else.
+    Rest,
+}
+
+impl About {
+    fn command(command: &Command) -> About {
+        match command {
+            Command::Upgrade => About::Upgrade,
+            Command::Stop => About::Stop,
+            Command::Reload | Command::Pool(..) => About::Rest,
+        }
+    }
 }
 
 /// Runs until every event loop has finished. `tids` are their thread ids.
@@ -135,14 +155,15 @@ impl Control<'_> {
             match outgoing {
                 Outgoing::Tell(message) => self.tell(&message),
                 Outgoing::Ask { command, thread, index, serial } => {
-                    let upgrade = command == Command::Upgrade;
-                    let asking = Asking { thread, index, serial, upgrade };
-                    if self.outlive.alone {
+                    let about = About::command(&command);
+                    let asking = Asking { thread, index, serial, about };
+                    if self.outlive.alone && !self.passes_on(about) {
                         self.reply(asking, false, BETWEEN_IMAGES);
                         continue;
                     }
                     self.commands += 1;
                     self.asking.insert(self.commands, asking);
+                    // To nobody, if it was passed on.
                     self.tell(&FromWorker::Command(self.commands, command));
                 }
                 Outgoing::Closed => self.on_closed(),

@@ -1,8 +1,8 @@
 //! A worker process between two images of its master ([`crate::upgrade`]): the conversation has ended, and the process goes on.
 //!
 //! It serves until the new image says so over a socket of its own, the *end*, and then drains over it as after
-//! [`crate::control::ToWorker::Drain`]. Of the new image it understands that word only. If the end closes without it, the master
-//! has died.
+//! [`crate::control::ToWorker::Drain`]. Of the new image it understands that word only; if the end closes without it, the master
+//! has died. The other way it says one word as well: that it was asked to stop the server.
 //!
 //! What the master did for requests at application processes it does by itself meanwhile: it ends those that break the protocol,
 //! as far as it may, and sees when one has exited. Nobody starts others in their place.
@@ -14,18 +14,18 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::control::Control;
+use super::control::{About, Control};
 use super::inbox::Message;
 use crate::control::{FromWorker, SlotId};
-use crate::upgrade::{GO, GO_FOR_GOOD};
+use crate::upgrade::{GO, GO_FOR_GOOD, STOP, WORD_BYTES_MAX};
 
 /// What is said to those who ask the master for something meanwhile.
 pub(super) const BETWEEN_IMAGES: &str = "the executable is being replaced; ask again";
-/// Room for one message of the new image.
-const ORDER_BYTES_MAX: usize = 64;
+/// What is said to those who wait for a new image that has died.
+const NEW_IMAGE_ENDED: &str = "the new executable has ended";
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -62,6 +62,7 @@ impl Outlive {
     /// The master says that this process has exited.
     pub(super) fn forget(&mut self, id: SlotId) {
         self.given_up.retain(|(other, _)| *other != id);
+        self.watched.retain(|(other, _)| *other != id);
     }
 
     /// What to wait for.
@@ -90,11 +91,19 @@ impl Control<'_> {
         }
         // Without the end there will be nobody who says how the upgrade went.
         let hears = self.outlive.end.is_some();
-        let unanswerable = self.asking.iter().filter(|(_, one)| !(one.upgrade && hears));
+        let waits_on = |about| if about == About::Upgrade { hears } else { self.passes_on(about) };
+        let unanswerable = self.asking.iter().filter(|(_, one)| !waits_on(one.about));
         let others: Vec<u64> = unanswerable.map(|(number, _)| *number).collect();
         for asking in others.iter().filter_map(|number| self.asking.remove(number)).collect::<Vec<_>>() {
             self.reply(asking, false, BETWEEN_IMAGES);
         }
+    }
+
+    /// Has a command reach the new image, if it is one that cannot wait: a stop. Gives back whether an answer will come.
+    pub(super) fn passes_on(&self, about: About) -> bool {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let end = self.outlive.end.as_ref().filter(|_| about == About::Stop);
+        end.is_some_and(|(end, _)| send(end, STOP, flags).is_ok())
     }
 
     /// Takes the word of the new image, and the ends of application processes.
@@ -113,7 +122,7 @@ impl Control<'_> {
 
     fn take_word(&mut self) {
         let Some((end, grace)) = &self.outlive.end else { return };
-        let (mut word, grace) = ([0; ORDER_BYTES_MAX], *grace);
+        let (mut word, grace) = ([0; WORD_BYTES_MAX], *grace);
         match recv(end, &mut word, RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok((length, _)) if word.get(..length).is_some_and(|word| word.starts_with(GO)) => {
@@ -122,7 +131,13 @@ impl Control<'_> {
                 let for_good = word.starts_with(GO_FOR_GOOD);
                 let successor = self.outlive.end.take().filter(|_| !for_good);
                 self.drain(grace, successor.map(|(end, _)| Arc::new(end)));
-                self.answer_all(!for_good, if for_good { "the server is stopping" } else { "upgraded" });
+                self.answer_all(|about| match (for_good, about) {
+                    (true, About::Stop) => (true, "stopping"),
+                    (true, _) => (false, "the server is stopping"),
+                    // It has come up before it read the word.
+                    (false, About::Stop) => (false, BETWEEN_IMAGES),
+                    (false, _) => (true, "upgraded"),
+                });
             }
             // Nothing that is understood here.
             Ok((1.., _)) => {}
@@ -133,7 +148,7 @@ impl Control<'_> {
     fn on_end_closed(&mut self) {
         self.outlive.end = None;
         if self.outlive.alone {
-            self.answer_all(false, "the new executable has ended");
+            self.answer_all(|_| (false, NEW_IMAGE_ENDED));
             self.on_orphaned();
         } else {
             // The master stays as it is after all.
@@ -141,8 +156,9 @@ impl Control<'_> {
         }
     }
 
-    fn answer_all(&mut self, well: bool, text: &str) {
+    fn answer_all(&mut self, answer: impl Fn(About) -> (bool, &'static str)) {
         for (_, asking) in std::mem::take(&mut self.asking) {
+            let (well, text) = answer(asking.about);
             self.reply(asking, well, text);
         }
     }

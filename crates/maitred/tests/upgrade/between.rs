@@ -47,7 +47,7 @@ fn the_old_worker_process_serves_while_the_new_image_cannot_come_up() {
     assert_eq!(server.status()["generation"], 1);
     assert_eq!(idle.get("/b.txt").text(), "file b\n");
     assert_eq!(server.connect().get("/a.txt").text(), "file a\n");
-    for command in ["reload", "upgrade", "stop"] {
+    for command in ["reload", "upgrade"] {
         let response = server.admin(&format!("POST /{command} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         let said = "the executable is being replaced; ask again\n";
         assert_eq!((response.status, response.text()), (409, said), "{command}");
@@ -125,4 +125,17 @@ fn a_stop_in_between_is_obeyed() {
     let path = server.path("admin.sock");
     assert!(server.wait_for_exit().status.success());
     assert!(!path.exists(), "the admin socket is left behind");
+}
+
+/// By the command as well: the old worker process, which is the one that is asked, has it reach the new image.
+#[test]
+fn a_stop_by_command_in_between_is_obeyed() {
+    let server = Setup::with_files().start();
+    let Between { taken: _taken, mut asker } = Between::images(&server);
+    let (status, said) = server.command(&["stop"]);
+    assert!(status.success(), "{said}");
+    assert_eq!(said.trim_end(), "stopped");
+    let response = asker.response("POST");
+    assert_eq!((response.status, response.text()), (409, "the server is stopping\n"));
+    assert!(server.wait_for_exit().status.success());
 }

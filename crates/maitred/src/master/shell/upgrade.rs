@@ -4,9 +4,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use maitred_sys::replace;
+use maitred_sys::signals::Signal;
 use maitred_sys::spawn::{Child, Command};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Rlimit;
 
@@ -22,7 +23,7 @@ use crate::master::prepare::Open;
 use crate::master::process::NOT_PASSED_ON;
 use crate::master::state::events::Event;
 use crate::master::state::upgrade::Legacy;
-use crate::upgrade::{CHECK_COMMAND, GO, GO_FOR_GOOD, VARIABLE, judge};
+use crate::upgrade::{CHECK_COMMAND, GO, GO_FOR_GOOD, STOP, VARIABLE, WORD_BYTES_MAX, judge};
 
 /// Bytes that a check may say; what is beyond is not read.
 const SAID_BYTES_MAX: usize = 64 * 1024;
@@ -146,6 +147,23 @@ impl Shell<'_> {
         }
     }
 
+    /// Takes what the old worker process passes on.
+    pub(super) fn take_word(&mut self) {
+        let Some(end) = &self.old_end else { return };
+        let mut word = [0; WORD_BYTES_MAX];
+        match recv(end, &mut word, RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok((length @ 1.., _)) => {
+                // What is not understood is of a later version.
+                if word.get(..length).is_some_and(|word| word.starts_with(STOP)) {
+                    self.events.push_back(Event::StopWanted);
+                }
+            }
+            // It has ended, which its process says as well.
+            Ok((0, _)) | Err(_) => self.old_end = None,
+        }
+    }
+
     /// Becomes the new executable; what could not be is an event.
     pub(super) fn replace(&mut self, legacy: Legacy) {
         let mut signals = Vec::new();
@@ -154,10 +172,14 @@ impl Shell<'_> {
                 signals.push(*signal);
                 false
             }
+            Event::StopWanted => {
+                signals.push(Signal::Terminate);
+                false
+            }
             _ => true,
         });
         // Read, but not acted on. They wait in the process, and come out of the queue of whichever image is next.
-        signals.into_iter().for_each(maitred_sys::signals::Signal::send_to_self);
+        signals.into_iter().for_each(Signal::send_to_self);
         let why = match self.try_replace(legacy) {
             Ok(error) => error.to_string(),
             Err(error) => format!("packing: {error}"),

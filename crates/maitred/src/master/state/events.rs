@@ -106,6 +106,8 @@ pub enum Event {
     Prepared(Result<Plan, Refusal>),
     /// A signal came.
     Signal(Signal),
+    /// The worker process of the image before was asked to have the server stopped.
+    StopWanted,
     /// The worker process of this generation sent a message.
     Worker(u64, FromWorker),
     /// The worker process of this generation has exited, or could not be started.

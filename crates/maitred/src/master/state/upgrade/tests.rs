@@ -329,6 +329,16 @@ fn a_stop_of_the_new_image_takes_everybody_along() {
 }
 
 #[test]
+fn a_stop_that_the_old_worker_process_passes_on_is_one_however_often_it_comes() {
+    let mut image = Image::second(false);
+    image.event(Event::StopWanted);
+    assert!(image.has(&Action::Go { from: 1, to: None }));
+    image.done.clear();
+    image.event(Event::StopWanted);
+    assert_eq!(image.done, []);
+}
+
+#[test]
 fn processes_that_accept_by_themselves_stay_until_their_successors_are_ready() {
     let mut image = Image::second(true);
     let stop = Action::StopApp(1, StopSignal::Int);
