@@ -25,6 +25,10 @@ pub const BODY_BYTES_MAX: u64 = 16 * MIB;
 pub const BODY_INLINE_BYTES_MAX: u64 = 64 * KIB;
 /// Bytes of a body that is kept in memory.
 pub const BODY_MEMORY_BYTES_MAX: u64 = MIB;
+/// Bytes of all bodies of a worker process that are kept in memory files.
+pub const BODIES_MEMORY_BYTES_MAX: u64 = 256 * MIB;
+/// Bytes of those on a disk.
+pub const BODIES_DISK_BYTES_MAX: u64 = 4 * GIB;
 /// Requests on one connection.
 pub const REQUESTS_PER_CONNECTION_MAX: u64 = 100_000;
 /// Requests at a time on one HTTP/2 connection.
@@ -63,6 +67,10 @@ const _: () = assert!(HEADER_COUNT_MAX <= maitred_http::request::FIELDS_MAX as u
 // Each place for a body takes larger ones than the place before it.
 const _: () =
     assert!(BODY_INLINE_BYTES_MAX <= BODY_MEMORY_BYTES_MAX && BODY_MEMORY_BYTES_MAX <= BODY_BYTES_MAX);
+// One body must not take the room of all others.
+const _: () = assert!(
+    BODY_MEMORY_BYTES_MAX * 64 <= BODIES_MEMORY_BYTES_MAX && BODY_BYTES_MAX * 64 <= BODIES_DISK_BYTES_MAX
+);
 // One file must not push everything else out of the cache.
 const _: () = assert!(INLINE_FILE_BYTES_MAX * 64 <= FILE_CACHE_BYTES_MAX);
 // A full cache of the smallest bodies is bounded by descriptors, one of the largest by bytes.
@@ -150,6 +158,23 @@ pub const LIMITS: Table = Table {
             "Largest request body that is kept in memory; a larger one goes to a file without a name in the directory \
              `spool`.",
             "What never touches a disk. It is this memory itself, for each request whose body is on its way.",
+        ),
+        limit(
+            "bodies_memory_bytes_max",
+            Kind::Size { min: 0, max: 1024 * GIB },
+            Default::Size(BODIES_MEMORY_BYTES_MAX),
+            "What all request bodies over `body_inline_bytes_max` together may take up in the memory of a worker process, until \
+             the applications that have them are done. Beyond that, a body goes to `spool` at once, however small it is. Not \
+             less than `body_memory_bytes_max`.",
+            "256 bodies of the largest size that stays in memory. It is this memory itself, twice while a reload is under way.",
+        ),
+        limit(
+            "bodies_disk_bytes_max",
+            Kind::Size { min: 0, max: 16 * 1024 * GIB },
+            Default::Size(BODIES_DISK_BYTES_MAX),
+            "What all request bodies together may take up in `spool`, likewise. A request whose body finds no room there any more \
+             gets 503, with `Retry-After`. Not less than `body_bytes_max`.",
+            "256 bodies of the largest size. It is this space on the disk itself, twice while a reload is under way.",
         ),
         limit(
             "requests_per_connection_max",

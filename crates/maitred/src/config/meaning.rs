@@ -484,6 +484,10 @@ pub struct Limits {
     /// Largest body that is kept in memory (a memory file, if it is not inline); larger ones go to [`Server::spool`].
     /// Not below `body_inline_bytes_max`.
     pub body_memory_bytes_max: u32,
+    /// What all bodies in memory files may take up in one worker process; further ones go to [`Server::spool`].
+    pub bodies_memory_bytes_max: u64,
+    /// What all bodies in [`Server::spool`] may take up; further ones are refused.
+    pub bodies_disk_bytes_max: u64,
     /// Requests on one connection, after which it is closed.
     pub requests_per_connection_max: u32,
     /// Requests at a time on one HTTP/2 connection.

@@ -16,6 +16,7 @@ use rustix::net::{
 use slab::Slab;
 
 use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
+use super::kept::Kept;
 use super::known::Known;
 use crate::control::SlotId;
 use crate::worker::connection::Connection;
@@ -317,15 +318,17 @@ impl Channel {
         self.frames.push((offset, Some(request)));
         self.in_flight.insert(
             request,
-            InFlight { index: Some(index), number, body: SentBody::default(), disowned: None },
+            InFlight { index: Some(index), number, body: SentBody::default(), disowned: None, kept: None },
         );
         request
     }
 
     /// Has the spooled body of the request that was entered last go with its frame.
-    pub fn carry_body(&mut self, body: OwnedFd) {
-        if let Some((offset, _)) = self.frames.last() {
-            self.passing.push(Passing { offset: *offset, carried: Carried::Body(body) });
+    pub fn carry_body(&mut self, body: OwnedFd, kept: Kept) {
+        let Some((offset, request)) = self.frames.last() else { return };
+        self.passing.push(Passing { offset: *offset, carried: Carried::Body(body) });
+        if let Some(found) = request.and_then(|request| self.in_flight.get_mut(&request)) {
+            found.kept = Some(kept);
         }
     }
 

@@ -3,8 +3,10 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use super::kept::Kept;
+
 /// A request that an application process has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct InFlight {
     /// Index of the client's connection; `None` once the client has gone.
     pub index: Option<u32>,
@@ -14,6 +16,8 @@ pub struct InFlight {
     pub disowned: Option<Instant>,
     /// Where its body is.
     pub body: SentBody,
+    /// What its body takes up, if the process has that in a file.
+    pub kept: Option<Kept>,
 }
 
 /// The body of a request, as it goes to an application process.

@@ -6,6 +6,7 @@
 mod channel;
 mod choice;
 mod in_flight;
+mod kept;
 mod known;
 mod pool;
 mod relay;
@@ -13,6 +14,7 @@ mod relay;
 pub use channel::{Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
 pub use choice::{Choice, Costs, PERIOD as CHOICE_PERIOD, Sample};
 pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
+pub use kept::{Kept, Room};
 pub use known::Known;
 pub use pool::{LocalPool, Pools};
 pub use relay::{RELAY_BIT, Relay};

@@ -135,6 +135,8 @@ pub struct Live {
     pub queues: Vec<Queue>,
     /// Requests that wait for the processes of each pool.
     pub pool_queues: Vec<u32>,
+    /// Request bodies that are kept in files.
+    pub bodies: [BodiesFacts; 2],
     /// Certificates in use.
     pub certificates: Vec<CertificateFacts>,
     /// How the sites with automatic certificates stand, by name.
@@ -167,6 +169,19 @@ pub struct Queues {
     pub accept: Vec<Queue>,
     /// Requests that wait for the processes of each pool.
     pub pools: Vec<u32>,
+    /// Request bodies that are kept in files.
+    pub bodies: [BodiesFacts; 2],
+}
+
+/// What request bodies take up in one place.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BodiesFacts {
+    /// `memory` or `disk`.
+    pub place: &'static str,
+    /// Bytes at this moment.
+    pub bytes: u64,
+    /// How many there may be.
+    pub bytes_max: u64,
 }
 
 /// The accept queue of one bucket ([`maitred_sys::tcp::accept_queue`]).

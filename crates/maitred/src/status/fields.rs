@@ -343,6 +343,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        bodies_refused,
+        "maitred_thread_bodies_refused_total",
+        "Requests refused because there was no room for their bodies."
+    ),
+    cell!(
+        Counter,
+        One,
         handoff_lost,
         "maitred_thread_handoffs_lost_total",
         "Requests that lost their application process."

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::facts::{CertificateFacts, Facts, ListenFacts, Live, PoolFacts};
+use super::facts::{BodiesFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
 use super::rates::{PerSecond, Rates, Second};
 use super::scoreboard::{BucketRow, Scoreboard, SlotRow, StartRow};
@@ -22,6 +22,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "master": row(&board.master, fields::MASTER),
         "rates": rates(&live.rates),
         "listens": listens(facts, live),
+        "bodies": bodies(live),
         "certificates": certificates(live),
         "automatic_certificates": live.automatic,
         "totals": totals(board, facts),
@@ -92,6 +93,13 @@ fn listens(facts: &Facts, live: &Live) -> Vec<Value> {
         json!({ "address": facts.address.to_string(), "buckets": buckets })
     };
     facts.listens.iter().map(one).collect()
+}
+
+fn bodies(live: &Live) -> Map<String, Value> {
+    let one = |facts: &BodiesFacts| {
+        (facts.place.to_owned(), json!({ "bytes": facts.bytes, "bytes_max": facts.bytes_max }))
+    };
+    live.bodies.iter().map(one).collect()
 }
 
 fn certificates(live: &Live) -> Vec<Value> {

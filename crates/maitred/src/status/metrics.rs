@@ -19,6 +19,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.sample("maitred_reuseport", &[], facts.reuseport.into(), Unit::One);
     page.rows(fields::MASTER, &[(&[], &board.master)]);
     page.queues(facts, live);
+    page.bodies(live);
     page.certificates(live);
 
     let names: Vec<String> = (0..facts.threads.len()).map(|thread| thread.to_string()).collect();
@@ -84,6 +85,17 @@ impl Page {
                 let Some(value) = (field.read)(row) else { continue };
                 let labels: Vec<_> = labels.iter().copied().chain(field.label).collect();
                 self.sample(field.metric, &labels, value, field.unit);
+            }
+        }
+    }
+
+    fn bodies(&mut self, live: &Live) {
+        type Read = fn(&super::facts::BodiesFacts) -> u64;
+        let families: [(_, Read); 2] = [(BODIES, |facts| facts.bytes), (BODIES_MAX, |facts| facts.bytes_max)];
+        for ((name, help), read) in families {
+            self.family(name, Kind::Gauge, help);
+            for facts in &live.bodies {
+                self.sample(name, &[("place", facts.place)], read(facts), Unit::Bytes);
             }
         }
     }
@@ -168,6 +180,10 @@ pub(super) const QUEUE: (&str, &str) =
     ("maitred_listen_queue", "Connections that wait in the accept queue of a bucket.");
 pub(super) const QUEUE_MAX: (&str, &str) =
     ("maitred_listen_queue_max", "Connections that the accept queue of a bucket can hold.");
+pub(super) const BODIES: (&str, &str) =
+    ("maitred_bodies_bytes", "What request bodies take up in files, in memory and on disk.");
+pub(super) const BODIES_MAX: (&str, &str) =
+    ("maitred_bodies_max_bytes", "What they may take up there, before they go to the disk, or are refused.");
 pub(super) const CERTIFICATE: (&str, &str) =
     ("maitred_certificate_not_after_seconds", "Last second of a certificate in use, in Unix time.");
 pub(super) const POOL_QUEUE: (&str, &str) =

@@ -121,6 +121,7 @@ impl Status {
             unix_secs,
             queues: queues.accept,
             pool_queues: queues.pools,
+            bodies: queues.bodies,
             certificates,
             automatic: self
                 .automatic

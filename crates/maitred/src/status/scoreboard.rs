@@ -206,6 +206,8 @@ maitred_sys::shared! {
         pub descriptors_passed: Cell,
         /// Requests that were refused because of the queue's length or deadline.
         pub queue_refused: Cell,
+        /// Requests that were refused because there was no room for their bodies.
+        pub bodies_refused: Cell,
         /// Requests that lost their application process.
         pub handoff_lost: Cell,
         /// Of these, given to another one.

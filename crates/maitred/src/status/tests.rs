@@ -3,7 +3,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::facts::{CertificateFacts, Facts, ListenFacts, Live, PoolFacts, Queue};
+use super::facts::{BodiesFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts, Queue};
 use super::fields::{self, Field, Kind, Unit};
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::scoreboard::{Scoreboard, SlotState};
@@ -60,6 +60,11 @@ fn live() -> Live {
         unix_secs: 1_000_090,
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         pool_queues: vec![4, 0],
+        bodies: [("memory", 1_000), ("disk", 0)].map(|(place, bytes)| BodiesFacts {
+            place,
+            bytes,
+            bytes_max: 5_000,
+        }),
         rates: PerSecond {
             requests: 12.345,
             connections: 1.0,
@@ -212,6 +217,8 @@ fn metrics_keep_to_the_format() {
             "maitred_certificate_not_after_seconds{site=\"4\",certificate=\"0\",name=\"b.example\"}",
             1_259_290.0,
         ),
+        ("maitred_bodies_bytes{place=\"memory\"}", 1_000.0),
+        ("maitred_bodies_max_bytes{place=\"disk\"}", 5_000.0),
         ("maitred_slot_requests{pool=\"a\\\"b\\\\c\",slot=\"0\"}", 0.0),
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
@@ -415,6 +422,10 @@ fn the_document_has_every_metric() {
             "| `{metric}`, labels `listen` and `bucket` | gauge | `listens[].buckets[].{key}` | {help} |"
         )
         .expect("a String");
+    }
+    for ((metric, help), key) in [(metrics::BODIES, "bytes"), (metrics::BODIES_MAX, "bytes_max")] {
+        writeln!(tables, "| `{metric}`, label `place` | gauge | `bodies.*.{key}` | {help} |")
+            .expect("a String");
     }
     let (metric, help) = metrics::CERTIFICATE;
     writeln!(

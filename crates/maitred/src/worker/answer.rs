@@ -378,14 +378,14 @@ impl Thread {
         self.send_joined(index, Some(After::Linger));
     }
 
-    /// Answers a request whose body could not be kept with 500; the caller sends it.
-    pub(super) fn answer_unkept(&mut self, index: u32) {
+    /// Answers a request whose body could not be kept; the caller sends it.
+    pub(super) fn answer_unkept(&mut self, index: u32, status: u16, fields: &[u8]) {
         let work = self.work(index);
         let head = std::mem::take(&mut work.head);
         (work.decoder, work.complete, work.spool) = (None, false, None);
         let mut room = maitred_http::request::field_room();
         if let Ok(Some((request, _))) = maitred_http::request::parse(&head, &mut room, &self.head_limits) {
-            self.plain_error(index, &request, 500, b"", Persistence::Close);
+            self.plain_error(index, &request, status, fields, Persistence::Close);
         }
         self.enter(index, State::Head);
     }

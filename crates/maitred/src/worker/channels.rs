@@ -18,7 +18,7 @@
 //! one are not answered before.
 
 use std::ops::Range;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ use super::event_loop::{Thread, Token};
 use super::hand_off::payload_bytes_max;
 use super::shared::Outgoing;
 use crate::control::{FromWorker, Greeting, SlotId};
-use crate::handoff::{InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
+use crate::handoff::{InFlight, Kept, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
 use crate::serve::{Persistence, Segment, Summary};
 
 /// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
@@ -163,31 +163,31 @@ impl Thread {
         Ok(())
     }
 
-    /// The request of this number, which the process has to have, on the connection that it says.
-    fn in_flight(&self, key: usize, connection: u32, request: u32) -> Result<InFlight, String> {
+    /// Index and number of the request of this number, which the process has to have, on the connection that it says.
+    fn in_flight(&self, key: usize, connection: u32, request: u32) -> Result<(Option<u32>, u32), String> {
         match self.pools.channels[key].in_flight.get(&request) {
             None => Err(format!("it spoke of request {request}, which it does not have")),
             Some(found) if found.number != connection => {
                 Err(format!("it spoke of request {request} for another connection"))
             }
-            Some(found) => Ok(*found),
+            Some(found) => Ok((found.index, found.number)),
         }
     }
 
     /// A request is answered: the connection comes home.
     fn on_done(&mut self, key: usize, done: &Done) -> Result<(), String> {
-        let found = self.in_flight(key, done.connection, done.request)?;
+        let (index, number) = self.in_flight(key, done.connection, done.request)?;
         let channel = &mut self.pools.channels[key];
         channel.in_flight.remove(&done.request);
         channel.learn(done.service_us, self.clock.now);
         if let Some(row) = self.slot_row(key) {
             row.requests.add(1);
         }
-        if found.number & RELAY_BIT != 0 {
-            self.on_relay_done(found.number & !RELAY_BIT, done.outcome == Outcome::Broken);
+        if number & RELAY_BIT != 0 {
+            self.on_relay_done(number & !RELAY_BIT, done.outcome == Outcome::Broken);
             return Ok(());
         }
-        let Some(index) = found.index else { return Ok(()) };
+        let Some(index) = index else { return Ok(()) };
         let expected = State::HandedOff { channel: key as u32, request: done.request };
         if self.connections.get(index as usize).is_none_or(|connection| connection.state != expected) {
             return Ok(());
@@ -225,8 +225,8 @@ impl Thread {
 
     /// The process returns a piece of a response, to be sent after what it wrote itself.
     fn on_tail(&mut self, key: usize, connection: u32, request: u32, piece: Segment) -> Result<(), String> {
-        let found = self.in_flight(key, connection, request)?;
-        let Some(index) = found.index else { return Ok(()) };
+        let (index, _) = self.in_flight(key, connection, request)?;
+        let Some(index) = index else { return Ok(()) };
         let work = self.work(index);
         if let Segment::Bytes(bytes) = &piece {
             work.tail_bytes += bytes.len();
@@ -262,8 +262,8 @@ impl Thread {
 
     /// The process keeps the connection for good: it speaks another protocol from now on.
     fn on_detach(&mut self, key: usize, connection: u32, request: u32, status: u16) -> Result<(), String> {
-        let found = self.in_flight(key, connection, request)?;
-        let work = found.index.and_then(|index| self.connections.get(index as usize)?.work.as_ref());
+        let (index, number) = self.in_flight(key, connection, request)?;
+        let work = index.and_then(|index| self.connections.get(index as usize)?.work.as_ref());
         if !work.is_none_or(|work| work.may_detach) {
             return Err("it kept a connection that is not its to keep".into());
         }
@@ -272,12 +272,12 @@ impl Thread {
         }
         let channel = &mut self.pools.channels[key];
         channel.in_flight.remove(&request);
-        if found.number & RELAY_BIT != 0 {
-            self.detach_relay(found.number & !RELAY_BIT);
+        if number & RELAY_BIT != 0 {
+            self.detach_relay(number & !RELAY_BIT);
             return Ok(());
         }
         channel.known.remove(connection);
-        let Some(index) = found.index else { return Ok(()) };
+        let Some(index) = index else { return Ok(()) };
         self.count(index, status);
         self.work(index).summary = Some(Summary { status, body_bytes: 0 });
         self.log_kept(index, 0);
@@ -344,7 +344,7 @@ impl Thread {
 
     /// Sees to requests that a process has not seen, and never will: another one gets them.
     pub(super) fn answer_unsent(&mut self, unsent: Vec<Unsent>) {
-        for Unsent { request: InFlight { index, number, .. }, body } in unsent {
+        for Unsent { request: InFlight { index, number, kept, .. }, body } in unsent {
             let Some(index) = index else { continue };
             let mut fed = None;
             if number & RELAY_BIT != 0 {
@@ -352,7 +352,13 @@ impl Thread {
                 fed = relayed.and_then(|relayed| relayed.feed.take());
                 self.leave_relay(index);
             }
-            let body = body.or(fed.map(|feed| UnsentBody::Spooled(feed.spool.file.into())));
+            let body = match (body, kept, fed) {
+                (Some(UnsentBody::Inline(bytes)), ..) => Some(UnseenBody::Inline(bytes)),
+                (Some(UnsentBody::Spooled(file)), Some(kept), _) => {
+                    spooled(file, kept).map(UnseenBody::Spooled)
+                }
+                (_, _, fed) => fed.map(|feed| UnseenBody::Spooled(feed.spool)),
+            };
             if !body.is_some_and(|body| self.give_unseen(index, body)) {
                 self.row.handoff_lost.add(1);
                 self.answer_lost(index, true);
@@ -362,18 +368,15 @@ impl Thread {
 
     /// Gives a request to the pool again that no process has seen. The one that it was meant for takes no more requests, so
     /// that this ends.
-    fn give_unseen(&mut self, index: u32, body: UnsentBody) -> bool {
+    fn give_unseen(&mut self, index: u32, body: UnseenBody) -> bool {
         self.unblock(index);
         let work = self.work(index);
         if work.overdue || work.cancelled {
             return false;
         }
         match body {
-            UnsentBody::Inline(bytes) => work.body = bytes,
-            UnsentBody::Spooled(file) => {
-                let Ok(stat) = rustix::fs::fstat(&file) else { return false };
-                work.spool = Some(Spool { file: file.into(), bytes: stat.st_size as u64, on_disk: false });
-            }
+            UnseenBody::Inline(bytes) => work.body = bytes,
+            UnseenBody::Spooled(spool) => work.spool = Some(spool),
         }
         self.send_again(index);
         true
@@ -467,4 +470,17 @@ impl Thread {
             self.shared.status.note_end(row, how);
         }
     }
+}
+
+/// The body of a request that no process has seen.
+enum UnseenBody {
+    Inline(Vec<u8>),
+    Spooled(Spool),
+}
+
+/// A body whose descriptor has come back.
+fn spooled(file: OwnedFd, kept: Kept) -> Option<Spool> {
+    let bytes = rustix::fs::fstat(&file).ok()?.st_size as u64;
+    // Nothing more is written to it, so that it makes no difference where it is.
+    Some(Spool { file: file.into(), bytes, on_disk: false, kept })
 }

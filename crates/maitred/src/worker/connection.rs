@@ -33,6 +33,7 @@ use super::across::Across;
 use super::origin::Peer;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
+use crate::handoff::Kept;
 use crate::serve::{Segment, Summary};
 
 /// What a connection is doing. The module's table says what each means.
@@ -233,6 +234,8 @@ pub struct Spool {
     pub bytes: u64,
     /// Whether it is on a disk, so that writing to it may wait.
     pub on_disk: bool,
+    /// What it takes up.
+    pub kept: Kept,
 }
 
 /// A response on its way through a relay.

@@ -428,7 +428,7 @@ impl Thread {
             Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
             Message::Hopeless(pool) => self.empty_queue(usize::from(pool)),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
-            Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, &result),
+            Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
             Message::CommandDone { index, serial, well, text } => {
                 self.on_command_done(index, serial, well, &text);
             }

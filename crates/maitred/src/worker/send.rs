@@ -271,7 +271,7 @@ impl Thread {
         self.shared.disk.submit(job, done).is_ok()
     }
 
-    pub(super) fn on_disk_done(&mut self, index: u32, serial: u32, result: &std::io::Result<()>) {
+    pub(super) fn on_disk_done(&mut self, index: u32, serial: u32, result: std::io::Result<()>) {
         if !self.is_current(index, serial) {
             return;
         }
@@ -279,7 +279,7 @@ impl Thread {
         match self.connections[index as usize].state {
             // Whether a read went well shows when it is tried again.
             State::Disk => self.resume(index),
-            State::Spooling => self.on_spooled(index, result.as_ref().err()),
+            State::Spooling => self.on_spooled(index, result),
             State::Writing | State::Relayed { .. } => {
                 let work = self.work(index);
                 work.awaits_disk = false;

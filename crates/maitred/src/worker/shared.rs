@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use maitred_sys::memfile::SharedMap;
@@ -13,11 +13,12 @@ use super::accept::NO_LISTEN;
 use super::inbox::{Inbox, Message, Migrant};
 use crate::acme::challenges::Challenges;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
+use crate::handoff::Room;
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
 use crate::status::Status;
-use crate::status::facts::{Queue, Queues};
+use crate::status::facts::{BodiesFacts, Queue, Queues};
 use crate::status::rates::PoolSample;
 use crate::status::scoreboard::{Cell, Scoreboard};
 use crate::tls::TlsServer;
@@ -47,6 +48,10 @@ pub struct Shared {
     pub connections_max: usize,
     /// Files that one thread may keep open in its cache, likewise.
     pub cached_files_max: u32,
+    /// Room for request bodies in memory files.
+    pub bodies_in_memory: Arc<Room>,
+    /// Room for those in files on a disk.
+    pub bodies_on_disk: Arc<Room>,
     /// Helper threads for the disk.
     pub disk: DiskPool,
     /// The scoreboard.
@@ -251,6 +256,8 @@ impl Shared {
             pools: (0..self.pools.len())
                 .map(|pool| u32::try_from(self.queued(pool)).unwrap_or(u32::MAX))
                 .collect(),
+            bodies: [("memory", &self.bodies_in_memory), ("disk", &self.bodies_on_disk)]
+                .map(|(place, room)| BodiesFacts { place, bytes: room.used(), bytes_max: room.max() }),
         }
     }
 

@@ -3,62 +3,102 @@
 //!
 //! A memory file is written here; it takes memory, but no time. A file on a disk is written by a helper thread, and the
 //! client is not read from meanwhile: that is the back-pressure of an upload.
+//!
+//! All bodies together have a bound in memory, beyond which they go to the disk, and one on the disk, beyond which they are
+//! refused: with 503, because nothing is wrong with the request, and another server may have room.
 
 use std::fs::File;
 use std::io::{self, Write as _};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 
-use super::connection::{Spool, State};
+use super::connection::{After, Spool, State};
 use super::event_loop::Thread;
 use super::receive::Stop;
 use crate::serve::DiskJob;
+
+/// A body that finds no room may come again when others have gone. Uploads take their time, so not at once.
+const RETRY_LATER: &[u8] = b"Retry-After: 10\r\n";
+
+/// Why a body cannot be kept.
+enum Unkept {
+    /// Those that are kept take up all the room that there is for bodies.
+    NoRoom,
+    /// What the system says.
+    Failed(io::Error),
+}
+
+impl<E: Into<io::Error>> From<E> for Unkept {
+    fn from(error: E) -> Unkept {
+        Unkept::Failed(error.into())
+    }
+}
 
 impl Thread {
     /// Moves the piece of the body that was decoded last to where the whole is kept. `Some` if that ends the look at the
     /// received bytes.
     pub(super) fn spool_body(&mut self, index: u32) -> Option<Stop> {
-        let limits = &self.shared.start.config.limits;
-        let (inline, memory) =
-            (u64::from(limits.body_inline_bytes_max), u64::from(limits.body_memory_bytes_max));
+        let inline = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
         let work = self.work(index);
         let bytes = work.spool.as_ref().map_or(0, |spool| spool.bytes) + work.body.len() as u64;
         if work.spool.is_none() && bytes <= inline || work.body.is_empty() {
             return None;
         }
-        let expected = bytes.max(work.expected);
-        let stored = match &work.spool {
-            Some(spool) if spool.on_disk || bytes <= memory => Ok(()),
-            _ => self.open_spool(index, expected > memory),
-        };
-        match stored.and_then(|()| self.append(index)) {
+        match self.make_room(index, bytes).and_then(|()| self.append(index)) {
             Ok(true) => None,
             Ok(false) => Some(Stop::Settled(None)),
             Err(error) => Some(self.spool_failed(index, &error)),
         }
     }
 
-    /// Makes the file. What was in a memory file before goes to the disk with the next piece.
-    fn open_spool(&mut self, index: u32, on_disk: bool) -> io::Result<()> {
-        let file: File = if on_disk {
-            let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-            rustix::fs::open(&self.shared.start.config.server.spool, flags, Mode::RUSR | Mode::WUSR)?.into()
-        } else {
-            rustix::fs::memfd_create("maitred-body", MemfdFlags::CLOEXEC)?.into()
-        };
-        let work = self.work(index);
+    /// Finds room for a body of which so many bytes have come: in memory if it and the bodies there allow that, otherwise on the
+    /// disk.
+    fn make_room(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
+        let (shared, work) = (self.shared, self.work(index));
+        let small = bytes.max(work.expected) <= u64::from(shared.start.config.limits.body_memory_bytes_max);
+        let more = work.body.len() as u64;
+        match &mut work.spool {
+            Some(spool) if spool.on_disk => return spool.kept.grow(more).then_some(()).ok_or(Unkept::NoRoom),
+            Some(spool) => {
+                if small && spool.kept.grow(more) {
+                    return Ok(());
+                }
+            }
+            None => {
+                let mut kept = shared.bodies_in_memory.begin();
+                if small && kept.grow(bytes) {
+                    let file = rustix::fs::memfd_create("maitred-body", MemfdFlags::CLOEXEC)?.into();
+                    work.spool = Some(Spool { file, bytes: 0, on_disk: false, kept });
+                    return Ok(());
+                }
+            }
+        }
+        self.move_to_disk(index, bytes)
+    }
+
+    /// Goes on in a file. What was in a memory file before goes there with the next piece.
+    fn move_to_disk(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
+        let (shared, work) = (self.shared, self.work(index));
+        let mut kept = shared.bodies_on_disk.begin();
+        // What is announced and cannot find room to its end is better refused now than half-way.
+        if !shared.bodies_on_disk.has(bytes.max(work.expected)) || !kept.grow(bytes) {
+            return Err(Unkept::NoRoom);
+        }
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file: File = rustix::fs::open(&shared.start.config.server.spool, flags, mode)?.into();
         if let Some(before) = work.spool.take() {
             let mut whole = vec![0; usize::try_from(before.bytes).unwrap_or(usize::MAX)];
             std::os::unix::fs::FileExt::read_exact_at(&before.file, &mut whole, 0)?;
             whole.append(&mut work.body);
             work.body = whole;
         }
-        work.spool = Some(Spool { file, bytes: 0, on_disk });
+        work.spool = Some(Spool { file, bytes: 0, on_disk: true, kept });
         Ok(())
     }
 
     /// Writes the decoded piece, or has it written: false if that is waited for.
-    fn append(&mut self, index: u32) -> io::Result<bool> {
+    fn append(&mut self, index: u32) -> Result<bool, Unkept> {
         let work = self.work(index);
         let Some(spool) = &mut work.spool else { return Ok(true) };
         spool.bytes += work.body.len() as u64;
@@ -69,24 +109,39 @@ impl Thread {
         }
         let job = DiskJob::Append { file: spool.file.try_clone()?, bytes: std::mem::take(&mut work.body) };
         if !self.submit(index, job) {
-            return Err(io::Error::other("the disk helpers have too much to do"));
+            return Err(io::Error::other("the disk helpers have too much to do").into());
         }
         self.enter(index, State::Spooling);
         self.wheel.disarm(index);
         Ok(false)
     }
 
-    fn spool_failed(&mut self, index: u32, error: &io::Error) -> Stop {
-        self.limiter.log(self.clock.now, || tracing::error!(%error, "a request body cannot be kept"));
-        self.answer_unkept(index);
-        Stop::Settled(Some(super::connection::After::Linger))
+    fn spool_failed(&mut self, index: u32, error: &Unkept) -> Stop {
+        match error {
+            Unkept::NoRoom => {
+                self.row.bodies_refused.add(1);
+                let max = self.shared.bodies_on_disk.max();
+                self.limiter.log(self.clock.now, || {
+                    tracing::warn!(
+                        bodies_disk_bytes_max = max,
+                        "a request body is refused: there is no room for it"
+                    );
+                });
+                self.answer_unkept(index, 503, RETRY_LATER);
+            }
+            Unkept::Failed(error) => {
+                self.limiter.log(self.clock.now, || tracing::error!(%error, "a request body cannot be kept"));
+                self.answer_unkept(index, 500, b"");
+            }
+        }
+        Stop::Settled(Some(After::Linger))
     }
 
     /// A piece has been written, or could not be.
-    pub(super) fn on_spooled(&mut self, index: u32, failed: Option<&io::Error>) {
+    pub(super) fn on_spooled(&mut self, index: u32, result: io::Result<()>) {
         self.enter(index, State::Body);
-        if let Some(error) = failed {
-            let Stop::Settled(after) = self.spool_failed(index, error) else { return };
+        if let Err(error) = result {
+            let Stop::Settled(after) = self.spool_failed(index, &error.into()) else { return };
             self.send_joined(index, after);
             return self.settle(index, false);
         }

@@ -234,3 +234,27 @@ fn a_body_that_nobody_wants_is_dropped() {
     assert_eq!(connection.response(id).status, 405);
     server.stop();
 }
+
+/// A body that finds no room costs its stream, not the connection.
+#[test]
+fn a_body_without_room_is_refused() {
+    let server = start(
+        "body_inline_bytes_max = \"1KiB\"\nbody_memory_bytes_max = \"1KiB\"\nbody_bytes_max = \"100KiB\"\n\
+         bodies_disk_bytes_max = \"100KiB\"",
+    );
+    let mut connection = Connection::new(server.address);
+    let first = connection.request("POST", "/app/length", &[("content-length", "90000")], false);
+    connection.upload(first, &pattern(60_000), false);
+    let disk = || server.status()["bodies"]["disk"]["bytes"].as_u64().unwrap();
+    eventually("the first is on the disk", || disk() == 60_000);
+    let second = connection.request("POST", "/app/length", &[("content-length", "50000")], false);
+    connection.upload(second, &pattern(2_000), false);
+    let response = connection.response(second);
+    assert_eq!((response.status, response.field("retry-after")), (503, Some("10")));
+    connection.upload(first, &pattern(30_000), true);
+    assert_eq!(connection.response(first).text(), "90000");
+    eventually("the first is given back", || disk() == 0);
+    assert_eq!(connection.post("/app/length", &pattern(100_000)).text(), "100000");
+    assert_eq!(server.total("bodies_refused"), 1);
+    server.stop();
+}

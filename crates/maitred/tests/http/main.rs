@@ -6,6 +6,7 @@
 mod across;
 mod admin;
 mod bodies;
+mod bodies_kept;
 mod connect;
 mod files;
 mod full;

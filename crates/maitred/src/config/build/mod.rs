@@ -59,6 +59,23 @@ fn limits(section: &Section<'_>) -> Limits {
         "body_memory_bytes_max",
         body_memory_bytes_max.value,
     );
+    let bodies_memory_bytes_max = section.number::<u64>("bodies_memory_bytes_max");
+    let bodies_disk_bytes_max = section.number::<u64>("bodies_disk_bytes_max");
+    let body_bytes_max = section.number::<u64>("body_bytes_max");
+    not_above(
+        section,
+        "body_memory_bytes_max",
+        body_memory_bytes_max.value.into(),
+        "bodies_memory_bytes_max",
+        bodies_memory_bytes_max.value,
+    );
+    not_above(
+        section,
+        "body_bytes_max",
+        body_bytes_max.value,
+        "bodies_disk_bytes_max",
+        bodies_disk_bytes_max.value,
+    );
     not_above(section, "target_bytes_max", target_bytes_max.value, "head_bytes_max", head_bytes_max.value);
     not_above(
         section,
@@ -72,9 +89,11 @@ fn limits(section: &Section<'_>) -> Limits {
         head_bytes_max: head_bytes_max.value,
         header_count_max: section.number("header_count_max").value,
         target_bytes_max: target_bytes_max.value,
-        body_bytes_max: section.number("body_bytes_max").value,
+        body_bytes_max: body_bytes_max.value,
         body_inline_bytes_max: body_inline_bytes_max.value,
         body_memory_bytes_max: body_memory_bytes_max.value,
+        bodies_memory_bytes_max: bodies_memory_bytes_max.value,
+        bodies_disk_bytes_max: bodies_disk_bytes_max.value,
         requests_per_connection_max: section.number("requests_per_connection_max").value,
         streams_per_connection_max: section.number("streams_per_connection_max").value,
         ranges_max: section.number("ranges_max").value,

@@ -154,6 +154,8 @@ target_bytes_max = 3000
 body_bytes_max = 0
 body_inline_bytes_max = 3
 body_memory_bytes_max = 4
+bodies_memory_bytes_max = 20
+bodies_disk_bytes_max = "21KiB"
 requests_per_connection_max = 5
 streams_per_connection_max = 19
 ranges_max = 6
@@ -201,6 +203,7 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(config.listens[0], listen);
     assert_eq!(config.limits.head_bytes_max, 32 * 1024);
     assert_eq!((config.limits.body_inline_bytes_max, config.limits.body_memory_bytes_max), (3, 4));
+    assert_eq!((config.limits.bodies_memory_bytes_max, config.limits.bodies_disk_bytes_max), (20, 21 * 1024));
     assert_eq!(config.limits.linger_timeout, Duration::from_secs(11));
     assert_eq!(config.limits.file_cache_files_max, 13);
     let log = Log {

@@ -277,6 +277,37 @@ fn an_inline_body_is_one_in_memory() {
 }
 
 #[test]
+fn the_room_for_bodies_holds_the_largest_one() {
+    let text = format!("{COMPLETE}[limits]\nbodies_disk_bytes_max = \"8MiB\"\n");
+    assert_eq!(
+        brief(&text),
+        [
+            "4:25 `body_bytes_max` is above `bodies_disk_bytes_max` | set `body_bytes_max` and `bodies_disk_bytes_max` \
+          together"
+        ]
+    );
+    good(&format!("{text}body_bytes_max = \"8MiB\"\n"));
+    let text = format!("{COMPLETE}[limits]\nbodies_memory_bytes_max = 0\n");
+    assert_eq!(
+        brief(&text),
+        [
+            "4:27 `body_memory_bytes_max` is above `bodies_memory_bytes_max` | set `body_memory_bytes_max` and \
+          `bodies_memory_bytes_max` together"
+        ]
+    );
+}
+
+#[test]
+fn the_example_about_uploads_is_good() {
+    let manual = include_str!("../../../../../docs/applications.md");
+    let section = manual.split("## Request bodies\n").nth(1).unwrap();
+    let example = section.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    // What the example leaves out.
+    let config = good(&format!("{COMPLETE}{example}"));
+    assert_eq!(config.limits.bodies_disk_bytes_max, 10 * config.limits.body_bytes_max);
+}
+
+#[test]
 fn the_examples_about_proxies_are_good() {
     let manual = include_str!("../../../../../docs/proxies.md");
     let examples: Vec<_> =

@@ -1,4 +1,5 @@
 use super::*;
+use crate::handoff::Room;
 use crate::handoff::known::DESCRIPTORS_KEPT_MAX;
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -138,10 +139,17 @@ fn bodies_of_unsent_requests_come_back() {
     channel.out().extend_from_slice(b"head");
     channel.note_body(request, SentBody::Carried);
     let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-    channel.carry_body(file);
+    let room = Room::new(7);
+    let mut kept = room.begin();
+    assert!(kept.grow(7));
+    channel.carry_body(file, kept);
     channel.enter_direct(3, Instant::now());
     channel.out().extend_from_slice(b"head");
-    let bodies: Vec<_> = channel.take_unsent().into_iter().map(|unsent| unsent.body).collect();
+    let unsent = channel.take_unsent();
+    // Whoever gets the body gets its room.
+    assert_eq!(room.used(), 7);
+    let bodies: Vec<_> = unsent.into_iter().map(|unsent| unsent.body).collect();
+    assert_eq!(room.used(), 0);
     let [Some(UnsentBody::Inline(one)), Some(UnsentBody::Inline(none)), Some(UnsentBody::Spooled(_)), None] =
         bodies.as_slice()
     else {

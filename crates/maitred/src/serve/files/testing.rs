@@ -41,6 +41,8 @@ pub(super) fn limits() -> Limits {
         body_bytes_max: 1,
         body_inline_bytes_max: 1,
         body_memory_bytes_max: 1,
+        bodies_memory_bytes_max: 1,
+        bodies_disk_bytes_max: 1,
         requests_per_connection_max: 1,
         streams_per_connection_max: 1,
         ranges_max: 4,
