@@ -1,10 +1,13 @@
 //! What application processes do to the server, and how they end.
 
+use std::io::Read;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::harness::{PATIENCE, SETUP, Server, Setup, descriptors, get, post, signal_pid, wait_until};
+use crate::support::processes::{descriptors, runs, send_signal};
+use crate::support::{Client, eventually};
+use crate::{ends, get, next, post, setup};
 
 /// Requests that wait for the next process wait as long as the test does.
 const POOL: &str = "queue = { max = 1000, timeout = \"30s\" }\nrequest_timeout = \"1s\"";
@@ -34,30 +37,30 @@ fn whatever_an_application_says_its_client_gets_an_answer() {
 }
 
 fn answers(path: &str, status: u16) {
-    let mut server = Server::start(&Setup { pool: POOL, ..SETUP });
+    let server = setup(POOL).start();
     let mut client = server.connect();
-    assert_eq!(client.ask(path).status, status, "{path}");
+    assert_eq!(client.get(path).status, status, "{path}");
     match status {
         // What is wrong here comes after the response; a request that the process got before would be lost with it.
         200 => drop(server.wait_for("is replaced")),
-        _ => client.ends(),
+        _ => ends(&mut client),
     }
     let mut other = server.connect();
-    assert_eq!(other.ask("/small").status, 200, "files, after {path}");
-    assert_eq!(other.ask("/app/ok").status, 200, "the next process, after {path}");
-    assert_eq!(other.ask("/app/ok").status, 200);
+    assert_eq!(other.get("/small").status, 200, "files, after {path}");
+    assert_eq!(other.get("/app/ok").status, 200, "the next process, after {path}");
+    assert_eq!(other.get("/app/ok").status, 200);
     server.stop();
 }
 
 #[test]
 fn half_a_response_is_not_completed_by_another() {
-    let server = Server::start(&Setup { pool: POOL, ..SETUP });
+    let server = setup(POOL).start();
     let mut client = server.connect();
     client.send(get("/app/half") + &get("/small"));
     let mut received = Vec::new();
-    let _ = std::io::Read::read_to_end(&mut client.stream, &mut received);
+    let _ = client.tcp().read_to_end(&mut received);
     assert!(received.ends_with(b"half"), "{}", String::from_utf8_lossy(&received));
-    assert_eq!(server.connect().ask("/app/ok").status, 200);
+    assert_eq!(server.connect().get("/app/ok").status, 200);
     server.stop();
 }
 
@@ -65,38 +68,38 @@ fn half_a_response_is_not_completed_by_another() {
 #[test]
 fn what_is_said_of_a_request_that_was_cut_off_reaches_no_other_client() {
     let pool = "request_timeout = \"1s\"\nenv = { CAPACITY = \"2\" }";
-    let server = Server::start(&Setup { pool, ..SETUP });
+    let server = setup(pool).start();
     let mut slow = server.connect();
     slow.send(get("/app/flood"));
-    let log = server.directory.path().join("access.log");
-    wait_until("the client is cut off", || {
+    let log = server.path("access.log");
+    eventually("the client is cut off", || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/app/flood HTTP/1.1\" 499"))
     });
     // It gets the place in the server that the other one had.
     let mut other = server.connect();
-    assert_eq!(other.ask("/app/afterthought").body, b"ok\n");
-    assert_eq!(other.ask("/small").body, b"small\n");
-    assert_eq!(other.ask("/app/ok").body, b"ok\n");
+    assert_eq!(other.get("/app/afterthought").body, b"ok\n");
+    assert_eq!(other.get("/small").body, b"small\n");
+    assert_eq!(other.get("/app/ok").body, b"ok\n");
     server.stop();
 }
 
 #[test]
 fn an_application_that_does_not_read_costs_only_its_own_requests() {
-    let server = Server::start(&Setup {
-        pool: "queue = { max = 1000, timeout = \"30s\" }\nrequest_timeout = \"2s\"\nenv = { CAPACITY = \"100\" }",
-        ..SETUP
-    });
+    let server = setup(
+        "queue = { max = 1000, timeout = \"30s\" }\nrequest_timeout = \"2s\"\nenv = { CAPACITY = \"100\" }",
+    )
+    .start();
     let mut clients: Vec<_> = (0..40).map(|_| server.connect()).collect();
-    assert_eq!(clients[0].ask("/app/ok").status, 200);
+    assert_eq!(clients[0].get("/app/ok").status, 200);
     let application = server.applications()[0];
-    signal_pid(application, Signal::STOP);
+    send_signal(application, Signal::STOP);
     // More than a channel takes, so that frames stay in the worker process. Some of their clients go.
     clients.iter_mut().for_each(|client| client.send(post("/app/length", 100_000)));
-    clients.drain(..10).for_each(crate::harness::Client::reset);
-    assert_eq!(server.connect().ask("/large").status, 200);
+    clients.drain(..10).for_each(Client::reset);
+    assert_eq!(server.connect().get("/large").status, 200);
     let mut given_again = 0;
     for client in &mut clients {
-        let response = client.response();
+        let response = next(client);
         match response.status {
             // Its frame had not left, so that it could go to the next process.
             200 => {
@@ -105,32 +108,29 @@ fn an_application_that_does_not_read_costs_only_its_own_requests() {
             }
             status => {
                 assert!(matches!(status, 502 | 504), "{status}");
-                client.ends();
+                ends(client);
             }
         }
     }
     // The few frames that a channel takes may all have been of clients that have gone.
     assert!(given_again > 0);
-    assert_eq!(server.connect().ask("/app/ok").status, 200);
+    assert_eq!(server.connect().get("/app/ok").status, 200);
     server.stop();
 }
 
 #[test]
 fn frames_that_leave_in_pieces_arrive_whole() {
-    let server = Server::start(&Setup {
-        pool: "queue = { max = 1000, timeout = \"30s\" }\nenv = { CAPACITY = \"100\" }",
-        ..SETUP
-    });
+    let server = setup("queue = { max = 1000, timeout = \"30s\" }\nenv = { CAPACITY = \"100\" }").start();
     let mut clients: Vec<_> = (0..30).map(|_| server.connect()).collect();
-    assert_eq!(clients[0].ask("/app/ok").status, 200);
+    assert_eq!(clients[0].get("/app/ok").status, 200);
     let application = server.applications()[0];
     for round in 0..4 {
-        signal_pid(application, Signal::STOP);
+        send_signal(application, Signal::STOP);
         clients.iter_mut().for_each(|client| client.send(post("/app/length", 90_000 + round)));
-        assert_eq!(server.connect().ask("/small").status, 200);
-        signal_pid(application, Signal::CONT);
+        assert_eq!(server.connect().get("/small").status, 200);
+        send_signal(application, Signal::CONT);
         for client in &mut clients {
-            assert_eq!(client.response().body, format!("{}\n", 90_000 + round).as_bytes());
+            assert_eq!(next(client).body, format!("{}\n", 90_000 + round).as_bytes());
         }
     }
     server.stop();
@@ -146,72 +146,73 @@ fn a_stop_ends_it_all_within_the_grace_period() {
 }
 
 fn stops(path: &str) {
-    let server = Server::start(&Setup { server: "grace = \"1s\"", ..SETUP });
+    let server = setup("").server("grace = \"1s\"").start();
     let mut held = server.connect();
     held.send(get(path));
     let mut queued = server.connect();
     queued.send(get("/app/ok"));
-    assert_eq!(server.connect().ask("/small").status, 200);
+    assert_eq!(server.connect().get("/small").status, 200);
     let worker = server.worker();
-    let (_, said) = server.stop();
-    assert!(!std::path::Path::new(&format!("/proc/{worker}/fd/0")).exists(), "{path}: {said}");
+    let said = server.stop().said;
+    assert!(!runs(worker), "{path}: {said:#?}");
     let mut rest = Vec::new();
-    held.stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let _ = std::io::Read::read_to_end(&mut held.stream, &mut rest);
+    let _ = held.tcp().read_to_end(&mut rest);
 }
 
 #[test]
 fn a_killed_worker_process_is_replaced() {
-    let server = Server::start(&Setup { pool: POOL, ..SETUP });
+    let server = setup(POOL).start();
     let mut held = server.connect();
     held.send(get("/app/never"));
     let mut idle = server.connect();
-    assert_eq!(idle.ask("/small").status, 200);
+    assert_eq!(idle.get("/small").status, 200);
     let worker = server.worker();
-    signal_pid(worker, Signal::KILL);
-    wait_until("a new worker process", || server.worker_is_not(worker));
-    assert_eq!(server.connect().ask("/app/ok").status, 200);
+    send_signal(worker, Signal::KILL);
+    eventually("a new worker process", || server.worker_is_not(worker));
+    assert_eq!(server.connect().get("/app/ok").status, 200);
     let mut rest = Vec::new();
-    let _ = std::io::Read::read_to_end(&mut held.stream, &mut rest);
-    server.stop();
+    let _ = held.tcp().read_to_end(&mut rest);
+    // That a worker process was killed is an error for the log.
+    let stopped = server.terminate(Signal::TERM);
+    let panicked = stopped.said.iter().any(|line| line.contains("panic"));
+    assert!(stopped.status.success() && !panicked, "{:#?}", stopped.said);
 }
 
 #[test]
 fn no_descriptor_is_left_behind() {
-    let server =
-        Server::start(&Setup { threads: 2, pool: "queue = { max = 1000, timeout = \"30s\" }", ..SETUP });
+    let server = setup("queue = { max = 1000, timeout = \"30s\" }").server("threads = 2").start();
     let round = |number: usize| {
         let mut client = server.connect();
         match number % 8 {
             0 => client.send(get("/small")),
-            1 => drop(client.ask("/app/ok")),
+            1 => drop(client.get("/app/ok")),
             2 => client.send(get("/large")),
             3 => client.send("GET /sma"),
             4 => client.send(get("/app/ok")),
             5 => client.send(get("/small") + &post("/app/length", 10_000) + &get("/app/ok")),
-            6 => drop(client.ask("/none")),
+            6 => drop(client.get("/none")),
             _ => client.send("POST /app/length HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc"),
         }
         if number.is_multiple_of(3) {
             client.reset();
         }
     };
-    let processes = [server.pid(), server.worker(), server.applications()[0]];
+    let processes = [server.pid().as_raw_nonzero().get(), server.worker(), server.applications()[0]];
     // The first rounds open what stays open: files, spare buffers, helper threads.
     (0..200).for_each(round);
     let settled = || {
         let mut last = server.connect();
-        assert_eq!(last.ask("/app/ok").status, 200);
+        assert_eq!(last.get("/app/ok").status, 200);
         drop(last);
         processes.map(descriptors)
     };
     let mut before = settled();
-    wait_until("the first rounds end", || {
+    eventually("the first rounds end", || {
         let now = settled();
         std::mem::replace(&mut before, now) == now
     });
     (0..2000).for_each(round);
-    wait_until("all is closed", || {
+    eventually("all is closed", || {
         let now = settled();
         now.iter().zip(before).all(|(now, before)| *now <= before + 2)
     });
@@ -220,13 +221,10 @@ fn no_descriptor_is_left_behind() {
 
 #[test]
 fn an_application_that_says_nothing_stops_nobody() {
-    let server = Server::start(&Setup {
-        pool: "env = { MUTE = \"1\" }\nqueue = { max = 10, timeout = \"300ms\" }",
-        server: "grace = \"1s\"",
-        ..SETUP
-    });
-    assert_eq!(server.connect().ask("/small").status, 200);
-    assert_eq!(server.connect().ask("/app/ok").status, 503);
+    let pool = "env = { MUTE = \"1\" }\nqueue = { max = 10, timeout = \"300ms\" }";
+    let server = setup(pool).server("grace = \"1s\"").start();
+    assert_eq!(server.connect().get("/small").status, 200);
+    assert_eq!(server.connect().get("/app/ok").status, 503);
     assert!(server.connect().is_silent_for(Duration::from_millis(10)));
     server.stop();
 }

@@ -2,54 +2,58 @@
 
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
-use crate::harness::{SETUP, Server, Setup, cpu_ticks, get, wait_until};
+use crate::support::eventually;
+use crate::support::processes::cpu_ticks;
+use crate::{get, next, open_gate, setup};
 
 /// How long the server is watched, and how much CPU time it may take in that time, in ticks of 10 ms. A loop that does not
 /// wait takes all of it; one that wakes every millisecond several ticks.
 const WATCHED: Duration = Duration::from_millis(600);
 const TICKS_MAX: u64 = 3;
 
-/// Watches while a client that waits in vain waits.
-fn is_quiet(server: &Server, worker: u32, what: &str) {
-    let mut client = server.idle();
+/// Watches a worker process, while nobody connects to a listener of the test's own: that costs the server nothing.
+fn is_quiet(worker: i32, what: &str) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let watched = Timespec::try_from(WATCHED).unwrap();
     let before = cpu_ticks(worker);
-    assert!(client.is_silent_for(WATCHED), "{what}");
+    assert_eq!(poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&watched)).unwrap(), 0, "{what}");
     let ticks = cpu_ticks(worker) - before;
     assert!(ticks <= TICKS_MAX, "{what}: {ticks} ticks of CPU time");
 }
 
 #[test]
 fn without_clients_with_slow_ones_and_with_a_stuck_application() {
-    let server = Server::start(&SETUP);
+    let server = setup("").start();
     let worker = server.worker();
-    assert_eq!(server.connect().ask("/small").status, 200);
-    is_quiet(&server, worker, "idle");
+    assert_eq!(server.connect().get("/small").status, 200);
+    is_quiet(worker, "idle");
 
     let mut slow = server.connect();
     slow.send(get("/large"));
     let mut half = server.connect();
     half.send("GET /sma");
-    is_quiet(&server, worker, "a client that does not read");
+    is_quiet(worker, "a client that does not read");
 
     let mut stuck = server.connect();
     stuck.send(get("/app/never"));
     let mut queued = server.connect();
     queued.send(get("/app/ok") + &get("/app/ok"));
     queued.finish_sending();
-    is_quiet(&server, worker, "an application that does not answer");
+    is_quiet(worker, "an application that does not answer");
 }
 
 #[test]
 fn at_the_limit_of_connections() {
     for limits in ["connections_per_thread_max = 1", "connections_per_thread_max = 20"] {
-        let server = Server::start(&Setup { limits, ..SETUP });
+        let server = setup("").limit(limits).start();
         let worker = server.worker();
         let mut clients: Vec<_> = (0..30).map(|_| server.connect()).collect();
-        assert_eq!(clients[0].ask("/small").status, 200);
+        assert_eq!(clients[0].get("/small").status, 200);
         clients.iter_mut().skip(1).for_each(|client| client.send("GET /sm"));
-        is_quiet(&server, worker, limits);
+        is_quiet(worker, limits);
         // All of them come in as others go.
         for mut client in clients.drain(1..) {
             client.send("all HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -58,29 +62,29 @@ fn at_the_limit_of_connections() {
             }
         }
         drop(clients);
-        assert_eq!(server.connect().ask("/small").status, 200, "{limits}");
+        assert_eq!(server.connect().get("/small").status, 200, "{limits}");
         server.stop();
     }
 }
 
 #[test]
 fn while_it_drains() {
-    let server = Server::start(&SETUP);
+    let server = setup("").start();
     let worker = server.worker();
     let mut held = server.connect();
     held.send(get("/app/hold"));
     let mut half = server.connect();
     half.send("POST /app/length HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nab");
-    assert_eq!(server.connect().ask("/small").status, 200);
+    assert_eq!(server.connect().get("/small").status, 200);
     server.signal(Signal::TERM);
-    wait_until("it stops listening", || std::net::TcpStream::connect(server.address).is_err());
+    eventually("it stops listening", || std::net::TcpStream::connect(server.address).is_err());
     let before = cpu_ticks(worker);
     assert!(held.is_silent_for(WATCHED));
     let ticks = cpu_ticks(worker) - before;
     assert!(ticks <= TICKS_MAX, "draining: {ticks} ticks of CPU time");
-    server.open_gate();
-    assert_eq!(held.response().status, 200);
+    open_gate(&server);
+    assert_eq!(next(&mut held).status, 200);
     half.send("cd");
-    assert_eq!(half.response().body, b"4\n");
+    assert_eq!(next(&mut half).body, b"4\n");
     server.stop();
 }

@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::PATIENCE;
 use super::response::{Framing, Response};
@@ -114,6 +115,11 @@ impl Client {
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write).unwrap(),
             Stream::Tls(_) => panic!("TLS has no half-closed connections here"),
         }
+    }
+
+    /// Resets the connection rather than close it.
+    pub(crate) fn reset(self) {
+        rustix::net::sockopt::set_socket_linger(self.tcp(), Some(Duration::ZERO)).unwrap();
     }
 
     /// A plain GET.
@@ -276,6 +282,14 @@ impl Client {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => End::Reset,
             Err(error) => panic!("the connection stays open: {error}"),
         }
+    }
+
+    /// Whether nothing comes within `time`.
+    pub(crate) fn is_silent_for(&mut self, time: Duration) -> bool {
+        self.tcp().set_read_timeout(Some(time)).unwrap();
+        let result = self.fill();
+        self.tcp().set_read_timeout(Some(PATIENCE)).unwrap();
+        self.buffer.is_empty() && matches!(result, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 
     /// Whether nothing has come since the last response, and the connection is open.

@@ -7,6 +7,7 @@
 
 mod client;
 mod gate;
+pub(crate) mod processes;
 mod response;
 mod server;
 mod setup;

@@ -1,6 +1,6 @@
 //! The real binary, from its start to its end.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
@@ -56,24 +56,23 @@ pub(crate) fn copy_program(from: &Path, to: &Path) {
 }
 
 impl Server {
-    /// Starts `maitred run` with the configuration that `setup` has written, and waits for its address.
-    pub(super) fn start(setup: Setup) -> Server {
-        Server::start_program(setup, &binary())
+    /// Starts a server in the directory of `setup`, and waits for its address.
+    pub(super) fn start(setup: Setup, command: Command) -> Server {
+        let mut server = Server::launch(setup, command);
+        let line = server.wait_for_line(|line| address_in(line).is_some());
+        server.address = address_in(&line).unwrap();
+        server
     }
 
-    pub(super) fn start_program(setup: Setup, program: &OsStr) -> Server {
-        let mut command = Command::new(program);
-        command.args(["run", "-c", "maitred.toml"]).current_dir(setup.directory.path());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    /// The same, of one that may say no address, or never listen.
+    pub(super) fn launch(setup: Setup, mut command: Command) -> Server {
+        command.current_dir(setup.directory.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let (sender, lines) = channel();
         read_lines(child.stdout.take().unwrap(), sender.clone());
         read_lines(child.stderr.take().unwrap(), sender);
         let output = Mutex::new(Output { lines, said: Vec::new() });
-        let mut server = Server { child, output, address: ([127, 0, 0, 1], 0).into(), setup };
-        let line = server.wait_for_line(|line| address_in(line).is_some());
-        server.address = address_in(&line).unwrap();
-        server
+        Server { child, output, address: ([127, 0, 0, 1], 0).into(), setup }
     }
 
     /// Where it listens with this scheme.
@@ -94,13 +93,6 @@ impl Server {
 
     pub(crate) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
-    }
-
-    /// The child processes of the master.
-    pub(crate) fn children(&self) -> Vec<i32> {
-        let pid = self.pid().as_raw_nonzero();
-        let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-        text.split_whitespace().map(|number| number.parse().unwrap()).collect()
     }
 
     /// Asks the admin address, on a connection of its own.
@@ -130,7 +122,14 @@ impl Server {
         (output.status, String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Waits for a line that it has said already or will say.
+    /// Waits for a line that holds `text`, which it has said already or will say.
+    #[track_caller]
+    pub(crate) fn wait_for(&self, text: &str) -> String {
+        self.wait_for_line(|line| line.contains(text))
+    }
+
+    /// The same, for any line.
+    #[track_caller]
     pub(crate) fn wait_for_line(&self, wanted: impl Fn(&str) -> bool) -> String {
         let mut output = self.output.lock().unwrap();
         if let Some(line) = output.said.iter().find(|line| wanted(line)) {
@@ -172,7 +171,7 @@ impl Server {
 
     /// Sends a signal, and waits for the end of all its processes.
     pub(crate) fn terminate(self, signal: Signal) -> Stopped {
-        kill_process(self.pid(), signal).unwrap();
+        self.signal(signal);
         self.wait_for_exit()
     }
 
@@ -212,9 +211,15 @@ impl Stopped {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Without a master its other processes end by themselves: their control sockets close.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Ok(None) = self.child.try_wait() {
+            let children = self.children();
+            let _ = self.child.kill();
+            // Without a master its other processes end by themselves, unless the test has stopped them.
+            for child in children.into_iter().filter_map(Pid::from_raw) {
+                let _ = kill_process(child, Signal::KILL);
+            }
+            let _ = self.child.wait();
+        }
         if std::thread::panicking()
             && let Ok(mut output) = self.output.lock()
         {

@@ -1,8 +1,10 @@
 //! A configuration and a tree of files, in a directory of their own.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
@@ -127,7 +129,19 @@ impl Setup {
 
     pub(crate) fn start(self) -> Server {
         self.write();
-        Server::start(self)
+        Server::start(self, run(binary()))
+    }
+
+    /// Starts a server that may say no address on standard error, or never listen.
+    pub(crate) fn launch(self) -> Server {
+        self.write();
+        Server::launch(self, run(binary()))
+    }
+
+    /// Starts by a command of the test's own, in the directory of the configuration.
+    pub(crate) fn start_by(self, command: Command) -> Server {
+        self.write();
+        Server::start(self, command)
     }
 
     /// Starts a copy of the binary, `maitred` in the directory of the configuration, which can be replaced.
@@ -135,13 +149,13 @@ impl Setup {
         self.write();
         let copy = self.directory.path().join("maitred");
         copy_program(binary().as_ref(), &copy);
-        Server::start_program(self, copy.as_os_str())
+        Server::start(self, run(copy))
     }
 
     /// Starts with this configuration instead of what was filled in.
     pub(crate) fn start_as(self, text: &str) -> Server {
         fs::write(self.directory.path().join("maitred.toml"), text).unwrap();
-        Server::start(self)
+        Server::start(self, run(binary()))
     }
 
     /// Writes the configuration; [`Setup::start`] does so too.
@@ -175,4 +189,10 @@ impl Setup {
             join(&self.pools)
         )
     }
+}
+
+fn run(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.args(["run", "-c", "maitred.toml"]).stdin(Stdio::null());
+    command
 }
