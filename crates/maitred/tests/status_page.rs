@@ -79,15 +79,18 @@ fn events_come_once_a_second_and_are_the_status() {
     let (name, history) = watcher.event().unwrap();
     assert_eq!(name, "history");
     assert!(history["seconds"].is_array(), "{history}");
-    let (name, first) = watcher.event().unwrap();
+    let (name, mut last) = watcher.event().unwrap();
     assert_eq!(name, "message");
     (0..7).for_each(|_| assert_eq!(server.connect().get("/a.txt").status, 200));
-    let (_, second) = watcher.event().unwrap();
     let keys = |status: &Value| status.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    assert_eq!(keys(&second), keys(&server.status()));
+    assert_eq!(keys(&last), keys(&server.status()));
     let time = |status: &Value| status["unix_time"].as_u64().unwrap();
-    assert!((1..=3).contains(&(time(&second) - time(&first))), "{} {}", time(&first), time(&second));
-    assert_eq!(second["totals"]["responses"]["2xx"], 7);
+    // One of them may have been on its way before the requests were.
+    while last["totals"]["responses"]["2xx"] != 7 {
+        let (_, next) = watcher.event().unwrap();
+        assert!(time(&next) > time(&last), "{} {}", time(&last), time(&next));
+        last = next;
+    }
     // What a page that is opened later will be shown. Rates are differences of two samples, so a request may come too early.
     let busy = (0..30).any(|_| {
         server.connect().get("/a.txt");
@@ -133,8 +136,8 @@ fn a_watcher_that_does_not_read_is_closed_and_others_are_not() {
     });
     let mut closed = [PollFd::new(&idle, PollFlags::HUP)];
     assert_eq!(poll(&mut closed, Some(&Timespec::try_from(PATIENCE).unwrap())).unwrap(), 1, "it stays open");
-    assert_eq!(server.total("writing"), 1, "the other one still watches");
-    assert!(server.total("timeouts") >= 1);
+    // Whoever answers is another thread than the one that has just closed it.
+    eventually("that is counted", || server.total("timeouts") == 1 && server.total("writing") == 1);
     server.stop();
     assert!(reading.join().unwrap() > 5);
 }

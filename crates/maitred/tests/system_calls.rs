@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use rustls::pki_types::ServerName;
@@ -18,8 +18,10 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Requests that are counted; where several come in one write, the writes.
 const REQUESTS: usize = 500;
-/// Calls besides those of the requests, in the whole time: checks of the file once a second, a full log buffer.
+/// Calls besides those of the requests: a full log buffer, timers; and in each second that it takes, on a machine that is slow,
+/// checks of the file and looks at what is idle.
 const OTHERS_MAX: usize = 40;
+const OTHERS_PER_SECOND_MAX: usize = 10;
 
 /// Ends a process by SIGINT, and reaps it.
 struct Running(Child);
@@ -58,15 +60,29 @@ fn ask(stream: &mut (impl Read + Write), path: &str, writes: usize, batch: usize
     }
 }
 
+/// What was counted.
+#[derive(Debug)]
+struct Calls {
+    by_name: BTreeMap<String, usize>,
+    /// As many besides those of the requests, by the time that it took.
+    others_max: usize,
+}
+
+impl Calls {
+    fn of(&self, name: &str) -> usize {
+        self.by_name.get(name).copied().unwrap_or_default()
+    }
+}
+
 /// System calls of the event loop by name, while [`REQUESTS`] writes of so many requests are answered. `None`, with a word on
 /// why, where they cannot be counted.
-fn calls(dir: &Path, master: u32, path: &str, batch: usize) -> Option<BTreeMap<String, usize>> {
+fn calls(dir: &Path, master: u32, path: &str, batch: usize) -> Option<Calls> {
     let mut stream = connect(dir);
     calls_of(dir, master, &mut |writes| ask(&mut stream, path, writes, batch))
 }
 
 /// The same for any client that makes so many writes, each of which is answered before the next.
-fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<BTreeMap<String, usize>> {
+fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<Calls> {
     ask(20);
     let output = dir.join("calls");
     let strace = Command::new("strace")
@@ -88,17 +104,19 @@ fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<BTree
             return None;
         }
     }
+    let began = Instant::now();
     ask(REQUESTS);
     drop(strace);
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let others_max = OTHERS_MAX + OTHERS_PER_SECOND_MAX * began.elapsed().as_secs() as usize;
+    let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
     for line in std::fs::read_to_string(&output).unwrap().lines() {
         if let Some((name, _)) = line.split_once('(') {
             let kinds = ["recv", "send", "epoll_wait", "epoll_pwait"];
             let kind = kinds.into_iter().find(|kind| name.starts_with(kind)).unwrap_or(name);
-            *counts.entry(kind.replace("pwait", "wait")).or_default() += 1;
+            *by_name.entry(kind.replace("pwait", "wait")).or_default() += 1;
         }
     }
-    Some(counts)
+    Some(Calls { by_name, others_max })
 }
 
 fn connect(dir: &Path) -> TcpStream {
@@ -110,14 +128,15 @@ fn connect(dir: &Path) -> TcpStream {
 }
 
 /// What each request, or write of several, may cost at most: name, and calls of it. All others together stay below
-/// [`OTHERS_MAX`].
-fn assert_at_most(mut counts: BTreeMap<String, usize>, budget: &[(&str, usize)]) {
-    let all = format!("{counts:?}");
+/// what is allowed of these.
+fn assert_at_most(calls: Calls, budget: &[(&str, usize)]) {
+    let all = format!("{calls:?}");
+    let Calls { mut by_name, others_max } = calls;
     for &(kind, each) in budget {
-        let count = counts.remove(kind).unwrap_or_default();
-        assert!(count <= each * REQUESTS + OTHERS_MAX, "{kind}: {each} a request are allowed; {all}");
+        let count = by_name.remove(kind).unwrap_or_default();
+        assert!(count <= each * REQUESTS + others_max, "{kind}: {each} a request are allowed; {all}");
     }
-    assert!(counts.values().sum::<usize>() <= OTHERS_MAX, "{all}");
+    assert!(by_name.values().sum::<usize>() <= others_max, "{all}");
 }
 
 /// Files of a directory with `hot.txt`.
@@ -281,19 +300,19 @@ fn origin() -> std::net::SocketAddr {
 fn a_hot_request_takes_one_receive_one_send_and_a_share_of_the_wait() {
     let dir = tempfile::tempdir().unwrap();
     let server = files(dir.path());
-    let Some(counts) = calls(dir.path(), server.0.id(), "/hot.txt", 1) else { return };
-    assert_eq!(counts.get("send"), Some(&REQUESTS), "{counts:?}");
-    assert_eq!(counts.get("recv"), Some(&REQUESTS), "{counts:?}");
+    let Some(calls) = calls(dir.path(), server.0.id(), "/hot.txt", 1) else { return };
+    assert_eq!(calls.of("send"), REQUESTS, "{calls:?}");
+    assert_eq!(calls.of("recv"), REQUESTS, "{calls:?}");
     // With this one connection nothing is shared: each request costs a wait of its own, and no more.
-    assert_at_most(counts, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
+    assert_at_most(calls, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
 }
 
 #[test]
 fn sixteen_requests_in_one_write_take_one_receive_and_one_send() {
     let dir = tempfile::tempdir().unwrap();
     let server = files(dir.path());
-    let Some(counts) = calls(dir.path(), server.0.id(), "/hot.txt", 16) else { return };
-    assert_at_most(counts, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
+    let Some(calls) = calls(dir.path(), server.0.id(), "/hot.txt", 16) else { return };
+    assert_at_most(calls, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
 }
 
 #[test]
@@ -301,9 +320,9 @@ fn over_tls_it_is_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let (server, mut client) = secure_files(dir.path(), b"http/1.1");
     let ask = &mut |writes| ask(&mut client, "/hot.txt", writes, 1);
-    let Some(counts) = calls_of(dir.path(), server.0.id(), ask) else { return };
-    assert_eq!(counts.get("send"), Some(&REQUESTS), "{counts:?}");
-    assert_at_most(counts, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
+    let Some(calls) = calls_of(dir.path(), server.0.id(), ask) else { return };
+    assert_eq!(calls.of("send"), REQUESTS, "{calls:?}");
+    assert_at_most(calls, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
 }
 
 /// What [`STREAMS`] requests in one write may take. Their lines fill the log's buffers, each of which wakes the thread that
@@ -315,8 +334,8 @@ fn thirty_two_requests_of_http2_take_one_receive_and_one_send() {
     let dir = tempfile::tempdir().unwrap();
     let server = files(dir.path());
     let mut client = Http2::new(connect(dir.path()));
-    let Some(counts) = calls_of(dir.path(), server.0.id(), &mut |writes| client.ask(writes)) else { return };
-    assert_at_most(counts, HTTP2);
+    let Some(calls) = calls_of(dir.path(), server.0.id(), &mut |writes| client.ask(writes)) else { return };
+    assert_at_most(calls, HTTP2);
 }
 
 #[test]
@@ -324,40 +343,40 @@ fn so_they_do_over_tls() {
     let dir = tempfile::tempdir().unwrap();
     let (server, stream) = secure_files(dir.path(), b"h2");
     let mut client = Http2::new(stream);
-    let Some(counts) = calls_of(dir.path(), server.0.id(), &mut |writes| client.ask(writes)) else { return };
-    assert_at_most(counts, HTTP2);
+    let Some(calls) = calls_of(dir.path(), server.0.id(), &mut |writes| client.ask(writes)) else { return };
+    assert_at_most(calls, HTTP2);
 }
 
 #[test]
 fn a_handed_off_request_takes_one_message_each_way_and_no_change_of_the_epoll_set() {
     let dir = tempfile::tempdir().unwrap();
     let server = application(dir.path(), "direct");
-    let Some(counts) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
-    assert_eq!(counts.get("send"), Some(&REQUESTS), "one message to the process; {counts:?}");
-    assert_eq!(counts.get("epoll_ctl"), None, "the connection stays where it is registered: {counts:?}");
+    let Some(calls) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
+    assert_eq!(calls.of("send"), REQUESTS, "one message to the process; {calls:?}");
+    assert_eq!(calls.of("epoll_ctl"), 0, "the connection stays where it is registered: {calls:?}");
     // The request, and the report on it. One wait for each of these two; and a third where what the process sends is
     // acknowledged in between, which is an event of the connection (edge-triggered, EPOLLOUT). The process shares the
     // socket's flags: it is made non-blocking again when it comes home.
-    assert_at_most(counts, &[("send", 1), ("recv", 2), ("epoll_wait", 3), ("ioctl", 1)]);
+    assert_at_most(calls, &[("send", 1), ("recv", 2), ("epoll_wait", 3), ("ioctl", 1)]);
 }
 
 #[test]
 fn a_relayed_request_takes_one_message_each_way_and_one_pass_through_the_relay() {
     let dir = tempfile::tempdir().unwrap();
     let server = application(dir.path(), "relay");
-    let Some(counts) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
+    let Some(calls) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
     // To the process and to the client; the request, the report, the response. A relay that nothing has come through for a
     // millisecond is watched.
-    assert_at_most(counts, &[("send", 2), ("recv", 3), ("epoll_wait", 3), ("epoll_ctl", 1)]);
+    assert_at_most(calls, &[("send", 2), ("recv", 3), ("epoll_wait", 3), ("epoll_ctl", 1)]);
 }
 
 #[test]
 fn a_proxied_request_takes_one_receive_and_one_send_on_each_side_and_a_look() {
     let dir = tempfile::tempdir().unwrap();
     let server = pool(dir.path(), &format!("connect = \"http://{}\"", origin()));
-    let Some(counts) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
+    let Some(calls) = calls(dir.path(), server.0.id(), "/app/", 1) else { return };
     // The look is for all kept connections that get a request in one turn: here there is only one.
-    assert_at_most(counts, &[("send", 2), ("recv", 2), ("ppoll", 1), ("epoll_wait", 2)]);
+    assert_at_most(calls, &[("send", 2), ("recv", 2), ("ppoll", 1), ("epoll_wait", 2)]);
 }
 
 /// A server in that directory, which listens and says where in `output`.
@@ -378,13 +397,13 @@ fn announced(said: &str) -> Option<String> {
 }
 
 fn wait_for_announcement(server: &mut Child, output: &Path) {
-    let end = std::time::Instant::now() + PATIENCE;
+    let end = Instant::now() + PATIENCE;
     loop {
         let said = std::fs::read_to_string(output).unwrap();
         if announced(&said).is_some() {
             return;
         }
-        assert!(std::time::Instant::now() < end && matches!(server.try_wait(), Ok(None)), "it did not start");
+        assert!(Instant::now() < end && matches!(server.try_wait(), Ok(None)), "it did not start");
         std::thread::yield_now();
     }
 }

@@ -46,21 +46,15 @@ fn a_connection_with_an_open_stream_is_not_idle() {
 
 #[test]
 fn a_connection_that_never_begins_is_closed_after_head_timeout() {
-    let server = Setup::with_files().limit("head_timeout = \"200ms\"").listen("defer_accept = false").start();
+    let server = Setup::with_files().limit("head_timeout = \"200ms\"").start();
     let preface = crate::h2::frame::PREFACE;
-    for part in [1, 10, preface.len() - 1, preface.len()] {
+    let begin = [preface, &crate::h2::frame::settings(&[])].concat();
+    // Half a frame, and half a head, in one piece with what is before them: the time runs.
+    let half_frame = [&begin[..], &crate::h2::frame::ping(1)[..12]].concat();
+    let half_head = [&begin[..], &crate::h2::frame::frame(1, 1, 1, &[0x82])].concat();
+    let parts = [1, 10, preface.len() - 1, preface.len()].map(|part| preface[..part].to_vec());
+    for bytes in parts.into_iter().chain([half_frame, half_head]) {
         let mut connection = Connection::silent(server.address);
-        connection.send(&preface[..part]);
-        let mut rest = Vec::new();
-        let mut socket = connection.socket();
-        std::io::Read::read_to_end(&mut socket, &mut rest).unwrap();
-    }
-    // Half a frame, and half a head.
-    let half_frame = crate::h2::frame::ping(1)[..12].to_vec();
-    let half_head = crate::h2::frame::frame(1, 1, 1, &[0x82]);
-    for bytes in [half_frame, half_head] {
-        let mut connection = Connection::new(server.address);
-        connection.sync();
         connection.send(bytes);
         connection.end();
     }

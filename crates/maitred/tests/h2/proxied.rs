@@ -1,10 +1,11 @@
 //! Requests that are passed on to an HTTP/1.1 server, and WebSockets by extended CONNECT (RFC 8441).
 
 use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::h2::frame::{self, code, setting};
 use crate::h2::{Connection, Lost, hpack};
-use crate::support::{Server, Setup, eventually};
+use crate::support::{PATIENCE, Server, Setup, eventually};
 use crate::upstream::{Asked, Peer, Upstream};
 
 fn start(upstream: &Upstream, lines: &str) -> Server {
@@ -231,7 +232,7 @@ fn echo() -> Upstream {
 #[test]
 fn a_websocket_is_one_stream_among_others() {
     let upstream = echo();
-    let server = start(&upstream, "request_timeout = \"200ms\"");
+    let server = start(&upstream, "request_timeout = \"1s\"");
     let mut connection = Connection::new(server.address);
     connection.sync();
     assert_eq!(connection.settings.get(&setting::ENABLE_CONNECT_PROTOCOL), Some(&1));
@@ -241,6 +242,10 @@ fn a_websocket_is_one_stream_among_others() {
         assert_eq!((head.status, head.field("sec-websocket-protocol")), (200, Some("chat")));
         assert_eq!(head.field("sec-websocket-accept"), None);
     }
+    ids.iter().for_each(|id| connection.content(*id, 5));
+    connection.socket().set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
+    assert!(connection.next_frame().is_err(), "`request_timeout` passes, and is nothing to a tunnel");
+    connection.socket().set_read_timeout(Some(PATIENCE)).unwrap();
     for number in 0..20 {
         for id in &ids {
             let message = format!("message {number:04}");

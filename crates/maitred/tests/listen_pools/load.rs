@@ -101,9 +101,10 @@ fn a_command_that_fails_is_said_and_does_not_spin() {
         let table = format!("[pool.plain]\nlisten = \"127.0.0.1:0\"\ncommand = {command}\n");
         let server = Setup::with_files().table(&table).start();
         server.wait_for_line(|line| line.contains(said));
-        eventually("the status says so", || pool(&server)["trouble"].as_str().is_some());
-        let trouble = pool(&server)["trouble"].as_str().unwrap().to_owned();
-        assert!(trouble.contains("pool \"plain\" cannot start"), "{trouble}");
+        eventually("the status says so", || {
+            let pool = pool(&server);
+            pool["trouble"].as_str().is_some_and(|trouble| trouble.contains("pool \"plain\" cannot start"))
+        });
         let started = server.status()["master"]["slots_started"].as_u64().unwrap();
         assert!(started < 20, "{started} processes were started");
         assert_eq!(server.connect().get("/a.txt").status, 200, "nobody else is disturbed");

@@ -1,18 +1,22 @@
 //! What the client gets when its server fails.
 
-use std::net::TcpListener;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
 
+use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Signal, kill_process};
 
 use crate::support::{Server, Setup, eventually};
 use crate::upstream::Upstream;
 use crate::{setup, start};
 
-/// An address where nobody listens.
-fn nowhere() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+/// A socket that has a port and does not listen: nobody else gets the port, and whoever connects to it is refused.
+fn nowhere() -> (OwnedFd, String) {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    (socket, format!("http://{address}"))
 }
 
 fn descriptors(server: &Server) -> usize {
@@ -63,9 +67,10 @@ fn a_connection_that_was_closed_while_idle_is_not_used() {
 
 #[test]
 fn nobody_there_is_502() {
+    let (_socket, name) = nowhere();
     let setup = Setup::with_files()
         .route("/*", "pool = \"app\"")
-        .table(&format!("[pool.app]\nconnect = \"{}\"\n", nowhere()));
+        .table(&format!("[pool.app]\nconnect = \"{name}\"\n"));
     let server = setup.start();
     for _ in 0..3 {
         assert_eq!(server.connect().get("/x").status, 502);
@@ -87,11 +92,15 @@ fn silence_is_504_and_a_broken_response_is_cut() {
         }
         peer.wait_for_end()
     });
-    let server = start(&upstream, "request_timeout = \"300ms\"");
-    for target in ["/silent", "/half-a-head"] {
-        assert_eq!(server.connect().get(target).status, 504, "{target}");
-        assert_eq!(server.connect().post(target, b"x").status, 504, "{target}");
-    }
+    // Long enough that a slow machine has begun with `/stops` by then.
+    let server = start(&upstream, "request_timeout = \"2s\"");
+    std::thread::scope(|scope| {
+        let server = &server;
+        for target in ["/silent", "/half-a-head"] {
+            scope.spawn(move || assert_eq!(server.connect().get(target).status, 504, "{target}"));
+            scope.spawn(move || assert_eq!(server.connect().post(target, b"x").status, 504, "{target}"));
+        }
+    });
     let mut client = server.connect();
     client.send("GET /stops HTTP/1.1\r\nHost: h\r\n\r\n");
     assert_eq!(client.head().unwrap().need("content-length"), "10");
@@ -161,11 +170,11 @@ fn a_client_that_goes_away_takes_its_connection_with_it() {
         Ok(())
     });
     let server = start(&upstream, "");
-    for target in ["/waiting", "/begun"] {
+    for (target, number) in [("/waiting", 1), ("/begun", 2)] {
         let mut client = server.connect();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
-        eventually("the request is there", || upstream.requests() == upstream.connections());
-        eventually("one connection", || upstream.open() == 1);
+        eventually("the request is there", || upstream.requests() == number);
+        assert_eq!((upstream.connections(), upstream.open()), (number, 1));
         drop(client);
         ended.recv_timeout(crate::support::PATIENCE).unwrap();
         eventually("it is closed", || upstream.open() == 0);

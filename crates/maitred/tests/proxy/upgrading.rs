@@ -1,9 +1,10 @@
 //! Other protocols, after an upgrade.
 
 use std::io::Read as _;
+use std::time::Duration;
 
 use crate::start;
-use crate::support::{Client, eventually};
+use crate::support::{Client, PATIENCE, eventually};
 use crate::upstream::Upstream;
 
 const ASK: &str = "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -46,10 +47,18 @@ fn upgrade(client: &mut Client, early: &str) {
 #[test]
 fn a_websocket_goes_both_ways() {
     let upstream = echo();
-    let server = start(&upstream, "request_timeout = \"200ms\"");
+    let server = start(&upstream, "request_timeout = \"1s\"");
     for early in ["", "early"] {
         let mut client = server.connect();
         upgrade(&mut client, early);
+        if early.is_empty() {
+            client.tcp().set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
+            assert!(
+                client.tcp().peek(&mut [0]).is_err(),
+                "`request_timeout` passes, and is nothing to a tunnel"
+            );
+            client.tcp().set_read_timeout(Some(PATIENCE)).unwrap();
+        }
         for number in 0..50 {
             client.send(format!("message {number:04}"));
             assert_eq!(client.exactly(12).unwrap(), format!("message {number:04}").as_bytes());

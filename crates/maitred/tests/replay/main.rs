@@ -60,7 +60,9 @@ fn ten_thousand_logged_requests_get_what_the_site_implies() {
 
 /// Makes the site, and serves it with two threads; the pages of the application come from two processes.
 fn start(site: &Site) -> Server {
-    let mut setup = Setup::new().server("threads = 2").outside("pages.py", include_bytes!("pages.py"));
+    // A session may rest for as long as all others take.
+    let setup = Setup::new().server("threads = 2").limit("keep_alive_timeout = \"10m\"");
+    let mut setup = setup.outside("pages.py", include_bytes!("pages.py"));
     let directory = setup.directory.path();
     site.make(&directory.join("root"), &directory.join("pages")).unwrap();
     for prefix in APPLICATION {

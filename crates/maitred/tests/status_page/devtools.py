@@ -51,9 +51,13 @@ class Browser:
         self.session = None
 
     def __enter__(self):
-        targets = self.call("Target.getTargets")["targetInfos"]
-        page = next(target for target in targets if target["type"] == "page")
-        attached = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
+        deadline = time.monotonic() + PATIENCE_SECS
+        pages = []
+        # It answers before it has opened its page.
+        while not pages and time.monotonic() < deadline:
+            targets = self.call("Target.getTargets")["targetInfos"]
+            pages = [target["targetId"] for target in targets if target["type"] == "page"]
+        attached = self.call("Target.attachToTarget", targetId=pages[0], flatten=True)
         self.session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(domain + ".enable")

@@ -382,7 +382,7 @@ impl Connection {
             kind::PING if frame.has(flag::ACK) => {
                 self.pongs.push(u64::from_be_bytes(frame.payload[..].try_into().expect("eight bytes")));
             }
-            kind::PING => return self.try_send(frame::frame(kind::PING, flag::ACK, 0, &frame.payload)),
+            kind::PING => return self.reply(&frame::frame(kind::PING, flag::ACK, 0, &frame.payload)),
             kind::GOAWAY => {
                 let last = frame.number(0);
                 assert!(self.goaway.is_none_or(|(before, _)| last <= before), "GOAWAY with a higher id");
@@ -424,7 +424,12 @@ impl Connection {
         for stream in self.streams.values_mut() {
             stream.send_window += i64::from(now) - i64::from(before);
         }
-        self.try_send(frame::frame(kind::SETTINGS, flag::ACK, 0, &[]))
+        self.reply(&frame::frame(kind::SETTINGS, flag::ACK, 0, &[]))
+    }
+
+    /// Sends what the server expects, unless it has gone meanwhile: what it sent before is read all the same.
+    fn reply(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.try_send(bytes).or_else(|error| if is_end(&error) { Ok(()) } else { Err(error) })
     }
 
     #[track_caller]
@@ -483,7 +488,7 @@ impl Connection {
             self.window += bytes as i64;
             open.extend(frame::window_update(0, bytes as u32));
         }
-        if open.is_empty() { Ok(()) } else { self.try_send(open).or_else(|error| gone(&error)) }
+        if open.is_empty() { Ok(()) } else { self.reply(&open) }
     }
 
     /// Whether nothing comes for a moment ([`QUIET`]).
@@ -503,11 +508,6 @@ impl Connection {
     pub(crate) fn window(&self) -> i64 {
         self.window
     }
-}
-
-/// A server that has sent everything may be gone when it is told of a window; what it sent is read all the same.
-fn gone(error: &io::Error) -> io::Result<()> {
-    if is_end(error) { Ok(()) } else { Err(error.kind().into()) }
 }
 
 /// Whether the peer has ended the connection, in order or not.

@@ -27,6 +27,18 @@ fn windows_that_never_open() {
     });
 }
 
+/// Opens the window of the connection and asks for a hundred large files, in one piece: what follows later might come when the
+/// server has had enough.
+fn ask_for_everything(connection: &mut Connection) {
+    connection.open_window(0, 1 << 30);
+    let mut bytes = Vec::new();
+    for _ in 0..100 {
+        let id = connection.open();
+        bytes.extend(connection.request_bytes(id, "GET", "/zeros.bin", &[], true));
+    }
+    connection.send(bytes);
+}
+
 /// The windows are open, and the socket is not read: what is sent ahead is bounded by connection, not by stream.
 #[test]
 fn sockets_that_nobody_reads() {
@@ -36,10 +48,7 @@ fn sockets_that_nobody_reads() {
             .map(|_| {
                 let mut connection =
                     Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, (1 << 31) - 1)]);
-                connection.open_window(0, 1 << 30);
-                (0..100).for_each(|_| {
-                    connection.request("GET", "/zeros.bin", &[], true);
-                });
+                ask_for_everything(&mut connection);
                 connection
             })
             .collect();
@@ -58,10 +67,7 @@ fn sockets_that_nobody_reads_over_tls() {
         let mut connections: Vec<_> = (0..20)
             .map(|_| {
                 let mut connection = door.connect_with(&[(setting::INITIAL_WINDOW_SIZE, (1 << 31) - 1)]);
-                connection.open_window(0, 1 << 30);
-                (0..100).for_each(|_| {
-                    connection.request("GET", "/zeros.bin", &[], true);
-                });
+                ask_for_everything(&mut connection);
                 connection
             })
             .collect();
@@ -165,7 +171,7 @@ fn bodies_that_stop() {
 #[test]
 fn halves_that_are_never_made_whole() {
     let gate = Gate::new();
-    let setup = Stage::site().limit("head_timeout = \"500ms\"").pool(
+    let setup = Stage::site().limit("head_timeout = \"2s\"").pool(
         "app",
         Some(&gate),
         "workers = 1\nqueue = { timeout = \"60s\" }",
