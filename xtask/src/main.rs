@@ -9,6 +9,7 @@ mod test_go;
 mod test_h2;
 mod test_instructions;
 mod test_node;
+mod test_packages;
 mod test_python;
 
 use std::process::ExitCode;

@@ -6,36 +6,9 @@ use std::process::{Command, Stdio};
 
 use crate::Result;
 
-/// Apache's module of PHP.
-const PHP_MODULE: &str = "/usr/lib/apache2/modules/libphp8.2.so";
-/// Programs and files that tests need, and the Debian package that has each.
-const PROGRAMS: &[(&str, &str)] = &[
-    ("strace", "strace"),
-    ("valgrind", "valgrind"),
-    ("go", "golang-go"),
-    ("git", "git"),
-    ("python3", "python3"),
-    // Of Debian's Python; another one has it.
-    ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),
-    ("chromium", "chromium"),
-    ("openssl", "openssl"),
-    ("curl", "curl"),
-    ("zsh", "zsh"),
-    ("fish", "fish"),
-    ("systemd-analyze", "systemd"),
-    ("nghttp", "nghttp2-client"),
-    ("h2load", "nghttp2-client"),
-    ("make", "make"),
-    // Without the package `apache2`, which would start a server of its own.
-    ("apache2", "apache2-bin"),
-    ("apxs", "apache2-dev"),
-    (PHP_MODULE, "libapache2-mod-php"),
-    ("php-cgi", "php-cgi"),
-];
-
 /// Runs everything; the first step that fails ends it.
 pub(crate) fn run() -> Result<()> {
-    install_missing()?;
+    crate::test_packages::install_missing();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let cargo = |arguments: &[&str]| {
         let mut command = Command::new(&cargo);
@@ -83,12 +56,14 @@ pub(crate) fn run() -> Result<()> {
     };
     step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]))?;
     step("Apache adapter, sites and restarts", &mut apache(&["-m", "unittest"]))?;
-    if Path::new(PHP_MODULE).exists() {
+    if crate::test_packages::has_php_module() {
         let mut differential = Command::new("python3");
         differential.args(["run.py", "--adapter", "apache"]).current_dir("adapters/differential");
         step("differential test: apache", &mut differential)?;
     } else {
-        println!("\n== differential test: apache: SKIPPED: no {PHP_MODULE} (Debian: libapache2-mod-php)");
+        println!(
+            "\n== differential test: apache: SKIPPED: there is no libphp*.so (Debian: libapache2-mod-php)"
+        );
     }
     crate::test_instructions::run(Path::new(&target))?;
     crate::test_go::run(&Path::new(&target).join("debug/maitred").canonicalize()?)?;
@@ -105,24 +80,4 @@ pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
     println!("\n== {name}");
     let status = command.stdin(Stdio::null()).status().map_err(|error| format!("{name}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{name}: {status}").into()) }
-}
-
-/// Debian's packages for what is not there. Without the right to install, tests that need one say so and are skipped.
-fn install_missing() -> Result<()> {
-    let there = |program: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
-    };
-    let missing: Vec<_> =
-        PROGRAMS.iter().filter(|(program, _)| !there(program)).map(|(_, package)| *package).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    println!("== installing {}", missing.join(", "));
-    if !rustix::process::geteuid().is_root() || !Path::new("/usr/bin/apt-get").exists() {
-        println!("not possible here (it takes root and apt-get); tests that need them are skipped");
-        return Ok(());
-    }
-    step("apt-get update", Command::new("apt-get").args(["update", "-qq"]))?;
-    step("apt-get install", Command::new("apt-get").args(["install", "-y", "-qq"]).args(&missing))
 }

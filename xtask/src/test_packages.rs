@@ -1,0 +1,133 @@
+//! What tests need beyond Rust and a C compiler: Debian's packages of what is not there. A package that cannot be had ends
+//! nothing: the tests that need it say so, and are skipped.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::Result;
+use crate::test::step;
+
+/// How to see whether something is there.
+enum Sign {
+    /// A program in `PATH`.
+    Program(&'static str),
+    /// A file in this directory whose name begins and ends so; in between stands a version.
+    File(&'static str, &'static str, &'static str),
+    /// A module of whichever Python `python3` is.
+    Module(&'static str),
+}
+
+use Sign::{File, Module, Program};
+
+/// Apache's module of PHP.
+const PHP_MODULE: Sign = File("/usr/lib/apache2/modules", "libphp", ".so");
+/// What tests need, and the Debian package that has it.
+const NEEDED: &[(Sign, &str)] = &[
+    (Program("strace"), "strace"),
+    (Program("valgrind"), "valgrind"),
+    (Program("go"), "golang-go"),
+    (Program("git"), "git"),
+    (Program("python3"), "python3"),
+    (Module("ensurepip"), "python3-venv"),
+    (Program("chromium"), "chromium"),
+    (Program("openssl"), "openssl"),
+    (Program("curl"), "curl"),
+    (Program("zsh"), "zsh"),
+    (Program("fish"), "fish"),
+    (Program("systemd-analyze"), "systemd"),
+    (Program("nghttp"), "nghttp2-client"),
+    (Program("make"), "make"),
+    // Without the package `apache2`, which would start a server of its own.
+    (Program("apache2"), "apache2-bin"),
+    (Program("apxs"), "apache2-dev"),
+    (PHP_MODULE, "libapache2-mod-php"),
+    (Program("php-cgi"), "php-cgi"),
+];
+/// For administrators' programs, which `PATH` need not have.
+const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
+/// Another apt at work (a machine that updates itself at its start) has to end first.
+const LOCK: &str = "DPkg::Lock::Timeout=300";
+/// Apt keeps what it has downloaded, so that asking again is for the rest only.
+const TRIES: &str = "Acquire::Retries=3";
+/// What is only recommended is half as much again, and starts servers (PHP's module recommends the package `apache2`).
+const INSTALL: [&str; 4] = ["install", "-y", "-qq", "--no-install-recommends"];
+
+impl Sign {
+    fn is_there(&self) -> bool {
+        match *self {
+            Program(name) => {
+                let path = std::env::var_os("PATH").unwrap_or_default();
+                let more = MORE_DIRECTORIES.iter().map(|directory| directory.into());
+                std::env::split_paths(&path).chain(more).any(|directory| directory.join(name).is_file())
+            }
+            File(directory, begin, end) => std::fs::read_dir(directory).is_ok_and(|entries| {
+                let mut names =
+                    entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+                names.any(|name| name.starts_with(begin) && name.ends_with(end))
+            }),
+            Module(name) => {
+                let mut python = Command::new("python3");
+                python.args(["-c", &format!("import {name}")]);
+                python
+                    .stdin(Stdio::null())
+                    .stderr(Stdio::null())
+                    .status()
+                    .is_ok_and(|status| status.success())
+            }
+        }
+    }
+}
+
+/// Whether Apache can run PHP.
+pub(crate) fn has_php_module() -> bool {
+    PHP_MODULE.is_there()
+}
+
+/// Installs what is missing, where that is possible.
+pub(crate) fn install_missing() {
+    let missing: Vec<_> =
+        NEEDED.iter().filter(|(sign, _)| !sign.is_there()).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return;
+    }
+    println!("== installing {}", missing.join(", "));
+    if !rustix::process::geteuid().is_root() || !Path::new("/usr/bin/apt-get").exists() {
+        println!("not possible here (it takes root and apt-get); tests that need them are skipped");
+        return;
+    }
+    // A source that does not answer leaves the lists of the others.
+    if let Err(why) = apt("apt-get update", &["update", "-qq"]) {
+        println!("{why}; going on with the lists that are here");
+    }
+    if apt("apt-get install", &[&INSTALL[..], &missing].concat()).is_ok() {
+        return;
+    }
+    // One that cannot be had keeps apt from installing the others.
+    for package in missing {
+        if let Err(why) = apt(&format!("apt-get install {package}"), &[&INSTALL[..], &[package]].concat()) {
+            println!("{why}; tests that need it are skipped");
+        }
+    }
+}
+
+fn apt(name: &str, arguments: &[&str]) -> Result<()> {
+    let mut command = Command::new("apt-get");
+    command.args(["-o", LOCK, "-o", TRIES]).args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    step(name, &mut command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_files_and_modules_are_seen() {
+        assert!(Program("sh").is_there());
+        assert!(!Program("no such program").is_there());
+        assert!(File("/proc/self", "sta", "us").is_there());
+        assert!(!File("/proc/self", "sta", "x").is_there());
+        assert!(!File("/no such directory", "", "").is_there());
+        assert!(Module("sys").is_there());
+        assert!(!Module("no_such_module").is_there());
+    }
+}
