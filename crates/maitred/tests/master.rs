@@ -101,8 +101,8 @@ fn a_bad_reload_changes_nothing() {
 fn a_reload_binds_a_new_address_and_closes_a_dropped_one() {
     let server = site().start();
     let (first, config) = (server.address, server.path("maitred.toml"));
-    // An address that was free a moment ago, other than the present one.
-    let second = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // An address that was free a moment ago, and that nobody else here listens at.
+    let second = TcpListener::bind("127.0.0.3:0").unwrap().local_addr().unwrap();
     let text = std::fs::read_to_string(&config).unwrap().replace("127.0.0.1:0", &second.to_string());
     std::fs::write(&config, text).unwrap();
     server.signal(Signal::HUP);

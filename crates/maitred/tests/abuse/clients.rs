@@ -181,7 +181,7 @@ fn a_body_that_is_not_asked_for_is_no_request() {
 
 #[test]
 fn resets_at_every_state_leave_a_server_that_serves() {
-    let server = setup("queue = { max = 50, timeout = \"10s\" }").start();
+    let server = setup("").start();
     let cut = |bytes: &str| {
         let mut client = server.connect();
         client.send(bytes);
@@ -228,7 +228,7 @@ fn one_byte_at_a_time() {
 
 #[test]
 fn a_reload_in_the_middle_of_everything() {
-    let server = setup("queue = { max = 50, timeout = \"60s\" }").server("threads = 2").start();
+    let server = setup("").server("threads = 2").start();
     let mut held = server.connect();
     held.send(get("/app/hold") + &get("/small") + &get("/app/ok"));
     let mut queued = server.connect();

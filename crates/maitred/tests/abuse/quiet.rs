@@ -14,14 +14,16 @@ use crate::{get, next, open_gate, setup};
 const WATCHED: Duration = Duration::from_millis(600);
 const TICKS_MAX: u64 = 3;
 
-/// Watches a worker process, while nobody connects to a listener of the test's own: that costs the server nothing.
-fn is_quiet(worker: i32, what: &str) {
+/// Watches a worker process until it has been quiet for [`WATCHED`], once it has done what it was given: on a busy machine
+/// that takes its time. Meanwhile nobody connects to a listener of the test's own, which costs the server nothing.
+fn becomes_quiet(worker: i32, what: &str) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let watched = Timespec::try_from(WATCHED).unwrap();
-    let before = cpu_ticks(worker);
-    assert_eq!(poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&watched)).unwrap(), 0, "{what}");
-    let ticks = cpu_ticks(worker) - before;
-    assert!(ticks <= TICKS_MAX, "{what}: {ticks} ticks of CPU time");
+    eventually(&format!("{what}: it is quiet"), || {
+        let before = cpu_ticks(worker);
+        assert_eq!(poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&watched)).unwrap(), 0, "{what}");
+        cpu_ticks(worker) - before <= TICKS_MAX
+    });
 }
 
 #[test]
@@ -29,20 +31,20 @@ fn without_clients_with_slow_ones_and_with_a_stuck_application() {
     let server = setup("").start();
     let worker = server.worker();
     assert_eq!(server.connect().get("/small").status, 200);
-    is_quiet(worker, "idle");
+    becomes_quiet(worker, "idle");
 
     let mut slow = server.connect();
     slow.send(get("/large"));
     let mut half = server.connect();
     half.send("GET /sma");
-    is_quiet(worker, "a client that does not read");
+    becomes_quiet(worker, "a client that does not read");
 
     let mut stuck = server.connect();
     stuck.send(get("/app/never"));
     let mut queued = server.connect();
     queued.send(get("/app/ok") + &get("/app/ok"));
     queued.finish_sending();
-    is_quiet(worker, "an application that does not answer");
+    becomes_quiet(worker, "an application that does not answer");
 }
 
 #[test]
@@ -53,7 +55,7 @@ fn at_the_limit_of_connections() {
         let mut clients: Vec<_> = (0..30).map(|_| server.connect()).collect();
         assert_eq!(clients[0].get("/small").status, 200);
         clients.iter_mut().skip(1).for_each(|client| client.send("GET /sm"));
-        is_quiet(worker, limits);
+        becomes_quiet(worker, limits);
         // All of them come in as others go.
         for mut client in clients.drain(1..) {
             client.send("all HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -78,10 +80,8 @@ fn while_it_drains() {
     assert_eq!(server.connect().get("/small").status, 200);
     server.signal(Signal::TERM);
     eventually("it stops listening", || std::net::TcpStream::connect(server.address).is_err());
-    let before = cpu_ticks(worker);
-    assert!(held.is_silent_for(WATCHED));
-    let ticks = cpu_ticks(worker) - before;
-    assert!(ticks <= TICKS_MAX, "draining: {ticks} ticks of CPU time");
+    becomes_quiet(worker, "draining");
+    assert!(held.is_quiet());
     open_gate(&server);
     assert_eq!(next(&mut held).status, 200);
     half.send("cd");

@@ -2,11 +2,12 @@
 //! `MAITRED_PEBBLE` names the directory that has them. Without it the tests here do nothing, and say so.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
@@ -59,9 +60,20 @@ fn own_address() -> IpAddr {
     Ipv4Addr::new(127, byte(pid / 250), byte(pid), COUNT.fetch_add(1, Ordering::Relaxed)).into()
 }
 
-/// A port of that address that is free.
-fn free(ip: IpAddr) -> SocketAddr {
-    TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap()
+/// Ports of that address that are free, and no two the same: none is given back before the last is there.
+fn free<const COUNT: usize>(ip: IpAddr) -> [SocketAddr; COUNT] {
+    let taken: [TcpListener; COUNT] = std::array::from_fn(|_| TcpListener::bind((ip, 0)).unwrap());
+    taken.map(|listener| listener.local_addr().unwrap())
+}
+
+/// Whether a name server answers a question (RFC 1035 section 4.1: for the address of `a.`).
+fn has_names(server: SocketAddr) -> bool {
+    let question = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
+    let socket = UdpSocket::bind((server.ip(), 0)).unwrap();
+    // A question that comes too early is lost.
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    socket.connect(server).unwrap();
+    socket.send(question).is_ok() && socket.recv(&mut [0; 512]).is_ok()
 }
 
 impl Pebble {
@@ -78,7 +90,7 @@ impl Pebble {
             return None;
         };
         let ip = own_address();
-        let [listen, management, dns, http, tls] = std::array::from_fn(|_| free(ip));
+        let [listen, management, dns, dns_management, http, tls] = free(ip);
         let mut pebble = Pebble {
             ip,
             directory: tempfile::tempdir().unwrap(),
@@ -96,8 +108,9 @@ impl Pebble {
         let mut command = Command::new(pebble.programs.join("pebble-challtestsrv"));
         command.args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-doh", "", "-defaultIPv6", ""]);
         command.args(["-dnsserver", &dns.to_string(), "-defaultIPv4", &ip.to_string()]);
-        command.args(["-management", &free(ip).to_string()]);
+        command.args(["-management", &dns_management.to_string()]);
         pebble.names = Some(spawn(&mut command));
+        eventually("the name server answers", || has_names(dns));
         Some(pebble)
     }
 
@@ -117,8 +130,9 @@ impl Pebble {
         command.env("PEBBLE_WFE_NONCEREJECT", self.manners.nonce_reject.to_string());
         command.env("PEBBLE_AUTHZREUSE", self.manners.authz_reuse.to_string());
         self.authority = Some(spawn(&mut command));
-        let listen = self.listen;
-        eventually("the authority listens", || TcpStream::connect(listen).is_ok());
+        for address in [self.listen, self.management] {
+            eventually("the authority listens", || TcpStream::connect(address).is_ok());
+        }
     }
 
     /// Ends the authority.

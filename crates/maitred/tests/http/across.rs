@@ -217,8 +217,11 @@ fn every_stream_is_answered_by_the_only_process() {
 #[test]
 fn what_is_lost_with_the_process_is_given_again_or_told() {
     let gate = Gate::new();
-    let lines = "workers = 1\nrequest_timeout = \"1500ms\"\nqueue = { timeout = \"60s\" }";
-    let server = two_threads(Setup::with_files().pool("app", Some(&gate), lines));
+    let server = two_threads(Setup::with_files().pool(
+        "app",
+        Some(&gate),
+        "workers = 1\nqueue = { timeout = \"60s\" }",
+    ));
     let mut client = abroad(&server);
     client.ask("POST", "/app/wait", b"x");
     let waiting = gate.arrival();
@@ -230,10 +233,18 @@ fn what_is_lost_with_the_process_is_given_again_or_told() {
     drop(waiting);
     gate.arrival().release();
     assert_eq!(client.answer().body, b"waited\n");
+    server.stop();
+}
+
+#[test]
+fn a_stream_that_takes_too_long_gets_504() {
+    let gate = Gate::new();
+    let lines = "workers = 1\nrequest_timeout = \"3s\"\nqueue = { timeout = \"60s\" }";
+    let server = two_threads(Setup::with_files().pool("app", Some(&gate), lines));
+    let mut client = abroad(&server);
+    // At the gate, or on the way to it: nobody lets it go on.
     client.ask("GET", "/app/wait", b"");
-    let waiting = gate.arrival();
     assert_eq!(client.answer().status, 504);
-    drop(waiting);
     server.stop();
 }
 
@@ -260,7 +271,7 @@ fn a_tunnel_goes_across() {
             .route("/*", "pool = \"app\"")
             .table(&format!(
                 "[pool.app]\ncommand = [\"python3\", \"-u\", \"upgrades.py\"]\nworkers = 1\n\
-                 transport = \"{transport}\"\nrequest_timeout = \"2s\"\nqueue = {{ timeout = \"30s\" }}\n"
+                 transport = \"{transport}\"\nrequest_timeout = \"2s\"\nqueue = {{ timeout = \"60s\" }}\n"
             ));
         let server = two_threads(setup);
         for client in &mut clients(&server, "/heard") {

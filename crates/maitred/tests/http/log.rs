@@ -124,12 +124,12 @@ fn without_an_access_log_requests_are_answered_all_the_same() {
     assert_eq!(stopped.access, [""; 0]);
 }
 
-/// Requests that end before they are answered: told as 408 if the client is there to hear it, and as 499 in the log alone if not.
+/// Requests that end before they are answered, because the client goes: 499, in the log alone.
 #[test]
 fn what_is_cut_off_in_its_head_or_body_is_in_the_log_once() {
     let server = Setup::with_files()
         .log("access = \"json\"")
-        .limit("body_timeout = \"200ms\"\nhead_timeout = \"60s\"")
+        .limit("body_timeout = \"10m\"\nhead_timeout = \"10m\"")
         .listen("defer_accept = false")
         .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
         .start();
@@ -153,7 +153,7 @@ fn what_is_cut_off_in_its_head_or_body_is_in_the_log_once() {
             }
             drop(client);
             reading(0);
-            expected.push((target, 499));
+            expected.push((target.to_owned(), 499));
         }
     }
     // Half of a request line is no request, and neither is nothing.
@@ -169,17 +169,30 @@ fn what_is_cut_off_in_its_head_or_body_is_in_the_log_once() {
     client.send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\nGET /next HTTP/1.1\r\n");
     assert_eq!(client.response("GET").status, 200);
     drop(client);
-    expected.extend([("/a.txt", 200), ("/next", 499)]);
+    expected.extend([("/a.txt".to_owned(), 200), ("/next".to_owned(), 499)]);
     eventually("it has gone", || server.total("connections") == 1);
+    assert_eq!((server.total("cut_off"), server.total("timeouts")), (7, 0));
+    assert_eq!(targets_and_statuses(server.stop()), expected);
+}
+
+/// The client is there to hear that it was too slow.
+#[test]
+fn a_body_that_does_not_come_in_time_is_in_the_log_once() {
+    let server = Setup::with_files()
+        .log("access = \"json\"")
+        .limit("body_timeout = \"200ms\"")
+        .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
     let mut client = server.connect();
     client.send("POST /app/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf");
     assert_eq!(client.response("POST").status, 408);
-    expected.push(("/app/slow", 408));
-    assert_eq!((server.total("cut_off"), server.total("timeouts")), (7, 1));
-    let lines = server.stop().json_lines();
-    let logged: Vec<_> = lines
-        .iter()
-        .map(|line| (line["target"].as_str().unwrap(), line["status"].as_u64().unwrap()))
-        .collect();
-    assert_eq!(logged, expected);
+    assert_eq!((server.total("cut_off"), server.total("timeouts")), (0, 1));
+    assert_eq!(targets_and_statuses(server.stop()), [("/app/slow".to_owned(), 408)]);
+}
+
+fn targets_and_statuses(stopped: Stopped) -> Vec<(String, u64)> {
+    let of = |line: &serde_json::Value| {
+        (line["target"].as_str().unwrap().to_owned(), line["status"].as_u64().unwrap())
+    };
+    stopped.json_lines().iter().map(of).collect()
 }

@@ -127,9 +127,12 @@ fn burst(workers: u64) -> serde_json::Value {
     let before = server.status()["totals"].clone();
     let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| server.connect()).collect();
     for round in 0..REQUESTS {
-        for (number, client) in clients.iter_mut().enumerate() {
-            client.send(format!("GET /app/hello?{number}-{round} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-        }
+        // All at once, however fast the client and the server are.
+        server.while_worker_sleeps(|| {
+            for (number, client) in clients.iter_mut().enumerate() {
+                client.send(format!("GET /app/hello?{number}-{round} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            }
+        });
         for (number, client) in clients.iter_mut().enumerate() {
             assert_eq!(client.response("GET").text(), format!("hello {number}-{round}\n"));
         }

@@ -12,7 +12,7 @@ fn a_stop_finishes_what_is_there_and_refuses_what_comes() {
     server.wait_for_processes();
     let mut client = server.connect();
     client.send("POST /app/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n01234");
-    eventually("the half request is there", || server.status()["threads"][0]["accepted"].as_u64() >= Some(1));
+    eventually("the half request is there", || server.total("reading") == 1);
     kill_process(server.pid(), Signal::TERM).unwrap();
     eventually("the port is closed", || TcpStream::connect(server.address).is_err());
     client.send("56789");

@@ -12,7 +12,8 @@ fn completion(shell: &str) -> PathBuf {
 
 /// What a program prints; `None`, and the reason, if it is not there.
 fn output_of(command: &mut Command) -> Option<String> {
-    match command.stdin(Stdio::null()).output() {
+    // Some warn of a locale that is not installed, and some speak another language in one that is.
+    match command.env("LC_ALL", "C").stdin(Stdio::null()).output() {
         Ok(output) => {
             assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output));
             Some(text(&output))
@@ -42,7 +43,7 @@ fn completions_work_in_zsh() {
     // What does not come is waited for without end.
     let Some(_) = output_of(Command::new("zsh").arg("-n").arg(completion("zsh"))) else { return };
     let mut shell = Command::new("timeout");
-    shell.args(["30", "zsh", "-f", "-e", "-c", script, "zsh"]).arg(functions.path());
+    shell.args(["60", "zsh", "-f", "-e", "-c", script, "zsh"]).arg(functions.path());
     output_of(&mut shell);
 }
 

@@ -3,9 +3,12 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::PATIENCE;
+
+/// Between two looks of [`eventually`].
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// The listener.
 #[derive(Debug)]
@@ -59,12 +62,12 @@ impl Waiting {
     }
 }
 
-/// Asks `check` again and again until it is true, yielding in between; for what another process does in its own time and
-/// tells nobody.
+/// Asks `check` again and again until it is true; for what another process does in its own time and tells nobody.
 pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !check() {
         assert!(Instant::now() < deadline, "{what}: it did not come about");
-        std::thread::yield_now();
+        // Who looks without a pause takes the CPU from those that are looked at.
+        std::thread::park_timeout(PAUSE);
     }
 }

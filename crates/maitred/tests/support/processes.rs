@@ -21,20 +21,23 @@ impl Server {
         text.split_whitespace().map(|number| number.parse().unwrap()).collect()
     }
 
-    /// The worker processes: children that run the same program.
+    /// The worker processes: children that were started by this name. What the master has forked and what has not yet
+    /// become another program has the master's.
     pub(crate) fn workers(&self) -> Vec<i32> {
-        self.children_by_program(true)
+        let is_worker = |child: &i32| {
+            fs::read(folder(*child).join("cmdline")).is_ok_and(|line| line.starts_with(b"maitred: worker"))
+        };
+        self.children().into_iter().filter(is_worker).collect()
     }
 
-    /// The application processes: children that run another one.
+    /// The application processes: children that run another program.
     pub(crate) fn applications(&self) -> Vec<i32> {
-        self.children_by_program(false)
-    }
-
-    fn children_by_program(&self, same: bool) -> Vec<i32> {
         let program = |pid: i32| fs::read_link(folder(pid).join("exe")).ok();
         let own = program(self.pid().as_raw_nonzero().get());
-        self.children().into_iter().filter(|child| (program(*child) == own) == same).collect()
+        self.children()
+            .into_iter()
+            .filter(|child| program(*child).is_some_and(|other| Some(other) != own))
+            .collect()
     }
 
     /// The only worker process.
@@ -66,9 +69,7 @@ impl Server {
     pub(crate) fn while_worker_sleeps<T>(&self, body: impl FnOnce() -> T) -> T {
         let worker = self.worker();
         send_signal(worker, Signal::STOP);
-        eventually("the worker process stops", || {
-            fields_of_stat(worker).is_some_and(|fields| fields[0] == "T")
-        });
+        eventually("the worker process stops", || has_stopped(worker));
         let result = body();
         send_signal(worker, Signal::CONT);
         result
@@ -97,9 +98,20 @@ pub(crate) fn runs(pid: i32) -> bool {
     fields_of_stat(pid).is_some_and(|fields| fields[0] != "Z")
 }
 
-/// The fields of proc_pid_stat(5) from the third one on, which is the state; `None` if there is no such process.
+/// Whether all threads of a process have stopped: each does so by itself.
+fn has_stopped(pid: i32) -> bool {
+    let threads = fs::read_dir(folder(pid).join("task")).unwrap();
+    let mut states = threads.map(|thread| fields_of(&thread.unwrap().path().join("stat")));
+    states.all(|fields| fields.is_none_or(|fields| fields[0] == "T"))
+}
+
 fn fields_of_stat(pid: i32) -> Option<Vec<String>> {
-    let text = fs::read_to_string(folder(pid).join("stat")).ok()?;
+    fields_of(&folder(pid).join("stat"))
+}
+
+/// The fields of proc_pid_stat(5) from the third one on, which is the state; `None` if there is no such process.
+fn fields_of(stat: &Path) -> Option<Vec<String>> {
+    let text = fs::read_to_string(stat).ok()?;
     // The second field is a name in parentheses, in which anything may stand.
     Some(text.rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
 }
