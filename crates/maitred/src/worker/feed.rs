@@ -46,11 +46,8 @@ impl Thread {
                 Ok(sent @ 1..) => feed.sent += sent as u64,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break,
-                // The file cannot be read, or is shorter than it was: the process must not wait for the rest.
-                Ok(0) | Err(_) => {
-                    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);
-                    return;
-                }
+                // The file cannot be read, or is shorter than it was.
+                Ok(0) | Err(_) => return self.end_feed(relay),
             }
         }
         let share_used = feed.sent == end && feed.sent < feed.spool.bytes;
@@ -60,6 +57,13 @@ impl Thread {
         }
         if share_used {
             self.look_again(index);
+        }
+    }
+
+    /// The rest of the body will not come: a process that reads it must not wait for it.
+    pub(super) fn end_feed(&self, relay: u32) {
+        if let Some(relay) = self.pools.relays.get(relay as usize) {
+            let _ = rustix::net::shutdown(relay.socket(), rustix::net::Shutdown::Write);
         }
     }
 }

@@ -488,6 +488,9 @@ impl Thread {
         if relayed.done || self.is_detached(relay) {
             return self.drop_relay(relay);
         }
+        if relayed.feed.is_some_and(|feed| feed.sent < feed.spool.bytes) {
+            self.end_feed(relay);
+        }
         let (channel, request) = relayed.request;
         self.disown(channel as usize, request);
     }

@@ -85,3 +85,23 @@ fn what_a_client_left_in_a_relay_is_not_given_to_the_next() {
     play.answer(other, &held);
     play.server.stop();
 }
+
+#[test]
+fn a_process_does_not_wait_for_the_body_of_a_client_that_has_left() {
+    let mut play = Play::of_sockets_only();
+    // More than a relay holds, so that most of it is still Maitred's.
+    let body = vec![b'b'; 3_000_000];
+    let head = format!("POST /relay/1 HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
+    let mut client = play.connect([head.as_bytes(), &body].concat());
+    eventually("a process is given the request", || {
+        client.send(usize::MAX);
+        play.server.total("handed_off") == 1
+    });
+    client.leave(true);
+    eventually("Maitred notices", || play.server.total("connections") == 1);
+    // Reads the body to its end.
+    let (who, given) = play.request();
+    assert!(given.flags.body_stream && given.body.len() < body.len(), "{} bytes", given.body.len());
+    play.answer(who, &given);
+    play.server.stop();
+}

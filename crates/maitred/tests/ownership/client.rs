@@ -17,6 +17,8 @@ pub(crate) struct Client {
     pub(crate) received: Vec<u8>,
     /// The server has ended the connection.
     pub(crate) ended: bool,
+    /// How it did so, if not by an end of the stream.
+    pub(crate) error: Option<ErrorKind>,
     /// The server did so before the client had finished sending.
     pub(crate) early: bool,
     pub(crate) half_closed: bool,
@@ -35,6 +37,7 @@ impl Client {
             sent: 0,
             received: Vec::new(),
             ended: false,
+            error: None,
             early: false,
             half_closed: false,
         }
@@ -93,7 +96,7 @@ impl Client {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // A reset.
-                Err(_) => self.ended = true,
+                Err(error) => (self.ended, self.error) = (true, Some(error.kind())),
             }
         }
         self.early |= self.ended && !self.half_closed;

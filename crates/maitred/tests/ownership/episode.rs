@@ -372,7 +372,8 @@ fn listen_to_detached(stage: &mut Stage) {
 fn judge(stage: &Stage) {
     for (at, line) in stage.lines.iter().enumerate() {
         if let Err(why) = line.model.ended(&line.client.received, line.client.early) {
-            stage.fail(&format!("client {at}: {why}"));
+            let how = format!("{}, error {:?}, left {}", described(line), line.client.error, line.model.left);
+            stage.fail(&format!("client {at}: {why}; {how}"));
         }
     }
     for detached in &stage.detached {

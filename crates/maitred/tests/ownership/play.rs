@@ -21,15 +21,25 @@ pub(crate) struct Play {
     listener: UnixListener,
     pub(crate) puppets: Vec<Puppet>,
     heard: Vec<(usize, Given)>,
+    sockets_only: bool,
 }
 
 impl Play {
     /// With puppets of capacity 1, and a queue of this length.
     pub(crate) fn new(queue: usize) -> Play {
+        Play::with(queue, false)
+    }
+
+    /// With puppets that take no files, and get bodies in streams.
+    pub(crate) fn of_sockets_only() -> Play {
+        Play::with(100, true)
+    }
+
+    fn with(queue: usize, sockets_only: bool) -> Play {
         let request_timeout = PATIENCE;
         let kind = Kind { threads: 1, defer_accept: true, queue, request_timeout };
         let (server, listener) = start(&kind);
-        let mut play = Play { server, listener, puppets: Vec::new(), heard: Vec::new() };
+        let mut play = Play { server, listener, puppets: Vec::new(), heard: Vec::new(), sockets_only };
         for _ in 0..4 {
             play.meet();
         }
@@ -39,7 +49,7 @@ impl Play {
     /// Waits for the next process to start.
     fn meet(&mut self) {
         let number = self.puppets.len() as u32;
-        let mut puppet = Puppet::accept(&self.listener, number, 1, false).unwrap();
+        let mut puppet = Puppet::accept(&self.listener, number, 1, self.sockets_only).unwrap();
         eventually("a puppet is welcome", || {
             puppet.hear().unwrap().iter().any(|heard| matches!(heard, Heard::Welcome))
         });

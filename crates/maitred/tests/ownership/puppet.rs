@@ -11,6 +11,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use maitred_handoff::{
     FromServer, Hello, MESSAGE_DESCRIPTORS_MAX, PAYLOAD_BYTES_MAX, RequestFlags, VERSION, encode_hello,
+    encode_pong,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -242,11 +243,21 @@ impl Puppet {
                 FromServer::Cancel { connection, request } => {
                     heard.push(Heard::Cancel { connection, request })
                 }
+                FromServer::Ping { request } => self.answer_ping(request),
                 other => return Err(format!("an unexpected frame: {other:?}")),
             }
         }
         self.input = input[at..].to_vec();
         Ok(())
+    }
+
+    /// One that does not answer is ended.
+    fn answer_ping(&mut self, request: u32) {
+        if self.may_speak() {
+            let mut pong = Vec::new();
+            encode_pong(&mut pong, request);
+            self.say(&pong, &[]);
+        }
     }
 
     fn take_request(&mut self, request: &maitred_handoff::Request<'_>) -> Result<Given, String> {

@@ -63,6 +63,7 @@ pub(crate) struct Job {
     connection: u32,
     request: u32,
     pub(crate) id: Id,
+    /// When Maitred can have given it, at the earliest.
     since: Instant,
     /// Bytes of the answer that are written or returned so far.
     at: usize,
@@ -116,6 +117,8 @@ pub(crate) struct Stage {
     next_puppet: u32,
     /// Applications misbehave in this part.
     pub(crate) wild: bool,
+    /// When the test last took all that had arrived: a request that it finds now may have been there since.
+    looked: Instant,
     /// For direct and relay: requests may have gone to a process that the test could not hear any more.
     unseen: [bool; 2],
     trace: VecDeque<String>,
@@ -137,6 +140,7 @@ impl Stage {
             next_id: 0,
             next_puppet: 0,
             wild: false,
+            looked: Instant::now(),
             unseen: [false; 2],
             trace: VecDeque::new(),
         }
@@ -153,7 +157,8 @@ impl Stage {
     /// Ends the test, with everything that led there.
     pub(crate) fn fail(&self, why: &str) -> ! {
         let trace: Vec<&str> = self.trace.iter().map(String::as_str).collect();
-        panic!("{}\n{why}", trace.join("\n"));
+        // In both places: whoever shows a part of a long output shows its beginning or its end.
+        panic!("{why}\n{}\n{why}", trace.join("\n"));
     }
 
     pub(crate) fn next_id(&mut self) -> Id {
@@ -180,6 +185,7 @@ impl Stage {
     /// Takes what has arrived from puppets and processes; waits for it for at most `wait`. Whether anything came.
     pub(crate) fn pump(&mut self, wait: Duration) -> bool {
         let mut came = self.wait(wait);
+        let now = Instant::now();
         while self.is_readable(self.listener.as_fd()) {
             let capacity = self.random.weighted(&[(3, 1), (2, 2), (1, 3)]);
             // Such a process has to be able to wait for one client while it answers another.
@@ -201,6 +207,7 @@ impl Stage {
         }
         came |= self.notice_exits();
         self.puppets.retain(|puppet| !puppet.is_gone());
+        self.looked = now;
         came
     }
 
@@ -396,7 +403,7 @@ impl Stage {
             connection: given.connection,
             request: given.request,
             id,
-            since: Instant::now(),
+            since: self.looked,
             at: 0,
             split,
             limit,
@@ -413,6 +420,8 @@ impl Stage {
         let lost: Vec<Job> = lost;
         for job in lost {
             self.note(|| format!("  request {} is lost at {}", job.id, job.at));
+            // A test that was kept waiting itself hears of the end before it could see how late it is.
+            let overdue = overdue || job.since.elapsed() > TOO_OLD;
             let request = self.request(job.id);
             request.fate = Fate::Lost;
             request.overdue = overdue;

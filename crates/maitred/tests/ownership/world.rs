@@ -45,7 +45,8 @@ pub(crate) fn start(kind: &Kind) -> (Server, UnixListener) {
     let pool = |name: &str| {
         format!(
             "[pool.{name}]\ncommand = [\"python3\", \"-S\", \"-E\", \"puppet.py\"]\nworkers = {SLOTS}\n\
-             transport = \"{name}\"\nrequest_timeout = \"{}ms\"\nqueue = {{ max = {queue}, timeout = \"5m\" }}\n",
+             transport = \"{name}\"\nrequest_timeout = \"{}ms\"\nqueue = {{ max = {queue}, timeout = \"5m\" }}\n\
+             health_interval = \"1m\"\n",
             request_timeout.as_millis()
         )
     };
