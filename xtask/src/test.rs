@@ -6,73 +6,125 @@ use std::process::{Command, Stdio};
 
 use crate::Result;
 
-/// Runs everything; the first step that fails ends it.
+/// What has failed so far. No failure ends the run: CI's machine is not at hand, and one report of it has to say all.
+#[derive(Default)]
+struct Report {
+    failures: Vec<String>,
+}
+
+impl Report {
+    fn take(&mut self, result: Result<()>) {
+        if let Err(error) = result {
+            println!("\n== FAILED: {error}");
+            self.failures.push(error.to_string());
+        }
+    }
+
+    fn step(&mut self, name: &str, command: &mut Command) {
+        self.take(step(name, command));
+    }
+
+    fn end(self) -> Result<()> {
+        match self.failures.len() {
+            0 => {
+                println!("\nall steps passed");
+                Ok(())
+            }
+            steps => Err(format!("{steps} failed:\n  {}", self.failures.join("\n  ")).into()),
+        }
+    }
+}
+
+/// Runs everything, and fails at the end if anything has failed.
 pub(crate) fn run() -> Result<()> {
+    let mut report = Report::default();
     crate::test_packages::install_missing();
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let cargo = |arguments: &[&str]| {
-        let mut command = Command::new(&cargo);
-        command.args(arguments);
-        command
-    };
-    step("format", &mut cargo(&["fmt", "--all", "--check"]))?;
-    step(
+    workspace(&mut report);
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let target = Path::new(&target);
+    python_adapter(&mut report);
+    report.take(rust_examples(target));
+    apache_adapter(&mut report);
+    report.take(crate::test_instructions::run(target));
+    let maitred = target.join("debug/maitred").canonicalize().map_err(Into::into);
+    report.take(maitred.and_then(|maitred| crate::test_go::run(&maitred)));
+    report.take(crate::test_acme::run(target));
+    report.take(crate::test_python::run(target));
+    report.take(crate::test_h2::run(target));
+    report.take(crate::test_node::run());
+    report.end()
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+fn workspace(report: &mut Report) {
+    report.step("format", &mut cargo(&["fmt", "--all", "--check"]));
+    report.step(
         "lints",
         &mut cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
-    )?;
-    step("fuzz targets' source", &mut cargo(&["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]))?;
-    step(
+    );
+    report
+        .step("fuzz targets' source", &mut cargo(&["fmt", "--check", "--manifest-path", "fuzz/Cargo.toml"]));
+    report.step(
         "documentation",
         cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--document-private-items"])
             .env("RUSTDOCFLAGS", "-D warnings"),
-    )?;
-    step("tests", &mut cargo(&["test", "--workspace"]))?;
-    let python = |arguments: &[&str]| {
-        let mut command = Command::new("python3");
-        command.args(arguments).current_dir("adapters/python");
-        command
-    };
-    step("Python adapter", &mut python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]))?;
-    let reference =
-        ["../conformance/run.py", "--", "python3", "-m", "maitred", "tests.reference:application"];
-    step("Python adapter, conformance of WSGI", &mut python(&reference))?;
-    let reference =
-        ["../conformance/run.py", "--", "python3", "-m", "maitred", "tests.asgi_reference:application"];
-    step("Python adapter, conformance of ASGI", &mut python(&reference))?;
-    step(
-        "Rust examples",
-        &mut cargo(&["build", "--package", "maitred-handoff", "--example", "worker", "--example", "tower"]),
-    )?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    );
+    report.step("tests", &mut cargo(&["test", "--workspace", "--no-fail-fast"]));
+}
+
+/// Python in the directory of its adapter.
+fn python(arguments: &[&str]) -> Command {
+    let mut command = Command::new("python3");
+    command.args(arguments).current_dir("adapters/python");
+    command
+}
+
+fn python_adapter(report: &mut Report) {
+    report.step("Python adapter", &mut python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]));
+    for (interface, reference) in
+        [("WSGI", "tests.reference:application"), ("ASGI", "tests.asgi_reference:application")]
+    {
+        let name = format!("Python adapter, conformance of {interface}");
+        report.step(
+            &name,
+            &mut python(&["../conformance/run.py", "--", "python3", "-m", "maitred", reference]),
+        );
+    }
+}
+
+fn rust_examples(target: &Path) -> Result<()> {
+    let build = ["build", "--package", "maitred-handoff", "--example", "worker", "--example", "tower"];
+    step("Rust examples", &mut cargo(&build))?;
     for example in ["worker", "tower"] {
-        let path = Path::new(&target).join("debug/examples").join(example).canonicalize()?;
+        let path = target.join("debug/examples").join(example).canonicalize()?;
         let name = format!("Rust example {example}, conformance");
         step(&name, &mut python(&["../conformance/run.py", "--", &path.to_string_lossy()]))?;
     }
+    Ok(())
+}
+
+fn apache_adapter(report: &mut Report) {
     let apache = |arguments: &[&str]| {
         let mut command = Command::new("python3");
         command.args(arguments).current_dir("adapters/apache/tests");
         command
     };
-    step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]))?;
-    step("Apache adapter, sites and restarts", &mut apache(&["-m", "unittest"]))?;
+    report.step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]));
+    report.step("Apache adapter, sites and restarts", &mut apache(&["-m", "unittest"]));
     if crate::test_packages::has_php_module() {
         let mut differential = Command::new("python3");
         differential.args(["run.py", "--adapter", "apache"]).current_dir("adapters/differential");
-        step("differential test: apache", &mut differential)?;
+        report.step("differential test: apache", &mut differential);
     } else {
         println!(
             "\n== differential test: apache: SKIPPED: there is no libphp*.so (Debian: libapache2-mod-php)"
         );
     }
-    crate::test_instructions::run(Path::new(&target))?;
-    crate::test_go::run(&Path::new(&target).join("debug/maitred").canonicalize()?)?;
-    crate::test_acme::run(Path::new(&target))?;
-    crate::test_python::run(Path::new(&target))?;
-    crate::test_h2::run(Path::new(&target))?;
-    crate::test_node::run()?;
-    println!("\nall steps passed");
-    Ok(())
 }
 
 /// Runs one step; its failure is the end of all.
