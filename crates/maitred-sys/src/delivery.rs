@@ -53,6 +53,15 @@ pub fn sending(socket: BorrowedFd<'_>, period: Duration) -> Sending {
     }
 }
 
+/// Whether the peer has yet to acknowledge something that was written to this socket (`SIOCOUTQ`, tcp(7)). In doubt the answer is
+/// yes.
+pub fn is_under_way(socket: BorrowedFd<'_>) -> bool {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: `TIOCOUTQ`, which is the same number, makes the kernel write one int to the address that it is given.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    result != 0 || bytes > 0
+}
+
 /// No data segment at all has left, and none waits.
 fn never_sent(info: &TcpInfo) -> bool {
     info.tcpi_data_segs_out == 0 && info.tcpi_notsent_bytes == 0
@@ -116,6 +125,24 @@ mod tests {
         let (_client, server) = pair();
         assert!(quiet_for(server.as_fd(), Duration::ZERO));
         assert!(quiet_for(server.as_fd(), Duration::from_secs(1000)));
+    }
+
+    #[test]
+    fn what_the_peer_has_no_room_for_is_under_way() {
+        let (mut client, mut server) = pair();
+        assert!(!is_under_way(server.as_fd()));
+        server.set_nonblocking(true).unwrap();
+        let mut written = 0;
+        while let Ok(bytes) = server.write(&[0; 65536]) {
+            written += bytes;
+        }
+        assert!(is_under_way(server.as_fd()));
+        client.read_exact(&mut vec![0; written]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while is_under_way(server.as_fd()) {
+            assert!(Instant::now() < deadline, "it is never acknowledged");
+            std::thread::yield_now();
+        }
     }
 
     #[test]

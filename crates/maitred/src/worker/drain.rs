@@ -211,7 +211,7 @@ impl Thread {
                 self.refuse_unproxied(index, "no PROXY header in time");
             }
             State::Idle => self.close_cleanly(index),
-            State::Linger => self.close(index),
+            State::Linger => self.on_lingered(index),
             State::Body if self.is_answered_early(index) => self.close_cleanly(index),
             State::Head | State::Body => self.answer_timeout(index, 408, b""),
             State::Queued { .. } => {

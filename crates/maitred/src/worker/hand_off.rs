@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::fence;
 use std::time::Instant;
 
 use maitred_handoff::{HeadPart, MetaPart, RequestFlags, begin_request};
@@ -68,14 +69,11 @@ impl Thread {
     /// Another thread that can take a request of this pool now; or one that is home to some of its processes, if this
     /// one is not.
     fn better_home(&self, pool: usize) -> Option<usize> {
-        let others = || (0..self.shared.inboxes.len()).filter(|thread| *thread != self.number);
-        let known = &self.shared.pools[pool];
-        let roomy = others().filter(|thread| known.room[*thread].load(Relaxed) > 0);
-        if let Some(thread) = roomy.max_by_key(|thread| known.room[*thread].load(Relaxed)) {
-            // A guess at what is left there, until that thread says better.
-            let _ = known.room[thread].fetch_update(Relaxed, Relaxed, |room| room.checked_sub(1));
+        if let Some(thread) = self.roomy_thread(pool) {
             return Some(thread);
         }
+        let others = || (0..self.shared.inboxes.len()).filter(|thread| *thread != self.number);
+        let known = &self.shared.pools[pool];
         let here = known.live[self.number].load(Relaxed) > 0;
         if here {
             return None;
@@ -87,6 +85,17 @@ impl Thread {
                 (0..slots).map(|slot| self.shared.home_of(SlotId { pool: pool as u16, slot, epoch: 0 }));
             if homes.clone().any(|home| home == self.number) { None } else { homes.next() }
         })
+    }
+
+    /// Another thread with room for a request of this pool, as far as is known.
+    fn roomy_thread(&self, pool: usize) -> Option<usize> {
+        let room = &self.shared.pools[pool].room;
+        let others = (0..room.len()).filter(|thread| *thread != self.number);
+        let roomy = others.map(|thread| (room[thread].load(Relaxed), thread)).filter(|(room, _)| *room > 0);
+        let (_, thread) = roomy.max()?;
+        // A guess at what is left there, until that thread says better.
+        let _ = room[thread].fetch_update(Relaxed, Relaxed, |room| room.checked_sub(1));
+        Some(thread)
     }
 
     /// Moves a connection to another thread, with the request that it keeps and what was received after that. A thread that has
@@ -147,6 +156,12 @@ impl Thread {
         self.wheel.arm(index, self.clock.now + settings.queue_timeout);
         self.pools.pools[pool].queue.push_back(index);
         self.publish_room(pool);
+        // A thread that got room since it was looked at may not have seen yet that anybody waits.
+        if let Some(thread) = self.roomy_thread(pool) {
+            self.leave_queue(index);
+            self.publish_room(pool);
+            return Step::Moves(pool as u16, thread);
+        }
         Step::Waits
     }
 
@@ -449,6 +464,9 @@ impl Thread {
             known.room[self.number].store(room.saturating_sub(waiting), Relaxed);
             known.live[self.number].store(live, Relaxed);
             known.waiting[self.number].store(waiting, Relaxed);
+            // One thread says that it has room, and looks whether another waits; the other says that it waits, and looks whether
+            // there is room. With this between the two steps of each, at least one of them sees the other.
+            fence(SeqCst);
             if room > 0 && waiting == 0 && self.shared.queued(pool) > 0 {
                 self.offer(pool);
             }

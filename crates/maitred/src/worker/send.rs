@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use maitred_http::response::Filter;
+use maitred_sys::delivery::{self, Sending};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
@@ -331,7 +332,11 @@ impl Thread {
             }
             _ if self.connections[index as usize].is_stream() => self.end_stream(index),
             // What still comes, if only the end of a handshake, must not be answered by a reset.
-            After::Close if self.connections[index as usize].readable || self.is_early(index) => {
+            After::Close
+                if self.connections[index as usize].readable
+                    || self.has_input(index)
+                    || self.is_early(index) =>
+            {
                 self.linger(index);
             }
             After::Close => self.close_cleanly(index),
@@ -365,8 +370,14 @@ impl Thread {
     }
 
     /// Closes, nothing of a response being left: a TLS client is told so, because it may think of an attack otherwise
-    /// (RFC 8446 section 6.1).
+    /// (RFC 8446 section 6.1). While the client has not acknowledged all of its responses it may still send, and what arrives at
+    /// a socket that is closed is answered by a reset, which takes the rest of a response away from it (9112-9.6).
     pub(super) fn close_cleanly(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        let answered = connection.requests > 0 && !connection.ended && connection.state != State::Linger;
+        if answered && self.socket(index).is_some_and(delivery::is_under_way) {
+            return self.linger(index);
+        }
         if let Wire::Secure { session } = self.connections[index as usize].wire {
             self.notify_close(index, session);
         }
@@ -405,6 +416,17 @@ impl Thread {
         if self.register(index) {
             // What is there is dropped in the next turn: now the buffer may be in use by whoever reads requests.
             self.look_again(index);
+        }
+    }
+
+    /// The client has had its time; but one that still takes what was sent to it gets more.
+    pub(super) fn on_lingered(&mut self, index: u32) {
+        let patience = self.shared.start.config.limits.linger_timeout;
+        let takes =
+            |socket| delivery::is_under_way(socket) && delivery::sending(socket, patience) == Sending::Moves;
+        match self.socket(index).is_some_and(takes) {
+            true => self.wheel.arm(index, self.clock.now + patience),
+            false => self.close(index),
         }
     }
 

@@ -49,6 +49,8 @@ pub(crate) struct Mood {
     pub(crate) kills: bool,
     /// The queue is short.
     pub(crate) refusals: bool,
+    /// Reloads are frequent.
+    pub(crate) restless: bool,
 }
 
 /// Lets random things happen, brings all of them to their end, and judges what every client has received.
@@ -66,7 +68,7 @@ pub(crate) fn run(stage: &mut Stage, mood: Mood) {
             (16, Event::Finish),
             (2, Event::HalfClose),
             (4, Event::Leave),
-            (1, Event::Reload),
+            (if mood.restless { 6 } else { 1 }, Event::Reload),
             (usize::from(mood.kills && !killed), Event::KillWorker),
             (often, Event::CrashIdle),
             (often, Event::LeaveIdle),
@@ -285,7 +287,9 @@ fn finish(stage: &mut Stage) {
             let waiting = stage.lines.iter().enumerate().filter(|(_, line)| open(line));
             let waiting = waiting.map(|(at, line)| format!("client {at} waits in vain: {}", described(line)));
             let waiting: Vec<String> = waiting.collect();
-            stage.fail(&format!("{}\n{:#?}", waiting.join("\n"), stage.jobs));
+            let status = stage.server.status();
+            let (totals, pools) = (&status["totals"], &status["pools"]);
+            stage.fail(&format!("{}\n{:#?}\n{totals}\n{pools}", waiting.join("\n"), stage.jobs));
         }
     }
 }

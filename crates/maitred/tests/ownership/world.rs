@@ -14,7 +14,7 @@ use crate::stage::{REQUEST_TIMEOUT, Stage};
 use crate::support::{Server, Setup};
 
 /// Worlds that are played if the environment does not say otherwise, and how many at the same time.
-const WORLDS: u64 = 8;
+const WORLDS: u64 = 12;
 const WORLDS_AT_A_TIME: usize = 4;
 /// Parts of a world, and events in each.
 const EPISODES: usize = 5;
@@ -98,14 +98,18 @@ fn play(seed: u64) -> usize {
     let began = Instant::now();
     let refusals = seed.is_multiple_of(4);
     let kills = seed.is_multiple_of(5);
+    let restless = seed.is_multiple_of(3);
     let mut stage = stage(seed, refusals);
     wait_until(&mut stage, "the processes start", is_staffed);
     // What opens its descriptors on first use has opened them after a first client.
-    episode::run(&mut stage, Mood { events: 1, wild: false, kills: false, refusals });
+    episode::run(&mut stage, Mood { events: 1, wild: false, kills: false, refusals, restless });
     let before = descriptors(&stage);
     for part in 0..EPISODES {
         let wild = part % 2 == 1;
-        episode::run(&mut stage, Mood { events: EVENTS, wild, kills: kills && part == 3, refusals });
+        episode::run(
+            &mut stage,
+            Mood { events: EVENTS, wild, kills: kills && part == 3, refusals, restless },
+        );
     }
     // A fresh worker process has none of the relays that the last one kept to use again.
     rustix::process::kill_process(stage.server.pid(), Signal::HUP).unwrap();
