@@ -105,3 +105,21 @@ fn a_process_does_not_wait_for_the_body_of_a_client_that_has_left() {
     play.answer(who, &given);
     play.server.stop();
 }
+
+#[test]
+fn what_a_client_sends_behind_its_last_request_does_not_take_the_response_from_it() {
+    let mut play = Play::new(100);
+    let mut client = play.connect("GET /direct/1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    client.set_room(16 * 1024);
+    let (who, given) = play.request();
+    let written = play.answer_to_the_brim(who, &given);
+    eventually("Maitred has done with it", || play.server.total("handed_off") == 0);
+    client.add(get("/direct/2").as_bytes());
+    client.send(usize::MAX);
+    eventually("the response ends", || {
+        client.read(usize::MAX);
+        client.ended
+    });
+    assert_eq!((client.received.len(), client.error), (written, None));
+    play.server.stop();
+}

@@ -110,10 +110,33 @@ impl Play {
         self.report(who, given, tail, Some(file));
     }
 
-    fn report(&mut self, who: usize, given: &Given, mut frames: Vec<u8>, file: Option<&File>) {
+    /// Answers with a head and as much as the client's socket takes; the response ends with the connection.
+    pub(crate) fn answer_to_the_brim(&mut self, who: usize, given: &Given) -> usize {
+        let descriptor = &self.puppets[who].kept[&given.connection];
+        let head = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+        let mut written = send(descriptor, head, SendFlags::NOSIGNAL).unwrap();
+        while let Ok(sent) = send(descriptor, &[b'r'; 65536], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            written += sent;
+        }
+        self.report_as(Outcome::Close, who, given, Vec::new(), None);
+        written
+    }
+
+    fn report(&mut self, who: usize, given: &Given, frames: Vec<u8>, file: Option<&File>) {
+        self.report_as(Outcome::Clean, who, given, frames, file);
+    }
+
+    fn report_as(
+        &mut self,
+        outcome: Outcome,
+        who: usize,
+        given: &Given,
+        mut frames: Vec<u8>,
+        file: Option<&File>,
+    ) {
         let (connection, request) = (given.connection, given.request);
         // As long as if it had not been short, so that no request waits behind another one.
-        let (outcome, service_us, body_bytes) = (Outcome::Clean, 300_000, 2);
+        let (service_us, body_bytes) = (300_000, 2);
         encode_done(&mut frames, &Done { connection, request, status: 200, outcome, service_us, body_bytes });
         let descriptors: Vec<_> = file.iter().map(|file| file.as_fd()).collect();
         assert!(self.puppets[who].say(&frames, &descriptors));
