@@ -401,10 +401,11 @@ impl Pool {
         let Some(borrower) = self.former.iter().copied().find(|home| home.generation == generation) else {
             return;
         };
-        // One that is there and busy serves nobody: its request may take as long as it likes.
+        // One that is there and busy serves nobody: its request may take as long as it likes. Nor does one that has died on its
+        // way there.
         let serves = |slot: &Slot| {
-            let there = slot.at == borrower && slot.is_up() && slot.has_room();
-            there || slot.wanted_by == Some(borrower)
+            let there = slot.at == borrower && slot.has_room();
+            slot.is_up() && (there || slot.wanted_by == Some(borrower))
         };
         if self.slots.iter().any(serves) {
             return;

@@ -1,6 +1,7 @@
 //! The machine in a small world: processes that live, get ready and die as a test says.
 
 mod lowered;
+mod reloaded;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -617,80 +618,6 @@ fn a_worker_that_still_drains_gets_the_newest_successor() {
     assert_eq!(world.master.current(), Some(3));
     assert!(world.has_done(&Action::Succeed { from: 1, to: 3 }));
     assert!(!world.has_done(&Action::Succeed { from: 2, to: 3 }), "that one was handed over to it");
-}
-
-#[test]
-fn a_pool_that_is_unchanged_lives_through_a_reload() {
-    let mut world = with_pool(Settings::fixed(2));
-    let before: Vec<u64> = world.apps.keys().copied().collect();
-    world.signal(Signal::Hangup);
-    world.worker_ready(2);
-    assert_eq!(world.master.current(), Some(2), "nothing has to be started first");
-    assert_eq!(world.asked_back.len(), 2);
-    assert!(world.apps.values().all(|app| app.1 == 1), "the old one has them until it gives them back");
-    before.iter().for_each(|epoch| world.release(*epoch));
-    assert!(world.apps.values().all(|app| app.1 == 2));
-    world.worker_dies(1);
-    assert_eq!(world.apps.keys().copied().collect::<Vec<_>>(), before);
-    assert!(world.apps.values().all(|app| !app.2), "nobody was asked to end");
-}
-
-#[test]
-fn what_an_old_worker_does_not_give_back_ends_with_it_and_is_replaced() {
-    let mut world = with_pool(Settings::fixed(2));
-    let before: Vec<u64> = world.apps.keys().copied().collect();
-    world.signal(Signal::Hangup);
-    world.worker_ready(2);
-    world.release(before[0]);
-    world.pass(Duration::from_millis(100));
-    world.worker_dies(1);
-    assert!(world.apps[&before[1]].2, "it is asked to end");
-    world.app_dies(before[1], true);
-    assert_eq!(world.apps.len(), 2);
-    assert_eq!(world.master.counts().slot_crashes, 0, "that was no crash");
-}
-
-#[test]
-fn an_old_worker_whose_requests_wait_is_lent_a_process() {
-    let mut world = with_pool(Settings::fixed(2));
-    world.signal(Signal::Hangup);
-    world.worker_ready(2);
-    let all: Vec<u64> = world.apps.keys().copied().collect();
-    all.iter().for_each(|epoch| world.release(*epoch));
-    let seen = Vec::new();
-    world.event(Event::Observed { generation: 1, queued: vec![1], seen: seen.clone() });
-    let lent: Vec<u64> = world.asked_back.iter().copied().collect();
-    assert_eq!(lent.len(), 1, "one is enough");
-    world.event(Event::Observed { generation: 1, queued: vec![3], seen });
-    assert_eq!(world.asked_back.len(), 1);
-    world.release(lent[0]);
-    assert_eq!(world.apps[&lent[0]].1, 1);
-    // It gives it back by itself.
-    world.asked_back.insert(lent[0]);
-    world.release(lent[0]);
-    assert_eq!(world.apps[&lent[0]].1, 2);
-}
-
-#[test]
-fn a_refused_reload_leaves_the_pool_where_it_is() {
-    let mut world = with_pool(Settings::fixed(2));
-    world.signal(Signal::Hangup);
-    world.worker_dies(2);
-    assert_eq!(world.master.counts().reloads_refused, 1);
-    world.signal(Signal::Hangup);
-    world.worker_ready(3);
-    assert_eq!((world.master.current(), world.asked_back.len()), (Some(3), 2));
-}
-
-#[test]
-fn a_worker_that_dies_in_a_reload_costs_its_pool_and_not_the_next_one() {
-    let mut world = with_pool(Settings::fixed(1));
-    world.signal(Signal::Hangup);
-    world.worker_dies(1);
-    assert!(world.apps.len() >= 2, "the old one ends, and the next generation starts its own");
-    world.all_ready();
-    let current = world.master.current().unwrap();
-    assert!(world.apps.values().any(|app| app.1 == current && !app.2));
 }
 
 #[test]

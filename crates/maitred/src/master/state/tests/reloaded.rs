@@ -1,0 +1,91 @@
+//! Pools whose processes go from one worker process to the next.
+
+use super::*;
+
+#[test]
+fn a_pool_that_is_unchanged_lives_through_a_reload() {
+    let mut world = with_pool(Settings::fixed(2));
+    let before: Vec<u64> = world.apps.keys().copied().collect();
+    world.signal(Signal::Hangup);
+    world.worker_ready(2);
+    assert_eq!(world.master.current(), Some(2), "nothing has to be started first");
+    assert_eq!(world.asked_back.len(), 2);
+    assert!(world.apps.values().all(|app| app.1 == 1), "the old one has them until it gives them back");
+    before.iter().for_each(|epoch| world.release(*epoch));
+    assert!(world.apps.values().all(|app| app.1 == 2));
+    world.worker_dies(1);
+    assert_eq!(world.apps.keys().copied().collect::<Vec<_>>(), before);
+    assert!(world.apps.values().all(|app| !app.2), "nobody was asked to end");
+}
+
+#[test]
+fn what_an_old_worker_does_not_give_back_ends_with_it_and_is_replaced() {
+    let mut world = with_pool(Settings::fixed(2));
+    let before: Vec<u64> = world.apps.keys().copied().collect();
+    world.signal(Signal::Hangup);
+    world.worker_ready(2);
+    world.release(before[0]);
+    world.pass(Duration::from_millis(100));
+    world.worker_dies(1);
+    assert!(world.apps[&before[1]].2, "it is asked to end");
+    world.app_dies(before[1], true);
+    assert_eq!(world.apps.len(), 2);
+    assert_eq!(world.master.counts().slot_crashes, 0, "that was no crash");
+}
+
+#[test]
+fn an_old_worker_whose_requests_wait_is_lent_a_process() {
+    let mut world = with_pool(Settings::fixed(2));
+    world.signal(Signal::Hangup);
+    world.worker_ready(2);
+    let all: Vec<u64> = world.apps.keys().copied().collect();
+    all.iter().for_each(|epoch| world.release(*epoch));
+    let seen = Vec::new();
+    world.event(Event::Observed { generation: 1, queued: vec![1], seen: seen.clone() });
+    let lent: Vec<u64> = world.asked_back.iter().copied().collect();
+    assert_eq!(lent.len(), 1, "one is enough");
+    world.event(Event::Observed { generation: 1, queued: vec![3], seen });
+    assert_eq!(world.asked_back.len(), 1);
+    world.release(lent[0]);
+    assert_eq!(world.apps[&lent[0]].1, 1);
+    // It gives it back by itself.
+    world.asked_back.insert(lent[0]);
+    world.release(lent[0]);
+    assert_eq!(world.apps[&lent[0]].1, 2);
+}
+
+#[test]
+fn one_that_dies_on_its_way_to_an_old_worker_is_followed_by_another() {
+    let mut world = with_pool(Settings::fixed(2));
+    world.signal(Signal::Hangup);
+    world.worker_ready(2);
+    let all: Vec<u64> = world.apps.keys().copied().collect();
+    all.iter().for_each(|epoch| world.release(*epoch));
+    world.event(Event::Observed { generation: 1, queued: vec![1], seen: Vec::new() });
+    let lent = world.asked_back.pop_first().unwrap();
+    world.app_dies(lent, false);
+    world.event(Event::Observed { generation: 1, queued: vec![1], seen: Vec::new() });
+    assert!(world.asked_back.iter().all(|epoch| *epoch != lent) && world.asked_back.len() == 1);
+}
+
+#[test]
+fn a_refused_reload_leaves_the_pool_where_it_is() {
+    let mut world = with_pool(Settings::fixed(2));
+    world.signal(Signal::Hangup);
+    world.worker_dies(2);
+    assert_eq!(world.master.counts().reloads_refused, 1);
+    world.signal(Signal::Hangup);
+    world.worker_ready(3);
+    assert_eq!((world.master.current(), world.asked_back.len()), (Some(3), 2));
+}
+
+#[test]
+fn a_worker_that_dies_in_a_reload_costs_its_pool_and_not_the_next_one() {
+    let mut world = with_pool(Settings::fixed(1));
+    world.signal(Signal::Hangup);
+    world.worker_dies(1);
+    assert!(world.apps.len() >= 2, "the old one ends, and the next generation starts its own");
+    world.all_ready();
+    let current = world.master.current().unwrap();
+    assert!(world.apps.values().any(|app| app.1 == current && !app.2));
+}
