@@ -374,8 +374,8 @@ impl Thread {
     /// a socket that is closed is answered by a reset, which takes the rest of a response away from it (9112-9.6).
     pub(super) fn close_cleanly(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
-        let answered = connection.requests > 0 && !connection.ended && connection.state != State::Linger;
-        if answered && self.socket(index).is_some_and(delivery::is_under_way) {
+        let may_send_on = !connection.ended && connection.state != State::Linger;
+        if may_send_on && self.socket(index).is_some_and(delivery::is_under_way) {
             return self.linger(index);
         }
         if let Wire::Secure { session } = self.connections[index as usize].wire {
