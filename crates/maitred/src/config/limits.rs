@@ -228,7 +228,8 @@ pub const LIMITS: Table = Table {
             "linger_timeout",
             LINGER_TIMEOUT,
             "After an error or a `Connection: close`, how long the peer's remaining bytes are read and dropped, so \
-             that the response is not lost to a reset (RFC 9112 section 9.6).",
+             that the response is not lost to a reset (RFC 9112 section 9.6). Again as long while the peer still \
+             takes what was sent to it.",
             "A round trip to anywhere, with a retransmission. One connection without buffers.",
         ),
         limit(

@@ -15,7 +15,7 @@
 //! | `Watching` | is told the status every second | no | `WATCHER_PATIENCE` since it last took something |
 //! | `Multiplexed` | HTTP/2: its streams are connections (`multiplex`) | yes | `keep_alive_timeout`, `write_timeout` |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
-//! | `Linger` | the last response is out; what still comes is dropped | yes, and drops | `linger_timeout`⁸ |
+//! | `Linger` | the last response is on its way | yes, and drops | `linger_timeout`, anew while the client reads |
 //!
 //! A connection that does not read leaves the bytes in the kernel: that is the back-pressure. What epoll reports
 //! meanwhile is kept in [`Connection::readable`], since an edge comes only once.

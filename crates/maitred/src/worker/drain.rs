@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -55,6 +55,8 @@ impl Thread {
         let now = self.clock.now;
         self.close_listeners();
         if self.drain.is_none() {
+            // What this thread has accepted is counted as its load by now.
+            self.shared.accepting.fetch_sub(1, AcqRel);
             self.shared.outbox.send(Outgoing::Closed);
         }
         self.shared.draining.store(true, Relaxed);
@@ -77,7 +79,8 @@ impl Thread {
         // Another thread may still send a connection here, for a process that this one is home to; or a predecessor, which has no
         // other successor. They are looked at first, because what they have sent is in transit before they are gone.
         let others_may = || {
-            if self.shared.predecessors.load(Acquire) > 0 {
+            // Whoever accepts counts a connection before it stops accepting, so that the loads are looked at after that.
+            if self.shared.predecessors.load(Acquire) > 0 || self.shared.accepting.load(Acquire) > 0 {
                 return true;
             }
             let elsewhere = || self.shared.loads.iter().any(|load| load.load(Acquire) > 0);

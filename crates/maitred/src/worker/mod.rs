@@ -274,6 +274,7 @@ fn share(
         board: memfile::SharedMap::open(board)?,
         outbox: Inbox::new()?,
         draining: AtomicBool::new(false),
+        accepting: AtomicU32::new(u32::try_from(threads).unwrap_or(u32::MAX)),
         alone: AtomicBool::new(false),
         in_transit: AtomicU32::new(0),
         predecessors: AtomicU32::new(0),

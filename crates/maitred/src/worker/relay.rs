@@ -546,10 +546,10 @@ impl Thread {
             }
             if let Some(index) = index {
                 self.row.handoff_lost.add(1);
-                if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+                if let Some(relayed) = self.work(index).relayed.as_deref_mut().filter(|relayed| !relayed.done)
+                {
                     // Without DONE nobody knows whether the response was meant to end here.
-                    (relayed.broken, relayed.lost) = (!relayed.done, !relayed.done);
-                    relayed.done = true;
+                    (relayed.broken, relayed.lost, relayed.done) = (true, true, true);
                     relayed.keep = false;
                 }
                 self.spoil_relay(index);

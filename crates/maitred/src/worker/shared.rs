@@ -60,6 +60,8 @@ pub struct Shared {
     pub outbox: Inbox<Outgoing>,
     /// Set once, when the process begins to drain.
     pub draining: AtomicBool,
+    /// Threads that have not begun to drain, and may accept a connection yet.
+    pub accepting: AtomicU32,
     /// Set once, when the master's executable is replaced: nobody starts application processes any more.
     pub alone: AtomicBool,
     /// Connections on their way from one thread to another.

@@ -123,3 +123,28 @@ fn what_a_client_sends_behind_its_last_request_does_not_take_the_response_from_i
     assert_eq!((client.received.len(), client.error), (written, None));
     play.server.stop();
 }
+
+#[test]
+fn a_connection_outlives_the_process_that_has_answered_on_it() {
+    let mut play = Play::new(100);
+    let mut client = play.connect(get("/relay/1") + &get("/relay/2"));
+    client.set_room(16 * 1024);
+    let (who, given) = play.request();
+    let body = pattern(1, 20_000_000);
+    let file = maitred_sys::memfile::sealed("body", &body).unwrap().into();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    play.answer_with(who, &given, (&head, &file, &body), Duration::from_millis(300));
+    play.puppets[who].end(true);
+    // The response is Maitred's, and on its way.
+    eventually("the process is gone", || play.puppets[who].has_exited());
+    client.set_room(1024 * 1024);
+    let bytes = head.len() + body.len();
+    eventually("the rest of the response", || {
+        client.read(usize::MAX);
+        client.received.len() >= bytes || client.ended
+    });
+    let (next, given) = play.request();
+    play.answer(next, &given);
+    receives(&mut client, "\r\n\r\nok");
+    play.server.stop();
+}
