@@ -108,7 +108,8 @@ pub const LIMITS: Table = Table {
             Kind::Whole { min: 1, max: 1_000_000 },
             Default::Whole(CONNECTIONS_PER_THREAD_MAX),
             "Open client connections of one thread. A thread at its limit stops accepting, and new connections wait \
-             in the accept queue. The process's limit on open files lowers it further.",
+             in the accept queue. The process's limit on open files lowers it further: to what that leaves for each \
+             thread, and with pools to a third of it, because a request may need two descriptors more.",
             "8192 idle connections take at most 8 MiB of user memory per thread, at 1 KiB each.",
         ),
         limit(

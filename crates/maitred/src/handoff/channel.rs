@@ -49,8 +49,8 @@ enum Carried {
     Connection(u32),
     /// The far end of a relay, of which this process keeps nothing.
     Relay(OwnedFd),
-    /// A spooled body, of which this process keeps nothing either.
-    Body(OwnedFd),
+    /// A spooled body, of which this process keeps nothing either, and its place among the descriptors.
+    Body(OwnedFd, Kept),
 }
 
 /// How far an application process has come.
@@ -324,9 +324,9 @@ impl Channel {
     }
 
     /// Has the spooled body of the request that was entered last go with its frame.
-    pub fn carry_body(&mut self, body: OwnedFd, kept: Kept) {
+    pub fn carry_body(&mut self, (body, held): (OwnedFd, Kept), kept: Kept) {
         let Some((offset, request)) = self.frames.last() else { return };
-        self.passing.push(Passing { offset: *offset, carried: Carried::Body(body) });
+        self.passing.push(Passing { offset: *offset, carried: Carried::Body(body, held) });
         if let Some(found) = request.and_then(|request| self.in_flight.get_mut(&request)) {
             found.kept = Some(kept);
         }
@@ -445,7 +445,7 @@ impl Channel {
         for ((start, request), end) in self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent) {
             let Some(request) = request.and_then(|request| self.in_flight.remove(&request)) else { continue };
             let is_body =
-                |passing: &Passing| passing.offset == *start && matches!(passing.carried, Carried::Body(_));
+                |passing: &Passing| passing.offset == *start && matches!(passing.carried, Carried::Body(..));
             let body = match request.body {
                 // The beginning of the frame may have been sent, and be gone from the buffer.
                 SentBody::Inline(bytes) => {
@@ -456,7 +456,7 @@ impl Channel {
                 SentBody::Carried => {
                     let at = self.passing.iter().position(is_body);
                     at.and_then(|at| match self.passing.remove(at).carried {
-                        Carried::Body(body) => Some(UnsentBody::Spooled(body)),
+                        Carried::Body(body, held) => Some(UnsentBody::Spooled(body, held)),
                         Carried::Connection(_) | Carried::Relay(_) => None,
                     })
                 }
@@ -504,7 +504,7 @@ impl Channel {
                     Some(Connection { socket: Some(socket), .. }) => socket.as_fd(),
                     _ => return Err(Errno::BADF),
                 },
-                Carried::Relay(descriptor) | Carried::Body(descriptor) => descriptor.as_fd(),
+                Carried::Relay(descriptor) | Carried::Body(descriptor, _) => descriptor.as_fd(),
             });
         }
         let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];

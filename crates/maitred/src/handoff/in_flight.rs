@@ -46,6 +46,6 @@ pub struct Unsent {
 pub enum UnsentBody {
     /// It was part of the frame.
     Inline(Vec<u8>),
-    /// It was spooled.
-    Spooled(OwnedFd),
+    /// It was spooled; with its place among the descriptors.
+    Spooled(OwnedFd, Kept),
 }

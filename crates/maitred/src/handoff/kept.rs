@@ -1,9 +1,9 @@
-//! Request bodies that are kept in files: how many bytes there are of them all, and how many there may be.
+//! What requests take up of something that all of them share: bytes of their bodies, descriptors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Room for request bodies in one place, shared by all threads.
+/// Room for what requests take up, shared by all threads.
 #[derive(Debug)]
 pub struct Room {
     used: AtomicU64,
@@ -11,48 +11,54 @@ pub struct Room {
 }
 
 impl Room {
-    /// An empty room for so many bytes.
+    /// An empty room for so many bytes, or descriptors.
     pub fn new(max: u64) -> Arc<Room> {
         Arc::new(Room { used: AtomicU64::new(0), max })
     }
 
-    /// Bytes that are kept at the moment.
+    /// What is taken at the moment.
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
-    /// Bytes that there is room for.
+    /// What there is room for.
     pub fn max(&self) -> u64 {
         self.max
     }
 
     /// Whether so many more would fit at this moment.
-    pub fn has(&self, bytes: u64) -> bool {
-        self.used().saturating_add(bytes) <= self.max
+    pub fn has(&self, more: u64) -> bool {
+        self.used().saturating_add(more) <= self.max
     }
 
-    /// A body of which nothing has come yet.
+    /// Takes so many, if they fit.
+    pub fn take(self: &Arc<Room>, wanted: u64) -> Option<Kept> {
+        let mut kept = self.begin();
+        kept.grow(wanted).then_some(kept)
+    }
+
+    /// Takes nothing yet.
     pub fn begin(self: &Arc<Room>) -> Kept {
-        Kept { room: Arc::clone(self), bytes: 0 }
+        Kept { room: Arc::clone(self), taken: 0 }
     }
 }
 
-/// What one body takes of a [`Room`]. It belongs to whoever has the file, an application process included, and is given back
-/// when that is dropped.
+/// What one request takes of a [`Room`]; given back when dropped. That of a body belongs to whoever has the file, an application
+/// process included.
 #[derive(Debug)]
 pub struct Kept {
     room: Arc<Room>,
-    bytes: u64,
+    taken: u64,
 }
 
 impl Kept {
-    /// Takes so many bytes more, if they fit; otherwise nothing changes.
+    /// Takes so many more, if they fit; otherwise nothing changes.
     #[must_use]
-    pub fn grow(&mut self, bytes: u64) -> bool {
-        let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.room.max);
-        let fits = self.room.used.fetch_update(Relaxed, Relaxed, more).is_ok();
+    pub fn grow(&mut self, more: u64) -> bool {
+        let sum = |used: u64| used.checked_add(more).filter(|sum| *sum <= self.room.max);
+        let fits = self.room.used.fetch_update(Relaxed, Relaxed, sum).is_ok();
         if fits {
-            self.bytes += bytes;
+            self.taken += more;
         }
         fits
     }
@@ -60,7 +66,7 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.room.used.fetch_sub(self.bytes, Relaxed);
+        self.room.used.fetch_sub(self.taken, Relaxed);
     }
 }
 
@@ -85,6 +91,7 @@ mod tests {
 
     #[test]
     fn an_empty_room_takes_nothing() {
+        assert!(Room::new(1).take(2).is_none() && Room::new(2).take(2).is_some());
         let mut kept = Room::new(0).begin();
         assert!(kept.grow(0) && !kept.grow(1));
     }

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use super::kept::Kept;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 /// Set in the numbers of relays, so that they differ from those of connections.
@@ -33,6 +34,8 @@ pub struct Relay {
     /// Epoll said that the process has closed it.
     pub gone: bool,
     socket: OwnedFd,
+    /// Its place among the descriptors.
+    _held: Kept,
 }
 
 impl Relay {
@@ -40,7 +43,7 @@ impl Relay {
     ///
     /// # Errors
     /// What socketpair(2) says.
-    pub fn new(channel: u32) -> io::Result<(Relay, OwnedFd)> {
+    pub fn new(channel: u32, held: Kept) -> io::Result<(Relay, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let relay = Relay {
@@ -54,6 +57,7 @@ impl Relay {
             hung_up: false,
             gone: false,
             socket,
+            _held: held,
         };
         Ok((relay, far_end))
     }

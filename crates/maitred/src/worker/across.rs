@@ -52,8 +52,9 @@ impl Thread {
         }
     }
 
-    /// `None` if no socketpair can be had.
+    /// `None` if no socketpair can be had. Both its ends are counted as long as the near one is there.
     fn try_send_across(&mut self, index: u32, pool: u16, thread: usize) -> Option<()> {
+        let held = self.shared.descriptors.take(2)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
         let id = self.teller.next_id();
@@ -65,7 +66,7 @@ impl Thread {
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         let keep = self.persistence(index, &request, last) != Persistence::Close;
         let filter = Filter::new(self.wanted(index, &request, keep, switches(&request)));
-        let upstream = self.adopt_upstream(near, pool, index).ok()?;
+        let upstream = self.adopt_upstream((near, held), pool, index).ok()?;
         let (connection, now) = (&self.connections[index as usize], self.clock.now);
         let mut fields = Vec::new();
         let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);

@@ -354,8 +354,8 @@ impl Thread {
             }
             let body = match (body, kept, fed) {
                 (Some(UnsentBody::Inline(bytes)), ..) => Some(UnseenBody::Inline(bytes)),
-                (Some(UnsentBody::Spooled(file)), Some(kept), _) => {
-                    spooled(file, kept).map(UnseenBody::Spooled)
+                (Some(UnsentBody::Spooled(file, held)), Some(kept), _) => {
+                    spooled(file, kept, held).map(UnseenBody::Spooled)
                 }
                 (_, _, fed) => fed.map(|feed| UnseenBody::Spooled(feed.spool)),
             };
@@ -479,8 +479,8 @@ enum UnseenBody {
 }
 
 /// A body whose descriptor has come back.
-fn spooled(file: OwnedFd, kept: Kept) -> Option<Spool> {
+fn spooled(file: OwnedFd, kept: Kept, held: Kept) -> Option<Spool> {
     let bytes = rustix::fs::fstat(&file).ok()?.st_size as u64;
     // Nothing more is written to it, so that it makes no difference where it is.
-    Some(Spool { file: file.into(), bytes, on_disk: false, kept })
+    Some(Spool { file: file.into(), bytes, on_disk: false, kept, held })
 }

@@ -236,6 +236,8 @@ pub struct Spool {
     pub on_disk: bool,
     /// What it takes up.
     pub kept: Kept,
+    /// Its place among the descriptors.
+    pub held: Kept,
 }
 
 /// A response on its way through a relay.

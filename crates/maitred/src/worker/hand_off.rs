@@ -351,7 +351,9 @@ impl Thread {
         let fits = append_body(head, request, given.body, spool.as_ref(), most);
         channel.note_body(number, sent_body(given.body, spool.is_some(), flags));
         match (fits, spool) {
-            (true, Some(spool)) if flags.body_fd => channel.carry_body(spool.file.into(), spool.kept),
+            (true, Some(spool)) if flags.body_fd => {
+                channel.carry_body((spool.file.into(), spool.held), spool.kept)
+            }
             (true, spool) => self.work(index).spool = spool,
             (false, _) => channel.withdraw(number),
         }

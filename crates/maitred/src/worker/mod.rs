@@ -31,6 +31,7 @@
 //! | [`drain`] | the end of the process, and deadlines |
 //! | [`outlive`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
+//! | [`share`] | how many connections and files the limit on descriptors allows |
 //! | [`timers`], [`inbox`], [`clock`], [`shared`] | what they need |
 
 pub mod accept;
@@ -60,6 +61,7 @@ mod relay;
 mod sandbox;
 mod secure;
 mod send;
+mod share;
 pub mod shared;
 mod spool;
 mod streams;
@@ -82,9 +84,10 @@ use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
 use self::accept::{Listener, NO_LISTEN};
 use self::event_loop::Thread;
 use self::inbox::Inbox;
+use self::share::Share;
 use self::shared::{HandedOff, Local, PoolShared, Shared};
 use crate::acme::challenges::Challenges;
-use crate::config::{Limits, Pool, Source};
+use crate::config::Limits;
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::handoff::Room;
 use crate::log::writer::{Settings, ThreadLog, Writer};
@@ -98,10 +101,6 @@ use crate::tls::{TlsServer, redirect};
 
 /// Largest start document; a configuration of this size would have tens of thousands of routes.
 const START_BYTES_MAX: u64 = 64 * 1024 * 1024;
-/// Descriptors of a process that are neither connections nor cached files: listeners, channels, logs, disk jobs.
-const DESCRIPTORS_RESERVED: u64 = 256;
-/// Descriptors of a thread that are neither: epoll, eventfd, its listeners, and what adaptive affinity reads.
-const DESCRIPTORS_PER_THREAD: u64 = 8;
 
 /// What a worker process inherits, sorted out.
 struct Inherited {
@@ -253,7 +252,7 @@ fn share(
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
-        load: std::iter::repeat_with(AtomicU32::default).take(servers(pool)).collect(),
+        load: std::iter::repeat_with(AtomicU32::default).take(share::servers(pool)).collect(),
     });
     let share = Share::of(&start, threads as u64);
     let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));
@@ -268,6 +267,7 @@ fn share(
         locals: locals(&start, buckets),
         connections_max: share.connections as usize,
         cached_files_max: share.cached_files as u32,
+        descriptors: Room::new(share.requests.saturating_mul(threads as u64)),
         bodies_in_memory: Room::new(start.config.limits.bodies_memory_bytes_max),
         bodies_on_disk: Room::new(start.config.limits.bodies_disk_bytes_max),
         disk: DiskPool::new(DISK_THREADS_DEFAULT),
@@ -292,43 +292,6 @@ fn share(
         shared.status.note_automatic(report.clone());
     }
     Ok(Box::leak(Box::new(shared)))
-}
-
-/// How the descriptors that the process may have are shared out, per thread.
-struct Share {
-    connections: u64,
-    cached_files: u64,
-}
-
-impl Share {
-    /// What was configured, or what `RLIMIT_NOFILE` leaves of it: at most a quarter goes to cached files.
-    fn of(start: &Start, threads: u64) -> Share {
-        let limits = &start.config.limits;
-        let open_files =
-            rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-        let share = open_files.saturating_sub(DESCRIPTORS_RESERVED) / threads;
-        let share = share.saturating_sub(DESCRIPTORS_PER_THREAD).max(4);
-        let cached_files = u64::from(limits.file_cache_files_max).min(share / 4);
-        let wanted = u64::from(limits.connections_per_thread_max);
-        // A client whose request is passed on to a server takes a second descriptor.
-        let servers: usize = start.config.pools.iter().map(servers).sum();
-        let idle = (servers * upstream::IDLE_PER_UPSTREAM_MAX) as u64;
-        let left =
-            (share - cached_files).saturating_sub(idle.min(share / 4)) / if servers > 0 { 2 } else { 1 };
-        let connections = wanted.min(left.max(1));
-        if connections < wanted {
-            tracing::info!(open_files, connections, "connections per thread are limited by RLIMIT_NOFILE");
-        }
-        Share { connections, cached_files }
-    }
-}
-
-/// How many HTTP servers a pool has.
-fn servers(pool: &Pool) -> usize {
-    match &pool.source {
-        Source::Http(servers) => servers.len(),
-        _ => 0,
-    }
 }
 
 /// Where each listen entry is really bound.

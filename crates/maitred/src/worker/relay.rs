@@ -43,7 +43,8 @@ impl Thread {
         if let Some(key) = self.pools.channels[channel].idle_relays.pop() {
             return Ok((key, None));
         }
-        let (relay, far_end) = Relay::new(channel as u32)?;
+        let held = self.shared.descriptor()?;
+        let (relay, far_end) = Relay::new(channel as u32, held)?;
         let key = self.pools.relays.insert(relay);
         Ok((key as u32, Some(far_end)))
     }

@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
+use rustix::io::Errno;
 
 use super::accept::NO_LISTEN;
 use super::inbox::{Inbox, Message, Migrant};
 use crate::acme::challenges::Challenges;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
-use crate::handoff::Room;
+use crate::handoff::{Kept, Room};
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
@@ -48,6 +49,9 @@ pub struct Shared {
     pub connections_max: usize,
     /// Files that one thread may keep open in its cache, likewise.
     pub cached_files_max: u32,
+    /// Room for descriptors of requests, besides their clients' sockets: relays, connections to servers and to other
+    /// threads, files of bodies.
+    pub descriptors: Arc<Room>,
     /// Room for request bodies in memory files.
     pub bodies_in_memory: Arc<Room>,
     /// Room for those in files on a disk.
@@ -154,6 +158,14 @@ impl Shared {
     /// Whether the process is on its way out.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
+    }
+
+    /// Claims a descriptor for a request.
+    ///
+    /// # Errors
+    /// `EMFILE` if as many are in use as requests may have together.
+    pub fn descriptor(&self) -> std::io::Result<Kept> {
+        Ok(self.descriptors.take(1).ok_or(Errno::MFILE)?)
     }
 
     /// Claims a place on a thread for one more connection, if there is room for it.

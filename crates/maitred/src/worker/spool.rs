@@ -22,11 +22,16 @@ const RETRY_LATER: &[u8] = b"Retry-After: 10\r\n";
 
 /// Why a body cannot be kept.
 enum Unkept {
-    /// Those that are kept take up all the room that there is for bodies.
-    NoRoom,
+    /// Others take up all the room that there is; the name of the bound.
+    NoRoom(&'static str),
     /// What the system says.
     Failed(io::Error),
 }
+
+/// There is no room on the disk.
+const NO_SPACE: Unkept = Unkept::NoRoom("bodies_disk_bytes_max");
+/// There are no descriptors for its file.
+const NO_DESCRIPTOR: Unkept = Unkept::NoRoom("RLIMIT_NOFILE");
 
 impl<E: Into<io::Error>> From<E> for Unkept {
     fn from(error: E) -> Unkept {
@@ -58,7 +63,7 @@ impl Thread {
         let small = bytes.max(work.expected) <= u64::from(shared.start.config.limits.body_memory_bytes_max);
         let more = work.body.len() as u64;
         match &mut work.spool {
-            Some(spool) if spool.on_disk => return spool.kept.grow(more).then_some(()).ok_or(Unkept::NoRoom),
+            Some(spool) if spool.on_disk => return spool.kept.grow(more).then_some(()).ok_or(NO_SPACE),
             Some(spool) => {
                 if small && spool.kept.grow(more) {
                     return Ok(());
@@ -67,8 +72,9 @@ impl Thread {
             None => {
                 let mut kept = shared.bodies_in_memory.begin();
                 if small && kept.grow(bytes) {
+                    let held = shared.descriptors.take(1).ok_or(NO_DESCRIPTOR)?;
                     let file = rustix::fs::memfd_create("maitred-body", MemfdFlags::CLOEXEC)?.into();
-                    work.spool = Some(Spool { file, bytes: 0, on_disk: false, kept });
+                    work.spool = Some(Spool { file, bytes: 0, on_disk: false, kept, held });
                     return Ok(());
                 }
             }
@@ -82,8 +88,9 @@ impl Thread {
         let mut kept = shared.bodies_on_disk.begin();
         // What is announced and cannot find room to its end is better refused now than half-way.
         if !shared.bodies_on_disk.has(bytes.max(work.expected)) || !kept.grow(bytes) {
-            return Err(Unkept::NoRoom);
+            return Err(NO_SPACE);
         }
+        let held = shared.descriptors.take(1).ok_or(NO_DESCRIPTOR)?;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file: File = rustix::fs::open(&shared.start.config.server.spool, flags, mode)?.into();
@@ -93,7 +100,7 @@ impl Thread {
             whole.append(&mut work.body);
             work.body = whole;
         }
-        work.spool = Some(Spool { file, bytes: 0, on_disk: true, kept });
+        work.spool = Some(Spool { file, bytes: 0, on_disk: true, kept, held });
         Ok(())
     }
 
@@ -118,14 +125,10 @@ impl Thread {
 
     fn spool_failed(&mut self, index: u32, error: &Unkept) -> Stop {
         match error {
-            Unkept::NoRoom => {
+            Unkept::NoRoom(bound) => {
                 self.row.bodies_refused.add(1);
-                let max = self.shared.bodies_on_disk.max();
                 self.limiter.log(self.clock.now, || {
-                    tracing::warn!(
-                        bodies_disk_bytes_max = max,
-                        "a request body is refused: there is no room for it"
-                    );
+                    tracing::warn!("a request body is refused: {bound} is reached");
                 });
                 self.answer_unkept(index, 503, RETRY_LATER);
             }

@@ -27,6 +27,7 @@ use slab::Slab;
 
 use super::event_loop::{Thread, Token};
 use crate::config::{Pool, Source, Upstream};
+use crate::handoff::Kept;
 use crate::proxy::Balancer;
 
 /// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
@@ -60,6 +61,8 @@ pub(super) struct UpstreamConnection {
     /// Epoll said that the server has finished sending, or that the connection has broken.
     pub(super) hung_up: bool,
     idle_since: Instant,
+    /// Its place among the descriptors.
+    _held: Kept,
 }
 
 /// The servers of one pool, as one thread knows them.
@@ -255,8 +258,9 @@ impl Thread {
             Some(Source::Http(servers)) => servers.get(usize::from(at.1)),
             _ => None,
         };
+        let held = self.shared.descriptor()?;
         let (socket, connected) = open(server.ok_or(io::ErrorKind::NotFound)?)?;
-        let key = self.insert_upstream(socket, at, index, connected, false)?;
+        let key = self.insert_upstream((socket, held), at, index, connected, false)?;
         self.row.upstream_connections.add(1);
         self.count_load(at, true);
         Ok(key)
@@ -266,13 +270,18 @@ impl Thread {
     ///
     /// # Errors
     /// What epoll_ctl(2) says.
-    pub(super) fn adopt_upstream(&mut self, socket: OwnedFd, pool: u16, index: u32) -> io::Result<u32> {
+    pub(super) fn adopt_upstream(
+        &mut self,
+        socket: (OwnedFd, Kept),
+        pool: u16,
+        index: u32,
+    ) -> io::Result<u32> {
         self.insert_upstream(socket, (pool, NO_SERVER), index, true, true)
     }
 
     fn insert_upstream(
         &mut self,
-        socket: OwnedFd,
+        (socket, held): (OwnedFd, Kept),
         at: (u16, u16),
         index: u32,
         connected: bool,
@@ -296,6 +305,7 @@ impl Thread {
             used: false,
             hung_up: false,
             idle_since: self.clock.now,
+            _held: held,
         });
         Ok(key)
     }
@@ -369,6 +379,7 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handoff::Room;
     use rustix::net::socketpair;
 
     fn idle(upstreams: &mut Upstreams, index: Option<u32>, since: Instant) -> (u32, OwnedFd) {
@@ -385,6 +396,7 @@ mod tests {
             used: true,
             hung_up: false,
             idle_since: since,
+            _held: Room::new(0).begin(),
         };
         (upstreams.connections.insert(connection) as u32, far_end)
     }

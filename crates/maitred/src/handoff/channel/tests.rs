@@ -142,7 +142,7 @@ fn bodies_of_unsent_requests_come_back() {
     let room = Room::new(7);
     let mut kept = room.begin();
     assert!(kept.grow(7));
-    channel.carry_body(file, kept);
+    channel.carry_body((file, room.begin()), kept);
     channel.enter_direct(3, Instant::now());
     channel.out().extend_from_slice(b"head");
     let unsent = channel.take_unsent();
@@ -150,7 +150,7 @@ fn bodies_of_unsent_requests_come_back() {
     assert_eq!(room.used(), 7);
     let bodies: Vec<_> = unsent.into_iter().map(|unsent| unsent.body).collect();
     assert_eq!(room.used(), 0);
-    let [Some(UnsentBody::Inline(one)), Some(UnsentBody::Inline(none)), Some(UnsentBody::Spooled(_)), None] =
+    let [Some(UnsentBody::Inline(one)), Some(UnsentBody::Inline(none)), Some(UnsentBody::Spooled(..)), None] =
         bodies.as_slice()
     else {
         panic!("{bodies:?}")
