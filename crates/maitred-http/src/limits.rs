@@ -9,8 +9,8 @@ pub const EMPTY_LINES_MAX: usize = 2;
 /// Bytes of a method; the longest that is registered has 17 (`UPDATEREDIRECTREF`).
 pub const METHOD_BYTES_MAX: usize = 64;
 
-/// Options of `Connection` in one request. Whoever passes a request on looks for each field among all of them; clients
-/// send one to three.
+/// Options of `Connection` in one request, or one response. Whoever passes it on looks for each field among all of them;
+/// clients and applications send one to three.
 pub const CONNECTION_OPTIONS_MAX: u32 = 32;
 
 /// Hexadecimal digits of a chunk size, leading zeros included: as many as 64 bits have.

@@ -14,6 +14,8 @@ pub enum Bad {
     HeadTooBig,
     /// More fields than [`FIELDS_MAX`](crate::request::FIELDS_MAX).
     TooManyFields,
+    /// More options of `Connection` than [`CONNECTION_OPTIONS_MAX`](crate::limits::CONNECTION_OPTIONS_MAX).
+    TooManyOptions,
     /// A head that is not well-formed (9112-4, 9112-5), in words.
     Syntax(&'static str),
     /// A status outside 100 to 599.
@@ -38,6 +40,7 @@ impl fmt::Display for Bad {
             Self::HeadIncomplete => f.write_str("response ends inside its head"),
             Self::HeadTooBig => f.write_str("response head too big"),
             Self::TooManyFields => f.write_str("too many fields in a response head"),
+            Self::TooManyOptions => f.write_str("too many options of Connection in a response head"),
             Self::Syntax(reason) => write!(f, "response head: {reason}"),
             Self::Status(status) => write!(f, "response with status {status:03}"),
             Self::SwitchingProtocols => f.write_str("101 without a request to upgrade"),

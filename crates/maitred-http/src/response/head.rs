@@ -1,7 +1,7 @@
 //! Response heads: one pass over the fields judges them and writes those that go on to the client.
 
 use super::{Bad, Wanted};
-use crate::limits::RESPONSE_HEAD_BYTES_MAX;
+use crate::limits::{CONNECTION_OPTIONS_MAX, RESPONSE_HEAD_BYTES_MAX};
 use crate::request::field_room;
 
 /// How the body that follows a head is delimited.
@@ -106,6 +106,8 @@ struct Seen {
     upgrade: bool,
     /// Whether `Connection` names a field that would go on if it did not.
     named: bool,
+    /// Options of `Connection`.
+    options: u32,
     /// Whether `Connection` says `close`.
     close: bool,
     /// Whether `Connection` says `keep-alive`.
@@ -230,6 +232,10 @@ impl Source<'_, '_> {
             }
             (10, b'c') if is(b"connection") => {
                 for option in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+                    seen.options += 1;
+                    if seen.options > CONNECTION_OPTIONS_MAX {
+                        return Err(Bad::TooManyOptions);
+                    }
                     seen.close |= option.eq_ignore_ascii_case(b"close");
                     seen.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                     seen.named |= names_field(option);

@@ -1,6 +1,7 @@
 //! What becomes of the fields.
 
 use super::*;
+use crate::limits::CONNECTION_OPTIONS_MAX;
 
 /// Of a complete response: its head's lines, without the `Date` that was added.
 fn lines(wanted: Wanted, response: &str) -> Vec<String> {
@@ -240,4 +241,25 @@ fn a_head_may_come_in_pieces() {
     }
     assert_eq!(refused(GET, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"), Bad::HeadIncomplete);
     assert_eq!(refused(GET, ""), Bad::NoResponse);
+}
+
+#[test]
+fn options_of_connection_are_bounded() {
+    let response = |fields: &[usize]| {
+        let line = |options: &usize| format!("Connection: {}\r\n", vec!["b"; *options].join(","));
+        let lines: String = fields.iter().map(line).collect();
+        format!("HTTP/1.1 200 OK\r\nA: 1\r\nB: 2\r\n{lines}Content-Length: 0\r\n\r\n")
+    };
+    let most = CONNECTION_OPTIONS_MAX as usize;
+    for good in [vec![most], vec![most - 1, 1]] {
+        let passed = pass(GET, &response(&good));
+        assert_eq!(passed.end, Ok(()));
+        assert!(passed.out.contains("A: 1\r\n") && !passed.out.contains("B: 2"), "{}", passed.out);
+    }
+    for bad in [vec![most + 1], vec![most, 1], vec![1; most + 1]] {
+        assert_eq!(refused(GET, &response(&bad)), Bad::TooManyOptions);
+    }
+    // Nothing between two commas counts, too: it has to be looked at.
+    let commas = format!("HTTP/1.1 200 OK\r\nConnection: {}\r\n\r\n", ",".repeat(most));
+    assert_eq!(refused(GET, &commas), Bad::TooManyOptions);
 }
