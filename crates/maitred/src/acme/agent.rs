@@ -395,14 +395,15 @@ impl Agent {
     /// Tells the master how a site stands.
     fn report(&self, index: usize) {
         let Some(known) = self.known.get(index) else { return };
-        let now = self.now();
+        let past = self.schedule.past(self.now(), index);
         let failed = known.error.is_some();
         self.link.say(FromAgent::Report(Report {
             name: self.name(index),
             not_after: known.facts.as_ref().map(|facts| facts.not_after),
             renew_at: self.schedule.renew_at(index),
-            retry_at: failed.then(|| self.schedule.past(now, index).allowed_unix),
+            retry_at: failed.then_some(past.allowed_unix),
             error: known.error.clone(),
+            failures: past.failures,
         }));
     }
 }

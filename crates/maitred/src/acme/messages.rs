@@ -114,4 +114,7 @@ pub struct Report {
     pub retry_at: Option<u64>,
     /// Why the last order failed.
     pub error: Option<String>,
+    /// How many orders in a row have failed.
+    #[serde(default)]
+    pub failures: u32,
 }

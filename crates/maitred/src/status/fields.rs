@@ -1,5 +1,7 @@
 //! Every number that is shown, declared once: JSON, metrics and `docs/metrics.md` are made from these tables.
 
+use crate::acme::messages::Report;
+
 use super::scoreboard::{MasterRow, SlotRow, SlotState, StartRow, ThreadRow};
 
 /// One number of a row.
@@ -464,6 +466,43 @@ pub const START: &[Field<StartRow>] = &[
     ),
     cell!(Gauge, One, deaths, "maitred_slot_early_deaths", "Processes in a row that died early."),
 ];
+
+/// What is shown of a site with an automatic certificate. Label `name`; in JSON there is the last error besides.
+pub const AUTOMATIC: &[Field<Report>] = &[
+    automatic(
+        "not_after",
+        "maitred_automatic_certificate_not_after_seconds",
+        "Last second of the certificate of a site with `acme = true`, in Unix time; absent as long as it has none.",
+        |report| report.not_after,
+    ),
+    automatic(
+        "renew_at",
+        "maitred_automatic_certificate_renew_at_seconds",
+        "When it is going to be renewed, in Unix time; absent as long as there is none.",
+        |report| report.renew_at,
+    ),
+    automatic(
+        "retry_at",
+        "maitred_automatic_certificate_retry_at_seconds",
+        "When the next order may begin, in Unix time; absent unless the last one failed.",
+        |report| report.retry_at,
+    ),
+    automatic(
+        "failures",
+        "maitred_automatic_certificate_failures",
+        "Orders of a certificate that have failed in a row; 0 again with the next one that succeeds.",
+        |report| Some(report.failures.into()),
+    ),
+];
+
+const fn automatic(
+    key: &'static str,
+    metric: &'static str,
+    help: &'static str,
+    read: fn(&Report) -> Option<u64>,
+) -> Field<Report> {
+    Field { key, metric, label: None, kind: Kind::Gauge, unit: Unit::One, help, read }
+}
 
 /// All states of a slot with their names, in the order of its life.
 pub const STATES: [(SlotState, &str); 5] = [

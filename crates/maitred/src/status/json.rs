@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::acme::messages::Report;
+
 use super::facts::{BodiesFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
 use super::rates::{PerSecond, Rates, Second};
@@ -24,7 +26,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "listens": listens(facts, live),
         "bodies": bodies(live),
         "certificates": certificates(live),
-        "automatic_certificates": live.automatic,
+        "automatic_certificates": automatic(live),
         "totals": totals(board, facts),
         "threads": threads(board, facts, live),
         "pools": pools(board, facts, live),
@@ -93,6 +95,16 @@ fn listens(facts: &Facts, live: &Live) -> Vec<Value> {
         json!({ "address": facts.address.to_string(), "buckets": buckets })
     };
     facts.listens.iter().map(one).collect()
+}
+
+fn automatic(live: &Live) -> Vec<Value> {
+    let one = |report: &Report| {
+        let mut object = row(report, fields::AUTOMATIC);
+        object.insert("name".to_owned(), report.name.clone().into());
+        object.insert("error".to_owned(), report.error.clone().into());
+        Value::Object(object)
+    };
+    live.automatic.iter().map(one).collect()
 }
 
 fn bodies(live: &Live) -> Map<String, Value> {

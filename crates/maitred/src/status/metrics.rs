@@ -21,6 +21,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.queues(facts, live);
     page.bodies(live);
     page.certificates(live);
+    page.automatic(live);
 
     let names: Vec<String> = (0..facts.threads.len()).map(|thread| thread.to_string()).collect();
     let labels: Vec<[(&str, &str); 1]> = names.iter().map(|name| [("thread", name.as_str())]).collect();
@@ -110,6 +111,15 @@ impl Page {
             let labels = [("site", site.as_str()), ("certificate", &number), ("name", &facts.name)];
             self.sample(CERTIFICATE.0, &labels, facts.not_after, Unit::One);
         }
+    }
+
+    fn automatic(&mut self, live: &Live) {
+        if live.automatic.is_empty() {
+            return;
+        }
+        let labels: Vec<_> = live.automatic.iter().map(|report| [("name", report.name.as_str())]).collect();
+        let rows: Vec<_> = labels.iter().map(|labels| labels.as_slice()).zip(&live.automatic).collect();
+        self.rows(fields::AUTOMATIC, &rows);
     }
 
     fn queues(&mut self, facts: &Facts, live: &Live) {

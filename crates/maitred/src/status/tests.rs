@@ -3,6 +3,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::acme::messages::Report;
+
 use super::facts::{BodiesFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts, Queue};
 use super::fields::{self, Field, Kind, Unit};
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
@@ -56,7 +58,10 @@ fn facts() -> Facts {
 
 fn live() -> Live {
     Live {
-        automatic: Vec::new(),
+        automatic: vec![
+            Report { name: "b.example".into(), not_after: Some(7), renew_at: Some(5), ..Report::default() },
+            Report { name: "c.example".into(), retry_at: Some(9), failures: 3, ..Report::default() },
+        ],
         unix_secs: 1_000_090,
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         pool_queues: vec![4, 0],
@@ -217,12 +222,19 @@ fn metrics_keep_to_the_format() {
             "maitred_certificate_not_after_seconds{site=\"4\",certificate=\"0\",name=\"b.example\"}",
             1_259_290.0,
         ),
+        ("maitred_automatic_certificate_not_after_seconds{name=\"b.example\"}", 7.0),
+        ("maitred_automatic_certificate_renew_at_seconds{name=\"b.example\"}", 5.0),
+        ("maitred_automatic_certificate_retry_at_seconds{name=\"c.example\"}", 9.0),
+        ("maitred_automatic_certificate_failures{name=\"b.example\"}", 0.0),
+        ("maitred_automatic_certificate_failures{name=\"c.example\"}", 3.0),
         ("maitred_bodies_bytes{place=\"memory\"}", 1_000.0),
         ("maitred_bodies_max_bytes{place=\"disk\"}", 5_000.0),
         ("maitred_slot_requests{pool=\"a\\\"b\\\\c\",slot=\"0\"}", 0.0),
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
     }
+    assert!(!series.contains_key("maitred_automatic_certificate_not_after_seconds{name=\"c.example\"}"));
+    assert!(!series.contains_key("maitred_automatic_certificate_retry_at_seconds{name=\"b.example\"}"));
     assert!(!series.keys().any(|name| name.contains("thread=\"2\"")));
 }
 
@@ -435,6 +447,10 @@ fn the_document_has_every_metric() {
     .expect("a String");
     tables.push_str("\nIn JSON within `master`:\n\n");
     rows(&mut tables, fields::MASTER);
+    tables.push_str(
+        "\n## Automatic certificates\n\nLabel `name`; in JSON within `automatic_certificates[]`.\n\n",
+    );
+    rows(&mut tables, fields::AUTOMATIC);
     tables.push_str(
         "\n## Threads\n\nLabel `thread`; in JSON within `threads[]`, and summed up in `totals`.\n\n",
     );

@@ -40,6 +40,11 @@ fn a_name_that_is_refused_is_said_with_the_authority_s_reason() {
         let shown = &server.status()["automatic_certificates"][0]["error"];
         shown.as_str().is_some_and(|error| error.contains("rejectedIdentifier"))
     });
+    let metrics = server.admin("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let failures = "maitred_automatic_certificate_failures{name=\"blocked.example\"} 1\n";
+    assert!(metrics.text().contains(failures), "{}", metrics.text());
+    let retry = "maitred_automatic_certificate_retry_at_seconds{name=\"blocked.example\"}";
+    assert!(metrics.text().contains(retry), "{}", metrics.text());
     let (_, text) = server.command(&["status"]);
     assert!(text.contains("no new certificate for blocked.example: "), "{text}");
     // The other site does not suffer from it.
