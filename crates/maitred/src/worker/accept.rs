@@ -21,6 +21,10 @@ const QUEUE_TAKEN_MAX: u32 = 8192;
 /// How long to leave new connections in the queue when the system is out of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// Connections of the admin address at a time: status pages that are looked at, and commands. They take no places from clients, so
+/// that the operator is answered when the thread is full.
+const ADMINS_MAX: usize = 64;
+
 /// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
 pub(super) const NO_LISTEN: u16 = u16::MAX;
 
@@ -69,24 +73,33 @@ impl Thread {
     }
 
     pub(super) fn on_listener(&mut self, which: usize) {
-        let Some(quota) = self.listeners.get(which).map(|listener| listener.quota) else { return };
-        if !self.accepting {
+        let Some(listener) = self.listeners.get(which) else { return };
+        let (quota, admin) = (listener.quota, listener.admin);
+        if !admin && !self.accepting {
             return;
         }
         let mut taken = 0;
         while taken < quota {
+            if admin && self.admins >= ADMINS_MAX {
+                return self.pause_admin();
+            }
             // Claimed before there is a connection to count: another thread may be about to send one here.
-            if !self.shared.claim(self.number) {
+            if !admin && !self.shared.claim(self.number) {
                 self.stop_accepting("connections_per_thread_max", None);
                 break;
             }
             let accepted = self.accept_one(which);
-            self.shared.yield_place(self.number);
+            if !admin {
+                self.shared.yield_place(self.number);
+            }
             match accepted {
                 Ok(()) => taken += 1,
                 Err(Errno::AGAIN) => break,
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                    self.pause_admin();
                     self.stop_accepting("the system's limit on open files or memory", Some(ACCEPT_PAUSE));
+                    // Also where the thread was full before.
+                    self.accept_again_at = Some(self.clock.now + ACCEPT_PAUSE);
                     break;
                 }
                 // Errors of the connection, not of the listener (accept(2)).
@@ -160,12 +173,20 @@ impl Thread {
         (theirs + theirs / 8 + 2 < mine).then_some(other)
     }
 
-    /// Stops accepting until there is room again: `pause` is for room that others have to make.
+    /// Leaves the operator's connections in their queue for a while.
+    fn pause_admin(&mut self) {
+        for listener in self.listeners.iter().filter(|listener| listener.admin) {
+            let _ = epoll::delete(&self.epoll, &listener.socket);
+            self.admin_paused = true;
+        }
+    }
+
+    /// Stops accepting clients until there is room again: `pause` is for room that others have to make.
     fn stop_accepting(&mut self, why: &'static str, pause: Option<Duration>) {
         if !self.accepting {
             return;
         }
-        for listener in &self.listeners {
+        for listener in self.listeners.iter().filter(|listener| !listener.admin) {
             let _ = epoll::delete(&self.epoll, &listener.socket);
         }
         // A connection may have woken this thread and no other.
@@ -192,16 +213,25 @@ impl Thread {
         }
         // A time that has passed would wake the thread again and again.
         self.accept_again_at = None;
+        if self.admin_paused && self.admins < ADMINS_MAX {
+            self.admin_paused = false;
+            self.watch_listeners(true);
+        }
         let free = max.saturating_sub(self.shared.loads[self.number].load(Relaxed) as usize);
         if self.accepting || self.listeners.is_empty() || free < (max / 8).max(1) {
             return;
         }
-        for (which, listener) in self.listeners.iter().enumerate() {
+        self.watch_listeners(false);
+        self.accepting = true;
+        self.row.full.set(0);
+    }
+
+    fn watch_listeners(&self, admin: bool) {
+        let wanted = self.listeners.iter().enumerate().filter(|(_, listener)| listener.admin == admin);
+        for (which, listener) in wanted {
             let token = Token::Listener(which as u32).pack();
             let _ = epoll::add(&self.epoll, listener.socket.as_fd(), token, Self::listener_flags());
         }
-        self.accepting = true;
-        self.row.full.set(0);
     }
 
     /// Stops accepting for good, and gives up this thread's hold on the sockets. What is in the queues by then has woken

@@ -71,6 +71,10 @@ pub(super) struct Thread {
     pub(super) limiter: Limiter,
     pub(super) listeners: Vec<Listener>,
     pub(super) accepting: bool,
+    /// Connections of the admin listener, which take no places from clients.
+    pub(super) admins: usize,
+    /// The admin listener is not watched for now.
+    pub(super) admin_paused: bool,
     /// When to try again after the system ran out of something.
     pub(super) accept_again_at: Option<Instant>,
     pub(super) pools: Pools,
@@ -192,6 +196,8 @@ impl Thread {
             limiter: Limiter::new(PEER_MESSAGES_PER_SECOND),
             listeners: Vec::new(),
             accepting: false,
+            admins: 0,
+            admin_paused: false,
             accept_again_at: None,
             pools: Pools::new(shared.start.config.pools.len()),
             upstreams: Upstreams::new(&shared.start.config.pools, number),
@@ -528,14 +534,17 @@ impl Thread {
         self.serial = (self.serial + 1) & SERIAL_MASK;
         connection.serial = self.serial;
         debug_assert_eq!(connection.state, State::Idle);
-        let stream = !connection.is_client();
+        let (stream, admin) = (!connection.is_client(), connection.admin);
         let index = self.connections.insert(connection) as u32;
         self.row.idle.add(1);
         if stream {
             self.streams += 1;
         } else {
             self.row.connections.add(1);
-            self.shared.force_claim(self.number);
+            match admin {
+                true => self.admins += 1,
+                false => self.shared.force_claim(self.number),
+            }
         }
         index
     }
@@ -569,7 +578,10 @@ impl Thread {
             self.streams -= 1;
         } else {
             self.row.connections.sub(1);
-            self.shared.yield_place(self.number);
+            match connection.admin {
+                true => self.admins -= 1,
+                false => self.shared.yield_place(self.number),
+            }
         }
         Some(connection)
     }

@@ -1,9 +1,13 @@
 //! Threads that have as many connections as they may have.
 
-use crate::support::{Client, Gate, Setup, eventually};
+use std::process::{Command, Stdio};
+
+use crate::support::{Client, Gate, Setup, binary, eventually};
 
 /// Places on each of the two threads.
 const PLACES: u64 = 4;
+/// Connections of the admin address at a time (`ADMINS_MAX`).
+const OPERATORS: usize = 64;
 /// A limit on open files under which connections alone could take up so much that nothing is left for their requests.
 const OPEN_FILES: u32 = 520;
 /// What it leaves: a third of what is not reserved.
@@ -19,29 +23,23 @@ fn a_connection_stays_where_it_is_if_the_thread_of_its_process_is_full() {
         .listen("buckets = 1")
         .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
         .start();
-    // It takes a place like any other, so it is there before the clients are.
-    let mut admin = Client::connect_unix(&server.path("admin.sock"));
-    let mut status = || -> serde_json::Value {
-        let response = admin.get("/status.json");
-        serde_json::from_slice(&response.body).unwrap()
-    };
-    status();
-    let mut clients: Vec<Client> = (1..2 * PLACES).map(|_| server.connect()).collect();
+    let mut clients: Vec<Client> = (0..2 * PLACES).map(|_| server.connect()).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
     let body = vec![b'b'; 300_000];
     for client in &mut clients {
         assert_eq!(client.get("/app/hello").status, 200);
         let response = client.post("/app/echo", &body);
         assert_eq!((response.status, response.body == body), (200, true));
-        let status = status();
-        for thread in status["threads"].as_array().unwrap() {
-            assert_eq!(thread["connections"].as_u64(), Some(PLACES), "{status}");
-        }
+        // The first thread has the operator's besides.
+        eventually("each thread has what it may have", || {
+            let status = server.status();
+            let connections = |thread: usize| status["threads"][thread]["connections"].as_u64();
+            (connections(0), connections(1)) == (Some(PLACES + 1), Some(PLACES))
+        });
     }
-    assert!(status()["totals"]["sent_across"].as_u64() > Some(0));
+    assert!(server.total("sent_across") > 0);
     let requests = 3 * clients.len();
     drop(clients);
-    drop(admin);
     assert_eq!(server.stop().access.len(), requests);
 }
 
@@ -50,27 +48,59 @@ fn a_connection_stays_where_it_is_if_the_thread_of_its_process_is_full() {
 #[test]
 fn connections_wait_before_descriptors_run_out() {
     let gate = Gate::new();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -n {OPEN_FILES}; exec \"$0\" \"$@\"")]).arg(binary());
+    limited.args(["run", "-c", "maitred.toml"]).stdin(Stdio::null());
     let server = Setup::with_files()
         .limit("body_inline_bytes_max = 0\nfile_cache_files_max = 0")
         .pool("app", Some(&gate), "workers = 1\nqueue = { max = 1024, timeout = \"60s\" }")
-        .start_with_open_files(OPEN_FILES);
-    let mut admin = Client::connect_unix(&server.path("admin.sock"));
-    let mut totals = || -> serde_json::Value {
-        let response = admin.get("/status.json");
-        serde_json::from_slice::<serde_json::Value>(&response.body).unwrap()["totals"].clone()
-    };
-    totals();
+        .start_by(limited);
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| server.connect()).collect();
     let request = "POST /app/wait HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello";
     clients.iter_mut().for_each(|client| client.send(request));
     let first = gate.arrival();
-    // One of the places is the admin client's, one request is with the application.
-    eventually("all places are taken", || totals()["queued"] == PLACES_OF_FEW - 2);
-    assert_eq!((totals()["full"].as_u64(), totals()["connections"].as_u64()), (Some(1), Some(PLACES_OF_FEW)));
+    // One request is with the application.
+    eventually("all places are taken", || server.total("queued") == PLACES_OF_FEW - 1);
+    eventually("others wait", || server.total("full") == 1);
     first.release();
     (1..CLIENTS).for_each(|_| gate.arrival().release());
     for client in &mut clients {
         assert_eq!(client.response("POST").text(), "waited\n");
     }
+    server.stop();
+}
+
+/// The operator is answered when no client is.
+#[test]
+fn the_admin_address_answers_when_all_places_are_taken() {
+    let server = Setup::with_files().limit(&format!("connections_per_thread_max = {PLACES}")).start();
+    let mut clients: Vec<Client> = (0..PLACES).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    let mut waiting = server.connect();
+    waiting.send("GET /b.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    eventually("the thread is full", || server.total("full") == 1);
+    eventually("one more is the operator's", || server.total("connections") == PLACES + 1);
+    let (status, text) = server.command(&["status"]);
+    assert!(status.success(), "{text}");
+    // Operators have a bound of their own, beyond which they wait as clients do.
+    let mut operators: Vec<Client> =
+        (0..OPERATORS).map(|_| Client::connect_unix(&server.path("admin.sock"))).collect();
+    for operator in &mut operators {
+        assert_eq!(operator.get("/metrics").status, 200);
+    }
+    let accepted = |operator: &mut Client| -> Option<u64> {
+        let status: serde_json::Value = serde_json::from_slice(&operator.get("/status.json").body).unwrap();
+        status["totals"]["accepted"].as_u64()
+    };
+    let before = accepted(&mut operators[0]);
+    let mut last = Client::connect_unix(&server.path("admin.sock"));
+    last.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(accepted(&mut operators[0]), before);
+    drop(operators.pop());
+    assert_eq!(last.response("GET").status, 200);
+    // None of them has taken the place that a client gets when another goes.
+    assert!(waiting.is_quiet());
+    drop(clients.pop());
+    assert_eq!(waiting.response("GET").text(), "file b\n");
     server.stop();
 }

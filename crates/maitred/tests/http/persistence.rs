@@ -185,19 +185,11 @@ fn connections_over_the_limit_wait_in_the_queue() {
     assert!(waiting.is_quiet(), "it is not answered while the thread is full");
     drop(held.pop());
     assert_eq!(waiting.response("GET").text(), "file b\n");
-    let turns = server_turns_while_full(&server, &mut held);
+    let _over = server.connect();
+    eventually("the thread is full again", || server.total("full") == 1);
+    let before = server.total("turns");
+    (0..10).for_each(|_| assert_eq!(held[0].get("/a.txt").status, 200));
+    let turns = server.total("turns") - before;
     assert!(turns < 1000, "a full thread that has nothing to do waits: {turns} turns");
     server.stop();
-}
-
-/// Fills the thread again, and counts how often it turns until it has answered ten requests.
-fn server_turns_while_full(server: &crate::support::Server, held: &mut Vec<Client>) -> u64 {
-    // The admin connection needs a place of its own.
-    held.truncate(1);
-    eventually("room for the admin address", || server.total("connections") <= 3);
-    let before = server.total("turns");
-    let mut clients = vec![server.connect()];
-    (0..10).for_each(|_| assert_eq!(held[0].get("/a.txt").status, 200));
-    clients.clear();
-    server.total("turns") - before
 }

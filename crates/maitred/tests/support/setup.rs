@@ -144,16 +144,6 @@ impl Setup {
         Server::start(self, command)
     }
 
-    /// Starts with so many descriptors for each process (`RLIMIT_NOFILE`).
-    pub(crate) fn start_with_open_files(self, count: u32) -> Server {
-        self.write();
-        let program = self.directory.path().join("limited.sh");
-        let binary = Path::new(&binary()).display().to_string();
-        fs::write(&program, format!("#!/bin/sh\nulimit -n {count}\nexec '{binary}' \"$@\"\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        Server::start_program(self, program.as_os_str())
-    }
-
     /// Starts a copy of the binary, `maitred` in the directory of the configuration, which can be replaced.
     pub(crate) fn start_copy(self) -> Server {
         self.write();
