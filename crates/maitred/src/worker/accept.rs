@@ -21,8 +21,8 @@ const QUEUE_TAKEN_MAX: u32 = 8192;
 /// How long to leave new connections in the queue when the system is out of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Connections of the admin address at a time: status pages that are looked at, and commands. They take no places from clients, so
-/// that the operator is answered when the thread is full.
+/// Connections of the admin address at a time: status pages that are looked at, and commands. They take no places from
+/// clients, so that the operator is answered when the thread is full.
 const ADMINS_MAX: usize = 64;
 
 /// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
