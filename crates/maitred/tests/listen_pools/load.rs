@@ -98,7 +98,9 @@ fn a_command_that_fails_is_said_and_does_not_spin() {
         ("[\"python3\", \"-c\", \"raise SystemExit(3)\"]", "exited with status 3"),
         ("[\"sh\", \"-c\", \"sleep 0 & exit 0\"]", "keep it in the foreground"),
     ] {
-        let table = format!("[pool.plain]\nlisten = \"127.0.0.1:0\"\ncommand = {command}\n");
+        // A machine may take longer than the usual second to get as far as the failure.
+        let table =
+            format!("[pool.plain]\nlisten = \"127.0.0.1:0\"\ncommand = {command}\nstart_grace = \"60s\"\n");
         let server = Setup::with_files().table(&table).start();
         server.wait_for_line(|line| line.contains(said));
         eventually("the status says so", || {

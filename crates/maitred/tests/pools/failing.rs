@@ -11,9 +11,10 @@ use crate::support::{Server, Setup, eventually};
 
 /// Nobody waits in the queue until its end: then the test would fail.
 const PATIENT: &str = "queue = { timeout = \"10 min\" }";
-/// How long the master is watched, and how much CPU time it may take in that time, in ticks of 10 ms: 1 %.
+/// How long the master is watched, and how much CPU time it may take in that time, in ticks of 10 ms: 5 %. It is built without
+/// optimisation, and takes about 3 ticks where this was written; one that does not wait takes hundreds.
 const WATCHED: Duration = Duration::from_secs(5);
-const TICKS_MAX: u64 = 5;
+const TICKS_MAX: u64 = 25;
 
 /// A pool that cannot start: its name, command and further lines, and what is said of it.
 struct Bad {
@@ -86,7 +87,7 @@ fn which_pool_cannot_start_and_why_is_said_everywhere() {
     server.stop();
 }
 
-/// All of them at a time, with the delays that they have after some deaths. A tick is as coarse as a fifth of what is allowed.
+/// All of them at a time, with the delays that they have after some deaths.
 #[test]
 fn the_master_takes_no_time_for_pools_that_cannot_start() {
     let server = with_bad_pools();

@@ -1,5 +1,8 @@
 //! What the processes of a pool live in: limits, account, directory, environment; and where what they write goes.
 
+use std::path::Path;
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::look::breathing;
@@ -42,7 +45,12 @@ fn root_gives_processes_the_account_of_their_pool() {
         return eprintln!("SKIPPED: it takes root to become somebody else");
     }
     let lines = "workers = 1\nuser = \"nobody\"\nqueue = { timeout = \"60s\" }";
-    let server = breathing(Setup::new(), "app", None, "", lines).start();
+    let setup = breathing(Setup::new(), "app", None, "", lines);
+    // Beside the application, for the case that the repository is where nobody else may look.
+    let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python/maitred");
+    let copied = Command::new("cp").arg("-r").arg(adapter).arg(setup.directory.path()).status();
+    assert!(copied.unwrap().success());
+    let server = setup.start();
     let around = around(&server);
     assert_ne!(around["uid"], 0);
     assert!(!around["groups"].as_array().unwrap().contains(&json!(0)), "{around}");

@@ -1,3 +1,4 @@
+use super::Health::{Asked, Good, Silent};
 use super::*;
 use crate::handoff::Room;
 use crate::handoff::known::DESCRIPTORS_KEPT_MAX;
@@ -240,6 +241,21 @@ fn only_short_requests_wait_in_the_process() {
     assert_eq!(channel.prefetch_wait(later), None, "the present request is not one of the short ones");
     (0..50).for_each(|_| channel.learn(50_000, now));
     assert_eq!(channel.prefetch_wait(now), None);
+}
+
+#[test]
+fn an_idle_process_is_asked_in_each_interval_and_silent_after_the_second() {
+    let (mut channel, _theirs) = channel();
+    let interval = Duration::from_millis(1000);
+    let begin = Instant::now();
+    let mut health_at =
+        |channel: &mut Channel, ms| channel.health(begin + Duration::from_millis(ms), interval);
+    assert_eq!([0, 999, 1000, 1999].map(|ms| health_at(&mut channel, ms)), [Good, Good, Asked, Good]);
+    channel.answered();
+    assert_eq!([2000, 2999, 3000].map(|ms| health_at(&mut channel, ms)), [Asked, Good, Silent]);
+    // One that has a request is asked nothing, and what it was asked before is forgotten.
+    channel.enter_direct(0, begin);
+    assert_eq!([3000, 9000].map(|ms| health_at(&mut channel, ms)), [Good, Good]);
 }
 
 #[test]
