@@ -139,21 +139,24 @@ fn assert_at_most(calls: Calls, budget: &[(&str, usize)]) {
     assert!(by_name.values().sum::<usize>() <= others_max, "{all}");
 }
 
-/// Files of a directory with `hot.txt`.
+/// A directory with `hot.txt`. One that is written now would be read anew for a while, since it might change once more without
+/// a change of its times.
+const SITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/system_calls");
+
 fn files(dir: &Path) -> Running {
-    std::fs::write(dir.join("hot.txt"), "hot\n").unwrap();
-    start(dir, &["serve", ".", "--listen", "127.0.0.1:0", "--threads", "1", "--log", "combined"])
+    start(dir, &["serve", SITE, "--listen", "127.0.0.1:0", "--threads", "1", "--log", "combined"])
 }
 
 /// The same over TLS, and a client that has shaken hands and trusts it.
 fn secure_files(dir: &Path, protocol: &[u8]) -> (Running, StreamOwned<ClientConnection, TcpStream>) {
-    std::fs::write(dir.join("hot.txt"), "hot\n").unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     std::fs::write(dir.join("certificate.pem"), made.cert.pem()).unwrap();
     std::fs::write(dir.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-    let config = "[server]\nthreads = 1\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
-                  [[listen]]\naddress = \"127.0.0.1:0\"\ntls = {}\n[[site]]\nroot = \".\"\n\
-                  certificates = [{ certificate = \"certificate.pem\", key = \"key.pem\" }]\n";
+    let config = format!(
+        "[server]\nthreads = 1\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
+         [[listen]]\naddress = \"127.0.0.1:0\"\ntls = {{}}\n[[site]]\nroot = {SITE:?}\n\
+         certificates = [{{ certificate = \"certificate.pem\", key = \"key.pem\" }}]\n"
+    );
     std::fs::write(dir.join("maitred.toml"), config).unwrap();
     let server = start(dir, &["run"]);
     let mut roots = RootCertStore::empty();

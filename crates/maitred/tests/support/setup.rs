@@ -115,14 +115,16 @@ impl Setup {
     }
 
     /// A pool of any Python application, `MODULE:CALLABLE` in the directory of the configuration. `env` is what its
-    /// processes find in their environment, as in TOML.
+    /// processes find in their environment, as in TOML. Requests wait for a process as long as a slow machine needs to start one,
+    /// unless `lines` say something else of the queue.
     pub(crate) fn python(mut self, name: &str, application: &str, env: &str, lines: &str) -> Setup {
         let adapter =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python").canonicalize().unwrap();
         let path = format!("{}:.", adapter.display());
+        let queue = if lines.contains("queue") { "" } else { "queue = { timeout = \"60s\" }" };
         self.pools.push(format!(
             "[pool.{name}]\ncommand = [\"python3\", \"-m\", \"maitred\", \"{application}\"]\n\
-             env = {{ PYTHONPATH = \"{path}\", PYTHONDONTWRITEBYTECODE = \"1\", {env} }}\n{lines}\n"
+             env = {{ PYTHONPATH = \"{path}\", PYTHONDONTWRITEBYTECODE = \"1\", {env} }}\n{queue}\n{lines}\n"
         ));
         self
     }

@@ -248,8 +248,7 @@ fn an_idle_process_is_asked_in_each_interval_and_silent_after_the_second() {
     let (mut channel, _theirs) = channel();
     let interval = Duration::from_millis(1000);
     let begin = Instant::now();
-    let mut health_at =
-        |channel: &mut Channel, ms| channel.health(begin + Duration::from_millis(ms), interval);
+    let health_at = |channel: &mut Channel, ms| channel.health(begin + Duration::from_millis(ms), interval);
     assert_eq!([0, 999, 1000, 1999].map(|ms| health_at(&mut channel, ms)), [Good, Good, Asked, Good]);
     channel.answered();
     assert_eq!([2000, 2999, 3000].map(|ms| health_at(&mut channel, ms)), [Asked, Good, Silent]);
