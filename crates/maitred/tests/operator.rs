@@ -131,7 +131,9 @@ fn an_ordinary_user_is_told_what_takes_privileges() {
     // meanwhile would inherit the file open for writing, and it could not be executed (ETXTBSY).
     let binary = dir.path().join("maitred");
     assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_maitred")).arg(&binary).status().unwrap().success());
-    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    for path in [dir.path(), &binary] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+    }
     std::fs::create_dir(dir.path().join("closed")).unwrap();
     std::fs::set_permissions(dir.path().join("closed"), PermissionsExt::from_mode(0o700)).unwrap();
     let ordinary = |arguments: &[&str]| {

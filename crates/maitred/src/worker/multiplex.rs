@@ -382,39 +382,38 @@ impl Thread {
         }
     }
 
-    /// A deadline of the connection itself has passed.
+    /// A deadline of the connection itself has passed. What it was set for may be over: in the same turn, and before this, a
+    /// request may have come, or room in the socket. Whatever is due by then is looked for; all else is set anew when the
+    /// turn ends.
     pub(super) fn on_multiplexed_timeout(&mut self, index: u32, key: u32) {
         let now = self.clock.now;
         let patience = self.shared.start.config.limits.head_timeout;
-        if let Some(multiplex) = self.sessions.get_mut(key as usize)
-            && multiplex.half.take_if(|(_, since)| *since + patience <= now).is_some()
-        {
+        // What TLS holds back counts, too: a peer that takes nothing would be told to go for ever.
+        let flushed = self.is_flushed(index) == Ok(true);
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        if multiplex.half.take_if(|(_, since)| *since + patience <= now).is_some() {
             // Its streams end with it: whatever the client said next would be a part of what is missing.
             multiplex.session.lose_patience("a frame or a header block took too long");
             return self.touch_session(key);
         }
-        if let Some(multiplex) = self.sessions.get_mut(key as usize)
-            && multiplex.session.streams() == 0
-            && let Some(until) = multiplex.idle_until.filter(|until| *until > now)
-        {
-            multiplex.session.shrink();
-            multiplex.streams = Vec::new();
-            return self.wheel.arm(index, until);
+        if multiplex.write_until.is_some_and(|until| until <= now) {
+            return self.abort(index);
         }
-        // What TLS holds back counts, too: a peer that takes nothing would be told to go for ever.
-        let flushed = self.is_flushed(index) == Ok(true);
-        let idle = self.sessions.get_mut(key as usize).is_none_or(|multiplex| {
-            let idle = flushed && multiplex.session.streams() == 0 && multiplex.session.out().is_empty();
-            if idle {
+        let is_idle = flushed && multiplex.session.streams() == 0 && multiplex.session.out().is_empty();
+        match multiplex.idle_until.filter(|_| is_idle) {
+            Some(until) if until > now => {
+                multiplex.session.shrink();
+                multiplex.streams = Vec::new();
+                let half = multiplex.half.map(|(_, since)| since + patience);
+                self.wheel.arm(index, half.map_or(until, |half| half.min(until)));
+            }
+            Some(_) => {
                 // At once, and for good: there is no request that it could cross.
                 multiplex.session.go_away();
                 multiplex.session.go_away();
+                self.touch_session(key);
             }
-            idle
-        });
-        match idle {
-            true => self.touch_session(key),
-            false => self.abort(index),
+            None => self.touch_session(key),
         }
     }
 

@@ -1,8 +1,10 @@
 //! How a connection ends: by time, by a reload, by a stop, after too many requests.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, kill_process};
 
 use crate::h2::frame::code;
@@ -41,6 +43,24 @@ fn a_connection_with_an_open_stream_is_not_idle() {
     waiting.release();
     assert_eq!(connection.response(id).text(), "waited\n");
     assert_eq!(connection.end(), Some(code::NO_ERROR));
+    server.stop();
+}
+
+/// A deadline that has passed when a request is found is that of a connection that was idle, and it is not any more.
+#[test]
+fn a_request_that_comes_together_with_a_deadline_is_answered() {
+    let server = Setup::with_files().start();
+    let mut connection = Connection::new(server.address);
+    assert_eq!(connection.get("/a.txt").status, 200);
+    let id = server.while_worker_sleeps(|| {
+        // The deadline is that for giving buffers back, a second after the last stream. Nobody connects here.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let passed = Timespec::try_from(Duration::from_millis(1500)).unwrap();
+        assert_eq!(poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&passed)).unwrap(), 0);
+        connection.request("GET", "/b.txt", &[], true)
+    });
+    assert_eq!(connection.response(id).text(), "file b\n");
+    assert_eq!(connection.get("/a.txt").status, 200, "it is kept");
     server.stop();
 }
 

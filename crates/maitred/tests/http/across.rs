@@ -13,6 +13,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RESET: u8 = 3;
 const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -91,6 +92,7 @@ impl Client {
             let mut payload = vec![0; length];
             self.socket.read_exact(&mut payload).unwrap();
             let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+            assert_ne!(head[3], GOAWAY, "the server ends the connection: {}", payload.escape_ascii());
             if stream == self.stream && [DATA, HEADERS, RESET].contains(&head[3]) {
                 return (head[3], head[4], payload);
             }

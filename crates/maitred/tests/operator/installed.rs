@@ -43,7 +43,7 @@ fn completions_work_in_zsh() {
     // What does not come is waited for without end.
     let Some(_) = output_of(Command::new("zsh").arg("-n").arg(completion("zsh"))) else { return };
     let mut shell = Command::new("timeout");
-    shell.args(["60", "zsh", "-f", "-e", "-c", script, "zsh"]).arg(functions.path());
+    shell.args(["300", "zsh", "-f", "-e", "-c", script, "zsh"]).arg(functions.path());
     output_of(&mut shell);
 }
 

@@ -29,9 +29,12 @@ impl Setup {
     /// One site, whose files lie in the directory `root`.
     pub(crate) fn new() -> Setup {
         let directory = tempfile::tempdir().unwrap();
-        // A server that was started as root may serve as somebody else.
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::create_dir(directory.path().join("root")).unwrap();
+        let root = directory.path().join("root");
+        fs::create_dir(&root).unwrap();
+        // A server that was started as root may serve as somebody else, whatever the umask.
+        for path in [directory.path(), &root] {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
         let (server, listen, site, limits, log, tables, pools) = Default::default();
         Setup { directory, server, listen, site, limits, log, tables, pools }
     }
@@ -54,7 +57,8 @@ impl Setup {
     pub(crate) fn outside(self, path: &str, bytes: &[u8]) -> Setup {
         let path = self.directory.path().join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
+        fs::write(&path, bytes).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
         self
     }
 
