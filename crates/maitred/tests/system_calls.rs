@@ -272,7 +272,9 @@ fn application(dir: &Path, transport: &str) -> Running {
     )
     .unwrap();
     let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python").canonicalize().unwrap();
-    let command = "command = [\"python3\", \"-m\", \"maitred\", \"hot:application\"]\nworkers = 1";
+    // A machine that has much to do may take longer to start it than requests wait by default.
+    let command = "command = [\"python3\", \"-m\", \"maitred\", \"hot:application\"]\nworkers = 1\n\
+                   queue = { timeout = \"60s\" }";
     let env = format!("env = {{ PYTHONPATH = \"{}\" }}", adapter.display());
     pool(dir, &format!("{command}\ntransport = \"{transport}\"\n{env}"))
 }
