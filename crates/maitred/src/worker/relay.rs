@@ -301,7 +301,11 @@ impl Thread {
         let work = self.work(index);
         let Some(relayed) = work.relayed.as_deref_mut() else { return false };
         if relayed.broken {
-            self.fail_relay(index, "it broke the response off");
+            match work.cancelled && !relayed.lost {
+                // It was told to; nobody is there to hear anything else.
+                true => self.abort(index),
+                false => self.fail_relay(index, "it broke the response off"),
+            }
             return false;
         }
         match work.tail.pop_front() {

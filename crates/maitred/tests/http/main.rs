@@ -7,6 +7,7 @@ mod across;
 mod admin;
 mod bodies;
 mod bodies_kept;
+mod cancelled;
 mod connect;
 mod files;
 mod full;
