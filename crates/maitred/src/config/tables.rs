@@ -229,7 +229,9 @@ pub const TLS: Table = Table {
             "client_crl",
             Kind::Text("a file"),
             Default::Absent("nothing is revoked"),
-            "With `client_auth`: certificate revocation lists, in PEM, one of each authority that the certificate leads through. A              certificate that is on one, or whose authority has none here, is bad, and so is any once its list is past its              `nextUpdate`. The file is read again when it changes.",
+            "With `client_auth`: certificate revocation lists, in PEM, one of each authority that the certificate leads through. A \
+             certificate that is on one, or whose authority has none here, is bad, and so is any once its list is past its \
+             `nextUpdate`. The file is read again when it changes.",
         ),
         Key::new(
             "early_data",

@@ -100,7 +100,7 @@ fn serial(der: &[u8]) -> String {
 }
 
 /// A name in text: the most specific part first (RFC 4514 section 2.1).
-fn rfc_4514(name: &X509Name<'_>) -> String {
+pub(super) fn rfc_4514(name: &X509Name<'_>) -> String {
     let parts: Vec<String> = name
         .iter_rdn()
         .map(|part| {

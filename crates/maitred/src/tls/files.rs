@@ -12,8 +12,9 @@ use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKey
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{CertificateRevocationList, FromDer, GeneralName, X509Certificate};
 
+use super::client::rfc_4514;
 use super::material::{Bytes, Pair};
 use crate::config::HostPattern;
 
@@ -120,6 +121,35 @@ pub fn revocation_lists(pem: &[u8]) -> Result<Vec<CertificateRevocationListDer<'
         return Err(fault("there is no revocation list in PEM in it".into(), hint));
     }
     Ok(found)
+}
+
+/// What is said of a revocation list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct List {
+    /// Whose it is, as RFC 4514 writes it.
+    pub issuer: String,
+    /// The same in DER.
+    pub issuer_der: Vec<u8>,
+    /// When the next one is due, in Unix time; until then this one is good.
+    pub next_update: Option<i64>,
+}
+
+impl List {
+    /// Reads one in DER; `None` if it is none.
+    pub fn read(der: &[u8]) -> Option<List> {
+        let (_, list) = CertificateRevocationList::from_der(der).ok()?;
+        Some(List {
+            issuer: rfc_4514(list.issuer()),
+            issuer_der: list.issuer().as_raw().to_vec(),
+            next_update: list.next_update().map(|time| time.timestamp()),
+        })
+    }
+}
+
+/// The subject of a certificate in DER: as DER, and as RFC 4514 writes it. `None` if it is none.
+pub fn subject(der: &[u8]) -> Option<(Vec<u8>, String)> {
+    let (_, certificate) = X509Certificate::from_der(der).ok()?;
+    Some((certificate.subject().as_raw().to_vec(), rfc_4514(certificate.subject())))
 }
 
 /// The private key of a PEM file: PKCS #8, PKCS #1 (RSA) or SEC 1 (EC).

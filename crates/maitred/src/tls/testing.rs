@@ -118,11 +118,11 @@ impl Authority {
         }
     }
 
-    /// A revocation list with nobody on it, good until 2040.
-    pub(crate) fn revocation_list(&self) -> String {
+    /// A revocation list with nobody on it, good until this year begins.
+    pub(crate) fn revocation_list(&self, until: i32) -> String {
         let params = rcgen::CertificateRevocationListParams {
             this_update: rcgen::date_time_ymd(2020, 1, 1),
-            next_update: rcgen::date_time_ymd(2040, 1, 1),
+            next_update: rcgen::date_time_ymd(until, 1, 1),
             crl_number: 1.into(),
             issuing_distribution_point: None,
             revoked_certs: Vec::new(),

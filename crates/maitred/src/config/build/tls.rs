@@ -10,7 +10,7 @@ use super::super::finding::{Context, Span};
 use super::super::meaning::{Certificate, ClientAuth, HostPattern, Listen, Site, Tls, TlsVersion};
 use super::super::reader::{Section, shorten};
 use crate::tls::client::verifier;
-use crate::tls::files::{self, Fault, Leaf, Part};
+use crate::tls::files::{self, Fault, Leaf, List, Part};
 use crate::tls::material::Bytes;
 
 const DAY_SECS: i64 = 24 * 60 * 60;
@@ -151,13 +151,33 @@ fn usable(cx: &Context<'_>, span: &Span, auth: &ClientAuth, lists: &[Certificate
     let Some(roots) = cx.lookup.read(path).ok().and_then(|pem| files::certificates(&pem).ok()) else {
         return;
     };
-    let bytes = |der: &[u8]| Bytes(der.to_vec());
-    let (roots, lists): (Vec<_>, Vec<_>) =
-        (roots.iter().map(|der| bytes(der)).collect(), lists.iter().map(|der| bytes(der)).collect());
-    if verifier(auth, &roots, &[]).is_ok()
-        && let Err(text) = verifier(auth, &roots, &lists)
-    {
-        report(cx, span, format!("`client_crl` cannot be used: {text}"), "");
+    let all = |ders: &[&[u8]]| ders.iter().map(|der| Bytes(der.to_vec())).collect::<Vec<_>>();
+    let (root_ders, list_ders): (Vec<&[u8]>, Vec<&[u8]>) =
+        (roots.iter().map(|der| &**der).collect(), lists.iter().map(|der| &**der).collect());
+    if verifier(auth, &all(&root_ders), &[]).is_err() {
+        return;
+    }
+    match verifier(auth, &all(&root_ders), &all(&list_ders)) {
+        Err(text) => report(cx, span, format!("`client_crl` cannot be used: {text}"), ""),
+        Ok(_) => question_lists(cx, span, &root_ders, &list_ders),
+    }
+}
+
+/// What shuts clients out that nobody has revoked, which may not be what was meant.
+fn question_lists(cx: &Context<'_>, span: &Span, roots: &[&[u8]], lists: &[&[u8]]) {
+    let now = i64::try_from(cx.lookup.unix_secs()).unwrap_or(i64::MAX);
+    let lists: Vec<List> = lists.iter().filter_map(|der| List::read(der)).collect();
+    let hint = "every client with a certificate of this authority is refused";
+    for List { issuer, next_update, .. } in &lists {
+        if let Some(at) = next_update.filter(|at| *at < now) {
+            let since = days(now - at, "ago");
+            cx.warn(span, format!("the revocation list of {issuer} went out of date {since}"), hint);
+        }
+    }
+    for (raw, name) in roots.iter().filter_map(|der| files::subject(der)) {
+        if !lists.iter().any(|list| list.issuer_der == raw) {
+            cx.warn(span, format!("`client_crl` has no list of {name}"), hint);
+        }
     }
 }
 

@@ -23,7 +23,9 @@ pub(super) static FILES: LazyLock<BTreeMap<&'static str, Vec<u8>>> = LazyLock::n
     let text = |text: &str| text.as_bytes().to_vec();
     BTreeMap::from([
         ("ca.pem", text(&authority.pem)),
-        ("crl.pem", text(&authority.revocation_list())),
+        ("crl.pem", text(&authority.revocation_list(2040))),
+        ("old-crl.pem", text(&authority.revocation_list(2026))),
+        ("other-crl.pem", text(&Authority::new("Other").revocation_list(2040))),
         ("cert.pem", text(&good.certificate)),
         ("key.pem", text(&good.key)),
         ("public-key.pem", text(&good.key)),
@@ -253,6 +255,17 @@ fn keys_of_tls_have_to_go_together() {
         ),
     ] {
         assert_eq!(brief(&tls(keys)), [expected], "{keys}");
+    }
+    let required = |list: &str| {
+        tls(&format!("client_auth = \"required\", client_ca = \"ca.pem\", client_crl = \"{list}\""))
+    };
+    assert_eq!(warnings(&required("crl.pem")), [""; 0]);
+    let shut_out = "every client with a certificate of this authority is refused";
+    for (list, said) in [
+        ("old-crl.pem", "the revocation list of CN=Test went out of date 379 days ago"),
+        ("other-crl.pem", "`client_crl` has no list of CN=Test"),
+    ] {
+        assert_eq!(warnings(&required(list)), [format!("1:100 {said} | {shut_out}")], "{list}");
     }
     assert_eq!(
         warnings(&tls("client_crl = \"crl.pem\"")),
