@@ -178,6 +178,8 @@ impl Caller {
                 self.seen.push(Seen::Writable);
                 self.write_more();
             }
+            // It has no stream that anything could be asked of.
+            Event::Refused { .. } => {}
             Event::PeerLeaves => self.seen.push(Seen::PeerLeaves),
         }
     }

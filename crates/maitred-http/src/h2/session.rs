@@ -78,6 +78,14 @@ pub enum Event<'i> {
         /// There is no body.
         ended: bool,
     },
+    /// A request has come that gets no stream. What could be read of its head is in the caller's buffer, as far as it was
+    /// translated; a first line that is whole is that of the request.
+    Refused {
+        /// What the session has answered it with; `None` if it was reset as malformed (9113-8.1.1).
+        status: Option<u16>,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// Bytes of a body, without padding. They are the caller's until it says [`Session::consumed`].
     Data {
         /// The stream.

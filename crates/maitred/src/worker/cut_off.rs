@@ -1,16 +1,19 @@
 //! Requests that end without the whole answer that they were due, because the client, or all patience, has gone. Each that was
-//! begun is in the access log all the same, with a status that no client ever sees.
+//! begun is in the access log all the same, with a status that no client ever sees. So are those that HTTP/2 refuses before
+//! there is anything that could be answered.
 
-use maitred_http::request::Version;
+use maitred_http::request::{Reject, Version};
 
 use super::answer::line;
 use super::connection::State;
 use super::event_loop::Thread;
-use crate::log::access::RequestLine;
+use crate::log::access::{Line, RequestLine};
 use crate::serve::Summary;
 
 /// Status in the access log for what was cut off, after nginx's custom.
 pub(super) const CUT_OFF: u16 = 499;
+/// Status in the access log for a request that was reset as malformed.
+const MALFORMED: u16 = 400;
 
 impl Thread {
     /// Ends a connection whose request was read and will have no answer, or none to its end.
@@ -57,6 +60,36 @@ impl Thread {
         if self.log.is_on() && !connection.admin && !connection.internal {
             self.log.push(&line(self.shared, &self.clock, connection, first, summary));
         }
+    }
+
+    /// Says in the access log that a request over HTTP/2 got no stream. One that was reset as malformed is logged with the
+    /// status that it has over HTTP/1.
+    pub(super) fn log_refused_stream(
+        &mut self,
+        index: u32,
+        answered: Option<u16>,
+        reason: &'static str,
+        head: &[u8],
+    ) {
+        let status = answered.unwrap_or(MALFORMED);
+        self.note_refusal(index, Reject { status, reason });
+        if answered.is_some() {
+            self.count(index, status);
+        }
+        if !self.log.is_on() {
+            return;
+        }
+        let request = match first_line(head) {
+            Some(RequestLine::Parsed { method, target, .. }) => {
+                RequestLine::Parsed { method, target, version: Version::Http2 }
+            }
+            other => other.unwrap_or(RequestLine::Refused(b"")),
+        };
+        let summary = Summary { status, body_bytes: 0 };
+        let connection = &self.connections[index as usize];
+        // Of the connection it is known when it began, which is not when this request did.
+        let line = Line { duration_us: 0, ..line(self.shared, &self.clock, connection, request, summary) };
+        self.log.push(&line);
     }
 
     /// Counts a request that is in the access log as cut off.

@@ -203,6 +203,9 @@ impl Thread {
                 Ok(Some(Event::Request { stream, ended })) => {
                     head = self.open_stream(index, key, stream, ended, head);
                 }
+                Ok(Some(Event::Refused { status, reason })) => {
+                    self.log_refused_stream(index, status, reason, &head);
+                }
                 Ok(Some(Event::Data { stream, bytes, ended })) => {
                     head = self.feed_stream(key, stream, bytes, ended, head);
                 }

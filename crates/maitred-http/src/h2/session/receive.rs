@@ -45,8 +45,8 @@ struct Block<'b> {
 /// Why a request does not get to the caller.
 enum Refusal {
     /// The session answers it itself.
-    Answer(u16),
-    Malformed,
+    Answer(u16, &'static str),
+    Malformed(&'static str),
 }
 
 type Taken = Result<Option<Event<'static>>, Fatal>;
@@ -182,15 +182,20 @@ impl Session {
         }
         self.last_served = block.stream;
         self.ledger.requested();
-        let start = head.len();
         let facts = match self.translate(block, head)? {
             Ok(facts) => facts,
             Err(refusal) => {
-                head.truncate(start);
-                return match refusal {
-                    Refusal::Answer(status) => self.answer(now, block, status),
-                    Refusal::Malformed => self.stream_error(now, block.stream, Code::ProtocolError),
+                let (status, reason) = match refusal {
+                    Refusal::Answer(status, reason) => {
+                        self.answer(now, block, status)?;
+                        (Some(status), reason)
+                    }
+                    Refusal::Malformed(reason) => {
+                        self.stream_error(now, block.stream, Code::ProtocolError)?;
+                        (None, reason)
+                    }
                 };
+                return Ok(Some(Event::Refused { status, reason }));
             }
         };
         let receive_window = match self.settings_acknowledged {
@@ -217,25 +222,25 @@ impl Session {
         let mut translator = Translator::new(head, self.settings.connect_protocol);
         let decoded = self.decoder.decode(block.bytes, bounds, |name, value| translator.field(name, value));
         if decoded.map_err(compression_error)? == Decoded::TooLarge {
-            return Ok(Err(Refusal::Answer(431)));
+            return Ok(Err(Refusal::Answer(431, "the head is too large")));
         }
         Ok(match translator.finish(block.ended) {
-            Ok(facts) if facts.unknown_protocol => Err(Refusal::Answer(501)),
-            Ok(facts) if !block.depends_on_itself => Ok(facts),
-            _ => Err(Refusal::Malformed),
+            Ok(facts) if facts.unknown_protocol => Err(Refusal::Answer(501, "unknown :protocol")),
+            Ok(_) if block.depends_on_itself => Err(Refusal::Malformed("stream that depends on itself")),
+            Ok(facts) => Ok(facts),
+            Err(reason) => Err(Refusal::Malformed(reason)),
         })
     }
 
     /// Answers a request that nobody else needs to see, and counts it as an error of the peer's.
     #[cold]
-    fn answer(&mut self, now: Instant, block: &Block<'_>, status: u16) -> Taken {
+    fn answer(&mut self, now: Instant, block: &Block<'_>, status: u16) -> Result<(), Fatal> {
         self.put_answer(block.stream, status);
         if !block.ended {
             frame::put_number(&mut self.out, kind::RST_STREAM, block.stream, Code::NoError as u32);
             self.streams.note_reset(block.stream, false);
         }
-        self.ledger.charge(Act::StreamError, now)?;
-        Ok(None)
+        self.ledger.charge(Act::StreamError, now)
     }
 
     /// HEADERS on a stream whose request has not ended: trailers, which end it (9113-8.1).

@@ -165,6 +165,7 @@ impl Peer {
                 Ok(Some(Event::Reset { stream, user })) => {
                     let _ = writeln!(lines, "reset {} user {user}", self.session.id(stream));
                 }
+                Ok(Some(Event::Refused { .. })) => {}
                 Ok(Some(Event::Writable)) => lines.push_str("writable\n"),
                 Ok(Some(Event::PeerLeaves)) => lines.push_str("peer leaves\n"),
                 Err(fatal) => {

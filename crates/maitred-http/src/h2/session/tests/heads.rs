@@ -13,9 +13,11 @@ fn head_of(ended: bool, fields: &[(&str, &str)]) -> String {
             assert_eq!((at, said), (bytes.len(), ended));
             String::from_utf8(head).unwrap().strip_prefix("kept: ").unwrap().replace("\r\n", "|")
         }
-        Ok(None) => {
-            assert_eq!((head, session.session.streams()), (b"kept: ".to_vec(), 0), "nothing is left");
-            session.heard()
+        Ok(Some(Event::Refused { status, .. })) => {
+            assert!(head.starts_with(b"kept: ") && session.session.streams() == 0, "nothing is left");
+            let heard = session.heard();
+            assert_eq!(status.is_none(), heard == MALFORMED, "{status:?} {heard}");
+            heard
         }
         other => panic!("{other:?}"),
     }
