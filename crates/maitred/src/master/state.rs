@@ -215,7 +215,7 @@ impl Master {
 
     /// The number of the current worker process.
     pub fn current(&self) -> Option<u64> {
-        self.current
+        self.current.filter(|_| self.predecessors.serving().is_none())
     }
 
     fn log(&mut self, level: Level, text: impl Into<String>) {

@@ -121,6 +121,10 @@ impl Thread {
     pub(super) fn fail_across(&mut self, index: u32, key: u32, status: u16, why: &str) {
         let Some(proxied) = self.work(index).proxied.as_deref() else { return };
         let (pool, begun, written) = (proxied.pool, proxied.begun, proxied.filter.head_written());
+        if self.work(index).cancelled {
+            // Its process was told that the client has gone, and has given it up.
+            return self.abort(index);
+        }
         let name = self.shared.pool_name(pool);
         self.limiter
             .log(self.clock.now, || tracing::warn!(pool = name, "no answer of another thread: {why}"));

@@ -350,6 +350,7 @@ impl Thread {
 
     fn on_half_closed(&mut self, index: u32) {
         if let Some(key) = self.upstream_of(index).filter(|key| self.is_across(*key)) {
+            self.work(index).cancelled = true;
             return self.half_close_across(key);
         }
         let now = self.clock.now;

@@ -1,20 +1,21 @@
 //! Requests whose clients have gone, and whose processes therefore give them up: nobody is to blame.
 
-use crate::support::{Setup, eventually};
+use crate::support::{Client, Server, Setup, eventually};
+
+fn start(setup: Setup, transport: &str) -> Server {
+    let pool = format!(
+        "[pool.app]\ncommand = [\"python3\", \"cancelled.py\"]\nworkers = 1\ntransport = \"{transport}\"\n"
+    );
+    let setup = setup.outside("cancelled.py", include_bytes!("cancelled.py")).log("access = \"json\"");
+    let server = setup.route("/app/*", "pool = \"app\"").table(&pool).start();
+    server.wait_for_processes();
+    server
+}
 
 #[test]
 fn what_a_process_gives_up_when_it_is_told_to_is_no_fault_of_it() {
     for transport in ["direct", "relay"] {
-        let pool = format!(
-            "[pool.app]\ncommand = [\"python3\", \"cancelled.py\"]\nworkers = 1\ntransport = \"{transport}\"\n"
-        );
-        let server = Setup::with_files()
-            .outside("cancelled.py", include_bytes!("cancelled.py"))
-            .log("access = \"json\"")
-            .route("/app/*", "pool = \"app\"")
-            .table(&pool)
-            .start();
-        server.wait_for_processes();
+        let server = start(Setup::with_files(), transport);
         let mut client = server.connect();
         client.send("GET /app/waits HTTP/1.1\r\nHost: localhost\r\n\r\n");
         eventually("the process has it", || server.total("handoffs") == 1);
@@ -38,5 +39,40 @@ fn what_a_process_gives_up_when_it_is_told_to_is_no_fault_of_it() {
             (Some("/app/waits"), Some(499)),
             "{transport}"
         );
+    }
+}
+
+/// A thread that is full takes the request alone, so that two of them have to agree that the client has gone.
+#[test]
+fn what_was_sent_to_another_thread_is_not_sent_again() {
+    for transport in ["direct", "relay"] {
+        let setup = Setup::with_files()
+            .limit("connections_per_thread_max = 4")
+            .server("threads = 2")
+            .listen("buckets = 1");
+        let server = start(setup, transport);
+        let mut admin = Client::connect_unix(&server.path("admin.sock"));
+        let mut total = |key: &str| -> u64 {
+            let status: serde_json::Value = serde_json::from_slice(&admin.get("/status.json").body).unwrap();
+            status["totals"][key].as_u64().unwrap()
+        };
+        total("handoffs");
+        // With the one above, as many as the threads take.
+        let mut clients: Vec<Client> = (0..7).map(|_| server.connect()).collect();
+        clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+        for client in &mut clients {
+            client.send("GET /app/waits HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        }
+        eventually("the process has them", || total("handoffs") == 7);
+        assert!(total("sent_across") > 0, "{transport}");
+        drop(clients);
+        eventually("all were given up", || total("cut_off") == 7);
+        assert_eq!((total("handoffs"), total("given_again")), (7, 0), "{transport}");
+        drop(admin);
+        let stopped = server.stop();
+        let blamed = |line: &&String| line.contains("bad response") || line.contains("no answer of another");
+        assert_eq!(stopped.said.iter().find(blamed), None, "{transport}");
+        let statuses = stopped.json_lines().iter().filter(|line| line["status"] == 499).count();
+        assert_eq!(statuses, 7, "{transport}: {:#?}", stopped.access);
     }
 }

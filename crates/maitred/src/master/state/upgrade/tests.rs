@@ -130,8 +130,10 @@ fn the_old_worker_process_goes_when_the_new_one_and_its_pools_are_ready() {
     image.event(Event::Worker(2, FromWorker::Ready));
     assert!(image.has(&Action::Notify(Notice::Ready)));
     assert!(!image.has(&go(2)), "its pool has nobody yet");
+    assert_eq!(image.master.current(), None, "a challenge may meet the old one, which knows nothing of it");
     image.event(Event::Worker(2, FromWorker::SlotReady(slot(2), greeting())));
     assert!(image.has(&go(2)));
+    assert_eq!(image.master.current(), Some(2));
     assert_eq!(image.master.counts().upgrades, 1);
     assert_eq!(image.master.counts().generation, 2);
     // The old application process goes with its worker process.
@@ -278,7 +280,7 @@ fn the_new_image_does_not_give_up_while_the_old_worker_process_serves() {
     for generation in 2..9 {
         image.event(exited(generation));
         image.pass(Duration::from_secs(5));
-        assert_eq!(image.master.current(), Some(generation + 1), "another one");
+        assert_eq!(image.master.current, Some(generation + 1), "another one");
     }
     // Yet another executable may be what helps; not while the worker process of this one may be about to be ready.
     image.done.clear();
