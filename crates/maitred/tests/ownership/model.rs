@@ -105,6 +105,16 @@ impl Request {
         !matches!(self.fate, Fate::Waiting | Fate::UnderWay)
     }
 
+    /// Its application failed when it had begun, as far as anybody can know, so that Maitred cuts the connection.
+    fn may_be_cut(&self) -> bool {
+        let direct = self.asked.transport == Transport::Direct;
+        match self.fate {
+            Fate::Broken | Fate::Lost => direct || self.offered > 0,
+            Fate::Waiting => direct && self.may_be_unseen,
+            _ => false,
+        }
+    }
+
     /// Asking twice does no harm (9110-9.2.1).
     fn is_safe(&self) -> bool {
         self.asked.method != "POST"
@@ -262,7 +272,9 @@ impl Connection {
             // One that the test never saw may have been with a process that was lost.
             Fate::Waiting if next.may_be_unseen && next.asked.transport == Transport::Direct => true,
             Fate::Waiting => !next.sent && !early && !progress.partly,
-            Fate::UnderWay | Fate::Whole => false,
+            // A connection that is cut in the middle of a response may take those before it along, if they are on their way.
+            Fate::Whole => self.requests[progress.answered..].iter().any(Request::may_be_cut),
+            Fate::UnderWay => false,
         };
         match excused {
             true => Ok(()),

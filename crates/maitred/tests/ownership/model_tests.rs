@@ -180,3 +180,15 @@ fn a_relayed_response_may_be_framed_anew_but_not_changed() {
     assert!(line.progress(b"HTTP/1.1 404 OK\r\nX-Id: 0\r\nContent-Length: 6\r\n\r\nbody 0").is_err());
     assert!(line.progress(b"HTTP/1.1 200 OK\r\nX-Id: 0\r\nContent-Length: 5\r\n\r\nbody ").is_err());
 }
+
+#[test]
+fn a_whole_response_may_be_taken_along_only_by_one_that_is_cut() {
+    let mut line = connection(&["GET", "GET"], Transport::Direct);
+    let stream = answered(&mut line, 0);
+    let part = &stream[..stream.len() - 1];
+    assert!(line.ended(part, true).unwrap_err().contains("its response ended"));
+    answered(&mut line, 1);
+    assert!(line.ended(part, true).unwrap_err().contains("its response ended"));
+    end(&mut line, 1, Fate::Broken, 5);
+    line.ended(part, true).unwrap();
+}
