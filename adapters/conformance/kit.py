@@ -25,7 +25,7 @@ TAIL_BYTES_MAX = 64 * 1024
 TAIL_TOTAL_BYTES_MAX = 1024 * 1024
 TAILS_MAX = 1024
 # Nothing here takes long; this only bounds how long a broken adapter can hold the kit up.
-DEADLINE_S = 10
+DEADLINE_S = 60
 # Adapters start with this soft limit, which they are to raise; low, so that a few connections show whether they do.
 SOFT_LIMIT_OF_FILES = 128
 
@@ -200,14 +200,16 @@ class Client:
 
     def fill(self, first):
         """Sends so much to the client, beginning with `first`, that the socket takes no more; how much it was."""
-        sent, data = 0, first
+        sent, data, is_full = 0, first, False
         while True:
             try:
                 sent += self.far.send(data)
+                is_full = False
             except BlockingIOError:
-                # The client's kernel may still be moving bytes; only a socket that stays full is full.
-                if not select.select([], [self.far], [], 0.3)[1]:
+                if is_full:
                     return sent
+                # The client's kernel may still be moving bytes, and select() tells of room only when a third is free.
+                is_full = not select.select([], [self.far], [], 0.3)[1]
             data = b"z" * 65536
 
     def fileno(self):

@@ -105,6 +105,7 @@ class Server:
         self.name = name
         self.address = None
         self._processes = []
+        self._reserved = None
 
     def __enter__(self):
         return self
@@ -112,6 +113,16 @@ class Server:
     def __exit__(self, *_):
         for process in reversed(self._processes):
             process.stop()
+        if self._reserved is not None:
+            self._reserved.close()
+
+    def reserve_port(self):
+        """A port for a process that cannot say which one it got. The socket that holds it does not listen, so that the process
+        may; nobody else is given the port meanwhile, and a look at whether somebody listens cannot connect to itself."""
+        self._reserved = socket.socket()
+        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._reserved.bind(("127.0.0.1", 0))
+        return self._reserved.getsockname()[1]
 
     def start(self, command, directory, environment, log):
         """Starts a process that ends with this server."""
@@ -122,11 +133,6 @@ class Server:
     def output(self):
         """What its processes have written."""
         return "\n".join(process.output() for process in self._processes)
-
-
-def _free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def _accepts(address):
@@ -186,10 +192,10 @@ class Plan:
 
     def alone(self, directory):
         """The application listening by itself. Raises StartFailed."""
-        port = _free_port()
+        server = Server("alone")
+        port = server.reserve_port()
         names = {"port": port, "dir": directory}
         table = self._table["alone"]
-        server = Server("alone")
         try:
             self._prepare(server, table, names)
             words = [self._filled(word, names) for word in table["command"]]

@@ -16,7 +16,7 @@ import (
 )
 
 // deadline only bounds how long a broken adapter can hold the tests up.
-const deadline = 20 * time.Second
+const deadline = 60 * time.Second
 
 // server plays Maitred's side of a channel.
 type server struct {

@@ -117,6 +117,7 @@ pool = "app"
 [pool.app]
 command = [%q]
 workers = 2
+queue = { timeout = "60s" }
 %s
 `
 

@@ -17,7 +17,7 @@ import (
 	"maitred"
 )
 
-const deadline = 20 * time.Second
+const deadline = 60 * time.Second
 
 // This test program is the example's program, too, if Maitred has started it.
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func start(t *testing.T) string {
 	}
 	changed := strings.NewReplacer(`":8080"`, `"127.0.0.1:0"`, `"./go-chi"`, `"`+os.Args[0]+`"`).Replace(string(text))
 	configuration := filepath.Join(t.TempDir(), "maitred.toml")
-	if err := os.WriteFile(configuration, []byte(changed+"cwd = \""+here+"\"\n"), 0o600); err != nil {
+	if err := os.WriteFile(configuration, []byte(changed+"cwd = \""+here+"\"\nqueue = { timeout = \"60s\" }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	command := exec.Command(binary, "run", "-c", configuration)

@@ -40,7 +40,7 @@ pub(crate) fn run(target: &Path) -> Result<()> {
     };
     let discover = ["-m", "unittest", "discover", "-s", "tests", "-t", "."];
     step("Python adapter with gunicorn, uvicorn and frameworks", &mut run(DIRECTORY, &discover))?;
-    let mut listening = Command::new("cargo");
+    let mut listening = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     listening.args(["test", "-p", "maitred", "--test", "listen_pools", "gunicorn"]);
     step("listen pools: gunicorn", &mut listening)?;
     let python = python.to_string_lossy();

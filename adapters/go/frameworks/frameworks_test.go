@@ -20,7 +20,7 @@ import (
 	"maitred"
 )
 
-const deadline = 20 * time.Second
+const deadline = 60 * time.Second
 
 // TestMain makes this program the application, if Maitred has started it.
 func TestMain(m *testing.M) {
@@ -58,6 +58,7 @@ pool = "app"
 command = ["PROGRAM"]
 env = { SITE = "SITE_NAME", FILE = "FILE_NAME" }
 workers = 1
+queue = { timeout = "60s" }
 `)
 	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -104,6 +104,7 @@ pool = "app"
 [pool.app]
 command = ["${process.execPath}", "${path.join(__dirname, 'apps', app)}"]
 workers = 1
+queue = { timeout = "60s" }
 ${pool}
 ${more}
 `);
@@ -117,7 +118,7 @@ async function startExample(name) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'maitred-node-'));
   const file = path.join(directory, 'maitred.toml');
   const text = fs.readFileSync(path.join(source, 'maitred.toml'), 'utf8').replace('":8080"', '"127.0.0.1:0"');
-  fs.writeFileSync(file, `${text}cwd = "${source}"\n`);
+  fs.writeFileSync(file, `${text}cwd = "${source}"\nqueue = { timeout = "60s" }\n`);
   return run(directory, file);
 }
 

@@ -12,7 +12,7 @@ const { missing, start } = require('./maitred');
 
 /** Asks again until it holds. */
 async function until(holds) {
-  const signal = AbortSignal.timeout(20_000);
+  const signal = AbortSignal.timeout(60_000);
   for (;;) {
     const found = await holds();
     if (found) return found;

@@ -43,6 +43,16 @@ def cancel_frame(connection, request):
     return _HEADER.pack(0, CANCEL, 0, 0, connection, request)
 
 
+def small_pair():
+    """A client's end of a connection and the application's, which takes as much as sockets do by default, whatever this machine's
+    default is: tests count on what it does not take."""
+    near, far = socket.socketpair()
+    # The kernel doubles it.
+    far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 106_496)
+    far.setblocking(False)
+    return near, far
+
+
 class Reported:
     """Everything that a worker said until the end of its channel: DONEs, and what its TAILs add to the responses."""
 

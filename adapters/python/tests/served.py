@@ -14,7 +14,7 @@ from tests.frames import WELCOME_FRAME, Done, request_frame
 
 PACKAGE = Path(__file__).resolve().parent.parent
 # Bounds how long a broken server can hold a test up.
-DEADLINE_S = 30
+DEADLINE_S = 60
 _HEADER = struct.Struct("<IBBHII")
 HELLO, DONE = 65, 66
 

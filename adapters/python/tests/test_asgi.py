@@ -14,7 +14,7 @@ from maitred import asgi, asgi_websocket
 from maitred.frames import CLEAN, CLOSE, HTTP10, KEEP, MAY_DETACH, ProtocolError
 from maitred.lifespan import StartupFailed
 from maitred.websocket import BINARY, TEXT
-from tests.frames import WELCOME_FRAME, Reported, cancel_frame, forget_frame, request_frame
+from tests.frames import WELCOME_FRAME, Reported, cancel_frame, forget_frame, request_frame, small_pair
 from tests.test_websocket import masked
 
 UPGRADE = (
@@ -28,8 +28,7 @@ class Exchange:
 
     def __init__(self, application, *frames, descriptors=(), early=b"", reads=True, until=None, options=asgi.Options()):
         ours, theirs = socket.socketpair()
-        near, far = socket.socketpair()
-        far.setblocking(False)
+        near, far = small_pair()
         near.sendall(early)
         frames = frames or (request_frame(5, 0, descriptors=1),)
         socket.send_fds(ours, [WELCOME_FRAME + b"".join(frames)], [far.fileno(), *descriptors])
@@ -112,7 +111,8 @@ class Responses(unittest.TestCase):
         pieces = [os.urandom(100_000) for _ in range(30)]
         found = Exchange(sending(START, *pieces, END))
         self.assertTrue(found.body == b"".join(b"186a0\r\n" + piece + b"\r\n" for piece in pieces) + b"0\r\n\r\n")
-        self.assertEqual(found.reported.tails, [])
+        # Only the end itself is left to Maitred, if the client has not read all that was before it.
+        self.assertTrue(b"0\r\n\r\n".endswith(found.reported.tail), found.reported.tails)
 
     def test_an_empty_piece_sends_the_head(self):
         found = Exchange(sending(START, b""))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from tests.served import PACKAGE, Channel, Process, connected
+from tests.served import DEADLINE_S, PACKAGE, Channel, Process, connected
 
 APP = """
 import os, threading
@@ -63,7 +63,7 @@ class Pooled:
         try:
             self.channel = Channel(self._ours)
         except EOFError as error:
-            self.process.child.wait(30)
+            self.process.child.wait(DEADLINE_S)
             log = self.process.log()
             self.__exit__()
             raise AssertionError(log) from error
@@ -75,7 +75,7 @@ class Pooled:
 
     def ended(self):
         """The exit status, once the channel has ended; the hooks that were called are in `hooks`."""
-        status = self.process.child.wait(30)
+        status = self.process.child.wait(DEADLINE_S)
         path = self.process.path / "hooks"
         self.hooks = path.read_text().splitlines() if path.exists() else []
         return status
@@ -170,7 +170,7 @@ class UnderMaitred(unittest.TestCase):
 
     def test_without_maitred_it_says_so(self):
         with Process("-m", "maitred.gunicorn", "app:app", files={"app.py": APP}) as process:
-            self.assertEqual(process.child.wait(30), 1)
+            self.assertEqual(process.child.wait(DEADLINE_S), 1)
             self.assertIn("MAITRED_CHANNEL is not set", process.log())
 
 
@@ -241,7 +241,7 @@ class UnderTheArbiter(unittest.TestCase):
                 channel = self.channel(process)
                 process.child.send_signal(signal.SIGTERM)
                 self.assertTrue(channel.at_end())
-                self.assertEqual(process.child.wait(30), 0)
+                self.assertEqual(process.child.wait(DEADLINE_S), 0)
 
     def test_conformance(self):
         kit = PACKAGE.parent / "conformance" / "run.py"
@@ -255,7 +255,7 @@ class UnderTheArbiter(unittest.TestCase):
 
     def test_an_address_that_speaks_http_is_refused(self):
         with Process("-m", "gunicorn", *CLASS, "-b", "127.0.0.1:0", "app:app", files={"app.py": APP}) as process:
-            self.assertEqual(process.child.wait(30), 1)
+            self.assertEqual(process.child.wait(DEADLINE_S), 1)
             self.assertIn("bind = 'unix:/path'", process.log())
 
 

@@ -6,7 +6,7 @@ import signal
 import socket
 import unittest
 
-from tests.served import Channel, Process
+from tests.served import DEADLINE_S, Channel, Process
 
 APP = """
 import asyncio, os, sys
@@ -80,7 +80,7 @@ class Pooled:
         try:
             self.channel = Channel(self._ours)
         except EOFError as error:
-            status = self.process.child.wait(30)
+            status = self.process.child.wait(DEADLINE_S)
             log = self.process.log()
             self.__exit__()
             raise AssertionError(f"{status}: {log}") from error
@@ -93,7 +93,7 @@ class Pooled:
     def end(self):
         """Ends the channel; the log, and the exit status."""
         self.channel.socket.shutdown(socket.SHUT_WR)
-        return self.process.child.wait(30), self.process.log()
+        return self.process.child.wait(DEADLINE_S), self.process.log()
 
     def body(self, target):
         """The body of the answer to GET."""
@@ -182,7 +182,7 @@ class Uvicorn(unittest.TestCase):
             for _ in range(2):
                 self.assertEqual(pooled.channel.ask("/")[0].status, 200)
             self.assertTrue(pooled.channel.at_end())
-            self.assertEqual(pooled.process.child.wait(30), 0)
+            self.assertEqual(pooled.process.child.wait(DEADLINE_S), 0)
 
     def test_background_work_holds_nobody_up_and_is_finished(self):
         with Pooled("app:app") as pooled:
@@ -192,7 +192,7 @@ class Uvicorn(unittest.TestCase):
             self.assertNotIn("background is over", pooled.process.log())
             pooled.channel.socket.shutdown(socket.SHUT_WR)
             (pooled.process.path / "go").touch()
-            self.assertEqual(pooled.process.child.wait(30), 0)
+            self.assertEqual(pooled.process.child.wait(DEADLINE_S), 0)
             self.assertIn("background is over", pooled.process.log())
 
     def test_a_graceful_shutdown_has_an_end(self):
@@ -201,7 +201,7 @@ class Uvicorn(unittest.TestCase):
             self.assertEqual(pooled.body("/"), "here")
             pooled.process.child.send_signal(signal.SIGTERM)
             self.assertEqual(pooled.channel.done().status, 0)
-            self.assertEqual(pooled.process.child.wait(30), 0)
+            self.assertEqual(pooled.process.child.wait(DEADLINE_S), 0)
             client.close()
 
     def test_sigint_is_for_maitred(self):
@@ -227,7 +227,7 @@ class Uvicorn(unittest.TestCase):
             self.assertTrue(str(caught.exception).startswith(f"{status}: "), caught.exception)
             self.assertIn(text, str(caught.exception))
         with Process("-m", "maitred.uvicorn", "app:app", files={"app.py": APP}) as process:
-            self.assertEqual(process.child.wait(30), 1)
+            self.assertEqual(process.child.wait(DEADLINE_S), 1)
             self.assertIn("MAITRED_CHANNEL is not set", process.log())
 
 

@@ -17,7 +17,7 @@ from maitred.channel import Channel
 from maitred.frames import CLEAN, CLOSE, HTTP10, KEEP, ProtocolError
 from maitred.wsgi import serve
 from tests import reference
-from tests.frames import WELCOME_FRAME, Reported, cancel_frame, forget_frame, request_frame
+from tests.frames import WELCOME_FRAME, Reported, cancel_frame, forget_frame, request_frame, small_pair
 
 HTML = [("Content-Type", "text/html")]
 
@@ -27,8 +27,7 @@ class Exchange:
 
     def __init__(self, application, *targets, flags=KEEP, method="GET", body=b"", meta=None, reads=True):
         ours, theirs = socket.socketpair()
-        near, far = socket.socketpair()
-        far.setblocking(False)
+        near, far = small_pair()
         worker = Channel(theirs)
         frames = WELCOME_FRAME
         spool = None if isinstance(body, bytes) else body

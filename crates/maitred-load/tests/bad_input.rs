@@ -15,8 +15,7 @@ fn failed(report: &serde_json::Value, kind: &str) -> u64 {
 
 #[test]
 fn an_unreachable_server_is_told_at_once() {
-    // A port that was free a moment ago.
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_reserved, address) = reserved_address();
     let directory = tempfile::tempdir().unwrap();
     let log = log_of(directory.path(), 10);
     let (code, message) = failing(&["replay", &log, "--to", &format!("http://{address}")]);
@@ -313,7 +312,7 @@ fn a_server_that_stops_under_the_mix_is_counted() {
     assert_eq!(report["specweb"]["conforming"], 0);
     assert!(failed(&report, "cut") >= 8 && failed(&report, "reset") > 0, "{report}");
 
-    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (_reserved, address) = reserved_address();
     for more in [&[][..], &["--search"]] {
         let to = format!("http://{address}");
         let (code, message) = failing(&[&["specweb", "--to", &to][..], more].concat());

@@ -15,6 +15,8 @@ pub(super) const RESOURCES: usize = 50;
 pub(super) const LARGE_BYTES: usize = 3_000_000;
 /// After this, something hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks at what is waited for.
+const INTERVAL: Duration = Duration::from_millis(50);
 
 /// It is killed when it is dropped.
 pub(super) struct Site {
@@ -93,20 +95,19 @@ impl Site {
         }
     }
 
-    /// How many lines of the access log are of a kind. It is written when a thread has nothing else to do, so this waits until
-    /// it does not grow any more.
-    pub(super) fn logged(&self, kind: impl Fn(&str) -> bool) -> Result<usize> {
+    /// Waits until the access log has so many lines of a kind; it is written when a thread has nothing else to do.
+    pub(super) fn logged(&self, count: usize, kind: impl Fn(&str) -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        let mut before = None;
         loop {
             let text = std::fs::read_to_string(self.path("access.log"))?;
-            let count = text.lines().filter(|line| kind(line)).count();
-            if before == Some((text.len(), count)) && count > 0 || Instant::now() > deadline {
-                return Ok(count);
+            let found = text.lines().filter(|line| kind(line)).count();
+            if found >= count {
+                return Ok(());
             }
-            before = Some((text.len(), count));
-            // Nothing is waited for but the log's own timer, which says a line of a second at the most.
-            let _ = self.lines.recv_timeout(Duration::from_millis(1500));
+            if Instant::now() > deadline {
+                return Err(format!("the access log has {found} of {count} lines").into());
+            }
+            std::thread::park_timeout(INTERVAL);
         }
     }
 
@@ -201,7 +202,7 @@ fn configuration(tls: bool, worker: &Path) -> String {
          [[site]]\nroot = \"root\"\n{site}\
          [[site.route]]\npath = \"/gone\"\nrespond = {{ status = 410, body = \"gone\\n\" }}\n\
          [[site.route]]\npath = \"/app/*\"\npool = \"app\"\n\
-         [pool.app]\ncommand = [\"{}\"]\nworkers = 1\n",
+         [pool.app]\ncommand = [\"{}\"]\nworkers = 1\nqueue = {{ timeout = \"60s\" }}\n",
         worker.display(),
     )
 }

@@ -1,7 +1,8 @@
 //! The servers of `examples/specweb`, each in a directory of its own and on a free port, or why one cannot be started here.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +19,7 @@ pub(crate) struct Site {
     pub(crate) data: PathBuf,
     _front: Option<Maitred>,
     _others: Vec<Other>,
+    _reserved: Option<OwnedFd>,
     _directory: tempfile::TempDir,
 }
 
@@ -64,9 +66,11 @@ fn copy(port: u16) -> tempfile::TempDir {
     directory
 }
 
-/// A port that was free a moment ago: these servers cannot say which one they got.
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A port for a server that cannot say which one it got. The socket keeps others from being given the same, and its look at
+/// whether somebody listens from being answered by itself; as it does not listen, the server may (SO_REUSEADDR, socket(7)).
+fn reserved_port() -> (OwnedFd, u16) {
+    let (socket, address) = super::reserved_address();
+    (socket, address.port())
 }
 
 fn installed(program: &str, package: &str) -> Result<(), String> {
@@ -103,10 +107,12 @@ impl Site {
         let path = directory.path().join(config);
         let text = std::fs::read_to_string(&path).unwrap();
         let admin = directory.path().join("admin.sock");
+        // However long the application takes to start on a busy machine.
+        let text = text.replace("workers = ", "queue = { timeout = \"60s\" }\nworkers = ");
         std::fs::write(&path, format!("[server]\nadmin = \"unix:{}\"\n\n{text}", admin.display())).unwrap();
         let front = Maitred::start(binary, &["run", "-c", path.to_str().unwrap()]);
         let address = front.url.trim_start_matches("http://").parse().unwrap();
-        Site::new(address, directory, Some(front), others)
+        Site::new(address, directory, Some(front), others, None)
     }
 
     fn new(
@@ -114,19 +120,20 @@ impl Site {
         directory: tempfile::TempDir,
         front: Option<Maitred>,
         others: Vec<Other>,
+        reserved: Option<OwnedFd>,
     ) -> Site {
         let data = directory.path().join("data");
-        Site { address, data, _front: front, _others: others, _directory: directory }
+        Site { address, data, _front: front, _others: others, _reserved: reserved, _directory: directory }
     }
 
     /// Apache with mod_php, alone or behind Maitred.
     pub(crate) fn apache(is_behind: bool) -> Result<Site, String> {
         installed("apache2", "apache2-bin")?;
-        let module = ["8.2", "8.4"].map(|version| format!("/usr/lib/apache2/modules/libphp{version}.so"));
-        if !module.iter().any(|path| Path::new(path).exists()) {
+        let modules = std::fs::read_dir("/usr/lib/apache2/modules").into_iter().flatten().flatten();
+        if !modules.into_iter().any(|module| module.file_name().to_string_lossy().starts_with("libphp")) {
             return Err("no module of PHP for Apache (Debian: libapache2-mod-php)".to_owned());
         }
-        let port = free_port();
+        let (reserved, port) = reserved_port();
         let directory = copy(port);
         let mut command = Command::new("apache2");
         command.env("SPECWEB", directory.path()).env("PATH", "/usr/sbin:/usr/bin:/bin").arg("-d");
@@ -135,7 +142,7 @@ impl Site {
             let apache = Other(quiet(&mut command));
             let address = SocketAddr::from(([127, 0, 0, 1], port));
             eventually("Apache listens", || TcpStream::connect(address).is_ok());
-            return Ok(Site::new(address, directory, None, vec![apache]));
+            return Ok(Site::new(address, directory, None, vec![apache], Some(reserved)));
         }
         installed("apxs", "apache2-dev")?;
         let binary = maitred().ok_or("no maitred binary beside maitred-load: build the workspace first")?;
@@ -157,7 +164,7 @@ impl Site {
     pub(crate) fn nginx() -> Result<Site, String> {
         installed("nginx", "nginx-light")?;
         installed("php-cgi", "php-cgi")?;
-        let port = free_port();
+        let (reserved, port) = reserved_port();
         let directory = copy(port);
         let socket = directory.path().join("php.sock");
         let mut command = Command::new("php-cgi");
@@ -175,7 +182,7 @@ impl Site {
         let nginx = Other(quiet(&mut command));
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         eventually("nginx listens", || TcpStream::connect(address).is_ok());
-        Ok(Site::new(address, directory, None, vec![nginx, php]))
+        Ok(Site::new(address, directory, None, vec![nginx, php], Some(reserved)))
     }
 
     pub(crate) fn url(&self) -> String {
