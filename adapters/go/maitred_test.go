@@ -11,15 +11,14 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"maitred/maitredtest"
 )
 
 // The tests below run this test program behind the real Maitred: it is the application if Maitred has started it.
@@ -70,28 +69,10 @@ func application() http.Handler {
 	return mux
 }
 
-// maitredBinary is the Maitred to test: MAITRED, or what cargo built last without --release.
-func maitredBinary(t *testing.T) string {
-	t.Helper()
-	if given := os.Getenv("MAITRED"); given != "" {
-		return given
-	}
-	built, err := filepath.Abs("../../target/debug/maitred")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(built); err != nil {
-		t.Skipf("there is no Maitred to test with (cargo build -p maitred): %v", err)
-	}
-	return built
-}
-
 // maitred is a running server.
 type maitred struct {
-	t       *testing.T
-	command *exec.Cmd
-	address string
-	lines   chan string
+	*maitredtest.Server
+	t *testing.T
 }
 
 const configurationOf = `
@@ -121,70 +102,9 @@ queue = { timeout = "60s" }
 %s
 `
 
-var listens = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
-
 func startMaitred(t *testing.T, pool string) *maitred {
 	t.Helper()
-	configuration := filepath.Join(t.TempDir(), "maitred.toml")
-	text := fmt.Sprintf(configurationOf, os.Args[0], pool)
-	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(maitredBinary(t), "run", "-c", configuration)
-	output, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command.Stdout = command.Stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	m := &maitred{t: t, command: command, lines: make(chan string, 10_000)}
-	go func() {
-		for scanner := bufio.NewScanner(output); scanner.Scan(); {
-			m.lines <- scanner.Text()
-		}
-		close(m.lines)
-	}()
-	t.Cleanup(func() { m.stop() })
-	m.address = listens.FindStringSubmatch(m.says(listens))[1]
-	return m
-}
-
-// says waits for a line that Maitred or the application writes.
-func (m *maitred) says(wanted *regexp.Regexp) string {
-	m.t.Helper()
-	var seen []string
-	late := time.After(deadline)
-	for {
-		select {
-		case line, open := <-m.lines:
-			if !open {
-				m.t.Fatalf("Maitred has ended; it said:\n%s", strings.Join(seen, "\n"))
-			}
-			if seen = append(seen, line); wanted.MatchString(line) {
-				return line
-			}
-		case <-late:
-			m.t.Fatalf("nobody says %v; there was:\n%s", wanted, strings.Join(seen, "\n"))
-		}
-	}
-}
-
-// stop ends it in an orderly way, and returns what it wrote meanwhile and its status.
-func (m *maitred) stop() (string, error) {
-	if m.command.ProcessState != nil {
-		return "", nil
-	}
-	_ = m.command.Process.Signal(syscall.SIGTERM)
-	killer := time.AfterFunc(deadline, func() { m.command.Process.Kill() })
-	defer killer.Stop()
-	var said []string
-	for line := range m.lines {
-		said = append(said, line)
-	}
-	err := m.command.Wait()
-	return strings.Join(said, "\n"), err
+	return &maitred{maitredtest.Start(t, fmt.Sprintf(configurationOf, os.Args[0], pool)), t}
 }
 
 func (m *maitred) client() *http.Client {
@@ -194,7 +114,7 @@ func (m *maitred) client() *http.Client {
 }
 
 func (m *maitred) get(client *http.Client, path string) (int, string, error) {
-	response, err := client.Get("http://" + m.address + path)
+	response, err := client.Get(m.URL(path))
 	if err != nil {
 		return 0, "", err
 	}
@@ -231,7 +151,7 @@ func TestManyRequestsAtATime(t *testing.T) {
 			}()
 		}
 		all.Wait()
-		if said, err := m.stop(); err != nil || strings.Contains(said, "WARN") || strings.Contains(said, "ERROR") {
+		if said, err := m.Stop(); err != nil || strings.Contains(said, "WARN") || strings.Contains(said, "ERROR") {
 			t.Errorf("%v; said at the end:\n%s", err, said)
 		}
 	})
@@ -243,7 +163,7 @@ func TestLargeBodiesArriveWhole(t *testing.T) {
 			data := bytes.Repeat([]byte("abcdefg"), size/7+1)[:size]
 			// A reader that net/http does not know the size of: chunks.
 			for _, body := range []io.Reader{bytes.NewReader(data), io.MultiReader(bytes.NewReader(data))} {
-				response, err := m.client().Post("http://"+m.address+"/sum", "text/plain", body)
+				response, err := m.client().Post(m.URL("/sum"), "text/plain", body)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -266,7 +186,7 @@ func TestFilesArriveWholeAndInParts(t *testing.T) {
 		if _, body, err := m.get(m.client(), "/file"); body != string(wanted) {
 			t.Errorf("%d bytes, %v", len(body), err)
 		}
-		request, _ := http.NewRequest("GET", "http://"+m.address+"/file", nil)
+		request, _ := http.NewRequest("GET", m.URL("/file"), nil)
 		request.Header.Set("Range", "bytes=1000-1000999")
 		response, err := m.client().Do(request)
 		if err != nil {
@@ -283,7 +203,7 @@ func TestAClientThatLeavesEndsItsRequest(t *testing.T) {
 	transports(t, func(t *testing.T, m *maitred) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		request, _ := http.NewRequestWithContext(ctx, "GET", "http://"+m.address+"/stream", nil)
+		request, _ := http.NewRequestWithContext(ctx, "GET", m.URL("/stream"), nil)
 		response, err := m.client().Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -293,13 +213,13 @@ func TestAClientThatLeavesEndsItsRequest(t *testing.T) {
 		}
 		cancel()
 		response.Body.Close()
-		m.says(regexp.MustCompile("the client has gone"))
+		m.Says(regexp.MustCompile("the client has gone"))
 	})
 }
 
 func TestAnUpgradeTakesTheConnectionOver(t *testing.T) {
 	transports(t, func(t *testing.T, m *maitred) {
-		conn, err := net.Dial("tcp", m.address)
+		conn, err := net.Dial("tcp", m.Address)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -321,7 +241,7 @@ func TestAnUpgradeTakesTheConnectionOver(t *testing.T) {
 func TestAProcessThatDiesIsReplaced(t *testing.T) {
 	m := startMaitred(t, "")
 	// Not a safe method, which Maitred would give to another process.
-	response, err := m.client().Post("http://"+m.address+"/crash", "text/plain", nil)
+	response, err := m.client().Post(m.URL("/crash"), "text/plain", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

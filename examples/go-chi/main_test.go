@@ -6,18 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"maitred"
+	"maitred/maitredtest"
 )
-
-const deadline = 60 * time.Second
 
 // This test program is the example's program, too, if Maitred has started it.
 func TestMain(m *testing.M) {
@@ -31,13 +25,6 @@ func TestMain(m *testing.M) {
 // start runs Maitred with the example's configuration, except for its address, and returns where it listens.
 func start(t *testing.T) string {
 	t.Helper()
-	binary := os.Getenv("MAITRED")
-	if binary == "" {
-		binary, _ = filepath.Abs("../../target/debug/maitred")
-		if _, err := os.Stat(binary); err != nil {
-			t.Skipf("there is no Maitred to test with (cargo build -p maitred): %v", err)
-		}
-	}
 	text, err := os.ReadFile("maitred.toml")
 	if err != nil {
 		t.Fatal(err)
@@ -47,52 +34,8 @@ func start(t *testing.T) string {
 		t.Fatal(err)
 	}
 	changed := strings.NewReplacer(`":8080"`, `"127.0.0.1:0"`, `"./go-chi"`, `"`+os.Args[0]+`"`).Replace(string(text))
-	configuration := filepath.Join(t.TempDir(), "maitred.toml")
-	if err := os.WriteFile(configuration, []byte(changed+"cwd = \""+here+"\"\nqueue = { timeout = \"60s\" }\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(binary, "run", "-c", configuration)
-	output, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command.Stdout = command.Stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	killer := time.AfterFunc(3*deadline, func() { _ = command.Process.Kill() })
-	found := make(chan string, 1)
-	ended := make(chan string, 1)
-	go read(output, found, ended)
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		said := <-ended
-		if err := command.Wait(); err != nil {
-			t.Errorf("%v; it said:\n%s", err, said)
-		}
-		killer.Stop()
-	})
-	select {
-	case address := <-found:
-		return address
-	case <-time.After(deadline):
-		t.Fatal("Maitred does not say where it listens")
-		return ""
-	}
-}
-
-func read(output io.Reader, found, ended chan<- string) {
-	listens := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
-	var said strings.Builder
-	told := false
-	for scanner := bufio.NewScanner(output); scanner.Scan(); {
-		said.WriteString(scanner.Text() + "\n")
-		if address := listens.FindString(scanner.Text()); address != "" && !told {
-			told = true
-			found <- address
-		}
-	}
-	ended <- said.String()
+	server := maitredtest.Start(t, changed+"cwd = \""+here+"\"\nqueue = { timeout = \"60s\" }\n")
+	return server.URL("")
 }
 
 // answer is what is compared.
@@ -104,7 +47,7 @@ func ask(t *testing.T, base, method, path, body string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := http.Client{Timeout: deadline}
+	client := http.Client{Timeout: maitredtest.Deadline}
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +92,7 @@ func TestTheSiteIsTheSameBehindMaitred(t *testing.T) {
 }
 
 func TestEventsComeOneByOne(t *testing.T) {
-	client := http.Client{Timeout: deadline}
+	client := http.Client{Timeout: maitredtest.Deadline}
 	response, err := client.Get(start(t) + "/app/ticks")
 	if err != nil {
 		t.Fatal(err)

@@ -2,25 +2,19 @@
 package frameworks
 
 import (
-	"bufio"
 	"bytes"
 	"io"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"maitred"
+	"maitred/maitredtest"
 )
-
-const deadline = 60 * time.Second
 
 // TestMain makes this program the application, if Maitred has started it.
 func TestMain(m *testing.M) {
@@ -32,21 +26,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// binary is the Maitred to test with.
-func binary(t *testing.T) string {
-	path := os.Getenv("MAITRED")
-	if path == "" {
-		path, _ = filepath.Abs("../../../target/debug/maitred")
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("there is no Maitred to test with (cargo build -p maitred): %v", err)
-	}
-	return path
-}
-
 // start runs Maitred with a site, and returns where it listens.
 func start(t *testing.T, site, file string) string {
-	configuration := filepath.Join(t.TempDir(), "maitred.toml")
 	text := strings.NewReplacer("PROGRAM", os.Args[0], "SITE_NAME", site, "FILE_NAME", file).Replace(`
 [[listen]]
 address = "127.0.0.1:0"
@@ -60,51 +41,7 @@ env = { SITE = "SITE_NAME", FILE = "FILE_NAME" }
 workers = 1
 queue = { timeout = "60s" }
 `)
-	if err := os.WriteFile(configuration, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	command := exec.Command(binary(t), "run", "-c", configuration)
-	output, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command.Stdout = command.Stderr
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	killer := time.AfterFunc(3*deadline, func() { _ = command.Process.Kill() })
-	found, ended := make(chan string, 1), make(chan string, 1)
-	go read(output, found, ended)
-	t.Cleanup(func() {
-		_ = command.Process.Signal(syscall.SIGTERM)
-		said := <-ended
-		if err := command.Wait(); err != nil {
-			t.Errorf("%v; it said:\n%s", err, said)
-		}
-		killer.Stop()
-	})
-	select {
-	case address := <-found:
-		return address
-	case <-time.After(deadline):
-		t.Fatal("Maitred does not say where it listens")
-		return ""
-	}
-}
-
-func read(output io.Reader, found, ended chan<- string) {
-	listens := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
-	var said strings.Builder
-	for scanner := bufio.NewScanner(output); scanner.Scan(); {
-		said.WriteString(scanner.Text() + "\n")
-		if address := listens.FindString(scanner.Text()); address != "" {
-			select {
-			case found <- address:
-			default:
-			}
-		}
-	}
-	ended <- said.String()
+	return maitredtest.Start(t, text).URL("")
 }
 
 // request is what is asked; its host is the same both ways.
@@ -125,7 +62,7 @@ func ask(t *testing.T, base string, r request) answer {
 	}
 	sent.Host = "example.test"
 	sent.Header.Set("Content-Type", r.kind)
-	client := http.Client{Timeout: deadline}
+	client := http.Client{Timeout: maitredtest.Deadline}
 	response, err := client.Do(sent)
 	if err != nil {
 		t.Fatal(err)
