@@ -14,7 +14,8 @@ pub use response::response;
 use crate::body::{Decoder, Progress};
 use crate::forwarded::{append_element, forwarded, walk, x_forwarded_for};
 use crate::limits::EMPTY_LINES_MAX;
-use crate::request::{FIELDS_MAX, Framing, HeadLimits, Method, Reject, Request, Version, field_room, parse};
+use crate::limits::FIELDS_MAX;
+use crate::request::{Framing, HeadLimits, Method, Reject, Request, Version, field_room, parse};
 use crate::{proxy_protocol, uri};
 
 /// Small, so that short inputs reach them.

@@ -1,7 +1,8 @@
 //! Bounds on what a peer controls that no configuration changes. Those that can be configured are in
 //! [`HeadLimits`](crate::request::HeadLimits).
 
-use crate::request::FIELDS_MAX;
+/// The most header fields that any configuration can allow: 128 × 32 bytes of stack.
+pub const FIELDS_MAX: usize = 128;
 
 /// Empty lines before a request line that are skipped (9112-2.2 asks for at least one).
 pub const EMPTY_LINES_MAX: usize = 2;

@@ -5,88 +5,10 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use crate::outcome::{Outcome, Sample};
 use crate::policy::{Layout, Orders, Policy};
+use crate::process::{Process, Request, State, View};
 use crate::random::Random;
 use crate::scenario::{Clients, Scenario};
 use crate::{Micros, SECOND, micros, seconds};
-
-/// What a process does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum State {
-    /// There is none in this slot.
-    #[default]
-    Empty,
-    /// Not ready.
-    Starting,
-    /// Takes requests.
-    Serving,
-    /// Takes no more, and ends with its last one.
-    Draining,
-}
-
-/// A process, or a slot for one.
-#[derive(Debug, Clone, Default)]
-pub struct Process {
-    /// What it does.
-    pub state: State,
-    /// Since when; for one that serves, since when it has had no request, or has had one.
-    pub since: Micros,
-    /// When it was started.
-    pub started: Micros,
-    /// Threads that exist.
-    pub ready: u32,
-    /// Threads with a request.
-    pub busy: u32,
-    /// Requests that it has had.
-    pub handled: u64,
-    /// Accepted, and no thread has them.
-    pending: VecDeque<Request>,
-    /// Tells a process from earlier ones in its slot.
-    epoch: u32,
-}
-
-impl Process {
-    /// Whether it serves, and has nothing to do.
-    pub fn is_idle(&self) -> bool {
-        self.state == State::Serving && self.busy == 0
-    }
-}
-
-/// What a policy sees.
-pub struct View<'a> {
-    /// The time.
-    pub now: Micros,
-    /// Slots of each bucket.
-    pub buckets: &'a [Vec<Process>],
-    /// Requests in the accept queue of each bucket.
-    pub queued: &'a [u32],
-}
-
-impl View<'_> {
-    /// All slots.
-    pub fn processes(&self) -> impl Iterator<Item = &Process> {
-        self.buckets.iter().flatten()
-    }
-
-    /// How many slots are such.
-    pub fn count(&self, such: impl Fn(&Process) -> bool) -> u32 {
-        self.processes().map(|process| u32::from(such(process))).sum()
-    }
-
-    /// The last slot that is such, in the bucket that has the most of them.
-    pub fn find_last(&self, such: impl Fn(&Process) -> bool) -> Option<(usize, usize)> {
-        let count = |slots: &[Process]| slots.iter().filter(|process| such(process)).count();
-        let (bucket, slots) = self.buckets.iter().enumerate().max_by_key(|(_, slots)| count(slots))?;
-        slots.iter().rposition(&such).map(|slot| (bucket, slot))
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Request {
-    arrived: Micros,
-    service: Micros,
-    /// Whether its client sends another one after it.
-    returns: bool,
-}
 
 /// A process: bucket, slot, and which one of that slot.
 type Id = (usize, usize, u32);

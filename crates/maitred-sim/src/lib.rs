@@ -11,6 +11,7 @@
 //! | [`workload`] | clients and how long their requests take |
 //! | [`scenario`] | what happens: the experiment of 2002, steps, spikes, crashes |
 //! | [`engine`] | the events |
+//! | [`process`] | processes, and what a policy sees of them |
 //! | [`policy`] | who decides how many workers there are |
 //! | [`steering`] | listener buckets on 2 to 256 threads |
 //! | [`plot`] | pictures |
@@ -21,6 +22,7 @@ pub mod engine;
 pub mod outcome;
 pub mod plot;
 pub mod policy;
+pub mod process;
 pub mod random;
 pub mod report;
 pub mod scenario;

@@ -379,8 +379,8 @@ impl Session {
     }
 
     /// Whether [`Session::go_away`] was called.
-    #[inline]
-    pub fn is_leaving(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_leaving(&self) -> bool {
         self.leaving != Leaving::No
     }
 

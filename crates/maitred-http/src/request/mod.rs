@@ -11,13 +11,10 @@ mod tests;
 
 use std::mem::MaybeUninit;
 
-use crate::limits::EMPTY_LINES_MAX;
+use crate::limits::{EMPTY_LINES_MAX, FIELDS_MAX};
 
 /// Room for the fields of one head, on the stack of whoever parses; never initialised before use.
 pub type FieldRoom<'b> = [MaybeUninit<httparse::Header<'b>>; FIELDS_MAX];
-
-/// The most header fields that any configuration can allow: 128 × 32 bytes of stack.
-pub const FIELDS_MAX: usize = 128;
 
 /// Bounds on a head. Values come from the configuration's `[limits]`.
 #[derive(Debug, Clone, Copy)]

@@ -12,7 +12,7 @@ pub enum Bad {
     HeadIncomplete,
     /// A head over [`RESPONSE_HEAD_BYTES_MAX`](crate::limits::RESPONSE_HEAD_BYTES_MAX).
     HeadTooBig,
-    /// More fields than [`FIELDS_MAX`](crate::request::FIELDS_MAX).
+    /// More fields than [`FIELDS_MAX`](crate::limits::FIELDS_MAX).
     TooManyFields,
     /// More options of `Connection` than [`CONNECTION_OPTIONS_MAX`](crate::limits::CONNECTION_OPTIONS_MAX).
     TooManyOptions,

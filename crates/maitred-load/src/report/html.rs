@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::plot::{Line, Plot};
+use super::plot::{Line, Plot, escaped};
 use super::{Report, bytes_text, count_text, duration_text, text};
 
 const STYLE: &str = "
@@ -64,23 +64,6 @@ pub fn page(report: &Report) -> String {
 /// Writing to a string cannot fail.
 fn push(out: &mut String, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
-}
-
-/// Text as HTML: what a log or a server said must not become markup.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            char if char.is_control() => out.push('\u{fffd}'),
-            char => out.push(char),
-        }
-    }
-    out
 }
 
 fn table(out: &mut String, title: &str, head: &[&str], rows: &[Vec<String>]) {

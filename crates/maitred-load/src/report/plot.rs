@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use super::html::escaped;
-
 const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 64.0;
@@ -130,6 +128,23 @@ fn number(value: f64) -> String {
         10.0.. => format!("{value:.0}"),
         _ => format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned(),
     }
+}
+
+/// Text as HTML: what a log or a server said must not become markup.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            char if char.is_control() => out.push('\u{fffd}'),
+            char => out.push(char),
+        }
+    }
+    out
 }
 
 #[cfg(test)]

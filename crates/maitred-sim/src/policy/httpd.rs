@@ -2,7 +2,7 @@
 //! discussion of that time say about them.
 
 use super::{Layout, Orders, Policy};
-use crate::engine::{Process, State, View};
+use crate::process::{Process, State, View};
 use crate::scenario::Scenario;
 use crate::{Micros, SECOND};
 

@@ -6,7 +6,7 @@ use maitred::pool::buckets::{BucketView, Buckets};
 use maitred::pool::sizing::{Phase, Settings, SlotView};
 
 use super::{Layout, Orders, Policy};
-use crate::engine::{Process, State, View};
+use crate::process::{Process, State, View};
 use crate::scenario::Scenario;
 use crate::{Micros, SECOND};
 

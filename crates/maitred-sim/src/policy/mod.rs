@@ -5,7 +5,7 @@ mod maitred;
 mod simple;
 
 use crate::Micros;
-use crate::engine::View;
+use crate::process::View;
 use crate::scenario::Scenario;
 
 pub use httpd::{Prefork, Worker2002};

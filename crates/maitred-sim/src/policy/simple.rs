@@ -2,7 +2,7 @@
 
 use super::httpd::{Maintenance, Wanted, orders};
 use super::{Layout, Orders, Policy};
-use crate::engine::{State, View};
+use crate::process::{State, View};
 use crate::scenario::{Clients, Scenario};
 use crate::{Micros, SECOND, seconds};
 
@@ -70,7 +70,7 @@ impl Policy for Fixed {
     }
 
     fn decide(&mut self, view: &View<'_>) -> Orders {
-        let empty = |slots: &[crate::engine::Process]| {
+        let empty = |slots: &[crate::process::Process]| {
             slots.iter().filter(|process| process.state == State::Empty).count()
         };
         let start = view.buckets.iter().enumerate().map(|(bucket, slots)| (bucket, empty(slots)));

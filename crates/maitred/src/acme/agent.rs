@@ -1,21 +1,20 @@
 //! The agent process: clocks, socket and tasks around the schedule.
 
-use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use maitred_sys::{inherit, memfile};
 use tokio::net::UnixDatagram;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::account;
 use super::certificate::{self, Facts};
 use super::client::Seen;
-use super::messages::{Answer, Challenge, FromAgent, MESSAGE_BYTES_MAX, Report, Start, ToAgent};
+use super::link::Link;
+use super::messages::{FromAgent, MESSAGE_BYTES_MAX, Report, Start, ToAgent};
 use super::order::{self, Job, Trouble};
 use super::sandbox;
 use super::schedule::{Held, Now, Past, Schedule, Task, Window};
@@ -25,8 +24,6 @@ use crate::unix_time;
 
 /// Largest start document.
 const START_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How long the worker process may take to answer a challenge; it is there most of the time.
-const PLACE_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long one order may take in all. The authority's own patience is shorter.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long asking for renewal information may take.
@@ -76,7 +73,7 @@ async fn live(start: Start, socket: OwnedFd) -> Result<(), String> {
     tokio::spawn(write_all(Arc::clone(&socket), said));
     let Some(store) = open(&start, &socket).await? else { return Ok(()) };
     let (done, ended) = mpsc::unbounded_channel();
-    let link = Link { say, waiting: Arc::default(), serials: Arc::default() };
+    let link = Link::new(say);
     let mut agent = Agent::new(start, store, link, done);
     agent.run(&socket, ended).await
 }
@@ -122,59 +119,6 @@ async fn write_all(socket: Arc<UnixDatagram>, mut said: mpsc::UnboundedReceiver<
         if socket.send(&text).await.is_err() {
             return;
         }
-    }
-}
-
-/// How orders speak to the master.
-#[derive(Debug, Clone)]
-pub struct Link {
-    say: mpsc::UnboundedSender<FromAgent>,
-    /// Who waits for which challenge to be in place.
-    waiting: Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>,
-    serials: Arc<AtomicU64>,
-}
-
-impl Link {
-    /// Has a challenge answered, and returns when it is.
-    ///
-    /// # Errors
-    /// A text, when it is not in time.
-    pub async fn place(&self, name: &str, answer: Answer) -> Result<Placed, String> {
-        let serial = self.serials.fetch_add(1, Relaxed) + 1;
-        let (tell, told) = oneshot::channel();
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(serial, tell);
-        let placed = Placed { link: self.clone(), serial };
-        self.say(FromAgent::Challenge(Challenge { serial, name: name.to_owned(), answer }));
-        match tokio::time::timeout(PLACE_TIMEOUT, told).await {
-            Ok(Ok(())) => Ok(placed),
-            _ => Err("no worker process answers the challenge".to_owned()),
-        }
-    }
-
-    fn say(&self, message: FromAgent) {
-        // Nobody takes it when the master has gone, and then this process ends.
-        let _ = self.say.send(message);
-    }
-
-    fn in_place(&self, serial: u64) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&serial);
-        if let Some(tell) = waiting {
-            let _ = tell.send(());
-        }
-    }
-}
-
-/// A challenge that is answered until this is dropped.
-#[derive(Debug)]
-pub struct Placed {
-    link: Link,
-    serial: u64,
-}
-
-impl Drop for Placed {
-    fn drop(&mut self) {
-        self.link.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.serial);
-        self.link.say(FromAgent::Over(self.serial));
     }
 }
 

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`schedule`] | when what is ordered: pure, **start reading here** |
 //! | [`agent`] | the process: clocks, socket, tasks around the schedule |
+//! | [`link`] | how agent and orders speak to the master |
 //! | [`order`] | one order, from the first message to the certificate |
 //! | [`client`] | HTTPS to the authority, bounded |
 //! | [`account`] | the account at the authority |
@@ -29,6 +30,7 @@ pub mod agent;
 pub mod certificate;
 pub mod challenges;
 pub mod client;
+pub mod link;
 pub mod messages;
 pub mod order;
 pub mod sandbox;

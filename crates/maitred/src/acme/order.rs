@@ -7,9 +7,9 @@ use instant_acme::{
     OrderStatus, RetryPolicy,
 };
 
-use super::agent::{Link, Placed};
 use super::certificate;
 use super::client::{Seen, with_causes};
+use super::link::{Link, Placed};
 use super::messages::Answer;
 use super::schedule::{Blame, Failure};
 use crate::config::{ChallengeChoice, KeyType};

@@ -63,7 +63,7 @@ const _: () = assert!(TARGET_BYTES_MAX + KIB <= HEAD_BYTES_MAX);
 // Every field takes at least "a:\r\n", so that more fields than this could never arrive.
 const _: () = assert!(HEADER_COUNT_MAX * 4 <= HEAD_BYTES_MAX);
 // The parser's room for fields is an array of fixed size.
-const _: () = assert!(HEADER_COUNT_MAX <= maitred_http::request::FIELDS_MAX as u64);
+const _: () = assert!(HEADER_COUNT_MAX <= maitred_http::limits::FIELDS_MAX as u64);
 // Each place for a body takes larger ones than the place before it.
 const _: () =
     assert!(BODY_INLINE_BYTES_MAX <= BODY_MEMORY_BYTES_MAX && BODY_MEMORY_BYTES_MAX <= BODY_BYTES_MAX);
@@ -122,7 +122,7 @@ pub const LIMITS: Table = Table {
         ),
         limit(
             "header_count_max",
-            Kind::Whole { min: 1, max: maitred_http::request::FIELDS_MAX as u64 },
+            Kind::Whole { min: 1, max: maitred_http::limits::FIELDS_MAX as u64 },
             Default::Whole(HEADER_COUNT_MAX),
             "Header fields of a request. More get 431.",
             "Browsers send about 20. The parser keeps them on the stack: 32 bytes each, at most 4 KiB.",

@@ -178,9 +178,10 @@ pub(super) fn finish_head(clock: &Clock, persistence: Persistence, out: &mut Vec
 
 #[cfg(test)]
 mod tests {
-    use maitred_http::request::{Framing, Known, Method, Request, Version};
+    use maitred_http::request::{Method, Request};
 
     use super::*;
+    use crate::serve::testing::request;
 
     const CLOCK_DATE: [u8; 29] = *b"Sun, 06 Nov 1994 08:49:37 GMT";
 
@@ -199,22 +200,7 @@ mod tests {
         query: Option<&str>,
         write: impl Fn(&Exchange<'_>, &mut Vec<u8>) -> Summary,
     ) -> (String, Summary) {
-        let request = Request {
-            method,
-            method_text: "GET",
-            version: Version::Http11,
-            target: path,
-            path,
-            query,
-            authority: "localhost",
-            https: false,
-            fields: &[],
-            framing: Framing::None,
-            keep_alive: true,
-            expects_continue: false,
-            upgrade: false,
-            known: Known::default(),
-        };
+        let request = Request { target: path, path, query, ..request(method) };
         let (clock, persistence) = (clock(), Persistence::Implied);
         let path = path.as_bytes();
         let exchange = Exchange { request: &request, path, clock: &clock, persistence, warmed: false };

@@ -13,6 +13,8 @@ pub mod disk;
 pub mod files;
 pub mod fixed;
 pub mod residency;
+#[cfg(test)]
+mod testing;
 
 /// What a handler made of one request.
 #[derive(Debug)]

@@ -53,7 +53,7 @@ impl Default for Settings {
             connection_window: 1 << 20,
             frame_bytes_max: frame::FRAME_BYTES_MIN,
             header_list_bytes_max: 32 << 10,
-            header_count_max: crate::request::FIELDS_MAX as u32,
+            header_count_max: crate::limits::FIELDS_MAX as u32,
             header_block_bytes_max: 64 << 10,
             continuations_max: 16,
             header_table_bytes: 4096,

@@ -1,7 +1,7 @@
 //! What becomes of the fields.
 
 use super::*;
-use crate::limits::CONNECTION_OPTIONS_MAX;
+use crate::limits::{CONNECTION_OPTIONS_MAX, FIELDS_MAX};
 
 /// Of a complete response: its head's lines, without the `Date` that was added.
 fn lines(wanted: Wanted, response: &str) -> Vec<String> {
@@ -210,8 +210,8 @@ fn framing_is_unambiguous() {
 #[test]
 fn heads_are_bounded() {
     let fields = |count| format!("HTTP/1.1 204 x\r\n{}\r\n", "A: b\r\n".repeat(count));
-    assert_eq!(pass(GET, &fields(request::FIELDS_MAX)).end, Ok(()));
-    assert_eq!(refused(GET, &fields(request::FIELDS_MAX + 1)), Bad::TooManyFields);
+    assert_eq!(pass(GET, &fields(FIELDS_MAX)).end, Ok(()));
+    assert_eq!(refused(GET, &fields(FIELDS_MAX + 1)), Bad::TooManyFields);
 
     let (start, end) = ("HTTP/1.1 204 x\r\nA: ", "\r\n\r\n");
     let value = "a".repeat(RESPONSE_HEAD_BYTES_MAX - start.len() - end.len());

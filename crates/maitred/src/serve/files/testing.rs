@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use maitred_http::request::{Framing, Known, Method, Request, Version};
+use maitred_http::request::{Known, Method, Request};
 
 use super::{FileServer, FileSet};
 use crate::config::{Files, HeaderRules, Limits};
+use crate::serve::testing::request;
 use crate::serve::{Clock, Exchange, Persistence, Segment, Served};
 
 /// Inline bodies of the tests' servers.
@@ -138,22 +139,7 @@ impl Bench {
     }
 
     pub(super) fn once(&mut self, path: &[u8], known: Known<'_>, warmed: bool, out: &mut Vec<u8>) -> Served {
-        let request = Request {
-            method: self.method,
-            method_text: "GET",
-            version: Version::Http11,
-            target: "/",
-            path: "/",
-            query: self.query,
-            authority: "localhost",
-            https: false,
-            fields: &[],
-            framing: Framing::None,
-            keep_alive: true,
-            expects_continue: false,
-            upgrade: false,
-            known,
-        };
+        let request = Request { query: self.query, known, ..request(self.method) };
         let clock = self.clock.clone();
         let exchange =
             Exchange { request: &request, path, clock: &clock, persistence: Persistence::Implied, warmed };
