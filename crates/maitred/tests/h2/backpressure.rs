@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use crate::h2::Connection;
+use crate::support::processes::cpu_ticks;
 use crate::support::{Server, Setup, eventually};
 
 /// How long the server is watched, and what it may do meanwhile: turns of its event loop, and CPU time. A loop that does not
@@ -18,10 +19,7 @@ const REQUESTS: usize = 3000;
 fn figures(server: &Server) -> (u64, u64, u64) {
     let status = server.status();
     let sum = |key: &str| status["totals"][key].as_u64().unwrap();
-    let text = std::fs::read_to_string(format!("/proc/{}/stat", status["pid"])).unwrap();
-    let fields: Vec<&str> = text.rsplit_once(") ").unwrap().1.split(' ').collect();
-    let cpu_ms = 10 * (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap());
-    (sum("http2_streams"), sum("turns"), cpu_ms)
+    (sum("http2_streams"), sum("turns"), 10 * cpu_ticks(server.worker()))
 }
 
 /// Watches once nothing moves any more.

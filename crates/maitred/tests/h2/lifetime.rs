@@ -1,15 +1,15 @@
 //! How a connection ends: by time, by a reload, by a stop, after too many requests.
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::h2::frame::code;
 use crate::h2::{Connection, Lost};
-use crate::support::{Gate, Setup, eventually};
+use crate::support::load::{Load, reload_under_load};
+use crate::support::{Gate, Server, Setup, eventually};
 
 #[test]
 fn an_idle_connection_is_told_to_go_after_keep_alive_timeout() {
@@ -163,7 +163,7 @@ fn a_stop_finishes_what_is_there() {
     let waiting = gate.arrival();
     let mut idle = Connection::new(server.address);
     idle.get("/none");
-    kill_process(server.pid(), Signal::TERM).unwrap();
+    server.signal(Signal::TERM);
     assert_eq!(idle.end(), Some(code::NO_ERROR), "nobody waits for it");
     while connection.goaway.is_none() {
         connection.step().unwrap();
@@ -180,39 +180,30 @@ fn a_stop_finishes_what_is_there() {
     assert_eq!(stopped.access.len(), 3);
 }
 
-/// Lets clients end, also when the test fails.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
-/// A well-behaved client until `done`: always some streams open, and a new connection when the server has said GOAWAY. What the
-/// server has not taken (RFC 9113, 6.8: a stream above the last one of GOAWAY, or REFUSED_STREAM) is asked for again; anything
-/// else that is lost fails the test. How many requests were answered.
-fn ask_until(address: SocketAddr, path: &str, bytes: usize, done: &AtomicBool, answered: &AtomicUsize) {
-    let mut connection = Connection::new(address);
+/// A well-behaved client until the load is over: always some streams open, and a new connection when the server has said GOAWAY.
+/// What the server has not taken (RFC 9113, 6.8: a stream above the last one of GOAWAY, or REFUSED_STREAM) is asked for again;
+/// anything else that is lost fails the test.
+fn ask_until_over(server: &Server, load: &Load, path: &str, bytes: usize) {
+    let mut connection = Connection::new(server.address);
     let mut open = Vec::new();
     loop {
-        if connection.goaway.is_none() && !done.load(Relaxed) {
+        if connection.goaway.is_none() && !load.is_over() {
             while open.len() < 5 {
                 open.push(connection.request("GET", path, &[], true));
             }
         }
         let Some(id) = (!open.is_empty()).then(|| open.remove(0)) else {
-            if done.load(Relaxed) {
+            if load.is_over() {
                 return;
             }
             assert_eq!(connection.end(), Some(code::NO_ERROR), "{path}");
-            connection = Connection::new(address);
+            connection = Connection::new(server.address);
             continue;
         };
         match connection.try_response(id) {
             Ok(response) => {
                 assert_eq!((response.status, response.body.len()), (200, bytes), "{path}");
-                answered.fetch_add(1, Relaxed);
+                load.answered(1);
             }
             Err(lost) => {
                 let (last, found) =
@@ -227,35 +218,7 @@ fn ask_until(address: SocketAddr, path: &str, bytes: usize, done: &AtomicBool, a
 
 #[test]
 fn no_request_is_lost_while_the_configuration_is_reloaded() {
-    let server = Setup::with_files()
-        .server("threads = 2")
-        .file("large.bin", &vec![b'l'; 300_000])
-        .pool("app", None, "workers = 2\nqueue = { timeout = \"60s\" }")
-        .start();
-    server.wait_for_processes();
-    let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let mut clients = Vec::new();
-        for (path, bytes) in
-            [("/a.txt", 7), ("/large.bin", 300_000), ("/app/hello?x", 8), ("/app/large?70000", 70_000)]
-        {
-            let (address, done, answered) = (server.address, &done, &answered);
-            clients.push(scope.spawn(move || ask_until(address, path, bytes, done, answered)));
-        }
-        let stop = SetOnDrop(&done);
-        for generation in 2..=5 {
-            let before = answered.load(Relaxed);
-            let (status, said) = server.command(&["reload"]);
-            assert!(status.success(), "{said}");
-            eventually("the new worker process answers", || server.status()["generation"] == generation);
-            eventually("requests are answered after the reload", || {
-                answered.load(Relaxed) >= before + 50 || clients.iter().any(|client| client.is_finished())
-            });
-        }
-        drop(stop);
-    });
-    let stopped = server.stop();
-    assert_eq!(stopped.access.len(), answered.into_inner(), "each is in the access log once");
+    reload_under_load(5, 50, ask_until_over);
 }
 
 #[test]

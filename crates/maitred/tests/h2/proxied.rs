@@ -219,13 +219,7 @@ fn echo() -> Upstream {
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Accept: c3VyZWx5IG5vdCByaWdodCBhdCBhbGw=\r\nSec-WebSocket-Protocol: chat\r\n\r\nhello",
         )?;
-        loop {
-            let piece = peer.piece()?;
-            if piece.is_empty() {
-                return peer.send("bye");
-            }
-            peer.send(piece)?;
-        }
+        peer.echo()
     })
 }
 

@@ -4,8 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
 use maitred_http::h2::hpack::{Bounds, Decoder};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use crate::support::processes::send_signal;
 use crate::support::{Gate, PATIENCE, Server, Setup, eventually};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -227,11 +228,11 @@ fn what_is_lost_with_the_process_is_given_again_or_told() {
     let mut client = abroad(&server);
     client.ask("POST", "/app/wait", b"x");
     let waiting = gate.arrival();
-    kill_process(Pid::from_raw(waiting.pid).unwrap(), Signal::KILL).unwrap();
+    send_signal(waiting.pid, Signal::KILL);
     assert_eq!(client.answer().status, 502);
     client.ask("GET", "/app/wait", b"");
     let waiting = gate.arrival();
-    kill_process(Pid::from_raw(waiting.pid).unwrap(), Signal::KILL).unwrap();
+    send_signal(waiting.pid, Signal::KILL);
     drop(waiting);
     gate.arrival().release();
     assert_eq!(client.answer().body, b"waited\n");

@@ -209,7 +209,7 @@ fn a_stop_waits_for_the_application() {
     let waiting = gate.arrival();
     let mut idle = server.connect();
     assert_eq!(idle.get("/a.txt").status, 200);
-    rustix::process::kill_process(server.pid(), rustix::process::Signal::TERM).unwrap();
+    server.signal(rustix::process::Signal::TERM);
     assert_eq!(idle.end(), End::Closed, "the idle connection shows that the server is stopping");
     waiting.release();
     assert_eq!(client.response("GET").text(), "waited\n");

@@ -1,7 +1,8 @@
 //! Applications that fail, in all the ways that they have; nobody else is disturbed.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use crate::support::processes::send_signal;
 use crate::support::{End, Gate, Server, Setup, eventually};
 
 const PATIENT: &str = "queue = { timeout = \"60s\" }";
@@ -93,7 +94,7 @@ fn requests_that_wait_for_a_process_that_is_killed_get_the_next() {
         client.send(format!("GET /app/hello?{number} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     }
     eventually("the requests are queued", || server.total("queued") == 5);
-    kill_process(Pid::from_raw(waiting.pid).unwrap(), Signal::KILL).unwrap();
+    send_signal(waiting.pid, Signal::KILL);
     gate.arrival().release();
     assert_eq!(first.response("GET").text(), "waited\n", "the next process was asked");
     for (number, client) in queued.iter_mut().enumerate() {

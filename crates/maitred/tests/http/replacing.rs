@@ -1,29 +1,12 @@
 //! Clients do not notice that the worker process is replaced.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{Client, Gate, Server, Setup, eventually};
-
-fn start() -> Server {
-    let server = Setup::with_files()
-        .server("threads = 2")
-        .file("large.bin", &vec![b'l'; 300_000])
-        .pool("app", None, "workers = 2\nqueue = { timeout = \"60s\" }")
-        .start();
-    server.wait_for_processes();
-    server
-}
-
-/// Lets clients end, also when the test fails.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
+use crate::support::load::{SetOnDrop, reload_under_load, reloadable};
+use crate::support::processes::send_signal;
+use crate::support::{Client, Gate, Setup};
 
 /// One request; whether it was answered as it must be.
 fn ask(client: &mut Client, target: &str, bytes: usize) -> bool {
@@ -34,44 +17,20 @@ fn ask(client: &mut Client, target: &str, bytes: usize) -> bool {
 
 #[test]
 fn no_request_fails_while_the_configuration_is_reloaded() {
-    let server = start();
-    let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        let mut clients = Vec::new();
-        for (target, bytes) in
-            [("/a.txt", 7), ("/large.bin", 300_000), ("/app/hello?x", 8), ("/app/large?70000", 70_000)]
-        {
-            let (server, done, answered) = (&server, &done, &answered);
-            clients.push(scope.spawn(move || {
-                // One connection for each request, and one that is kept as long as the server keeps it.
-                let mut kept = server.connect();
-                while !done.load(Relaxed) {
-                    assert!(ask(&mut server.connect(), target, bytes), "{target} on a new connection");
-                    assert!(ask(&mut kept, target, bytes), "{target} on a kept connection");
-                    answered.fetch_add(2, Relaxed);
-                }
-            }));
+    reload_under_load(6, 20, |server, load, target, bytes| {
+        // One connection for each request, and one that is kept as long as the server keeps it.
+        let mut kept = server.connect();
+        while !load.is_over() {
+            assert!(ask(&mut server.connect(), target, bytes), "{target} on a new connection");
+            assert!(ask(&mut kept, target, bytes), "{target} on a kept connection");
+            load.answered(2);
         }
-        let stop = SetOnDrop(&done);
-        for generation in 2..=6 {
-            let before = answered.load(Relaxed);
-            let (status, said) = server.command(&["reload"]);
-            assert!(status.success(), "{said}");
-            // Until the old worker process has gone, the admin address may lead to either.
-            eventually("the new worker process answers", || server.status()["generation"] == generation);
-            eventually("requests are answered after the reload", || {
-                answered.load(Relaxed) >= before + 20 || clients.iter().any(|client| client.is_finished())
-            });
-        }
-        drop(stop);
     });
-    let stopped = server.stop();
-    assert_eq!(stopped.access.len(), answered.into_inner(), "each is in the access log once");
 }
 
 #[test]
 fn no_connection_is_refused_when_the_worker_process_is_killed() {
-    let server = start();
+    let server = reloadable();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (server, done) = (&server, &done);
@@ -85,9 +44,7 @@ fn no_connection_is_refused_when_the_worker_process_is_killed() {
         });
         let stop = SetOnDrop(done);
         for _ in 0..3 {
-            let before = server.status();
-            let pid = before["pid"].as_i64().unwrap() as i32;
-            kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+            send_signal(server.answering_worker(), Signal::KILL);
             assert!(
                 (0..20).filter(|_| ask(&mut server.connect(), "/a.txt", 7)).count() >= 19,
                 "the next process takes what waits in the accept queue"

@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::support::{Setup, eventually};
 
@@ -13,7 +13,7 @@ fn a_stop_finishes_what_is_there_and_refuses_what_comes() {
     let mut client = server.connect();
     client.send("POST /app/echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n01234");
     eventually("the half request is there", || server.total("reading") == 1);
-    kill_process(server.pid(), Signal::TERM).unwrap();
+    server.signal(Signal::TERM);
     eventually("the port is closed", || TcpStream::connect(server.address).is_err());
     client.send("56789");
     let response = client.response("POST");

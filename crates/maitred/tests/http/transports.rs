@@ -1,9 +1,8 @@
 //! What a client gets does not depend on how the application's response comes to it.
 
-use std::time::Duration;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, prlimit};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
-
+use crate::support::processes::send_signal;
 use crate::support::{Gate, Response, Server, Setup, eventually};
 
 const TRANSPORTS: [&str; 3] = ["direct", "relay", "auto"];
@@ -90,7 +89,7 @@ fn an_isolated_pool_gets_no_socket_either_when_descriptors_run_out() {
     let server = with("auto", "workers = 1\nisolate = true");
     let mut client = server.connect();
     assert_eq!(client.get("/a.txt").text(), "file a\n");
-    let worker = Pid::from_raw(server.status()["pid"].as_i64().unwrap() as i32);
+    let worker = Pid::from_raw(server.worker());
     let usual = getrlimit(Resource::Nofile);
     prlimit(worker, Resource::Nofile, Rlimit { current: Some(3), ..usual }).unwrap();
     let refused = client.get("/app/hello?x");
@@ -114,7 +113,7 @@ fn a_request_that_was_lost_with_its_process_is_given_again_if_it_is_safe() {
             let mut client = server.connect();
             client.send(format!("{head}GET /app/hello?next HTTP/1.1\r\nHost: h\r\n\r\n"));
             let waiting = gate.arrival();
-            kill_process(Pid::from_raw(waiting.pid).unwrap(), Signal::KILL).unwrap();
+            send_signal(waiting.pid, Signal::KILL);
             client
         };
         let mut client = lose("GET /app/wait HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -143,8 +142,7 @@ fn a_request_whose_client_has_gone_has_a_deadline_too() {
         let mut client = server.connect();
         client.send("GET /app/wait HTTP/1.1\r\nHost: h\r\n\r\n");
         let waiting = gate.arrival();
-        rustix::net::sockopt::set_socket_linger(client.tcp(), Some(Duration::ZERO)).unwrap();
-        drop(client);
+        client.reset();
         assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n", "{transport}");
         drop(waiting);
         server.stop();

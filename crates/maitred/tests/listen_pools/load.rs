@@ -1,7 +1,8 @@
 //! Sizes.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
+use crate::support::processes::send_signal;
 use crate::support::{Client, Gate, Setup, eventually};
 use crate::world::{PREFORK, address, ask, letters, pids, pool, ready, start};
 
@@ -52,7 +53,7 @@ fn a_killed_process_costs_its_own_connection_only() {
     let mut queued = Client::connect(address);
     queued.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     eventually("it is in the queue", || pool(&server)["buckets"][0]["queue"] == 1);
-    kill_process(Pid::from_raw(first.pid).unwrap(), Signal::KILL).unwrap();
+    send_signal(first.pid, Signal::KILL);
     assert!(lost.try_response("GET").is_err());
     // Whoever takes its place takes what was queued.
     let answered = queued.response("GET");

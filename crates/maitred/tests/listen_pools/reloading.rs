@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::support::{Client, Gate, eventually};
 use crate::world::{PREFORK, address, ask, pids, ready, start};
@@ -14,7 +14,7 @@ fn an_unchanged_pool_is_not_touched_by_a_reload() {
     let server = start(&format!("{PREFORK}workers = 2"), None);
     eventually("both are ready", || ready(&server) == 2);
     let (before, at) = (pids(&server), address(&server));
-    kill_process(server.pid(), Signal::HUP).unwrap();
+    server.signal(Signal::HUP);
     eventually("it has reloaded", || server.status()["master"]["reloads"] == 1);
     eventually("the new status knows them", || pids(&server) == before);
     assert_eq!(address(&server), at);
@@ -41,7 +41,7 @@ fn a_changed_pool_takes_over_without_a_refused_connection() {
     let rewrite = |lines: &str| {
         let pool = format!("{head}[pool.plain]\nlisten = \"127.0.0.1:0\"\n{lines}");
         std::fs::write(&file, pool).unwrap();
-        kill_process(server.pid(), Signal::HUP).unwrap();
+        server.signal(Signal::HUP);
     };
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -85,7 +85,7 @@ fn a_stop_lets_them_finish() {
     let mut client = Client::connect(at);
     client.send("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let waiting = gate.arrival();
-    kill_process(server.pid(), Signal::TERM).unwrap();
+    server.signal(Signal::TERM);
     server.wait_for_line(|line| line.contains("stopping"));
     waiting.release();
     assert_eq!(client.response("GET").status, 200);

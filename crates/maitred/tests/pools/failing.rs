@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::load::under_load;
-use crate::look::{breathing, cpu_ticks, pool, processes_of};
+use crate::look::{breathing, pool, processes_of};
+use crate::support::processes::cpu_ticks;
 use crate::support::{Server, Setup, eventually};
 
 /// Nobody waits in the queue until its end: then the test would fail.

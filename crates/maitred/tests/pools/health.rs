@@ -1,8 +1,9 @@
 //! Processes that are there, and do nothing any more.
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::look::{pids, processes_of, settled};
+use crate::support::processes::send_signal;
 use crate::support::{Gate, PATIENCE, Setup, eventually};
 
 /// The other one has a request, so that nobody but the health check can find out. When it has to is in the tests of
@@ -17,7 +18,7 @@ fn an_idle_process_that_is_stopped_is_replaced() {
     slow.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let waiting = gate.arrival();
     let idle = pids(&server, "app").into_iter().find(|pid| *pid != waiting.pid).unwrap();
-    kill_process(Pid::from_raw(idle).unwrap(), Signal::STOP).unwrap();
+    send_signal(idle, Signal::STOP);
     eventually("the process that does not answer is gone", || !processes_of(&server).contains(&idle));
     server.wait_for_line(|line| line.contains("is replaced: it is idle and does not answer"));
     assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n", "its successor answers");

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use crate::support::load::SetOnDrop;
 use crate::support::{Client, Server, eventually};
 
 /// What the clients have found.
@@ -41,15 +42,6 @@ impl Found {
         };
         self.failed.lock().unwrap().push(wrong);
         false
-    }
-}
-
-/// Lets clients end, also when the test fails.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
     }
 }
 

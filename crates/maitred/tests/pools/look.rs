@@ -78,10 +78,3 @@ pub(crate) fn processes_of(server: &Server) -> Vec<i32> {
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.filter(is_ours).collect()
 }
-
-/// CPU time that a process has taken, in ticks of 10 ms (proc_pid_stat(5)).
-pub(crate) fn cpu_ticks(pid: i32) -> u64 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-}

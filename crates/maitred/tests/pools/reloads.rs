@@ -2,10 +2,11 @@
 
 use std::fs;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::load::under_load;
 use crate::look::{breathing, letters, pids, processes_of, ready, settled, starts_and_crashes};
+use crate::support::processes::send_signal;
 use crate::support::{Gate, Server, Setup, eventually};
 
 const LINES: &str =
@@ -143,8 +144,7 @@ fn what_a_killed_worker_process_had_is_gone_and_the_pool_is_back() {
     server.wait_for_processes();
     let before = processes_of(&server);
     for generation in 2..=3 {
-        let worker = server.status()["pid"].as_i64().unwrap() as i32;
-        kill_process(Pid::from_raw(worker).unwrap(), Signal::KILL).unwrap();
+        send_signal(server.answering_worker(), Signal::KILL);
         assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n");
         is_generation(&server, generation);
     }

@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::channel;
 
 use rustix::net::{AddressFamily, SocketType};
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{Server, Setup, eventually};
+use crate::support::processes::descriptors;
+use crate::support::{Setup, eventually};
 use crate::upstream::Upstream;
 use crate::{setup, start};
 
@@ -17,14 +18,6 @@ fn nowhere() -> (OwnedFd, String) {
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let address = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
     (socket, format!("http://{address}"))
-}
-
-fn descriptors(server: &Server) -> usize {
-    // The master's only child is its worker process.
-    let pid = server.pid().as_raw_nonzero();
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let worker = children.split_whitespace().next().unwrap();
-    std::fs::read_dir(format!("/proc/{worker}/fd")).unwrap().count()
 }
 
 #[test]
@@ -222,9 +215,9 @@ fn no_descriptor_is_left_behind() {
     };
     tour();
     eventually("one connection is left", || upstream.open() <= 2);
-    let before = descriptors(&server);
+    let before = descriptors(server.worker());
     (0..10).for_each(|_| tour());
-    eventually("as many as before", || descriptors(&server) <= before + 1);
+    eventually("as many as before", || descriptors(server.worker()) <= before + 1);
     server.stop();
 }
 
@@ -250,7 +243,7 @@ fn a_reload_loses_nothing() {
             })
             .collect();
         for _ in 0..3 {
-            kill_process(server.pid(), Signal::HUP).unwrap();
+            server.signal(Signal::HUP);
             let requests = upstream.requests();
             eventually("work goes on", || upstream.requests() > requests + 50 || clients[0].is_finished());
         }

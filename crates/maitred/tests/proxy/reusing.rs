@@ -1,6 +1,5 @@
 //! Idle connections to a server: how many are kept, and what must not be taken for an answer.
 
-use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -8,33 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-
 use crate::start;
 use crate::support::{PATIENCE, Server, Setup, eventually};
 use crate::upstream::{Peer, Upstream};
-
-/// The server's only worker process.
-fn worker(server: &Server) -> Pid {
-    let pid = server.pid().as_raw_nonzero();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap()).unwrap()
-}
-
-/// Runs `meanwhile` while the worker process stands still, so that it finds everything at once.
-fn at_once(server: &Server, meanwhile: impl FnOnce()) {
-    let worker = worker(server);
-    kill_process(worker, Signal::STOP).unwrap();
-    // Each thread stops by itself, some later than others.
-    let stopped = |thread: fs::DirEntry| {
-        let stat = fs::read_to_string(thread.path().join("stat")).unwrap();
-        stat.rsplit(") ").next().unwrap().starts_with('T')
-    };
-    let threads = || fs::read_dir(format!("/proc/{}/task", worker.as_raw_nonzero())).unwrap();
-    eventually("it stands still", || threads().all(|thread| stopped(thread.unwrap())));
-    meanwhile();
-    kill_process(worker, Signal::CONT).unwrap();
-}
 
 /// Says its connection's number; or, without being asked, `poison`, or closes, when the test says so.
 struct Odd {
@@ -85,7 +60,7 @@ fn what_a_server_says_unasked_is_nobodys_answer() {
             assert_eq!(client.get("/first").text(), "0");
             let ask = "POST /second HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx";
             // Both are there before the worker process sees either.
-            at_once(&server, || {
+            server.while_worker_sleeps(|| {
                 if client_first {
                     client.send(ask);
                 }

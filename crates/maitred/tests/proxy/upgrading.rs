@@ -21,13 +21,7 @@ fn echo() -> Upstream {
         peer.send(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello",
         )?;
-        loop {
-            let piece = peer.piece()?;
-            if piece.is_empty() {
-                return peer.send("bye");
-            }
-            peer.send(piece)?;
-        }
+        peer.echo()
     })
 }
 
@@ -59,16 +53,7 @@ fn a_websocket_goes_both_ways() {
             );
             client.tcp().set_read_timeout(Some(PATIENCE)).unwrap();
         }
-        for number in 0..50 {
-            client.send(format!("message {number:04}"));
-            assert_eq!(client.exactly(12).unwrap(), format!("message {number:04}").as_bytes());
-        }
-        let large: Vec<u8> = (0..3_000_000).map(|at| (at % 251) as u8).collect();
-        let mut sender = client.tcp().try_clone().unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| std::io::Write::write_all(&mut sender, &large).unwrap());
-            assert!(client.exactly(large.len()).unwrap() == large);
-        });
+        client.is_echoed();
         client.finish_sending();
         assert_eq!(client.exactly(3).unwrap(), b"bye");
         assert_eq!(client.tcp().read(&mut [0; 1]).unwrap(), 0, "both sides have had enough");

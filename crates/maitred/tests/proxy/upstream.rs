@@ -236,6 +236,17 @@ impl Peer {
         }
     }
 
+    /// Says everything again, until nothing more comes, and then `bye`.
+    pub(crate) fn echo(&mut self) -> io::Result<()> {
+        loop {
+            let piece = self.piece()?;
+            if piece.is_empty() {
+                return self.send("bye");
+            }
+            self.send(piece)?;
+        }
+    }
+
     /// Waits until Maitred closes the connection.
     pub(crate) fn wait_for_end(&mut self) -> io::Result<()> {
         while !self.piece()?.is_empty() {}

@@ -284,6 +284,21 @@ impl Client {
         }
     }
 
+    /// Checks that the other side says everything again: message by message, and what is more than all buffers take.
+    #[track_caller]
+    pub(crate) fn is_echoed(&mut self) {
+        for number in 0..50 {
+            self.send(format!("message {number:04}"));
+            assert_eq!(self.exactly(12).unwrap(), format!("message {number:04}").as_bytes());
+        }
+        let large: Vec<u8> = (0..3_000_000).map(|at| (at % 251) as u8).collect();
+        let mut sender = self.tcp().try_clone().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| sender.write_all(&large).unwrap());
+            assert!(self.exactly(large.len()).unwrap() == large);
+        });
+    }
+
     /// Whether nothing comes within `time`.
     pub(crate) fn is_silent_for(&mut self, time: Duration) -> bool {
         self.tcp().set_read_timeout(Some(time)).unwrap();

@@ -7,8 +7,10 @@
 
 mod client;
 mod gate;
+pub(crate) mod load;
 pub(crate) mod processes;
 mod response;
+mod running;
 mod server;
 mod setup;
 
@@ -17,6 +19,7 @@ use std::time::Duration;
 pub(crate) use client::{Client, End};
 pub(crate) use gate::{Gate, Waiting, eventually};
 pub(crate) use response::Response;
+pub(crate) use running::Running;
 pub(crate) use server::{Server, Stopped, binary, copy_program};
 pub(crate) use setup::Setup;
 

@@ -107,6 +107,11 @@ impl Server {
         serde_json::from_slice(&response.body).unwrap()
     }
 
+    /// The worker process that answers: after a reload or an upgrade there may be others for a while.
+    pub(crate) fn answering_worker(&self) -> i32 {
+        self.status()["pid"].as_i64().unwrap().try_into().unwrap()
+    }
+
     /// A sum over all threads from `/status.json`.
     pub(crate) fn total(&self, key: &str) -> u64 {
         let status = self.status();

@@ -1,14 +1,12 @@
 //! `maitred serve --tls`, and the example.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rustls::{ClientConfig, RootCertStore, SignatureScheme};
 
-use crate::stage::{Authority, certificates, connect};
-use crate::support::{Client, Setup, binary};
+use crate::stage::{self, Authority, certificates, connect};
+use crate::support::{Client, Setup};
 
 #[test]
 fn the_example_serves_its_page() {
@@ -47,23 +45,8 @@ fn the_absolute_form_is_served() {
 
 #[test]
 fn a_certificate_is_made_and_its_fingerprint_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("a.txt"), "file a\n").unwrap();
-    let mut child = Command::new(binary())
-        .args(["serve", "--tls", "-l", "127.0.0.1:0", "-t", "1", "--log", "off"])
-        .arg(dir.path())
-        .env_remove("XDG_RUNTIME_DIR")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let address = lines.next().unwrap();
-    let address = address.strip_prefix("https://").unwrap().split(' ').next().unwrap().parse().unwrap();
-    let told = lines.next().unwrap();
-    let told = told.strip_prefix("certificate, self-signed, SHA-256 ").unwrap();
-
+    let (server, told) = stage::serve();
+    let address = server.address;
     let (stranger, picky) = Authority::new().picky(&[SignatureScheme::ECDSA_NISTP256_SHA256]);
     assert!(Client::try_connect_tls(address, &stranger, "localhost").is_err(), "nobody has signed it");
     let certificate = picky.seen.lock().unwrap().take().unwrap();
@@ -83,6 +66,5 @@ fn a_certificate_is_made_and_its_fingerprint_is_told() {
         let mut connection = Client::try_connect_tls(address, &client, name).unwrap();
         assert_eq!(connection.get("/a.txt").text(), "file a\n", "{name}");
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
+    server.stop();
 }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use rcgen::{
@@ -19,7 +20,7 @@ use rustls::{
     SupportedProtocolVersion,
 };
 
-use crate::support::{Client, Server, Setup};
+use crate::support::{Client, Server, Setup, binary};
 
 /// A certificate authority.
 pub(crate) struct Authority {
@@ -212,6 +213,17 @@ pub(crate) fn setup(authority: &Authority, tls: &str) -> Setup {
     made.write(setup.directory.path(), "site");
     fs::write(setup.directory.path().join("ca.pem"), &authority.pem).unwrap();
     setup
+}
+
+/// `maitred serve --tls` of a site with files, and the fingerprint that it tells of the certificate that it has made.
+pub(crate) fn serve() -> (Server, String) {
+    let mut command = Command::new(binary());
+    command.args(["serve", "root", "--tls", "-l", "127.0.0.1:0", "-t", "1", "--log", "off"]);
+    command.env_remove("XDG_RUNTIME_DIR").stdin(Stdio::null());
+    let server = Setup::with_files().start_by(command);
+    let before = "certificate, self-signed, SHA-256 ";
+    let told = server.wait_for_line(|line| line.starts_with(before));
+    (server, told.replace(before, ""))
 }
 
 /// A connection with its handshake complete.

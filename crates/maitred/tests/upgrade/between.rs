@@ -3,9 +3,11 @@
 use std::fs;
 use std::net::TcpListener;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{Client, End, Gate, Server, Setup, eventually};
+use crate::busy;
+use crate::support::processes::send_signal;
+use crate::support::{Client, End, Server, Setup, eventually};
 
 /// A new image that cannot come up until `taken` is dropped, and who has asked for it.
 struct Between {
@@ -30,7 +32,7 @@ impl Between {
     /// Somebody deals with the obstacle, and says so.
     fn over(mut self, server: &Server) {
         drop(self.taken);
-        kill_process(server.pid(), Signal::HUP).unwrap();
+        server.signal(Signal::HUP);
         let response = self.asker.response("POST");
         assert_eq!((response.status, response.text()), (200, "upgraded\n"));
         // Three, if the new image has found out by itself at the same moment, and takes the signal for a reload.
@@ -75,7 +77,7 @@ fn a_request_that_nobody_is_left_for_is_answered_by_the_new_image() {
     server.wait_for_processes();
     let between = Between::images(&server);
     let process = server.status()["pools"][0]["slots"][0]["pid"].as_i64().unwrap() as i32;
-    kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
+    send_signal(process, Signal::KILL);
     eventually("it is gone", || !server.children().contains(&process));
     let (mut asks, mut sends) = (server.connect(), server.connect());
     // One is followed by another request in the same piece.
@@ -95,14 +97,9 @@ fn a_request_that_nobody_is_left_for_is_answered_by_the_new_image() {
 
 #[test]
 fn the_old_worker_process_finishes_what_it_has_when_the_new_image_dies() {
-    let gate = Gate::new();
-    let server = Setup::with_files().pool("app", Some(&gate), "workers = 1").start();
-    server.wait_for_processes();
-    let mut busy = server.connect();
-    busy.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let waiting = gate.arrival();
+    let (server, mut busy, waiting) = busy();
     let Between { taken: _taken, mut asker } = Between::images(&server);
-    kill_process(server.pid(), Signal::KILL).unwrap();
+    server.signal(Signal::KILL);
     let response = asker.response("POST");
     assert_eq!((response.status, response.text()), (409, "the new executable has ended\n"));
     waiting.release();
@@ -118,7 +115,7 @@ fn a_stop_in_between_is_obeyed() {
     let mut idle = server.connect();
     assert_eq!(idle.get("/a.txt").status, 200);
     let Between { taken: _taken, mut asker } = Between::images(&server);
-    kill_process(server.pid(), Signal::TERM).unwrap();
+    server.signal(Signal::TERM);
     let response = asker.response("POST");
     assert_eq!((response.status, response.text()), (409, "the server is stopping\n"));
     assert_eq!(idle.end(), End::Closed);

@@ -16,7 +16,18 @@ mod stage;
 mod support;
 mod unnoticed;
 
-use support::{Server, eventually};
+use support::{Client, Gate, Server, Setup, Waiting, eventually};
+
+/// A server with one application process, and a client whose request stands at the gate there.
+fn busy() -> (Server, Client, Waiting) {
+    let gate = Gate::new();
+    let server = Setup::with_files().pool("app", Some(&gate), "workers = 1").start();
+    server.wait_for_processes();
+    let mut client = server.connect();
+    client.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let waiting = gate.arrival();
+    (server, client, waiting)
+}
 
 /// Has the executable replaced, and waits until the worker process of this generation is the one that answers.
 fn upgrade(server: &Server, generation: u64) {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use rustix::process::{Signal, kill_process};
+use rustix::process::Signal;
 
 use crate::support::{Server, Setup, copy_program, eventually};
 use crate::upgrade;
@@ -76,7 +76,7 @@ fn a_bad_configuration_changes_nothing() {
     assert!(response.text().contains("no_such_key"), "{}", response.text());
     assert_eq!(server.status()["generation"], 1);
     fs::write(&file, good.replace("[limits]", "[limits]\nanother_key = 1\n")).unwrap();
-    kill_process(server.pid(), Signal::USR2).unwrap();
+    server.signal(Signal::USR2);
     server.wait_for_line(|line| line.contains("another_key"));
     fs::write(&file, good).unwrap();
     upgrade(&server, 2);
@@ -90,7 +90,7 @@ fn two_signals_are_one_upgrade_or_two_and_never_a_loss() {
     let mut idle = server.connect();
     assert_eq!(idle.get("/a.txt").status, 200);
     for _ in 0..2 {
-        kill_process(server.pid(), Signal::USR2).unwrap();
+        server.signal(Signal::USR2);
     }
     eventually("it is upgraded", || server.status()["generation"].as_u64() >= Some(2));
     assert_eq!(idle.get("/b.txt").text(), "file b\n");
@@ -104,7 +104,7 @@ fn a_stop_that_follows_at_once_is_obeyed() {
     // Each time at another moment: during the check, around the exec, after it.
     for wanted in ["is being checked", "replacing the executable", "goes on where", "has taken over"] {
         let server = Setup::with_files().start();
-        kill_process(server.pid(), Signal::USR2).unwrap();
+        server.signal(Signal::USR2);
         server.wait_for_line(|line| line.contains(wanted));
         let stopped = server.terminate(Signal::TERM);
         assert!(stopped.status.success(), "{wanted}: {} {:#?}", stopped.status, stopped.said);

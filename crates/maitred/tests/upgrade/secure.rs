@@ -1,17 +1,15 @@
 //! HTTP/2 and TLS over an upgrade: connections end in order, as over a reload, and new ones find the same keys.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, SignatureScheme, StreamOwned};
 
 use crate::h2::frame::code;
 use crate::h2::{self, Connection};
 use crate::stage::{self, Authority, Picky};
-use crate::support::{Client, Gate, PATIENCE, Server, Setup, binary, eventually};
+use crate::support::{Client, Gate, PATIENCE, Server, Setup, eventually};
 use crate::upgrade;
 
 #[test]
@@ -80,31 +78,15 @@ fn shown_by(address: std::net::SocketAddr, picky: &(Arc<ClientConfig>, Arc<Picky
 
 #[test]
 fn serve_keeps_the_certificate_that_it_has_made() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("a.txt"), "file a\n").unwrap();
-    let mut child = Command::new(binary())
-        .args(["serve", "--tls", "-l", "127.0.0.1:0", "-t", "1", "--log", "off"])
-        .arg(dir.path())
-        .env_remove("XDG_RUNTIME_DIR")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let address = lines.next().unwrap();
-    let address = address.strip_prefix("https://").unwrap().split(' ').next().unwrap().parse().unwrap();
+    let (server, _) = stage::serve();
     let picky = Authority::new().picky(&[SignatureScheme::ECDSA_NISTP256_SHA256]);
-    let before = shown_by(address, &picky);
-    let children = || std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap();
-    let old = children();
-    assert_eq!(old.split_whitespace().count(), 1);
-    kill_process(Pid::from_child(&child), Signal::USR2).unwrap();
-    eventually("another worker process is alone", || {
-        let now = children();
-        now.split_whitespace().count() == 1 && now != old
-    });
-    assert_eq!(shown_by(address, &picky), before);
-    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-    assert!(child.wait().unwrap().success());
+    let before = shown_by(server.address, &picky);
+    let old = server.worker();
+    server.signal(Signal::USR2);
+    eventually(
+        "another worker process is alone",
+        || matches!(server.children()[..], [child] if child != old),
+    );
+    assert_eq!(shown_by(server.address, &picky), before);
+    assert!(server.terminate(Signal::TERM).status.success());
 }

@@ -1,40 +1,28 @@
 //! What clients see of an upgrade: nothing.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::support::{Client, Gate, Server, Setup, eventually};
-use crate::upgrade;
-
-fn pid(number: i64) -> Pid {
-    Pid::from_raw(number as i32).unwrap()
-}
-
-fn worker_pid(server: &Server) -> i64 {
-    server.status()["pid"].as_i64().unwrap()
-}
+use crate::support::load::{Load, SetOnDrop, replace_under_load};
+use crate::support::processes::send_signal;
+use crate::support::{Client, Gate, Running, Setup, eventually};
+use crate::{busy, upgrade};
 
 #[test]
 fn what_is_under_way_is_finished_and_what_is_idle_is_kept() {
-    let gate = Gate::new();
-    let server = Setup::with_files().pool("app", Some(&gate), "workers = 1").start();
-    server.wait_for_processes();
-    let (master, old) = (server.status()["master_pid"].clone(), worker_pid(&server));
-    let (mut idle, mut busy) = (server.connect(), server.connect());
+    let (server, mut busy, waiting) = busy();
+    let (master, old) = (server.status()["master_pid"].clone(), server.answering_worker());
+    let mut idle = server.connect();
     assert_eq!(idle.get("/a.txt").text(), "file a\n");
-    busy.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let waiting = gate.arrival();
 
     upgrade(&server, 2);
     let status = server.status();
     assert_eq!(status["master_pid"], master, "the process is the same");
     assert_eq!(status["master"]["upgrades"], 1);
-    assert_ne!(worker_pid(&server), old);
+    assert_ne!(server.answering_worker(), old);
     assert_eq!(idle.get("/b.txt").text(), "file b\n", "on the connection that was there before");
     assert_eq!(idle.get("/app/hello?x").text(), "hello x\n", "the pool has a new process");
 
@@ -42,7 +30,7 @@ fn what_is_under_way_is_finished_and_what_is_idle_is_kept() {
     assert_eq!(busy.response("GET").text(), "waited\n");
     assert_eq!(busy.get("/a.txt").text(), "file a\n", "its connection is kept as well");
     eventually("nobody of the old image is left", || {
-        server.children().len() == 2 && !server.children().contains(&(old as i32))
+        server.children().len() == 2 && !server.children().contains(&old)
     });
     let stopped = server.stop();
     assert_eq!(stopped.access.len(), 5, "each is in the access log once: {:#?}", stopped.access);
@@ -51,12 +39,7 @@ fn what_is_under_way_is_finished_and_what_is_idle_is_kept() {
 /// The worker process in between has been told to go, too, and has nothing of its own.
 #[test]
 fn a_connection_that_comes_late_is_passed_on_by_those_in_between() {
-    let gate = Gate::new();
-    let server = Setup::with_files().pool("app", Some(&gate), "workers = 1").start();
-    server.wait_for_processes();
-    let mut busy = server.connect();
-    busy.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let waiting = gate.arrival();
+    let (server, mut busy, waiting) = busy();
     upgrade(&server, 2);
     upgrade(&server, 3);
     waiting.release();
@@ -71,44 +54,14 @@ fn a_connection_that_comes_late_is_passed_on_by_those_in_between() {
 /// They were not started here, and nobody says when they end.
 #[test]
 fn channels_to_a_server_that_runs_already_are_made_anew() {
-    let directory =
-        Setup::with_files().outside("application.py", include_bytes!("../support/application.py"));
-    let setup = directory
-        .route("/app/*", "pool = \"app\"")
-        .table("[pool.app]\nconnect = \"unix:app.sock\"\nworkers = 2\nqueue = { timeout = \"60s\" }\n");
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let adapter = manifest.join("../../adapters/python").canonicalize().unwrap();
-    let path = setup.directory.path().join("app.sock");
-    let child = Command::new("python3")
-        .arg(manifest.join("tests/support/channels.py"))
-        .args([path.as_os_str(), "application:application".as_ref()])
-        .current_dir(setup.directory.path())
-        .env("PYTHONPATH", format!("{}:.", adapter.display()))
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("GATE", "")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut application = EndOnDrop(child);
-    let mut line = String::new();
-    BufReader::new(application.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "listening\n");
+    let setup = Running::setup("workers = 2\nqueue = { timeout = \"60s\" }");
+    let _application = Running::start(setup.directory.path(), None);
     let server = setup.start();
     assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n");
     upgrade(&server, 2);
     assert_eq!(server.connect().get("/app/hello?y").text(), "hello y\n");
     // A master that waits for the old channels would stay.
     server.stop();
-}
-
-/// Ended also when the test fails.
-struct EndOnDrop(Child);
-
-impl Drop for EndOnDrop {
-    fn drop(&mut self) {
-        let _ = kill_process(Pid::from_child(&self.0), Signal::TERM);
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -120,43 +73,23 @@ fn no_request_fails_in_five_upgrades() {
     );
     let server = server.start();
     server.wait_for_processes();
-    let (done, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-    std::thread::scope(|scope| {
-        for (target, body) in [("/a.txt", "file a\n"), ("/app/hello?x", "hello x\n")] {
-            let (server, done, answered) = (&server, &done, &answered);
-            scope.spawn(move || {
-                let mut kept = server.connect();
-                while !done.load(Relaxed) {
-                    // A refused connection, or one that is reset, panics.
-                    let new = server.connect().get(target);
-                    assert_eq!((new.status, new.text()), (200, body), "{target} on a new connection");
-                    let old = kept.get(target);
-                    assert_eq!((old.status, old.text()), (200, body), "{target} on a kept connection");
-                    answered.fetch_add(2, Relaxed);
-                }
-            });
+    let targets = [("/a.txt", "file a\n"), ("/app/hello?x", "hello x\n")];
+    let client = |load: &Load, (target, body): (&str, &str)| {
+        let mut kept = server.connect();
+        while !load.is_over() {
+            // A refused connection, or one that is reset, panics.
+            let new = server.connect().get(target);
+            assert_eq!((new.status, new.text()), (200, body), "{target} on a new connection");
+            let old = kept.get(target);
+            assert_eq!((old.status, old.text()), (200, body), "{target} on a kept connection");
+            load.answered(2);
         }
-        let stop = SetOnDrop(&done);
-        for generation in 2..=6 {
-            let before = answered.load(Relaxed);
-            upgrade(&server, generation);
-            eventually("requests are answered after it", || answered.load(Relaxed) >= before + 10);
-        }
-        drop(stop);
-    });
+    };
+    let answered = replace_under_load(&targets, client, 6, 10, |generation| upgrade(&server, generation));
     assert_eq!(server.status()["master"]["upgrades"], 5);
     eventually("nobody of the old images is left", || server.children().len() == 3);
     let stopped = server.stop();
-    assert_eq!(stopped.access.len(), answered.into_inner(), "each is in the access log once");
-}
-
-/// Lets clients end, also when the test fails.
-struct SetOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for SetOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
+    assert_eq!(stopped.access.len(), answered, "each is in the access log once");
 }
 
 #[test]
@@ -215,7 +148,7 @@ fn a_process_that_dies_after_the_upgrade_is_missed_by_nobody() {
     busy.send("POST /app/wait HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     let waiting = gate.arrival();
     upgrade(&server, 2);
-    kill_process(Pid::from_raw(waiting.pid).unwrap(), Signal::KILL).unwrap();
+    send_signal(waiting.pid, Signal::KILL);
     assert_eq!(busy.response("POST").status, 502);
     eventually("nobody of the old image is left", || server.children().len() == 2);
     server.stop();
@@ -223,12 +156,7 @@ fn a_process_that_dies_after_the_upgrade_is_missed_by_nobody() {
 
 #[test]
 fn what_application_processes_write_is_still_in_the_log() {
-    let gate = Gate::new();
-    let server = Setup::with_files().pool("app", Some(&gate), "workers = 1").start();
-    server.wait_for_processes();
-    let mut busy = server.connect();
-    busy.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let waiting = gate.arrival();
+    let (server, mut busy, waiting) = busy();
     upgrade(&server, 2);
     // A line in the pipe that the old image has made.
     let mut errors =
@@ -245,7 +173,7 @@ fn what_application_processes_write_is_still_in_the_log() {
 fn a_new_worker_process_that_is_killed_is_replaced() {
     let server = Setup::with_files().start();
     upgrade(&server, 2);
-    kill_process(pid(worker_pid(&server)), Signal::KILL).unwrap();
+    send_signal(server.answering_worker(), Signal::KILL);
     eventually("another one answers", || server.status()["generation"] == 3);
     assert_eq!(server.connect().get("/a.txt").text(), "file a\n");
     let stopped = server.terminate(Signal::TERM);

@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::h2::Connection;
+use crate::support::processes::cpu_ticks;
 use crate::support::{Server, Setup, eventually};
 
 /// What an attack may cost the worker process.
@@ -27,7 +28,7 @@ impl Default for Bounds {
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) server: Server,
-    pid: u64,
+    pid: i32,
     /// Resident memory and CPU time before the attack.
     memory_bytes: u64,
     cpu_ms: u64,
@@ -43,10 +44,10 @@ impl Stage {
             assert_eq!(server.connect().get("/a.txt").status, 200);
         }
         drop(connection);
-        let pid = server.status()["pid"].as_u64().unwrap();
+        let pid = server.worker();
         // The peak so far is forgotten (proc(5)); where this is not allowed, it counts as the attack's.
         let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
-        let (memory_bytes, cpu_ms) = (memory(pid, "VmRSS:"), cpu_ms(pid));
+        let (memory_bytes, cpu_ms) = (memory(pid, "VmRSS:"), 10 * cpu_ticks(pid));
         Stage { server, pid, memory_bytes, cpu_ms }
     }
 
@@ -91,27 +92,20 @@ impl Stage {
     #[track_caller]
     fn check(self, bounds: Bounds, served: u64) {
         let grown = memory(self.pid, "VmHWM:").saturating_sub(self.memory_bytes);
-        let spent = cpu_ms(self.pid) - self.cpu_ms;
+        let spent = 10 * cpu_ticks(self.pid) - self.cpu_ms;
         println!("{} KiB more at most, {spent} ms of CPU time, {served} rounds of others", grown >> 10);
         assert!(grown <= bounds.memory_bytes_max, "{grown} bytes more");
         // What serving the others has cost is not the attack's: a generous 20 ms for each round of three requests.
         assert!(spent <= bounds.cpu_ms_max + 20 * served, "{spent} ms of CPU time");
         eventually("all connections are closed", || self.server.total("connections") <= 1);
-        assert_eq!(self.server.status()["pid"].as_u64(), Some(self.pid), "it is the same process");
+        assert_eq!(self.server.worker(), self.pid, "it is the same process");
         self.server.stop();
     }
 }
 
 /// A figure of proc(5)'s `status`, in bytes.
-fn memory(pid: u64, name: &str) -> u64 {
+fn memory(pid: i32, name: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
-/// CPU time of a process, user and system.
-fn cpu_ms(pid: u64) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = text.rsplit_once(") ").unwrap().1.split(' ').collect();
-    10 * (fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap())
 }
