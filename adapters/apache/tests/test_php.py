@@ -6,8 +6,11 @@ import unittest
 import server
 from server import kit
 
+# As Debian's php.ini has it; without any such file, a page that fails is a 200.
 PHP = """
 LoadModule php_module {php}
+php_admin_flag display_errors off
+php_admin_value output_buffering 4096
 <FilesMatch "\\\\.php$">
     SetHandler application/x-httpd-php
 </FilesMatch>
