@@ -213,6 +213,21 @@ pub const TLS: Table = Table {
             "Versions of TLS that are spoken.",
         ),
         Key::new(
+            "ciphers",
+            Kind::Choices(crate::tls::choice::CIPHERS),
+            Default::Texts(crate::tls::choice::CIPHERS),
+            "Cipher suites that are used, by the names of rustls: `TLS13_…` are those of TLS 1.3, `TLS_ECDHE_…` those of 1.2, \
+             each for certificates with a key of the kind that it names. Each of `versions` needs one. Of those that both know, \
+             the client's favourite is taken.",
+        ),
+        Key::new(
+            "curves",
+            Kind::Choices(crate::tls::choice::CURVES),
+            Default::Texts(crate::tls::choice::CURVES),
+            "Groups of the key exchange that are used (what OpenSSL and nginx call curves). `X25519MLKEM768`, which withstands \
+             quantum computers, is for TLS 1.3 only.",
+        ),
+        Key::new(
             "client_auth",
             Kind::Choice(&["off", "optional", "required"]),
             Default::Text("off"),

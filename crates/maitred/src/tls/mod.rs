@@ -8,6 +8,7 @@
 //! | [`server`] | the configurations of rustls, one per listener, swapped as a whole when there is new material |
 //! | [`resolver`] | which certificate a client gets |
 //! | [`tickets`] | session tickets, with keys that follow from the time and the seed |
+//! | [`choice`] | which cipher suites and key-exchange groups are used |
 //! | [`client`] | clients' certificates, and what applications are told of them |
 //! | [`watch`] | which files have changed |
 //! | [`self_signed`] | the certificate of `maitred serve --tls` |
@@ -19,6 +20,7 @@
 //! Keys are read by the master only. A worker process gets them in sealed memory files, which have no name in any
 //! filesystem; nothing that holds one shows it in its `Debug` form.
 
+pub mod choice;
 pub mod client;
 pub mod files;
 pub mod hsts;

@@ -128,7 +128,7 @@ impl TlsServer {
             .collect();
         let roots = material.client_roots.get(number).map(Vec::as_slice).unwrap_or_default();
         let crls = material.client_crls.get(number).map(Vec::as_slice).unwrap_or_default();
-        let mut config = ServerConfig::builder_with_provider(Arc::clone(super::provider()))
+        let mut config = ServerConfig::builder_with_provider(super::choice::provider(tls))
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(client::verifier(&tls.client_auth, roots, crls)?)

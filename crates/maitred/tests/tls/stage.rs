@@ -115,6 +115,15 @@ impl Authority {
         })
     }
 
+    /// A client that can do no more than this.
+    pub(crate) fn client_with(&self, provider: CryptoProvider) -> Arc<ClientConfig> {
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(self.roots());
+        Arc::new(builder.with_no_client_auth())
+    }
+
     /// A client that knows only these signatures, and remembers what was stapled.
     pub(crate) fn picky(&self, schemes: &[SignatureScheme]) -> (Arc<ClientConfig>, Arc<Picky>) {
         let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());

@@ -9,6 +9,7 @@ use rustls::pki_types::CertificateRevocationListDer;
 use super::super::finding::{Context, Span};
 use super::super::meaning::{Certificate, ClientAuth, HostPattern, Listen, Site, Tls, TlsVersion};
 use super::super::reader::{Section, shorten};
+use crate::tls::choice;
 use crate::tls::client::verifier;
 use crate::tls::files::{self, Fault, Leaf, List, Part};
 use crate::tls::material::Bytes;
@@ -44,8 +45,11 @@ pub(super) fn listener(section: &Section<'_>) -> Option<Tls> {
     let given = section.key_span("tls");
     let tls = section.section("tls");
     let client_auth = client_auth(&tls);
+    let versions = versions(&tls);
     let meant = Tls {
-        versions: versions(&tls),
+        ciphers: ciphers(&tls, &versions),
+        curves: curves(&tls, &versions),
+        versions,
         client_crl: client_crl(&tls, &client_auth),
         client_auth,
         early_data: tls.flag("early_data"),
@@ -83,6 +87,48 @@ fn versions(tls: &Section<'_>) -> Vec<TlsVersion> {
     }
     versions.sort();
     versions
+}
+
+fn ciphers(tls: &Section<'_>, versions: &[TlsVersion]) -> Vec<String> {
+    let chosen = tls.choices("ciphers");
+    let Some(span) = tls.given("ciphers") else { return owned(chosen) };
+    for (version, name) in [(TlsVersion::V12, "1.2"), (TlsVersion::V13, "1.3")] {
+        let has = chosen.iter().any(|cipher| choice::is_13(cipher) == (version == TlsVersion::V13));
+        match (versions.contains(&version), has) {
+            (true, false) => {
+                let message = format!("`ciphers` has none of TLS {name}, so that nobody could speak that");
+                tls.cx.error_with(&span, message, format!("add one, or leave \"{name}\" out of `versions`"));
+            }
+            (false, true) => {
+                let message = format!("`ciphers` has some of TLS {name}, which `versions` leaves out");
+                tls.cx.warn(&span, &message, "they have no effect");
+            }
+            _ => {}
+        }
+    }
+    owned(chosen)
+}
+
+fn curves(tls: &Section<'_>, versions: &[TlsVersion]) -> Vec<String> {
+    let chosen = tls.choices("curves");
+    if let Some(span) = tls.empty_array("curves") {
+        tls.cx.error_with(
+            &span,
+            "`curves` is empty, so that nobody could connect",
+            "name one, or take it out",
+        );
+    } else if let Some(span) = tls.given("curves")
+        && versions.contains(&TlsVersion::V12)
+        && chosen.iter().all(|curve| choice::CURVES_OF_13.contains(curve))
+    {
+        let message = "`curves` has none of TLS 1.2, so that nobody could speak that";
+        tls.cx.error_with(&span, message, "add one, or leave \"1.2\" out of `versions`");
+    }
+    owned(chosen)
+}
+
+fn owned(words: Vec<&'static str>) -> Vec<String> {
+    words.into_iter().map(str::to_owned).collect()
 }
 
 fn client_auth(tls: &Section<'_>) -> ClientAuth {

@@ -41,6 +41,8 @@ http2 = false
 
 [listen.tls]
 versions = ["1.3"]
+ciphers = ["TLS13_CHACHA20_POLY1305_SHA256"]
+curves = ["X25519", "secp384r1"]
 client_auth = "required"
 client_ca = "ca.pem"
 client_crl = "crl.pem"
@@ -223,6 +225,8 @@ fn keys_about_tls_reach_their_meaning() {
     assert_eq!((&cleartext.tls, cleartext.http2, cleartext.redirect_http), (&None, true, true));
     let tls = Tls {
         versions: vec![TlsVersion::V13],
+        ciphers: vec!["TLS13_CHACHA20_POLY1305_SHA256".to_owned()],
+        curves: vec!["X25519".to_owned(), "secp384r1".to_owned()],
         client_auth: ClientAuth::Required("/etc/maitred/ca.pem".into()),
         client_crl: Some("/etc/maitred/crl.pem".into()),
         early_data: true,

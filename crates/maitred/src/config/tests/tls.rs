@@ -244,6 +244,34 @@ fn keys_of_tls_have_to_go_together() {
             "versions = []",
             "1:50 `versions` is empty, so that nobody could connect | name one, or take it out",
         ),
+        (
+            "ciphers = [\"TLS13_AES_128_GCM_SHA256\"]",
+            "1:49 `ciphers` has none of TLS 1.2, so that nobody could speak that | add one, or leave \"1.2\" out of \
+             `versions`",
+        ),
+        (
+            "versions = [\"1.3\"], ciphers = []",
+            "1:69 `ciphers` has none of TLS 1.3, so that nobody could speak that | add one, or leave \"1.3\" out of \
+             `versions`",
+        ),
+        (
+            "ciphers = [\"RC4\", \"TLS13_AES_128_GCM_SHA256\", \"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\"]",
+            "1:50 `ciphers` does not take \"RC4\" | it takes \"TLS13_AES_256_GCM_SHA384\", \"TLS13_AES_128_GCM_SHA256\", \
+             \"TLS13_CHACHA20_POLY1305_SHA256\", \"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384\", \
+             \"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256\", \"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256\", \
+             \"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384\", \"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\", \
+             \"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256\"",
+        ),
+        ("curves = []", "1:48 `curves` is empty, so that nobody could connect | name one, or take it out"),
+        (
+            "curves = [\"X25519MLKEM768\"]",
+            "1:48 `curves` has none of TLS 1.2, so that nobody could speak that | add one, or leave \"1.2\" out of \
+             `versions`",
+        ),
+        (
+            "curves = [\"X22519\", \"secp384r1\"]",
+            "1:49 `curves` does not take \"X22519\" | did you mean \"X25519\"?",
+        ),
         ("versions = [\"1.1\"]", "1:51 `versions` does not take \"1.1\" | did you mean \"1.2\"?"),
         (
             "early_data = true, tickets = false",
@@ -270,6 +298,12 @@ fn keys_of_tls_have_to_go_together() {
     assert_eq!(
         warnings(&tls("client_crl = \"crl.pem\"")),
         ["1:52 `client_crl` has no effect | `client_auth` is \"off\""]
+    );
+    assert_eq!(
+        warnings(&tls(
+            "versions = [\"1.2\"], ciphers = [\"TLS13_AES_128_GCM_SHA256\", \"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\"]"
+        )),
+        ["1:69 `ciphers` has some of TLS 1.3, which `versions` leaves out | they have no effect"]
     );
     assert_eq!(
         warnings(&tls("client_ca = \"ca.pem\", keylog = \"k\"")),
