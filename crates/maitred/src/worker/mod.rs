@@ -31,7 +31,7 @@
 //! | [`drain`] | the end of the process, and deadlines |
 //! | [`outlive`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
-//! | [`share`] | how many connections and files the limit on descriptors allows |
+//! | [`share`](mod@share) | how many connections and files the limit on descriptors allows |
 //! | [`timers`], [`inbox`], [`clock`], [`shared`] | what they need |
 
 pub mod accept;
