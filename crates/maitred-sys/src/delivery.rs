@@ -62,6 +62,18 @@ pub fn is_under_way(socket: BorrowedFd<'_>) -> bool {
     result != 0 || bytes > 0
 }
 
+/// How long ago data has last left this TCP socket: as long as that goes on, its peer reads, if slowly. `None` if what has
+/// left is sent again because nobody acknowledges it, or if nothing is known.
+///
+/// The kernel takes more from whoever writes only when a third of its buffer is free (tcp(7), `tcp_wmem`), which a slow peer
+/// may need minutes for.
+pub fn last_left(socket: BorrowedFd<'_>) -> Option<Duration> {
+    let info = tcp_info(socket).ok()?;
+    let [_, _, tcpi_retransmits, ..] = info.octets;
+    let moves = tcpi_retransmits == 0 && info.tcpi_data_segs_out > 0;
+    moves.then(|| Duration::from_millis(u64::from(info.tcpi_last_data_sent)))
+}
+
 /// No data segment at all has left, and none waits.
 fn never_sent(info: &TcpInfo) -> bool {
     info.tcpi_data_segs_out == 0 && info.tcpi_notsent_bytes == 0
@@ -179,6 +191,29 @@ mod tests {
     fn what_is_no_tcp_socket_is_not_quiet() {
         let (one, _two) = std::os::unix::net::UnixStream::pair().unwrap();
         assert!(!quiet_for(one.as_fd(), Duration::ZERO));
+    }
+
+    #[test]
+    fn data_leaves_as_long_as_the_peer_reads() {
+        let (mut client, server) = pair();
+        assert_eq!(last_left(server.as_fd()), None, "nothing was ever sent");
+        server.set_nonblocking(true).unwrap();
+        let mut writer = &server;
+        while writer.write(&[0; 65536]).is_ok() {}
+        // Nobody reads: the last bytes that left grow old.
+        let old = Duration::from_millis(100);
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let wait_until = |what: &str, check: &dyn Fn(Duration) -> bool| {
+            while !last_left(server.as_fd()).is_some_and(check) {
+                assert!(Instant::now() < deadline, "{what}: {:?}", last_left(server.as_fd()));
+                std::thread::yield_now();
+            }
+        };
+        wait_until("it grows old", &|ago| ago > old);
+        // Enough for the window to open again. Nothing is written meanwhile.
+        let mut room = vec![0; 1 << 20];
+        client.read_exact(&mut room).unwrap();
+        wait_until("more has left", &|ago| ago < old);
     }
 
     #[test]

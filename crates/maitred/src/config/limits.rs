@@ -222,7 +222,8 @@ pub const LIMITS: Table = Table {
         time(
             "write_timeout",
             WRITE_TIMEOUT,
-            "How long a response may make no progress at all before the connection is dropped.",
+            "How long a response may make no progress at all before the connection is dropped. What leaves the kernel's \
+             buffer is progress, too.",
             "Bounds how long a peer that reads nothing holds a socket buffer and an open file.",
         ),
         time(

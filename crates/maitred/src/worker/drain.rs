@@ -208,6 +208,9 @@ impl Thread {
 
     /// A deadline has passed; the table in `connection` says which one it was.
     pub(super) fn on_deadline(&mut self, index: u32) {
+        if self.is_taken_slowly(index) {
+            return;
+        }
         self.row.timeouts.add(1);
         match self.connections[index as usize].state {
             State::Idle | State::Head if self.connections[index as usize].awaits_proxy => {
@@ -230,6 +233,27 @@ impl Thread {
             State::Multiplexed { session } => self.on_multiplexed_timeout(index, session),
             State::Disk | State::Spooling => {}
         }
+    }
+
+    /// Whether the client still takes what the kernel has of a response, if so slowly that there was no room for more, nor for
+    /// what TLS has encrypted. It has its time anew, then, from when the last bytes left.
+    fn is_taken_slowly(&mut self, index: u32) -> bool {
+        let Some(connection) = self.connections.get(index as usize) else { return false };
+        let waits = connection.work.as_deref().is_some_and(|work| {
+            work.sent < work.output.len() || !work.segments.is_empty() && !work.awaits_disk
+        });
+        let is_writing = match connection.state {
+            State::Writing => true,
+            State::Relayed { .. } | State::Proxied { .. } => waits,
+            _ => false,
+        };
+        let timeout = self.shared.start.config.limits.write_timeout;
+        let last = self.socket(index).filter(|_| is_writing).and_then(maitred_sys::delivery::last_left);
+        let Some(left) = last.and_then(|ago| timeout.checked_sub(ago)).filter(|left| !left.is_zero()) else {
+            return false;
+        };
+        self.wheel.arm(index, self.clock.now + left);
+        true
     }
 }
 

@@ -2,6 +2,7 @@
 //! [`super::bodies`], those about the number of connections and requests in [`super::persistence`].
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use crate::support::{End, Server, Setup, eventually};
 
@@ -137,6 +138,28 @@ fn a_client_that_reads_nothing_is_dropped_after_write_timeout() {
     assert!(client.exactly(200_000_000).is_err(), "it is told by the end of the connection");
     let stopped = server.stop();
     assert_eq!(stopped.access.len(), 1, "{:?}", stopped.access);
+}
+
+/// So slowly that for longer than `write_timeout` the kernel has no room for more of the response.
+#[test]
+fn a_client_that_reads_slowly_is_not_dropped() {
+    let (timeout, at_a_time, pause) = (Duration::from_secs(2), 8 * 1024, Duration::from_millis(50));
+    let setup = Setup::with_files().limit("write_timeout = \"2s\"");
+    fs::File::create(setup.directory.path().join("root/zeros.bin")).unwrap().set_len(200_000_000).unwrap();
+    let server = setup.start();
+    let mut client = server.connect();
+    rustix::net::sockopt::set_socket_recv_buffer_size(client.tcp(), 64 * 1024).unwrap();
+    client.send("GET /zeros.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.head().unwrap().status, 200);
+    let began = Instant::now();
+    while began.elapsed() < 3 * timeout {
+        client.exactly(at_a_time).expect("the response goes on");
+        // This is the client's pace, and not a wait for the server.
+        std::thread::park_timeout(pause);
+    }
+    client.exactly(10_000_000).expect("the response goes on");
+    assert_eq!(server.total("timeouts"), 0);
+    server.stop();
 }
 
 /// Small responses, never read: they fill the socket too.
