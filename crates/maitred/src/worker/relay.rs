@@ -550,9 +550,10 @@ impl Thread {
                 relay.orphan = true;
             }
             if let Some(index) = index {
-                self.row.handoff_lost.add(1);
+                let row = self.row;
                 if let Some(relayed) = self.work(index).relayed.as_deref_mut().filter(|relayed| !relayed.done)
                 {
+                    row.handoff_lost.add(1);
                     // Without DONE nobody knows whether the response was meant to end here.
                     (relayed.broken, relayed.lost, relayed.done) = (true, true, true);
                     relayed.keep = false;
