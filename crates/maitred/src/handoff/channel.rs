@@ -15,8 +15,8 @@ use rustix::net::{
 };
 use slab::Slab;
 
+use super::budget::Permit;
 use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
-use super::kept::Kept;
 use super::known::Known;
 use crate::control::SlotId;
 use crate::worker::connection::Connection;
@@ -50,7 +50,7 @@ enum Carried {
     /// The far end of a relay, of which this process keeps nothing.
     Relay(OwnedFd),
     /// A spooled body, of which this process keeps nothing either, and its place among the descriptors.
-    Body(OwnedFd, Kept),
+    Body(OwnedFd, Permit),
 }
 
 /// How far an application process has come.
@@ -324,7 +324,7 @@ impl Channel {
     }
 
     /// Has the spooled body of the request that was entered last go with its frame.
-    pub fn carry_body(&mut self, (body, held): (OwnedFd, Kept), kept: Kept) {
+    pub fn carry_body(&mut self, (body, held): (OwnedFd, Permit), kept: Permit) {
         let Some((offset, request)) = self.frames.last() else { return };
         self.passing.push(Passing { offset: *offset, carried: Carried::Body(body, held) });
         if let Some(found) = request.and_then(|request| self.in_flight.get_mut(&request)) {

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use super::kept::Kept;
+use super::budget::Permit;
 
 /// A request that an application process has.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct InFlight {
     /// Where its body is.
     pub body: SentBody,
     /// What its body takes up, if the process has that in a file.
-    pub kept: Option<Kept>,
+    pub kept: Option<Permit>,
 }
 
 /// The body of a request, as it goes to an application process.
@@ -47,5 +47,5 @@ pub enum UnsentBody {
     /// It was part of the frame.
     Inline(Vec<u8>),
     /// It was spooled; with its place among the descriptors.
-    Spooled(OwnedFd, Kept),
+    Spooled(OwnedFd, Permit),
 }

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::kept::Kept;
+use super::budget::Permit;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 /// Set in the numbers of relays, so that they differ from those of connections.
@@ -35,7 +35,7 @@ pub struct Relay {
     pub gone: bool,
     socket: OwnedFd,
     /// Its place among the descriptors.
-    _held: Kept,
+    _held: Permit,
 }
 
 impl Relay {
@@ -43,7 +43,7 @@ impl Relay {
     ///
     /// # Errors
     /// What socketpair(2) says.
-    pub fn new(channel: u32, held: Kept) -> io::Result<(Relay, OwnedFd)> {
+    pub fn new(channel: u32, held: Permit) -> io::Result<(Relay, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let relay = Relay {

@@ -31,7 +31,7 @@ use super::event_loop::{Thread, Token};
 use super::hand_off::payload_bytes_max;
 use super::shared::Outgoing;
 use crate::control::{FromWorker, Greeting, SlotId};
-use crate::handoff::{InFlight, Kept, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
+use crate::handoff::{InFlight, Permit, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
 use crate::serve::{Persistence, Segment, Summary};
 
 /// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
@@ -479,7 +479,7 @@ enum UnseenBody {
 }
 
 /// A body whose descriptor has come back.
-fn spooled(file: OwnedFd, kept: Kept, held: Kept) -> Option<Spool> {
+fn spooled(file: OwnedFd, kept: Permit, held: Permit) -> Option<Spool> {
     let bytes = rustix::fs::fstat(&file).ok()?.st_size as u64;
     // Nothing more is written to it, so that it makes no difference where it is.
     Some(Spool { file: file.into(), bytes, on_disk: false, kept, held })

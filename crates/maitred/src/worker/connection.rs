@@ -33,7 +33,7 @@ use super::across::Across;
 use super::origin::Peer;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
-use crate::handoff::Kept;
+use crate::handoff::Permit;
 use crate::serve::{Segment, Summary};
 
 /// What a connection is doing. The module's table says what each means.
@@ -235,9 +235,9 @@ pub struct Spool {
     /// Whether it is on a disk, so that writing to it may wait.
     pub on_disk: bool,
     /// What it takes up.
-    pub kept: Kept,
+    pub kept: Permit,
     /// Its place among the descriptors.
-    pub held: Kept,
+    pub held: Permit,
 }
 
 /// A response on its way through a relay.

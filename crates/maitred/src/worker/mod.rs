@@ -89,7 +89,7 @@ use self::shared::{HandedOff, Local, PoolShared, Shared};
 use crate::acme::challenges::Challenges;
 use crate::config::Limits;
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
-use crate::handoff::Room;
+use crate::handoff::Budget;
 use crate::log::writer::{Settings, ThreadLog, Writer};
 use crate::route::Router;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
@@ -267,9 +267,9 @@ fn share(
         locals: locals(&start, buckets),
         connections_max: share.connections as usize,
         cached_files_max: share.cached_files as u32,
-        descriptors: Room::new(share.requests.saturating_mul(threads as u64)),
-        bodies_in_memory: Room::new(start.config.limits.bodies_memory_bytes_max),
-        bodies_on_disk: Room::new(start.config.limits.bodies_disk_bytes_max),
+        descriptors: Budget::new(share.requests.saturating_mul(threads as u64)),
+        bodies_in_memory: Budget::new(start.config.limits.bodies_memory_bytes_max),
+        bodies_on_disk: Budget::new(start.config.limits.bodies_disk_bytes_max),
         disk: DiskPool::new(DISK_THREADS_DEFAULT),
         board: memfile::SharedMap::open(board)?,
         outbox: Inbox::new()?,

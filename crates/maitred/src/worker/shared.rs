@@ -14,7 +14,7 @@ use super::accept::NO_LISTEN;
 use super::inbox::{Inbox, Message, Migrant};
 use crate::acme::challenges::Challenges;
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
-use crate::handoff::{Kept, Room};
+use crate::handoff::{Budget, Permit};
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
@@ -49,13 +49,13 @@ pub struct Shared {
     pub connections_max: usize,
     /// Files that one thread may keep open in its cache, likewise.
     pub cached_files_max: u32,
-    /// Room for descriptors of requests, besides their clients' sockets: relays, connections to servers and to other
+    /// The budget of descriptors of requests, besides their clients' sockets: relays, connections to servers and to other
     /// threads, files of bodies.
-    pub descriptors: Arc<Room>,
-    /// Room for request bodies in memory files.
-    pub bodies_in_memory: Arc<Room>,
-    /// Room for those in files on a disk.
-    pub bodies_on_disk: Arc<Room>,
+    pub descriptors: Arc<Budget>,
+    /// The budget of request bodies in memory files.
+    pub bodies_in_memory: Arc<Budget>,
+    /// The budget of those in files on a disk.
+    pub bodies_on_disk: Arc<Budget>,
     /// Helper threads for the disk.
     pub disk: DiskPool,
     /// The scoreboard.
@@ -164,7 +164,7 @@ impl Shared {
     ///
     /// # Errors
     /// `EMFILE` if as many are in use as requests may have together.
-    pub fn descriptor(&self) -> std::io::Result<Kept> {
+    pub fn descriptor(&self) -> std::io::Result<Permit> {
         Ok(self.descriptors.take(1).ok_or(Errno::MFILE)?)
     }
 

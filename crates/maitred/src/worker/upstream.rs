@@ -27,7 +27,7 @@ use slab::Slab;
 
 use super::event_loop::{Thread, Token};
 use crate::config::{Pool, Source, Upstream};
-use crate::handoff::Kept;
+use crate::handoff::Permit;
 use crate::proxy::Balancer;
 
 /// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
@@ -62,7 +62,7 @@ pub(super) struct UpstreamConnection {
     pub(super) hung_up: bool,
     idle_since: Instant,
     /// Its place among the descriptors.
-    _held: Kept,
+    _held: Permit,
 }
 
 /// The servers of one pool, as one thread knows them.
@@ -272,7 +272,7 @@ impl Thread {
     /// What epoll_ctl(2) says.
     pub(super) fn adopt_upstream(
         &mut self,
-        socket: (OwnedFd, Kept),
+        socket: (OwnedFd, Permit),
         pool: u16,
         index: u32,
     ) -> io::Result<u32> {
@@ -281,7 +281,7 @@ impl Thread {
 
     fn insert_upstream(
         &mut self,
-        (socket, held): (OwnedFd, Kept),
+        (socket, held): (OwnedFd, Permit),
         at: (u16, u16),
         index: u32,
         connected: bool,
@@ -379,7 +379,7 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handoff::Room;
+    use crate::handoff::Budget;
     use rustix::net::socketpair;
 
     fn idle(upstreams: &mut Upstreams, index: Option<u32>, since: Instant) -> (u32, OwnedFd) {
@@ -396,7 +396,7 @@ mod tests {
             used: true,
             hung_up: false,
             idle_since: since,
-            _held: Room::new(0).begin(),
+            _held: Budget::new(0).begin(),
         };
         (upstreams.connections.insert(connection) as u32, far_end)
     }

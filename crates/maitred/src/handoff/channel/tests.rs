@@ -1,6 +1,6 @@
 use super::Health::{Asked, Good, Silent};
 use super::*;
-use crate::handoff::Room;
+use crate::handoff::Budget;
 use crate::handoff::known::DESCRIPTORS_KEPT_MAX;
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -140,7 +140,7 @@ fn bodies_of_unsent_requests_come_back() {
     channel.out().extend_from_slice(b"head");
     channel.note_body(request, SentBody::Carried);
     let file = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
-    let room = Room::new(7);
+    let room = Budget::new(7);
     let mut kept = room.begin();
     assert!(kept.grow(7));
     channel.carry_body((file, room.begin()), kept);

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Room for what requests take up, shared by all threads.
+/// A bound on what requests take up together, shared by all threads.
 #[derive(Debug)]
-pub struct Room {
+pub struct Budget {
     used: AtomicU64,
     max: u64,
 }
 
-impl Room {
-    /// An empty room for so many bytes, or descriptors.
-    pub fn new(max: u64) -> Arc<Room> {
-        Arc::new(Room { used: AtomicU64::new(0), max })
+impl Budget {
+    /// A budget of so many bytes, or descriptors.
+    pub fn new(max: u64) -> Arc<Budget> {
+        Arc::new(Budget { used: AtomicU64::new(0), max })
     }
 
     /// What is taken at the moment.
@@ -21,7 +21,7 @@ impl Room {
         self.used.load(Relaxed)
     }
 
-    /// What there is room for.
+    /// Its bound.
     pub fn max(&self) -> u64 {
         self.max
     }
@@ -32,31 +32,31 @@ impl Room {
     }
 
     /// Takes so many, if they fit.
-    pub fn take(self: &Arc<Room>, wanted: u64) -> Option<Kept> {
-        let mut kept = self.begin();
-        kept.grow(wanted).then_some(kept)
+    pub fn take(self: &Arc<Budget>, wanted: u64) -> Option<Permit> {
+        let mut permit = self.begin();
+        permit.grow(wanted).then_some(permit)
     }
 
     /// Takes nothing yet.
-    pub fn begin(self: &Arc<Room>) -> Kept {
-        Kept { room: Arc::clone(self), taken: 0 }
+    pub fn begin(self: &Arc<Budget>) -> Permit {
+        Permit { budget: Arc::clone(self), taken: 0 }
     }
 }
 
-/// What one request takes of a [`Room`]; given back when dropped. That of a body belongs to whoever has the file, an application
+/// What one request takes of a [`Budget`]; given back when dropped. That of a body belongs to whoever has the file, an application
 /// process included.
 #[derive(Debug)]
-pub struct Kept {
-    room: Arc<Room>,
+pub struct Permit {
+    budget: Arc<Budget>,
     taken: u64,
 }
 
-impl Kept {
+impl Permit {
     /// Takes so many more, if they fit; otherwise nothing changes.
     #[must_use]
     pub fn grow(&mut self, more: u64) -> bool {
-        let sum = |used: u64| used.checked_add(more).filter(|sum| *sum <= self.room.max);
-        let fits = self.room.used.fetch_update(Relaxed, Relaxed, sum).is_ok();
+        let sum = |used: u64| used.checked_add(more).filter(|sum| *sum <= self.budget.max);
+        let fits = self.budget.used.fetch_update(Relaxed, Relaxed, sum).is_ok();
         if fits {
             self.taken += more;
         }
@@ -64,9 +64,9 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for Permit {
     fn drop(&mut self) {
-        self.room.used.fetch_sub(self.taken, Relaxed);
+        self.budget.used.fetch_sub(self.taken, Relaxed);
     }
 }
 
@@ -76,44 +76,44 @@ mod tests {
 
     #[test]
     fn a_room_takes_what_fits_and_gets_it_back() {
-        let room = Room::new(10);
-        let (mut first, mut second) = (room.begin(), room.begin());
+        let budget = Budget::new(10);
+        let (mut first, mut second) = (budget.begin(), budget.begin());
         assert!(first.grow(6) && second.grow(3));
-        assert!(!second.grow(2) && room.has(1) && !room.has(2));
+        assert!(!second.grow(2) && budget.has(1) && !budget.has(2));
         assert!(second.grow(1));
-        assert_eq!(room.used(), 10);
+        assert_eq!(budget.used(), 10);
         drop(first);
-        assert_eq!(room.used(), 4);
-        assert!(!second.grow(u64::MAX) && !room.has(u64::MAX));
+        assert_eq!(budget.used(), 4);
+        assert!(!second.grow(u64::MAX) && !budget.has(u64::MAX));
         drop(second);
-        assert_eq!(room.used(), 0);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]
     fn an_empty_room_takes_nothing() {
-        assert!(Room::new(1).take(2).is_none() && Room::new(2).take(2).is_some());
-        let mut kept = Room::new(0).begin();
-        assert!(kept.grow(0) && !kept.grow(1));
+        assert!(Budget::new(1).take(2).is_none() && Budget::new(2).take(2).is_some());
+        let mut permit = Budget::new(0).begin();
+        assert!(permit.grow(0) && !permit.grow(1));
     }
 
     #[test]
     fn threads_together_take_no_more_than_there_is() {
-        let room = Room::new(1000);
+        let budget = Budget::new(1000);
         let most = std::thread::scope(|scope| {
             let takers: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
-                        let mut kept: Vec<Kept> = Vec::new();
+                        let mut permits: Vec<Permit> = Vec::new();
                         (0..1000)
                             .map(|turn| {
                                 if turn % 7 == 0 {
-                                    kept.clear();
+                                    permits.clear();
                                 }
-                                let mut one = room.begin();
+                                let mut one = budget.begin();
                                 if one.grow(90) {
-                                    kept.push(one);
+                                    permits.push(one);
                                 }
-                                room.used()
+                                budget.used()
                             })
                             .max()
                     })
@@ -122,6 +122,6 @@ mod tests {
             takers.into_iter().filter_map(|taker| taker.join().unwrap()).max()
         });
         assert!(most.is_some_and(|most| (90..=1000).contains(&most)), "{most:?}");
-        assert_eq!(room.used(), 0);
+        assert_eq!(budget.used(), 0);
     }
 }
