@@ -168,7 +168,9 @@ impl Http2 {
         move |out| {
             self.head.clear();
             let event = self.session.next(self.now, black_box(&self.request), &mut 0, &mut self.head)?;
-            let Some(Event::Request { stream, ended: true }) = event else { return Err("no request".into()) };
+            let Some(Event::Request { stream, ended: true, .. }) = event else {
+                return Err("no request".into());
+            };
             black_box(&self.head);
             self.session.respond(stream, black_box(FILE), false);
             let room = self.session.room(stream);

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::h2::frame::{self, FrameHeader, HEADER_BYTES, flag, kind, setting};
 use crate::h2::{CONTROL_BYTES_MAX, Event, Fatal, Floods, SENT_AHEAD_BYTES, Session, Settings, StreamKey};
-use crate::request::{HeadLimits, field_room, parse};
+use crate::request::{Framing, HeadLimits, field_room, parse};
 
 /// Small, so that short inputs reach them.
 const SETTINGS: Settings = Settings {
@@ -166,7 +166,7 @@ impl Caller {
 
     fn on_event(&mut self, event: Event<'_>, head: &[u8]) {
         match event {
-            Event::Request { stream, ended } => self.on_request(stream, ended, head),
+            Event::Request { stream, ended, chunked } => self.on_request(stream, ended, chunked, head),
             Event::Data { stream, bytes, ended } => self.on_data(stream, bytes, ended),
             Event::Reset { stream, user } => {
                 let known = self.streams.remove(&stream.0).expect("a known stream is reset, once");
@@ -184,7 +184,7 @@ impl Caller {
         }
     }
 
-    fn on_request(&mut self, key: StreamKey, ended: bool, head: &[u8]) {
+    fn on_request(&mut self, key: StreamKey, ended: bool, chunked: bool, head: &[u8]) {
         let id = self.session.id(key);
         self.session.mark(key, id);
         self.seen.push(Seen::Request { id, ended, head: head.to_vec() });
@@ -193,8 +193,9 @@ impl Caller {
         assert!(self.streams.insert(key.0, known).is_none(), "a slot is used twice");
         let mut room = field_room();
         let status: &[u8] = match parse(head, &mut room, &HEAD_LIMITS) {
-            Ok(Some((_, used))) => {
+            Ok(Some((request, used))) => {
                 assert_eq!(used, head.len(), "text behind the head");
+                assert_eq!(chunked, request.framing == Framing::Chunked, "who reads the text reads chunks");
                 b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: x\r\n\r\n"
             }
             Ok(None) => panic!("a head without end: {}", String::from_utf8_lossy(head)),

@@ -70,13 +70,14 @@ impl StreamKey {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'i> {
     /// A request has begun. Its head, in HTTP/1.1's form, was appended to the caller's buffer: request line, `host`, all
-    /// other fields, empty line. Its body has a `content-length`, or is to be framed in chunks by the caller, as
-    /// `transfer-encoding: chunked` in the head says.
+    /// other fields, empty line. Its body has a `content-length`, or is to be framed in chunks by the caller.
     Request {
         /// Its stream, to be released later.
         stream: StreamKey,
         /// There is no body.
         ended: bool,
+        /// The head says `transfer-encoding: chunked`, since nothing else tells the length of the body.
+        chunked: bool,
     },
     /// A request has come that gets no stream. What could be read of its head is in the caller's buffer, as far as it was
     /// translated; a first line that is whole is that of the request.

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use super::connection::{Connection, State};
 use super::event_loop::{Thread, Token};
 use super::send::Sent;
-use super::streams::{NOBODY, Stream};
+use super::streams::{NOBODY, Opened, Stream};
 use super::wire::Then;
 use crate::config::Limits;
 
@@ -200,8 +200,8 @@ impl Thread {
         while let Some(multiplex) = self.sessions.get_mut(key as usize) {
             head.clear();
             match multiplex.session.next(self.clock.now, &rx, &mut at, &mut head) {
-                Ok(Some(Event::Request { stream, ended })) => {
-                    head = self.open_stream(index, key, stream, ended, head);
+                Ok(Some(Event::Request { stream, ended, chunked })) => {
+                    head = self.open_stream(index, key, Opened { stream, ended, chunked }, head);
                 }
                 Ok(Some(Event::Refused { status, reason })) => {
                     self.log_refused_stream(index, status, reason, &head);

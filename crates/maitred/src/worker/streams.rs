@@ -31,6 +31,16 @@ pub(super) struct Stream {
     unread: usize,
 }
 
+/// What the session says of a request that has begun.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Opened {
+    pub(super) stream: StreamKey,
+    /// There is no body.
+    pub(super) ended: bool,
+    /// The head announces chunks.
+    pub(super) chunked: bool,
+}
+
 /// How the body is framed for those who read it as HTTP/1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Body {
@@ -44,14 +54,8 @@ const FREE: Stream = Stream { index: NOBODY, body: Body::Plain, headed: false, h
 
 impl Thread {
     /// A request: `head` is one of HTTP/1.1.
-    pub(super) fn open_stream(
-        &mut self,
-        index: u32,
-        key: u32,
-        stream: StreamKey,
-        ended: bool,
-        head: Vec<u8>,
-    ) -> Vec<u8> {
+    pub(super) fn open_stream(&mut self, index: u32, key: u32, opened: Opened, head: Vec<u8>) -> Vec<u8> {
+        let Opened { stream, ended, chunked } = opened;
         let parent = &mut self.connections[index as usize];
         parent.requests = parent.requests.saturating_add(1);
         let last = parent.requests >= self.shared.start.config.limits.requests_per_connection_max;
@@ -66,10 +70,7 @@ impl Thread {
         if multiplex.streams.len() <= at {
             multiplex.streams.resize(at + 1, FREE);
         }
-        let body = match head.ends_with(b"transfer-encoding: chunked\r\n\r\n") {
-            true => Body::Chunked,
-            false => Body::Plain,
-        };
+        let body = if chunked { Body::Chunked } else { Body::Plain };
         multiplex.streams[at] = Stream { index: new, body, heard: ended, ..FREE };
         multiplex.session.mark(stream, new);
         if last {

@@ -65,6 +65,24 @@ fn an_end_may_come_in_an_empty_frame_or_with_trailers() {
     server.stop();
 }
 
+/// How a body is framed is no question of how a head ends.
+#[test]
+fn a_field_that_looks_like_framing_is_none() {
+    let server = start("");
+    let mut connection = Connection::new(server.address);
+    for fields in [
+        &[("x-transfer-encoding", "chunked")][..],
+        &[("content-length", "5"), ("x-transfer-encoding", "chunked")],
+    ] {
+        let id = connection.request("POST", "/app/echo", fields, false);
+        connection.upload(id, b"he", false);
+        connection.upload(id, b"llo", true);
+        let response = connection.response(id);
+        assert_eq!((response.status, response.text()), (200, "hello"), "{fields:?}");
+    }
+    server.stop();
+}
+
 #[test]
 fn bodies_of_many_streams_may_be_mixed() {
     let server = start("");

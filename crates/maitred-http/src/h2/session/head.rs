@@ -19,6 +19,8 @@ pub(super) struct Facts {
     pub(super) content_length: Option<u64>,
     /// The wish of a `priority` field.
     pub(super) priority: Option<Priority>,
+    /// The text says that chunks follow.
+    pub(super) chunked: bool,
     /// An extended CONNECT.
     pub(super) tunnel: bool,
     /// An extended CONNECT to a protocol other than WebSocket, which nobody here speaks.
@@ -317,6 +319,7 @@ impl<'h> Translator<'h> {
                 return Err("content is missing");
             }
         } else if self.facts.content_length.is_none() && !self.connect {
+            self.facts.chunked = true;
             self.head.extend_from_slice(b"transfer-encoding: chunked\r\n");
         }
         self.head.extend_from_slice(b"\r\n");

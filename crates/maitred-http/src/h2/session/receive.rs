@@ -213,7 +213,7 @@ impl Session {
             tunnel: facts.tunnel,
             ..Stream::default()
         });
-        Ok(Some(Event::Request { stream, ended: block.ended }))
+        Ok(Some(Event::Request { stream, ended: block.ended, chunked: facts.chunked }))
     }
 
     /// Appends a request's head as text. If it is refused, what was written so far is still there.

@@ -151,7 +151,7 @@ impl Peer {
             head.clear();
             match self.session.next(self.now, &self.unread, &mut at, &mut head) {
                 Ok(None) => break,
-                Ok(Some(Event::Request { stream, ended })) => {
+                Ok(Some(Event::Request { stream, ended, .. })) => {
                     self.keys.push(stream);
                     let id = self.session.id(stream);
                     let _ = writeln!(lines, "request {id}{}", if ended { " ended" } else { "" });
