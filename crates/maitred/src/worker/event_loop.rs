@@ -18,6 +18,7 @@ use super::drain::Drain;
 use super::inbox::Message;
 use super::multiplex::{self, Multiplex};
 use super::origin::Teller;
+use super::scratch::Scratch;
 use super::secure::{CIPHERTEXT_BYTES, Secure};
 use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
@@ -94,16 +95,17 @@ pub(super) struct Thread {
     /// Channels with more to read than one turn takes: key and epoch.
     pub(super) loud: Vec<(usize, u32)>,
     /// Received bytes, of whichever connection is being looked at.
-    pub(super) rx: Vec<u8>,
+    pub(super) rx: Scratch,
     /// Where the kernel writes what application processes say.
     pub(super) heard: Box<[u8; RECEIVED_FROM_CHANNEL]>,
     /// What was received from the socket of a TLS connection, still encrypted.
     pub(super) ciphertext: Box<[u8; CIPHERTEXT_BYTES]>,
     /// A second receive buffer: for a stream, while `rx` has the frames of its connection.
-    pub(super) head: Vec<u8>,
+    pub(super) head: Scratch,
     /// A piece of a file on its way.
-    pub(super) piece: Vec<u8>,
-    /// Bytes to send, likewise.
+    pub(super) piece: Scratch,
+    /// Bytes to send, likewise. Unlike those before it, it is mostly used in place, and grows when something is written to it:
+    /// nothing is lost where it does not come back.
     pub(super) tx: Vec<u8>,
     /// Connections that have more to do in this thread's next turn: index and serial.
     pub(super) again: Vec<(u32, u32)>,
@@ -207,11 +209,11 @@ impl Thread {
             postponed: Vec::new(),
             postponed_until: None,
             next_health: None,
-            rx: Vec::with_capacity(received_bytes_max(&head_limits)),
+            rx: Scratch::new(received_bytes_max(&head_limits)),
             heard: Box::new([0; RECEIVED_FROM_CHANNEL]),
             ciphertext: Box::new([0; CIPHERTEXT_BYTES]),
-            head: Vec::with_capacity(received_bytes_max(&head_limits)),
-            piece: vec![0; FILE_PIECE_BYTES],
+            head: Scratch::new(received_bytes_max(&head_limits)),
+            piece: Scratch::new(FILE_PIECE_BYTES),
             tx: Vec::with_capacity(RECEIVE_BYTES),
             again: Vec::new(),
             serial: 0,
@@ -287,12 +289,6 @@ impl Thread {
         self.row.panics.add(1);
         tracing::error!(?token, "a bug in maitred: a panic ended this connection; please report it");
         self.tx.clear();
-        if self.rx.capacity() == 0 {
-            self.rx = Vec::with_capacity(received_bytes_max(&self.head_limits));
-        }
-        if self.head.capacity() == 0 {
-            self.head = Vec::with_capacity(received_bytes_max(&self.head_limits));
-        }
         match token {
             Token::Connection { index, serial } if self.is_current(index, serial) => self.close(index),
             Token::Channel { key, .. } => self.condemn(key as usize, "a bug in maitred"),

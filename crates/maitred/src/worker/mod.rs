@@ -32,7 +32,7 @@
 //! | [`outlive`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`share`](mod@share) | how many connections and files the limit on descriptors allows |
-//! | [`timers`], [`inbox`], [`clock`], [`shared`] | what they need |
+//! | [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
 
 pub mod accept;
 mod across;
@@ -59,6 +59,7 @@ mod pump;
 mod receive;
 mod relay;
 mod sandbox;
+mod scratch;
 mod secure;
 mod send;
 mod share;

@@ -196,7 +196,7 @@ impl Thread {
     /// Acts on all frames in `rx`, and keeps what is left.
     pub(super) fn take_http2(&mut self, index: u32, key: u32, rx: Vec<u8>, more: bool) {
         let mut at = 0;
-        let mut head = std::mem::take(&mut self.head);
+        let mut head = self.head.take();
         while let Some(multiplex) = self.sessions.get_mut(key as usize) {
             head.clear();
             match multiplex.session.next(self.clock.now, &rx, &mut at, &mut head) {
@@ -220,7 +220,7 @@ impl Thread {
                 }
             }
         }
-        self.head = head;
+        self.head.put_back(head);
         if self.sessions.contains(key as usize) {
             let rest = rx.get(at..).unwrap_or_default();
             if !rest.is_empty() {
@@ -233,8 +233,7 @@ impl Thread {
             // At the end of the turn it is seen whether there is room to look again.
             self.touch_session(key);
         }
-        self.rx = rx;
-        self.rx.clear();
+        self.rx.put_back(rx);
     }
 
     /// Notes since when a part of something is there. `moved`: whole frames were taken; `left`: bytes were not.

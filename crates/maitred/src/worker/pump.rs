@@ -92,8 +92,7 @@ impl Thread {
         if !upstream.connected || upstream.untried {
             return Read::Drained;
         }
-        let mut rx = std::mem::take(&mut self.rx);
-        rx.clear();
+        let mut rx = self.rx.take();
         let room = rx.capacity();
         let received = recv(upstream.socket(), spare_capacity(&mut rx), RecvFlags::empty());
         let (read, why) = match received {
@@ -111,8 +110,7 @@ impl Thread {
             true => why,
             false => self.pass_on(index, &rx, read == Read::Drained).err(),
         };
-        rx.clear();
-        self.rx = rx;
+        self.rx.put_back(rx);
         match why {
             Some(why) => {
                 self.fail_proxy(index, Failure::Broken, 502, &why);

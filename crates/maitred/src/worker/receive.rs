@@ -66,8 +66,7 @@ struct Kept {
 impl Thread {
     /// Reads once, and acts on what is there.
     pub(super) fn on_readable(&mut self, index: u32) {
-        let mut rx = std::mem::take(&mut self.rx);
-        rx.clear();
+        let mut rx = self.rx.take();
         let connection = &mut self.connections[index as usize];
         connection.readable = false;
         if let Some(work) = &mut connection.work {
@@ -88,7 +87,7 @@ impl Thread {
                     self.work(index).input.extend_from_slice(&rx);
                     self.log_unanswered(index);
                 }
-                self.rx = rx;
+                self.rx.put_back(rx);
                 return self.break_off(index);
             }
         }
@@ -126,9 +125,8 @@ impl Thread {
             // Whoever goes on with this connection has to know, since no edge will say it again.
             self.connections[index as usize].readable |= more;
         }
-        rx.clear();
         // Before anything is sent, because a connection that ends then may have something to drop.
-        self.rx = rx;
+        self.rx.put_back(rx);
         match stop {
             Stop::Gone => {}
             Stop::Moves(pool, thread) => self.migrate(index, pool, thread),

@@ -205,8 +205,7 @@ impl Thread {
 
     /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
     fn read_relay(&mut self, index: u32, relay: u32, moved: &mut usize) -> Read {
-        let mut rx = std::mem::take(&mut self.rx);
-        rx.clear();
+        let mut rx = self.rx.take();
         let room = rx.capacity();
         let received =
             recv(self.pools.relays[relay as usize].socket(), spare_capacity(&mut rx), RecvFlags::empty());
@@ -228,8 +227,7 @@ impl Thread {
             relayed.drained = drained;
         }
         let filtered = if bytes > 0 { self.filter(index, &rx) } else { Ok(()) };
-        rx.clear();
-        self.rx = rx;
+        self.rx.put_back(rx);
         match filtered {
             Err(why) => {
                 self.fail_relay(index, &why);

@@ -431,7 +431,7 @@ impl Thread {
     }
 
     pub(super) fn on_lingering(&mut self, index: u32) {
-        let mut rx = std::mem::take(&mut self.rx);
+        let mut rx = self.rx.take();
         let mut gone = false;
         for read in 1..=LINGER_READS_PER_TURN {
             rx.clear();
@@ -445,8 +445,7 @@ impl Thread {
             }
             break;
         }
-        rx.clear();
-        self.rx = rx;
+        self.rx.put_back(rx);
         if gone {
             self.close(index);
         }

@@ -77,7 +77,7 @@ impl Thread {
             self.leave(key);
         }
         self.process(new, head, false);
-        std::mem::take(&mut self.rx)
+        self.rx.take()
     }
 
     /// A piece of a body. `room` is where it is put together with what is there already.
@@ -107,16 +107,16 @@ impl Thread {
         frame_body(body, bytes, ended, if reads { &mut room } else { &mut work.input });
         if reads {
             self.process(index, room, false);
-            room = std::mem::take(&mut self.rx);
+            room = self.rx.take();
         } else if let State::Proxied { .. } | State::Relayed { .. } = state {
             connection.readable = true;
             // The scratch buffer has to be where it is looked for.
-            self.rx = room;
+            self.rx.put_back(room);
             match state {
                 State::Relayed { relay } => self.move_relayed(index, relay),
                 _ => self.move_proxied(index),
             }
-            room = std::mem::take(&mut self.rx);
+            room = self.rx.take();
         }
         room
     }

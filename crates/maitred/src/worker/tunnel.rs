@@ -121,8 +121,7 @@ impl Thread {
         if !self.connections[index as usize].readable {
             return false;
         }
-        let mut rx = std::mem::take(&mut self.rx);
-        rx.clear();
+        let mut rx = self.rx.take();
         let received = self.receive(index, &mut rx);
         let connection = &mut self.connections[index as usize];
         let (ended, goes_on) = match received {
@@ -136,7 +135,7 @@ impl Thread {
                 (false, false)
             }
             Received::Broken => {
-                self.rx = rx;
+                self.rx.put_back(rx);
                 self.abort(index);
                 return false;
             }
@@ -146,8 +145,7 @@ impl Thread {
             tunnel.out.extend_from_slice(&rx);
             tunnel.client_ended |= ended;
         }
-        rx.clear();
-        self.rx = rx;
+        self.rx.put_back(rx);
         if goes_on {
             self.arm_tunnel(index);
         }

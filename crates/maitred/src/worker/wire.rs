@@ -11,9 +11,10 @@
 //! | the end of a response that ends the connection | shutdown(2) | `close_notify`, shutdown(2) | END_STREAM |
 //! | a response that is broken off | close(2) | close(2), without `close_notify` | RST_STREAM |
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::rc::Rc;
 
+use maitred_sys::file::append_at;
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
@@ -129,14 +130,13 @@ impl Thread {
             return self.send_stream_file(session, stream, file, offset, bytes, then);
         }
         let piece_bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(FILE_PIECE_BYTES);
-        let mut piece = std::mem::take(&mut self.piece);
-        let room = piece.get_mut(..piece_bytes).unwrap_or_default();
-        let sent = match rustix::io::pread(&**file, room, *offset) {
+        let mut piece = self.piece.take();
+        let sent = match append_at(file.as_fd(), &mut piece, piece_bytes, *offset) {
             Ok(0) => Ok(0),
-            Ok(read) => self.send(index, piece.get(..read).unwrap_or_default(), then),
+            Ok(_) => self.send(index, &piece, then),
             Err(error) => Err(error),
         };
-        self.piece = piece;
+        self.piece.put_back(piece);
         *offset += *sent.as_ref().unwrap_or(&0) as u64;
         sent.map(|sent| sent as u64)
     }
