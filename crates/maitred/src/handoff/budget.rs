@@ -43,8 +43,8 @@ impl Budget {
     }
 }
 
-/// What one request takes of a [`Budget`]; given back when dropped. That of a body belongs to whoever has the file, an application
-/// process included.
+/// What one request takes of a [`Budget`]; given back when dropped. That of a body belongs to whoever has the file: an
+/// application process, for instance.
 #[derive(Debug)]
 pub struct Permit {
     budget: Arc<Budget>,
