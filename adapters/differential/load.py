@@ -1,7 +1,6 @@
 """Clients that keep a server busy while something happens to it. Standard library only."""
 
 import threading
-import time
 
 from client import Failure, expect
 
@@ -31,7 +30,7 @@ class Load:
 
     def __init__(self, connect, asked, clients=6):
         """`connect` opens a connection; `asked` has the requests: target, body (None: GET) and expected body of the answer."""
-        self._connect, self._asked, self._ends, self._lock = connect, asked, False, threading.Lock()
+        self._connect, self._asked, self._ends, self._changed = connect, asked, False, threading.Condition()
         self.answered, self.failures = 0, []
         self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(clients)]
 
@@ -51,7 +50,7 @@ class Load:
                 with self._connect() as connection:
                     self._ask_on(connection, number)
             except (Failure, OSError) as error:
-                with self._lock:
+                with self._changed:
                     self.failures.append(repr(error))
 
     def _ask_on(self, connection, number):
@@ -63,13 +62,13 @@ class Load:
             expect(wanted is None or found.body == wanted, f"{target}: {found.body!r}")
             expect(found.one("connection") is None, f"{target}: Connection: {found.one('connection')}")
             count += 1
-            with self._lock:
+            with self._changed:
                 self.answered += 1
+                self._changed.notify_all()
 
     def more(self, count):
         """Waits until so many more requests were answered. Raises AssertionError if they are not."""
-        wanted, end = self.answered + count, time.monotonic() + _DEADLINE_S
-        while self.answered < wanted:
-            if time.monotonic() > end:
+        with self._changed:
+            wanted = self.answered + count
+            if not self._changed.wait_for(lambda: self.answered >= wanted, _DEADLINE_S):
                 raise AssertionError(f"{wanted - self.answered} answers are missing; {self.failures}")
-            time.sleep(0.01)

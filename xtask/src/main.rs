@@ -3,6 +3,8 @@
 mod bench;
 mod generate;
 mod sim;
+mod skips;
+mod step;
 mod test;
 mod test_acme;
 mod test_go;

@@ -2,9 +2,11 @@
 //! compiler and Python 3.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::Result;
+use crate::skips::{self, Kind};
+use crate::step::step;
 
 /// What has failed so far. No failure ends the run: CI's machine is not at hand, and one report of it has to say all.
 #[derive(Default)]
@@ -24,7 +26,18 @@ impl Report {
         self.take(step(name, command));
     }
 
-    fn end(self) -> Result<()> {
+    /// Lists what was left out, and what failed.
+    fn end(mut self, in_ci: bool) -> Result<()> {
+        let skipped = skips::read()?;
+        if !skipped.is_empty() {
+            println!("\n{} left out:", skipped.len());
+        }
+        for skip in skipped {
+            println!("  {skip}");
+            if in_ci && skip.kind == Kind::Missing {
+                self.failures.push(format!("left out, and CI has to have what it needs: {skip}"));
+            }
+        }
         match self.failures.len() {
             0 => {
                 println!("\nall steps passed");
@@ -38,21 +51,23 @@ impl Report {
 /// Runs everything, and fails at the end if anything has failed.
 pub(crate) fn run() -> Result<()> {
     let mut report = Report::default();
+    skips::start()?;
     crate::test_packages::install_missing();
-    workspace(&mut report);
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let target = Path::new(&target);
+    let target = &crate::target();
+    // Tests of the workspace use both.
+    let pebble = crate::test_acme::install(target);
+    let python = crate::test_python::environment(&target.join("python"));
+    workspace(&mut report, pebble.as_deref());
     python_adapter(&mut report);
     report.take(rust_examples(target));
     apache_adapter(&mut report);
     report.take(crate::test_instructions::run(target));
     let maitred = target.join("debug/maitred").canonicalize().map_err(Into::into);
     report.take(maitred.and_then(|maitred| crate::test_go::run(&maitred)));
-    report.take(crate::test_acme::run(target));
-    report.take(crate::test_python::run(target));
+    report.take(crate::test_python::run(python));
     report.take(crate::test_h2::run(target));
     report.take(crate::test_node::run());
-    report.end()
+    report.end(std::env::var_os("CI").is_some())
 }
 
 fn cargo(arguments: &[&str]) -> Command {
@@ -61,7 +76,7 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-fn workspace(report: &mut Report) {
+fn workspace(report: &mut Report, pebble: Option<&Path>) {
     report.step("format", &mut cargo(&["fmt", "--all", "--check"]));
     report.step(
         "lints",
@@ -74,7 +89,11 @@ fn workspace(report: &mut Report) {
         cargo(&["doc", "--workspace", "--no-deps", "--quiet", "--document-private-items"])
             .env("RUSTDOCFLAGS", "-D warnings"),
     );
-    report.step("tests", &mut cargo(&["test", "--workspace", "--no-fail-fast"]));
+    let mut tests = cargo(&["test", "--workspace", "--no-fail-fast"]);
+    if let Some(pebble) = pebble {
+        tests.env("MAITRED_PEBBLE", pebble);
+    }
+    report.step("tests", &mut tests);
 }
 
 /// Python in the directory of its adapter.
@@ -85,7 +104,9 @@ fn python(arguments: &[&str]) -> Command {
 }
 
 fn python_adapter(report: &mut Report) {
-    report.step("Python adapter", &mut python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]));
+    // Without any package: what needs one is left out here, and runs in the environment that has it.
+    let mut bare = python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]);
+    report.step("Python adapter", &mut bare);
     for (interface, reference) in
         [("WSGI", "tests.reference:application"), ("ASGI", "tests.asgi_reference:application")]
     {
@@ -115,21 +136,14 @@ fn apache_adapter(report: &mut Report) {
         command
     };
     report.step("Apache adapter, conformance with each MPM", &mut apache(&["conformance.py"]));
-    report.step("Apache adapter, sites and restarts", &mut apache(&["-m", "unittest"]));
+    let runner = crate::test_python::UNITTEST.to_string_lossy();
+    report.step("Apache adapter, sites and restarts", &mut apache(&[&runner]));
     if crate::test_packages::has_php_module() {
         let mut differential = Command::new("python3");
         differential.args(["run.py", "--adapter", "apache"]).current_dir("adapters/differential");
         report.step("differential test: apache", &mut differential);
     } else {
-        println!(
-            "\n== differential test: apache: SKIPPED: there is no libphp*.so (Debian: libapache2-mod-php)"
-        );
+        let why = "there is no libphp*.so (Debian: libapache2-mod-php)";
+        skips::skip(Kind::Missing, "differential test: apache", why);
     }
-}
-
-/// Runs one step; its failure is the end of all.
-pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
-    println!("\n== {name}");
-    let status = command.stdin(Stdio::null()).status().map_err(|error| format!("{name}: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{name}: {status}").into()) }
 }

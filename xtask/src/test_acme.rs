@@ -1,37 +1,38 @@
-//! Automatic certificates against Pebble, an authority for tests that is written in Go.
+//! Pebble, an authority of ACME for tests that is written in Go.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::Result;
-use crate::test::step;
+use crate::skips::{Kind, skip};
+use crate::step::step;
 
+const NAME: &str = "ACME with Pebble";
 const VERSION: &str = "v2.10.1";
 const PROGRAMS: &[&str] = &["pebble", "pebble-challtestsrv"];
 
-/// Installs Pebble under the target directory, and runs the tests that need it; or says why not.
-pub(crate) fn run(target: &Path) -> Result<()> {
-    const NAME: &str = "ACME with Pebble";
+/// Installs Pebble under the target directory, and returns where; or says why not.
+pub(crate) fn install(target: &Path) -> Option<PathBuf> {
+    let missing = |why: &str| {
+        skip(Kind::Missing, NAME, why);
+        None
+    };
     let version = Command::new("go").arg("version").stderr(Stdio::null()).output();
     if !version.is_ok_and(|output| output.status.success()) {
-        println!("\n== {NAME}: SKIPPED: there is no Go (Debian's package golang-go)");
-        return Ok(());
+        return missing("there is no Go (Debian's package golang-go)");
     }
-    let programs = std::path::absolute(target.join("go"))?;
+    let programs = std::path::absolute(target.join("go")).ok()?;
     let note = programs.join("pebble.version");
-    if !std::fs::read_to_string(&note).is_ok_and(|found| found == VERSION) {
-        let mut install = Command::new("go");
-        install.arg("install").env("GOBIN", &programs);
-        for program in PROGRAMS {
-            install.arg(format!("github.com/letsencrypt/pebble/v2/cmd/{program}@{VERSION}"));
-        }
-        if let Err(why) = step("Pebble", &mut install) {
-            println!("\n== {NAME}: SKIPPED: Pebble cannot be installed ({why})");
-            return Ok(());
-        }
-        std::fs::write(&note, VERSION)?;
+    if std::fs::read_to_string(&note).is_ok_and(|found| found == VERSION) {
+        return Some(programs);
     }
-    let mut test = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    test.args(["test", "-p", "maitred", "--test", "acme"]).env("MAITRED_PEBBLE", &programs);
-    step(NAME, &mut test)
+    let mut command = Command::new("go");
+    command.arg("install").env("GOBIN", &programs);
+    for program in PROGRAMS {
+        command.arg(format!("github.com/letsencrypt/pebble/v2/cmd/{program}@{VERSION}"));
+    }
+    let installed = step("Pebble", &mut command).and_then(|()| Ok(std::fs::write(&note, VERSION)?));
+    match installed {
+        Ok(()) => Some(programs),
+        Err(why) => missing(&format!("Pebble cannot be installed ({why})")),
+    }
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::Result;
-use crate::test::step;
+use crate::skips::{Kind, skip};
+use crate::step::step;
 
 const ADAPTER: &str = "adapters/go";
 /// Modules with dependencies, which are downloaded: an example, and tests with the frameworks that people have.
@@ -14,7 +15,7 @@ const EXAMPLES: &[&str] = &["examples/go-chi", "adapters/go/frameworks"];
 pub(crate) fn run(maitred: &Path) -> Result<()> {
     let version = Command::new("go").arg("version").stderr(Stdio::null()).output();
     if !version.is_ok_and(|output| output.status.success()) {
-        println!("\n== Go adapter: skipped, there is no Go (Debian's package golang-go)");
+        skip(Kind::Missing, "Go adapter", "there is no Go (Debian's package golang-go)");
         return Ok(());
     }
     let go_in = |directory: &str, arguments: &[&str]| {
@@ -29,7 +30,7 @@ pub(crate) fn run(maitred: &Path) -> Result<()> {
     if races() {
         step("Go adapter, races", &mut go(&["test", "-count=1", "-race", "./..."]))?;
     } else {
-        println!("\n== Go adapter, races: skipped, Go finds them with cgo only");
+        skip(Kind::Missing, "Go adapter, races", "Go finds them with cgo only (a C compiler)");
     }
     step("Go adapter, programs", &mut go(&["build", "-o", "../../target/go/", "./internal/..."]))?;
     let python = |arguments: &[&str]| {
@@ -44,7 +45,7 @@ pub(crate) fn run(maitred: &Path) -> Result<()> {
     step("Go adapter, differential", &mut python(&["adapters/differential/run.py", "--adapter", "go"]))?;
     for example in EXAMPLES {
         if step(&format!("{example}, dependencies"), &mut go_in(example, &["mod", "download"])).is_err() {
-            println!("{example}: skipped, its dependencies cannot be downloaded");
+            skip(Kind::Missing, example, "its dependencies cannot be downloaded");
             continue;
         }
         step(&format!("{example}, vet"), &mut go_in(example, &["vet", "./..."]))?;

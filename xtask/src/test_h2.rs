@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::Result;
-use crate::test::step;
+use crate::skips::{Kind, skip};
+use crate::step::step;
 use site::Site;
 
 /// Scripts, each of which is run with the environment of `test_python`.
@@ -34,7 +35,7 @@ fn there(program: &str) -> bool {
 
 /// Says that a step is left out.
 fn skipped(name: &str, why: &str) {
-    println!("\n== {name}: SKIPPED: {why}");
+    skip(Kind::Missing, name, why);
 }
 
 /// What a program writes to its standard output; its failure is this step's.

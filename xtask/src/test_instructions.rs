@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::test::step;
+use crate::skips::{Kind, skip};
+use crate::step::step;
 
 const BASELINE: &str = "bench/instructions/baseline.toml";
 /// With this in the environment, what was counted becomes the baseline.
@@ -38,8 +39,8 @@ struct Baseline {
 
 /// Counts and compares, or says why not.
 pub(crate) fn run(target: &Path) -> Result<()> {
-    if let Some(why) = missing() {
-        println!("\n== instructions per request: SKIPPED: {why}");
+    if let Some((kind, why)) = missing() {
+        skip(kind, "instructions per request", why);
         return Ok(());
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -73,14 +74,15 @@ pub(crate) fn run(target: &Path) -> Result<()> {
 }
 
 /// What keeps the counts from being made, or from being compared with those that were recorded.
-fn missing() -> Option<&'static str> {
+fn missing() -> Option<(Kind, &'static str)> {
     if !is_alike() {
-        return Some("they were recorded on x86_64 with AVX2, which searches in bytes make use of");
+        let why = "they were recorded on x86_64 with AVX2, which searches in bytes make use of";
+        return Some((Kind::Surroundings, why));
     }
     // Some machines have it, and do not let it run (seccomp), or have a processor that it does not know.
     let tried = callgrind("true").stdout(Stdio::null()).stderr(Stdio::null()).status();
     let works = tried.is_ok_and(|status| status.success());
-    (!works).then_some("there is no valgrind that works here (Debian's package valgrind)")
+    (!works).then_some((Kind::Missing, "there is no valgrind that works here (Debian's package valgrind)"))
 }
 
 #[cfg(target_arch = "x86_64")]

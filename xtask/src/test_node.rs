@@ -3,7 +3,8 @@
 use std::process::{Command, Stdio};
 
 use crate::Result;
-use crate::test::step;
+use crate::skips::{Kind, skip};
+use crate::step::step;
 
 /// The lowest major version that the adapter supports.
 const NODE_MIN: u32 = 20;
@@ -14,7 +15,7 @@ const DIFFERENTIAL: [&str; 2] = ["node-http", "node-express"];
 /// Runs them, or says why not.
 pub(crate) fn run() -> Result<()> {
     if let Some(why) = missing() {
-        println!("\n== Node adapter: SKIPPED: {why}");
+        skip(Kind::Missing, "Node adapter", &why);
         return Ok(());
     }
     let within = |directory: &str, program: &str, arguments: &[&str]| {
@@ -26,7 +27,7 @@ pub(crate) fn run() -> Result<()> {
         let packages = ["ci", "--no-audit", "--no-fund"];
         if let Err(why) = step(&format!("packages of {directory}"), &mut within(directory, "npm", &packages))
         {
-            println!("\n== Node adapter: SKIPPED: its packages cannot be installed ({why})");
+            skip(Kind::Missing, "Node adapter", &format!("its packages cannot be installed ({why})"));
             return Ok(());
         }
     }

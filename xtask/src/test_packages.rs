@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::Result;
-use crate::test::step;
+use crate::step::step;
 
 /// How to see whether something is there.
 enum Sign {
@@ -42,6 +42,12 @@ const NEEDED: &[(Sign, &str)] = &[
     (Program("apxs"), "apache2-dev"),
     (PHP_MODULE, "libapache2-mod-php"),
     (Program("php-cgi"), "php-cgi"),
+    (Program("nginx"), "nginx-light"),
+    (Program("node"), "nodejs"),
+    (Program("npm"), "npm"),
+    (Program("man"), "man-db"),
+    (Program("script"), "bsdutils"),
+    (Program("bash"), "bash"),
 ];
 /// For administrators' programs, which `PATH` need not have.
 const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];

@@ -3,13 +3,18 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use crate::Result;
-use crate::test::step;
+use crate::skips::{Kind, skip};
+use crate::step::step;
 
 const DIRECTORY: &str = "adapters/python";
 const REQUIREMENTS: &str = "adapters/python/tests/requirements.txt";
 
+/// Runs Python's unit tests, and notes what they leave out ([`crate::skips`]).
+pub(crate) static UNITTEST: LazyLock<PathBuf> =
+    LazyLock::new(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("unittest_noting_skips.py"));
 /// Files of `adapters/differential` that need this environment.
 const DIFFERENTIAL: &[&str] = &[
     "python-wsgi",
@@ -25,11 +30,12 @@ const DIFFERENTIAL: &[&str] = &[
 ];
 
 /// Runs them, or says why not.
-pub(crate) fn run(target: &Path) -> Result<()> {
-    let python = match environment(&target.join("python")) {
+pub(crate) fn run(environment: Result<PathBuf>) -> Result<()> {
+    let name = "Python adapter with gunicorn, uvicorn and frameworks";
+    let python = match environment {
         Ok(python) => python,
         Err(why) => {
-            println!("\n== Python adapter with gunicorn, uvicorn and frameworks: SKIPPED: {why}");
+            skip(Kind::Missing, name, &why.to_string());
             return Ok(());
         }
     };
@@ -38,11 +44,8 @@ pub(crate) fn run(target: &Path) -> Result<()> {
         command.args(arguments).current_dir(directory);
         command
     };
-    let discover = ["-m", "unittest", "discover", "-s", "tests", "-t", "."];
-    step("Python adapter with gunicorn, uvicorn and frameworks", &mut run(DIRECTORY, &discover))?;
-    let mut listening = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    listening.args(["test", "-p", "maitred", "--test", "listen_pools", "gunicorn"]);
-    step("listen pools: gunicorn", &mut listening)?;
+    let runner = UNITTEST.to_string_lossy();
+    step(name, &mut run(DIRECTORY, &[&runner, "discover", "-s", "tests", "-t", "."]))?;
     let python = python.to_string_lossy();
     for (module, application) in [
         ("maitred.gunicorn", "tests.reference:application"),
@@ -52,7 +55,7 @@ pub(crate) fn run(target: &Path) -> Result<()> {
         step(&format!("{module}, conformance"), &mut run(DIRECTORY, &conformance))?;
     }
     let differential = "adapters/differential";
-    step("differential test, its own tests", &mut run(differential, &["-m", "unittest"]))?;
+    step("differential test, its own tests", &mut run(differential, &[&runner]))?;
     for name in DIFFERENTIAL {
         step(&format!("differential test: {name}"), &mut run(differential, &["run.py", "--adapter", name]))?;
     }

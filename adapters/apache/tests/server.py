@@ -19,6 +19,17 @@ import kit  # noqa: E402  the tests' side of a channel; no package, so that it n
 # Bounds how long a broken server can hold the tests up; nothing here takes long.
 DEADLINE_S = 60
 
+
+def eventually(condition):
+    """Looks again and again until `condition()` is true; returns whether it was, before the deadline."""
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 CONFIGURATION = """
 ServerRoot "{root}"
 PidFile "{root}/pid"
@@ -182,11 +193,8 @@ class Apache:
 
     def wait_for(self, condition, what):
         """Until `condition` holds; fails with what the log says if it never does."""
-        end = time.monotonic() + DEADLINE_S
-        while not condition():
-            if self._process.poll() is not None or time.monotonic() > end:
-                raise AssertionError(f"waited for {what}; the log says: {self.log.read_text()}")
-            time.sleep(0.01)
+        if not eventually(lambda: condition() or self._process.poll() is not None) or self._process.poll() is not None:
+            raise AssertionError(f"waited for {what}; the log says: {self.log.read_text()}")
 
     def test_configuration(self):
         """What `apachectl configtest` does: (exit status, what it says)."""

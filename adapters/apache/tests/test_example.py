@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
@@ -38,9 +37,7 @@ class Example(unittest.TestCase):
         environment = {**os.environ, "PWD": str(cls.root)}
         cls.process = subprocess.Popen(command, start_new_session=True, cwd=cls.root, env=environment)
         cls.addClassCleanup(cls._end)
-        end = time.monotonic() + server.DEADLINE_S
-        while not (cls.root / "maitred.sock").exists() and time.monotonic() < end and cls.process.poll() is None:
-            time.sleep(0.01)
+        server.eventually(lambda: (cls.root / "maitred.sock").exists() or cls.process.poll() is not None)
 
     @classmethod
     def _end(cls):

@@ -66,7 +66,7 @@ class Configuration(unittest.TestCase):
 
     def test_buckets_of_listeners_are_refused(self):
         if (os.cpu_count() or 1) < 2:
-            self.skipTest("one processor makes one bucket")
+            self.skipTest("here: one processor makes one bucket")
         apache = server.Apache("prefork", ONE_PROCESS + "ListenCoresBucketsRatio 1\n")
         self.addCleanup(apache.discard)
         status, text = apache.run()

@@ -369,7 +369,7 @@ fn a_log_that_is_not_in_order_is_put_in_order() {
 fn a_terminal_sees_progress() {
     let there = std::process::Command::new("script").arg("--version").output();
     if !there.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: no script (Debian: bsdutils)");
+        skip::skip_missing("no script (Debian: bsdutils)");
         return;
     }
     let server = Server::start(|_, _, _| Act::Late(Duration::from_millis(20), response(200, "ok")));

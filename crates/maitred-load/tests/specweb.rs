@@ -77,7 +77,7 @@ fn check(answers: &[Answer]) {
 fn the_application_is_the_same_everywhere() {
     let python = match Site::maitred("maitred.toml") {
         Ok(site) => site,
-        Err(why) => return eprintln!("skipped: {why}"),
+        Err(why) => return skip::skip_missing(why),
     };
     let wanted = answers(&python);
     check(&wanted);
@@ -92,7 +92,7 @@ fn the_application_is_the_same_everywhere() {
         let site = match start() {
             Ok(site) => site,
             Err(why) => {
-                eprintln!("skipped: {name}: {why}");
+                skip::skip_missing(format_args!("{name}: {why}"));
                 continue;
             }
         };
@@ -156,7 +156,7 @@ fn of_one_at_a_time() -> Server {
     let turn = Mutex::new(());
     Server::start(move |_, _, _| {
         let _turn = turn.lock();
-        std::thread::park_timeout(Duration::from_millis(5));
+        wait::pace(Duration::from_millis(5));
         Act::Send(response(200, &"x".repeat(5000)))
     })
 }

@@ -230,7 +230,7 @@ fn wait_for_file(path: &Path, text: &str) -> String {
 #[test]
 fn root_changes_to_the_account() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("SKIPPED: only root can change to another account");
+        return support::skip_here("only root can change to another account");
     }
     let server = site().server("user = \"nobody\"").start();
     get(server.address);

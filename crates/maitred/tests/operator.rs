@@ -5,6 +5,11 @@
 
 #[path = "operator/installed.rs"]
 mod installed;
+#[path = "support/skip.rs"]
+mod skip;
+#[path = "support/wait.rs"]
+#[expect(dead_code, reason = "each test target uses its part of this")]
+mod wait;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -124,7 +129,7 @@ fn what_cannot_be_done_exits_with_1() {
 fn an_ordinary_user_is_told_what_takes_privileges() {
     use std::os::unix::process::CommandExt;
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("SKIPPED: it takes root to become an ordinary user");
+        return skip::skip_here("it takes root to become an ordinary user");
     }
     let dir = tempfile::tempdir().unwrap();
     // Where the tests were built may be closed to others. Not copied by this process: a child that another test starts
@@ -249,11 +254,9 @@ fn what_a_killed_server_left_behind_is_in_nobodys_way() {
     assert!(dir.path().join("admin").exists());
     // Its worker process has the admin socket too, and notices by itself that its master is gone.
     let admin = dir.path().join("admin");
-    let end = std::time::Instant::now() + PATIENCE;
-    while std::os::unix::net::UnixStream::connect(&admin).is_ok() {
-        assert!(std::time::Instant::now() < end, "the orphaned worker process stays");
-        std::thread::park_timeout(Duration::from_millis(2));
-    }
+    wait::eventually("the orphaned worker process goes", || {
+        std::os::unix::net::UnixStream::connect(&admin).is_err()
+    });
     let next = start();
     assert_eq!(std::fs::read_to_string(dir.path().join("pid")).unwrap(), format!("{}\n", next.0.id()));
 }
@@ -505,7 +508,7 @@ fn the_manual_page_renders_without_a_warning() {
     ]);
     let rendered = man.output();
     let Ok(rendered) = rendered else {
-        return eprintln!("SKIPPED: there is no man(1) here");
+        return skip::skip_missing("there is no man(1) here");
     };
     let warnings = String::from_utf8_lossy(&rendered.stderr);
     assert!(rendered.status.success() && warnings.is_empty(), "{warnings}");
@@ -526,7 +529,7 @@ fn completions_work_in_bash() {
         .env("LC_ALL", "C")
         .output();
     let Ok(completed) = completed else {
-        return eprintln!("SKIPPED: there is no bash here");
+        return skip::skip_missing("there is no bash here");
     };
     assert_eq!(text(&completed), "reload\n--no-listing\n");
 }

@@ -243,7 +243,7 @@ fn chromium() -> Option<PathBuf> {
 #[test]
 fn the_page_is_live_in_a_browser() {
     let Some(chromium) = chromium() else {
-        return eprintln!("SKIPPED: there is no chromium here (Debian: apt-get install chromium)");
+        return support::skip_missing("there is no chromium here (Debian: chromium)");
     };
     let gate = Gate::new();
     let server = Setup::with_files()

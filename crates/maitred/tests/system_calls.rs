@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
 
+#[path = "support/skip.rs"]
+mod skip;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -92,7 +95,7 @@ fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<Calls
         .stderr(Stdio::piped())
         .spawn();
     let Ok(mut strace) = strace else {
-        eprintln!("SKIPPED: there is no strace(1) here");
+        skip::skip_missing("there is no strace(1) here");
         return None;
     };
     let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
@@ -100,7 +103,7 @@ fn calls_of(dir: &Path, master: u32, ask: &mut dyn FnMut(usize)) -> Option<Calls
     match said.next() {
         Some(Ok(line)) if line.contains("attached") => {}
         other => {
-            eprintln!("SKIPPED: strace(1) may not look at a process here: {other:?}");
+            skip::skip_here(format_args!("strace(1) may not look at a process here: {other:?}"));
             return None;
         }
     }

@@ -19,6 +19,11 @@ const BANNED: &[(&str, &[&str], &str)] = &[
         &["xtask/src/bench/", "maitred-handoff/examples/"],
         "wait for an event with a deadline",
     ),
+    (
+        "park_timeout",
+        &["tests/support/wait.rs"],
+        "support::eventually for a condition, support::pace for a slow client",
+    ),
     ("process::exit", &[], "return an exit code to main"),
     (
         "SystemTime::now",
@@ -95,6 +100,50 @@ fn banned_calls_are_not_made() {
         }
     }
     report("banned calls", found);
+}
+
+/// Where scripts of the tests may let time pass: the one function of each that waits for a condition, with a deadline; and
+/// applications and clients that are slow because a test is about that.
+const PAUSES: &[(&str, &str)] = &[
+    ("adapters/apache/tests/server.py", "condition"),
+    ("adapters/differential/client.py", "slow client"),
+    ("adapters/differential/servers.py", "condition"),
+    ("adapters/go/internal/differential/main.go", "slow application"),
+    ("adapters/go/internal/reference/main.go", "slow application"),
+    ("adapters/python/tests/differential_wsgi.py", "slow application"),
+    ("adapters/python/tests/reference.py", "slow application"),
+    ("adapters/python/tests/served.py", "condition"),
+    ("adapters/python/tests/test_wsgi.py", "slow application"),
+    ("bench/experiments/", "measurement"),
+    ("crates/maitred/tests/listen_pools/prefork.py", "slow application"),
+    ("crates/maitred/tests/pools/breathing.py", "slow application"),
+    ("crates/maitred/tests/status_page/browser.py", "slow client"),
+    ("crates/maitred/tests/support/application.py", "slow application"),
+    ("examples/", "slow application"),
+];
+
+#[test]
+fn scripts_of_the_tests_wait_for_conditions() {
+    let mut found = Vec::new();
+    let mut used = HashSet::new();
+    for (name, text) in files(&[".py", ".go"]) {
+        for (number, line) in text.lines().enumerate() {
+            if ["time.sleep(", "time.Sleep("].iter().all(|call| !line.contains(call)) {
+                continue;
+            }
+            match PAUSES.iter().find(|(place, _)| name.starts_with(place)) {
+                Some((place, _)) => drop(used.insert(*place)),
+                None => found.push(format!("{name}:{}: wait for a condition", number + 1)),
+            }
+        }
+    }
+    found.extend(
+        PAUSES
+            .iter()
+            .filter(|(place, _)| !used.contains(place))
+            .map(|(place, _)| format!("{place}: none is left there")),
+    );
+    report("pauses", found);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::site::Site;
 use super::{check, skipped, there};
 use crate::Result;
-use crate::test::step;
+use crate::step::step;
 
 /// The newest version that Go's tools take: later ones have a `go.mod` that does not name their major version.
 const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";

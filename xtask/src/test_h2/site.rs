@@ -6,6 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify;
 use tempfile::TempDir;
 
 use crate::Result;
@@ -15,8 +17,8 @@ pub(super) const RESOURCES: usize = 50;
 pub(super) const LARGE_BYTES: usize = 3_000_000;
 /// After this, something hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at what is waited for.
-const INTERVAL: Duration = Duration::from_millis(50);
+/// Room for what the kernel says of changes of a file; what does not fit is read the next time.
+const EVENTS_BYTES: usize = 1024;
 
 /// It is killed when it is dropped.
 pub(super) struct Site {
@@ -98,8 +100,11 @@ impl Site {
     /// Waits until the access log has so many lines of a kind; it is written when a thread has nothing else to do.
     pub(super) fn logged(&self, count: usize, kind: impl Fn(&str) -> bool) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
+        let log = self.path("access.log");
+        let changes = inotify::init(inotify::CreateFlags::CLOEXEC)?;
+        inotify::add_watch(&changes, &log, inotify::WatchFlags::MODIFY)?;
         loop {
-            let text = std::fs::read_to_string(self.path("access.log"))?;
+            let text = std::fs::read_to_string(&log)?;
             let found = text.lines().filter(|line| kind(line)).count();
             if found >= count {
                 return Ok(());
@@ -107,7 +112,10 @@ impl Site {
             if Instant::now() > deadline {
                 return Err(format!("the access log has {found} of {count} lines").into());
             }
-            std::thread::park_timeout(INTERVAL);
+            let left = Timespec::try_from(deadline.saturating_duration_since(Instant::now()))?;
+            if poll(&mut [PollFd::new(&changes, PollFlags::IN)], Some(&left))? > 0 {
+                rustix::io::read(&changes, &mut [0; EVENTS_BYTES])?;
+            }
         }
     }
 
@@ -180,7 +188,7 @@ fn certificate(directory: &Path) -> Result<bool> {
         Ok(output) if output.status.success() => Ok(true),
         Ok(output) => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
         Err(error) => {
-            println!("\n== TLS: SKIPPED: openssl: {error} (Debian: openssl)");
+            super::skipped("TLS", &format!("openssl: {error} (Debian: openssl)"));
             Ok(false)
         }
     }

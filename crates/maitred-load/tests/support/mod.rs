@@ -5,6 +5,10 @@
 
 pub(crate) mod maitred;
 pub(crate) mod sites;
+#[path = "../../../maitred/tests/support/skip.rs"]
+pub(crate) mod skip;
+#[path = "../../../maitred/tests/support/wait.rs"]
+pub(crate) mod wait;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -6,9 +6,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::maitred::{Maitred, maitred};
+use super::wait::eventually;
 
 /// How long a server may take until it answers; only a failure takes so long.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -79,14 +80,6 @@ fn installed(program: &str, package: &str) -> Result<(), String> {
         .chain([PathBuf::from("/usr/sbin")])
         .any(|directory| directory.join(program).is_file());
     if is_there { Ok(()) } else { Err(format!("no {program} (Debian: {package})")) }
-}
-
-fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + START_MAX;
-    while !is_so() {
-        assert!(Instant::now() < end, "not in time: {what}");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
 }
 
 impl Site {

@@ -1,12 +1,13 @@
 """An application process that does what the path of each request says, most of which it must not."""
 
+import contextlib
 import os
 import resource
+import select
 import signal
 import socket
 import struct
 import sys
-import time
 
 HEADER = struct.Struct("<IBBHII")
 CAPACITY = int(os.environ.get("CAPACITY", "1"))
@@ -14,6 +15,10 @@ channel = socket.socket(fileno=int(os.environ.pop("MAITRED_CHANNEL")))
 descriptors = []
 kept = {}
 unfinished = []
+# Several processes may stand at it (fifo(7)).
+with contextlib.suppress(FileExistsError):
+    os.mkfifo("gate")
+gate = os.open("gate", os.O_RDONLY | os.O_NONBLOCK)
 
 
 def send(kind, payload=b"", flags=0, connection=0, request=0):
@@ -63,9 +68,8 @@ def act(path, connection, request, body):
     elif path == "/app/pid":
         answer(connection, request, b"%d\n" % os.getpid())
     elif path == "/app/hold":
-        # Until the test lets it go on.
-        while not os.path.exists("gate"):
-            time.sleep(0.005)
+        # Until the test has written to the gate. What it has written is never read, so that the gate stays open.
+        select.select([gate], [], [])
         answer(connection, request)
     elif path == "/app/flood":
         # As much as the client takes, which is not all.
@@ -119,7 +123,7 @@ def main():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if os.environ.get("MUTE"):
-        time.sleep(3600)
+        signal.pause()
     hello()
     while True:
         length, kind, _, passes, connection, request = HEADER.unpack(read(HEADER.size))

@@ -32,9 +32,9 @@ fn setup(pool: &str) -> Setup {
         .table(&table)
 }
 
-/// Lets `/app/hold` go on.
+/// Lets `/app/hold` go on, from now on: the gate is a pipe with a name that `fake.py` makes.
 fn open_gate(server: &Server) {
-    std::fs::write(server.path("gate"), "").unwrap();
+    std::fs::write(server.path("gate"), "open").unwrap();
 }
 
 /// The next response, which nothing came before.

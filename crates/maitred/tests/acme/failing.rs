@@ -4,7 +4,7 @@ use maitred::acme::certificate;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::pebble::{Manners, Pebble};
-use crate::support::{PATIENCE, Server, Setup, eventually};
+use crate::support::{Server, Setup, eventually};
 
 /// The process that gets certificates, among the children of the master.
 fn agent(server: &Server) -> Option<Pid> {
@@ -77,17 +77,15 @@ fn an_agent_that_is_killed_is_replaced_and_finishes() {
     let mut pebble = pebble.with_authority();
     // Again and again, wherever it is at that moment.
     let mut killed = 0;
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while killed == 0 || pebble.certificate("a.example").is_none() {
-        assert!(std::time::Instant::now() < deadline);
+    eventually("the certificate is there", || {
         if killed < 3
             && let Some(pid) = agent(&server)
         {
             let _ = kill_process(pid, Signal::KILL);
             killed += 1;
         }
-        std::thread::park_timeout(std::time::Duration::from_millis(2));
-    }
+        killed > 0 && pebble.certificate("a.example").is_some()
+    });
     let pem = pebble.certificate("a.example").unwrap();
     assert!(certificate::is_key_of(&pem, &pem).unwrap(), "whatever happened, the file is whole");
     server.wait_for_line(|line| line.contains("the process for certificates was killed"));

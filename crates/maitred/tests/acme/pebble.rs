@@ -86,7 +86,9 @@ impl Pebble {
     /// The same without the authority: nobody listens where it would.
     pub(crate) fn without_authority(manners: Manners) -> Option<Pebble> {
         let Some(programs) = std::env::var_os("MAITRED_PEBBLE").map(PathBuf::from) else {
-            eprintln!("skipped: MAITRED_PEBBLE is not set; `cargo xtask test` installs Pebble and sets it");
+            crate::support::skip_missing(
+                "MAITRED_PEBBLE is not set; `cargo xtask test` installs Pebble and sets it",
+            );
             return None;
         };
         let ip = own_address();

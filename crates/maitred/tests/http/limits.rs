@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::support::{End, Server, Setup, eventually};
+use crate::support::{End, Server, Setup, eventually, pace};
 
 fn limited(line: &str) -> Server {
     Setup::with_files().limit(line).start()
@@ -154,8 +154,7 @@ fn a_client_that_reads_slowly_is_not_dropped() {
     let began = Instant::now();
     while began.elapsed() < 3 * timeout {
         client.exactly(at_a_time).expect("the response goes on");
-        // This is the client's pace, and not a wait for the server.
-        std::thread::park_timeout(pause);
+        pace(pause);
     }
     client.exactly(10_000_000).expect("the response goes on");
     assert_eq!(server.total("timeouts"), 0);

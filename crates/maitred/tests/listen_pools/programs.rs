@@ -38,7 +38,7 @@ fn compiled(source: &str, text: &[u8], compiler: &str, arguments: &[&str]) -> Op
     match command.status() {
         Ok(status) => assert!(status.success(), "{compiler}: {status}"),
         Err(error) => {
-            eprintln!("SKIPPED: {compiler} cannot be run: {error}");
+            crate::support::skip_missing(format_args!("{compiler} cannot be run: {error}"));
             return None;
         }
     }
@@ -71,8 +71,8 @@ fn gunicorn() -> Option<PathBuf> {
 #[test]
 fn gunicorn_as_it_is() {
     let Some(gunicorn) = gunicorn() else {
-        return eprintln!(
-            "SKIPPED: there is no gunicorn below the target directory; `cargo xtask test` installs it"
+        return crate::support::skip_missing(
+            "there is no gunicorn below the target directory; `cargo xtask test` installs it",
         );
     };
     let application = b"import os\n\ndef application(environ, start_response):\n    \

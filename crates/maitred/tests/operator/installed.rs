@@ -19,7 +19,7 @@ fn output_of(command: &mut Command) -> Option<String> {
             Some(text(&output))
         }
         Err(error) => {
-            eprintln!("SKIPPED: {:?}: {error}", command.get_program());
+            crate::skip::skip_missing(format_args!("{:?}: {error}", command.get_program()));
             None
         }
     }

@@ -42,7 +42,7 @@ fn without_a_limit_of_its_own_it_is_the_one_that_the_server_was_given() {
 #[test]
 fn root_gives_processes_the_account_of_their_pool() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("SKIPPED: it takes root to become somebody else");
+        return crate::support::skip_here("it takes root to become another user");
     }
     let lines = "workers = 1\nuser = \"nobody\"\nqueue = { timeout = \"60s\" }";
     let setup = breathing(Setup::new(), "app", None, "", lines);

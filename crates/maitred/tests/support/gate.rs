@@ -3,12 +3,8 @@
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
 
 use super::PATIENCE;
-
-/// Between two looks of [`eventually`].
-const PAUSE: Duration = Duration::from_millis(2);
 
 /// The listener.
 #[derive(Debug)]
@@ -59,15 +55,5 @@ impl Waiting {
     /// Lets the request go on.
     pub(crate) fn release(mut self) {
         self.stream.write_all(b"\n").unwrap();
-    }
-}
-
-/// Asks `check` again and again until it is true; for what another process does in its own time and tells nobody.
-pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !check() {
-        assert!(Instant::now() < deadline, "{what}: it did not come about");
-        // Who looks without a pause takes the CPU from those that are looked at.
-        std::thread::park_timeout(PAUSE);
     }
 }

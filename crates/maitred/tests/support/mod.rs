@@ -13,15 +13,19 @@ mod response;
 mod running;
 mod server;
 mod setup;
+mod skip;
+mod wait;
 
 use std::time::Duration;
 
 pub(crate) use client::{Client, End};
-pub(crate) use gate::{Gate, Waiting, eventually};
+pub(crate) use gate::{Gate, Waiting};
 pub(crate) use response::Response;
 pub(crate) use running::Running;
 pub(crate) use server::{Server, Stopped, binary, copy_program};
 pub(crate) use setup::Setup;
+pub(crate) use skip::{skip_here, skip_missing};
+pub(crate) use wait::{eventually, pace};
 
 /// How long anything may take before the test fails. Far more than is ever needed, since machines that run tests are slow.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

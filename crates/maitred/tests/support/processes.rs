@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::gate::eventually;
 use super::server::Server;
+use super::wait::eventually;
 
 impl Server {
     /// Sends a signal to the master.

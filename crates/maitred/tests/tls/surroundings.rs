@@ -15,7 +15,7 @@ use crate::support::{Client, Setup, eventually};
 #[test]
 fn a_key_that_only_root_can_read_serves_a_worker_process_of_somebody_else() {
     if !rustix::process::geteuid().is_root() {
-        return eprintln!("SKIPPED: only root can have a worker process of another user");
+        return crate::support::skip_here("only root can have a worker process of another user");
     }
     let authority = Authority::new();
     let server = setup(&authority, "").server("user = \"nobody\"").start();
