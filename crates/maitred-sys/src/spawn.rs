@@ -49,6 +49,40 @@ impl Account {
             groups.resize(groups.len() * 2, 0);
         }
     }
+
+    /// One whose groups are known already.
+    pub fn of(uid: u32, gid: u32, groups: Vec<u32>) -> Self {
+        Account { uid, gid, groups }
+    }
+
+    /// The number of the user.
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The number of the group.
+    pub fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// Its supplementary groups.
+    pub fn groups(&self) -> &[u32] {
+        &self.groups
+    }
+
+    /// Has this process run as it from now on, for good: no capability is left unless it is root.
+    ///
+    /// # Errors
+    /// What setgroups(2), setresgid(2) or setresuid(2) say; the process may then have a part of both, and has to end.
+    pub fn assume(&self) -> io::Result<()> {
+        // SAFETY: `groups` has as many entries as are named; the other calls take numbers. The C library changes all threads.
+        let failed = unsafe {
+            libc::setgroups(self.groups.len(), self.groups.as_ptr()) < 0
+                || libc::setresgid(self.gid, self.gid, self.gid) < 0
+                || libc::setresuid(self.uid, self.uid, self.uid) < 0
+        };
+        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
 }
 
 /// A program to start. Standard input is `/dev/null`; every descriptor but those named here is closed; signal mask and

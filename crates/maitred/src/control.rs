@@ -2,9 +2,13 @@
 //!
 //! The control socket is `SOCK_SEQPACKET`: one message, one packet, JSON, at most one descriptor with it. End of file
 //! means that the other side died. The start document can be larger than a packet and comes as a sealed memory file.
+//!
+//! No secret is among what a process inherits: between execve(2) and its first instructions, other processes of its account may
+//! look at its descriptors. Keys follow when it has said that this is over ([`FromWorker::Private`]).
 
 use std::net::SocketAddr;
 
+use maitred_sys::spawn::Account;
 use serde::{Deserialize, Serialize};
 
 use crate::acme::messages::{Challenge, Report};
@@ -26,6 +30,8 @@ pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 pub struct Start {
     /// Number of this worker process, counted from 1 over the master's life; the scoreboard shows it.
     pub generation: u64,
+    /// The account that it changes to; `None` if it stays what it is.
+    pub account: Option<RunAs>,
     /// What to do.
     pub config: Config,
     /// One entry per event-loop thread: the CPU that it is pinned to at first.
@@ -52,6 +58,34 @@ pub struct Start {
     pub certificate_reports: Vec<Report>,
 }
 
+/// An account, by numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "as in passwd(5) and group(5)")]
+pub struct RunAs {
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+}
+
+impl From<&Account> for RunAs {
+    fn from(account: &Account) -> RunAs {
+        RunAs { uid: account.uid(), gid: account.gid(), groups: account.groups().to_vec() }
+    }
+}
+
+impl RunAs {
+    /// Has this process run as it from now on. Whoever started the process had not, so that nothing of this account could reach
+    /// it in between.
+    ///
+    /// # Errors
+    /// What the system says; the process has to end then.
+    pub fn assume(self) -> std::io::Result<()> {
+        Account::of(self.uid, self.gid, self.groups).assume()?;
+        // The change has set it to `fs.suid_dumpable` (proc_sys_fs(5)), which may allow others to look.
+        crate::sandbox::hide()
+    }
+}
+
 /// What one inherited descriptor is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Descriptor {
@@ -70,8 +104,6 @@ pub enum Descriptor {
     Admin,
     /// Where access-log lines go.
     AccessLog,
-    /// A memory file with the keys of TLS ([`crate::tls::material::Material`]), if any listener has TLS.
-    TlsMaterial,
     /// Where the session secrets of this listener are written.
     KeyLog {
         /// Index into `Config::listens`.
@@ -104,6 +136,9 @@ pub struct Started {
 /// From the worker process to the master.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
+    /// No other process of this account can reach this one's memory or descriptors any more: it may be given the keys of TLS
+    /// ([`ToWorker::Certificates`]), for which it waits before it is ready.
+    Private,
     /// All threads accept.
     Ready,
     /// The application process has said HELLO.

@@ -8,10 +8,16 @@ use maitred::acme;
 use maitred::cli::{self, Arguments, Command, exit};
 use maitred::config::{self, Loaded};
 use maitred::master::shell::{self, Options};
+use maitred::sandbox;
 use maitred::upgrade;
 use maitred::worker;
 
 fn main() -> ExitCode {
+    // Before anything else, whatever is to be done: most commands read keys, or are given some.
+    if let Err(error) = sandbox::hide() {
+        eprintln!("error: other processes of this account can read the memory of this one: {error}");
+        return ExitCode::FAILURE;
+    }
     let terminal = std::io::stdout().is_terminal();
     match Arguments::parse().command {
         Command::Worker => worker::run(),

@@ -1,11 +1,23 @@
-//! What a process may reach in the filesystem: what it asks for, and nothing else (landlock(7)).
+//! What a process may reach in the filesystem: what it asks for, and nothing else (landlock(7)); and that others reach nothing
+//! of it.
 
+use std::io;
 use std::path::Path;
 
 use landlock::{
     ABI, Access as _, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError, RulesetStatus, path_beneath_rules,
 };
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+
+/// Hides this process from all others of its account: they can neither trace it nor see its memory, its environment and its
+/// descriptors (`PR_SET_DUMPABLE`, prctl(2)). It writes no core file. execve(2) ends it, and so does a change of the account.
+///
+/// # Errors
+/// None that is known to happen.
+pub fn hide() -> io::Result<()> {
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
+}
 
 /// The kernel interface that is asked for; an older kernel gives what it has.
 pub const WANTED: ABI = ABI::V5;

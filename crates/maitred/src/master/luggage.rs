@@ -1,7 +1,8 @@
 //! What one image of the master leaves to the next, in a sealed memory file: sockets and pipes by their numbers, processes by
 //! their ids, and what the machine has to know ([`super::state::upgrade`]).
 //!
-//! It holds secrets of TLS, as the start document's material does, and is gone when it has been read.
+//! Other processes of the master's account can read that file between execve(2) and the first instructions of the new image, if
+//! that account is not root. Secrets of TLS wait in a socket instead, which nobody can open a second time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use maitred_sys::{inherit, memfile};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
 use super::sockets::Group;
@@ -19,10 +21,13 @@ use crate::config::AdminAddress;
 use crate::control::SlotId;
 use crate::tls::material::Pair;
 use crate::tls::tickets::Seed;
+use crate::unix_time;
 use crate::upgrade::{FORMAT, READS, VARIABLE};
 
 /// Largest luggage. A thousand processes and a hundred sockets take a tenth of a megabyte.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Largest secrets: a certificate for the names of a machine has a hundredth of it.
+const SECRETS_BYTES_MAX: usize = 128 * 1024;
 
 /// See the module. Numbers of descriptors are those of the process, which stays the same.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,10 +64,20 @@ pub struct Luggage {
     pub open_files: (Option<u64>, Option<u64>),
     /// When the master was started, in Unix time.
     pub started_at: u64,
-    /// Where keys of session tickets come from.
+    /// Where keys of session tickets come from. In the file stands another one, for executables that know nothing of `secrets`.
     pub tickets: Seed,
-    /// The certificate that this server has made for itself.
+    /// The certificate that this server has made for itself; not in the file.
     pub self_signed: Option<Pair>,
+    /// A socket in which [`Secrets`] wait, as one message.
+    #[serde(default)]
+    pub secrets: Option<i32>,
+}
+
+/// What must not stand in a file that others may see.
+#[derive(Debug, Serialize, Deserialize)]
+struct Secrets {
+    tickets: Seed,
+    self_signed: Option<Pair>,
 }
 
 /// An application process.
@@ -139,6 +154,40 @@ impl Luggage {
         Ok((file, place))
     }
 
+    /// Takes the secrets out, into a socket that the new image has to get, too.
+    ///
+    /// # Errors
+    /// What socketpair(2) or send(2) say.
+    pub fn hide_secrets(&mut self) -> io::Result<OwnedFd> {
+        let other =
+            Seed::new(unix_time::secs()).map_err(|_| io::Error::other("there are no random numbers"))?;
+        let tickets = std::mem::replace(&mut self.tickets, other);
+        let secrets = Secrets { tickets, self_signed: self.self_signed.take() };
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let text = serde_json::to_vec(&secrets)?;
+        if text.len() > SECRETS_BYTES_MAX {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        rustix::net::send(&ours, &text, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)?;
+        self.secrets = Some(theirs.as_raw_fd());
+        Ok(theirs)
+    }
+
+    /// Puts back what [`Luggage::hide_secrets`] took out.
+    fn take_secrets(&mut self) -> Result<(), String> {
+        let Some(number) = self.secrets.take() else { return Ok(()) };
+        let socket = Unpacker::take(number)?;
+        let mut room = vec![0; SECRETS_BYTES_MAX];
+        let received = rustix::net::recv(&socket, &mut room, RecvFlags::DONTWAIT);
+        let (length, _) = received.map_err(|error| format!("secrets: {error}"))?;
+        let text = room.get(..length).unwrap_or_default();
+        let Secrets { tickets, self_signed } =
+            serde_json::from_slice(text).map_err(|error| format!("secrets: {error}"))?;
+        (self.tickets, self.self_signed) = (tickets, self_signed);
+        Ok(())
+    }
+
     /// What the image before this one has left, if there was one. Call it once, early.
     ///
     /// # Errors
@@ -159,7 +208,9 @@ impl Luggage {
         let failed = |error: &dyn std::fmt::Display| format!("what the executable before has left: {error}");
         let file = inherit::take(number).map_err(|error| failed(&error))?;
         let bytes = memfile::read(file, BYTES_MAX).map_err(|error| failed(&error))?;
-        Luggage::from_bytes(&bytes).map(Some).map_err(|error| failed(&error))
+        let mut luggage = Luggage::from_bytes(&bytes).map_err(|error| failed(&error))?;
+        luggage.take_secrets().map_err(|error| failed(&error))?;
+        Ok(Some(luggage))
     }
 
     /// Leaves out of what the machine knows whoever has no process here. Such a one has been reaped, and the event that says so
@@ -205,6 +256,7 @@ impl Luggage {
             started_at: 0,
             tickets,
             self_signed: None,
+            secrets: None,
         }
     }
 }
@@ -267,6 +319,24 @@ mod tests {
         assert_eq!((read.workers, read.listens[0].local), (vec![(3, 77)], local));
         assert_eq!(read.listens[0].buckets, [packer.keep()[0].as_raw_fd()]);
         assert_eq!(read.tickets, packed.tickets);
+    }
+
+    #[test]
+    fn secrets_are_in_a_socket_and_not_in_the_file() {
+        let mut packed = luggage();
+        let bytes = |text: &[u8]| crate::tls::material::Bytes(text.to_vec());
+        packed.self_signed = Some(Pair { chain: vec![bytes(b"public")], key: bytes(b"private"), ocsp: None });
+        let (tickets, self_signed) = (packed.tickets.clone(), packed.self_signed.clone());
+        let socket = packed.hide_secrets().unwrap();
+        // Packed sockets are not close-on-exec, which is how those that were left are told.
+        rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::empty()).unwrap();
+        let _ = std::os::fd::IntoRawFd::into_raw_fd(socket);
+        let text = serde_json::to_string(&packed).unwrap();
+        assert_eq!(packed.self_signed, None);
+        assert_ne!(packed.tickets, tickets);
+        let mut read = Luggage::from_bytes(text.as_bytes()).unwrap();
+        read.take_secrets().unwrap();
+        assert_eq!((read.tickets, read.self_signed), (tickets, self_signed));
     }
 
     #[test]

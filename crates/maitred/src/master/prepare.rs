@@ -172,12 +172,10 @@ impl Prepared {
         control::slot_row(&self.config, id)
     }
 
-    /// The start document of a worker process, and the descriptors that it lists, in its order. `material` is what
-    /// [`Certificates::seal`] made.
+    /// The start document of a worker process, and the descriptors that it lists, in its order. Nothing secret is among them.
     pub fn start<'a>(
         &'a self,
         open: &'a Open,
-        material: Option<&'a OwnedFd>,
         around: &Surroundings,
         generation: u64,
         adopts: bool,
@@ -198,16 +196,13 @@ impl Prepared {
             descriptors.push(Descriptor::AccessLog);
             sources.push(file.as_fd());
         }
-        if let Some(material) = material {
-            descriptors.push(Descriptor::TlsMaterial);
-            sources.push(material.as_fd());
-        }
         for (listen, file) in &open.key_logs {
             descriptors.push(Descriptor::KeyLog { listen: *listen });
             sources.push(file.as_fd());
         }
         let start = Start {
             generation,
+            account: None,
             config: self.config.clone(),
             threads: self.threads.cpus.clone(),
             affinity_why: self.threads.why.clone(),
@@ -216,7 +211,7 @@ impl Prepared {
             pool_addresses: open.pools.iter().map(PoolSockets::addresses).collect(),
             descriptors,
             terminal: around.terminal,
-            ktls: if material.is_some() { crate::tls::ktls::describe() } else { String::new() },
+            ktls: if self.tls.is_some() { crate::tls::ktls::describe() } else { String::new() },
             adopts,
             challenges: Vec::new(),
             certificate_reports: Vec::new(),

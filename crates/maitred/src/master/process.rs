@@ -15,7 +15,7 @@ use super::channel::Channel;
 use super::output::Output;
 use super::prepare::Prepared;
 use crate::config::{Identity, Pool, Source, StopSignal};
-use crate::control::{SlotId, Start};
+use crate::control::{RunAs, SlotId, Start};
 
 /// This program, whatever has become of its file since.
 pub(super) const SELF: &str = "/proc/self/exe";
@@ -34,15 +34,19 @@ pub(super) const NOT_PASSED_ON: [&str; 7] = [
 /// Starts a worker process: the control socket, the start document, the scoreboard, and the descriptors that the document
 /// lists, as [`crate::control`] says.
 ///
+/// It is started with the account of the master, and changes to its own when nothing of that account can look at it any more:
+/// execve(2) would open it to them again.
+///
 /// # Errors
 /// What the system says, with what failed in words.
 pub fn start_worker(
     prepared: &Prepared,
-    start: &Start,
+    start: &mut Start,
     listed: &[BorrowedFd<'_>],
     scoreboard: BorrowedFd<'_>,
 ) -> io::Result<(Child, Channel)> {
     let (channel, theirs) = Channel::pair()?;
+    start.account = account(prepared.config.server.user.as_ref())?.as_ref().map(RunAs::from);
     let document = memfile::sealed("maitred-start", &serde_json::to_vec(start)?)?;
     let mut command = Command::new(SELF);
     command.arg0("maitred: worker").arg("worker").new_group().no_new_privs();
@@ -53,7 +57,7 @@ pub fn start_worker(
     if let Some(file) = &prepared.error_log {
         command.stderr(file.as_fd());
     }
-    common(&mut command, prepared.config.server.user.as_ref())?;
+    not_passed_on(&mut command);
     Ok((command.spawn()?, channel))
 }
 
@@ -198,11 +202,21 @@ fn pin(child: &Child, cpus: &[u16]) {
 }
 
 fn common(command: &mut Command<'_>, user: Option<&Identity>) -> io::Result<()> {
+    not_passed_on(command);
+    if let Some(account) = account(user)? {
+        command.account(account);
+    }
+    Ok(())
+}
+
+fn not_passed_on(command: &mut Command<'_>) {
     for name in NOT_PASSED_ON {
         command.env_remove(name);
     }
-    if let Some(user) = user.filter(|_| rustix::process::geteuid().is_root()) {
-        command.account(Account::new(&user.name, user.uid, user.gid)?);
-    }
-    Ok(())
+}
+
+/// The account of a process that is to be somebody else's than the master's; `None` if it cannot be.
+pub(super) fn account(user: Option<&Identity>) -> io::Result<Option<Account>> {
+    let user = user.filter(|_| rustix::process::geteuid().is_root());
+    user.map(|user| Account::new(&user.name, user.uid, user.gid)).transpose()
 }

@@ -56,8 +56,8 @@ struct Worker {
     channel: Channel,
     plan: u64,
     board: SharedMap<Scoreboard>,
-    /// The certificates that it answers challenges with.
-    challenges: Vec<(String, Pair)>,
+    /// The certificates that it answers challenges with; `None` until it may be given keys ([`FromWorker::Private`]).
+    challenges: Option<Vec<(String, Pair)>>,
 }
 
 /// Who is at the other end of a channel.
@@ -306,7 +306,7 @@ impl<'a> Shell<'a> {
 
     /// Takes what worker processes say. Gives back whether requests wait for a process somewhere.
     fn take_messages(&mut self) -> bool {
-        let (mut pressed, mut in_place) = (false, Vec::new());
+        let (mut pressed, mut in_place, mut private) = (false, Vec::new(), Vec::new());
         for (generation, worker) in &mut self.workers {
             worker.channel.flush();
             while !worker.channel.is_ended() {
@@ -314,6 +314,7 @@ impl<'a> Shell<'a> {
                     Ok(Received::Message(FromWorker::ChallengeInPlace(serial))) => {
                         in_place.push((*generation, serial));
                     }
+                    Ok(Received::Message(FromWorker::Private)) => private.push(*generation),
                     Ok(Received::Message(message)) => {
                         pressed |= matches!(message, FromWorker::Pressed(_));
                         self.events.push_back(Event::Worker(*generation, message));
@@ -328,6 +329,7 @@ impl<'a> Shell<'a> {
                 }
             }
         }
+        private.into_iter().for_each(|generation| self.give_keys(generation));
         for (generation, serial) in in_place {
             self.challenge_in_place(generation, serial);
         }

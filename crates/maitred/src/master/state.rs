@@ -460,7 +460,7 @@ impl Master {
             // The shell looks at the scoreboard when it hears this.
             FromWorker::Pressed(_) => {}
             // The shell's.
-            FromWorker::ChallengeInPlace(_) => {}
+            FromWorker::Private | FromWorker::ChallengeInPlace(_) => {}
             FromWorker::Outlives => self.promised(now, number),
             FromWorker::Command(command, Command::Reload) => self.want_reload(Some((number, command))),
             FromWorker::Command(command, Command::Upgrade) => self.want_upgrade(now, Some((number, command))),

@@ -85,8 +85,44 @@ impl About {
     }
 }
 
-/// Runs until every event loop has finished. `tids` are their thread ids.
-pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<Pid>) -> io::Result<()> {
+/// A message of the master, with its descriptor if it has one.
+pub(super) type Told = (ToWorker, Option<OwnedFd>);
+
+/// Says that this process may be given keys.
+pub(super) fn say_private(socket: &OwnedFd) -> io::Result<()> {
+    send(socket, &serde_json::to_vec(&FromWorker::Private)?, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// Waits for the keys of TLS, the memory file of [`ToWorker::Certificates`]. Gives back what the master said before, too.
+///
+/// # Errors
+/// `UnexpectedEof` if the master has gone; what the system says.
+pub(super) fn wait_for_keys(socket: &OwnedFd) -> io::Result<(OwnedFd, Vec<Told>)> {
+    let mut early = Vec::new();
+    loop {
+        match receive(socket) {
+            Ok(Some((ToWorker::Certificates, Some(file)))) => return Ok((file, early)),
+            Ok(Some(told)) => early.push(told),
+            Ok(None) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                match poll(&mut [PollFd::new(socket, PollFlags::IN)], None) {
+                    Ok(_) | Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Runs until every event loop has finished. `tids` are their thread ids, `early` is what the master has said already.
+pub(super) fn run(
+    shared: &'static Shared,
+    socket: &OwnedFd,
+    tids: Vec<Pid>,
+    early: Vec<Told>,
+) -> io::Result<()> {
     let running = tids.len();
     let adaptive = shared.start.config.server.affinity == Affinity::Auto;
     let (homes, usable) = (shared.start.threads.clone(), shared.start.usable_cpus.clone());
@@ -107,6 +143,7 @@ pub(super) fn run(shared: &'static Shared, socket: &OwnedFd, tids: Vec<Pid>) -> 
         outlive: Outlive::default(),
     };
     control.tell(&FromWorker::Ready);
+    early.into_iter().for_each(|(message, descriptor)| control.on_message(message, descriptor));
     let mut next_watch = Instant::now() + WATCH_EVERY;
     while control.running > 0 {
         control.wait(next_watch)?;
@@ -346,7 +383,7 @@ impl Control<'_> {
 }
 
 /// One message of the master, with its descriptor if it has one; `None` at the end.
-fn receive(socket: &OwnedFd) -> io::Result<Option<(ToWorker, Option<OwnedFd>)>> {
+fn receive(socket: &OwnedFd) -> io::Result<Option<Told>> {
     let mut text = vec![0u8; MESSAGE_BYTES_MAX];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut room);

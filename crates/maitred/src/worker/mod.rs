@@ -80,9 +80,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use maitred_sys::{inherit, memfile};
-use rustix::process::{DumpableBehavior, Pid, set_dumpable_behavior};
+use rustix::process::Pid;
 
 use self::accept::{Listener, NO_LISTEN};
+use self::control::Told;
 use self::event_loop::Thread;
 use self::inbox::Inbox;
 use self::share::Share;
@@ -111,7 +112,6 @@ struct Inherited {
     buckets: Vec<Bucket>,
     admin: Option<OwnedFd>,
     access_log: Option<OwnedFd>,
-    tls: Option<OwnedFd>,
     key_logs: Vec<(usize, OwnedFd)>,
 }
 
@@ -135,10 +135,15 @@ pub fn run() -> ExitCode {
 }
 
 fn start() -> Result<(), String> {
-    let inherited = inherit_all()?;
+    let mut inherited = inherit_all()?;
     crate::log::error::init("worker", &inherited.start.config.log.level)?;
     log_panics();
-    let Inherited { control, start, board, buckets, admin, access_log, tls, key_logs } = inherited;
+    if let Some(account) = inherited.start.account.take() {
+        account.assume().map_err(|error| format!("changing to its account: {error}"))?;
+    }
+    let Inherited { control, start, board, buckets, admin, access_log, key_logs } = inherited;
+    // `main` has seen to it. The master prepares the keys while the rest of the start goes on.
+    control::say_private(&control).map_err(|error| format!("control: {error}"))?;
     // Before any other thread is started, because the rules bind the thread and those that it starts.
     match sandbox::confine(&start.config) {
         Ok(status) => tracing::debug!("Landlock is {status}"),
@@ -148,7 +153,7 @@ fn start() -> Result<(), String> {
 
     let writer = open_log(&start, access_log).map_err(|error| text("access log", error))?;
     let thread_logs: Vec<ThreadLog> = start.threads.iter().map(|_| writer.thread_log()).collect();
-    let tls = tls_server(&start, tls, key_logs)?;
+    let (tls, early) = tls_server(&start, &control, key_logs)?;
     let shared = share(start, board, &buckets, tls).map_err(|error| text("shared state", error))?;
     let mut plans = listener_plans(shared, buckets, admin).map_err(|error| text("listeners", error))?;
 
@@ -165,7 +170,7 @@ fn start() -> Result<(), String> {
     let tids = (0..handles.len())
         .map(|_| readiness.recv().map_err(|_| "a thread did not start".to_owned())?)
         .collect::<Result<Vec<_>, String>>()?;
-    control::run(shared, &control, tids).map_err(|error| text("control", error))?;
+    control::run(shared, &control, tids, early).map_err(|error| text("control", error))?;
     handles.into_iter().for_each(|handle| drop(handle.join()));
     if let Err(error) = writer.stop(LOG_PATIENCE) {
         tracing::warn!(%error, "lines of the access log are lost");
@@ -184,7 +189,7 @@ fn inherit_all() -> Result<Inherited, String> {
     let start: Start =
         serde_json::from_slice(&document).map_err(|error| format!("start document: {error}"))?;
     let (mut buckets, mut admin, mut access_log) = (Vec::new(), None, None);
-    let (mut tls, mut key_logs) = (None, Vec::new());
+    let mut key_logs = Vec::new();
     for (number, descriptor) in (FIRST_LISTED_FD..).zip(&start.descriptors) {
         let socket = take(number)?;
         match *descriptor {
@@ -193,33 +198,27 @@ fn inherit_all() -> Result<Inherited, String> {
             }
             Descriptor::Admin => admin = Some(socket),
             Descriptor::AccessLog => access_log = Some(socket),
-            Descriptor::TlsMaterial => tls = Some(socket),
             Descriptor::KeyLog { listen } => key_logs.push((listen, socket)),
         }
     }
-    Ok(Inherited { control, start, board, buckets, admin, access_log, tls, key_logs })
+    Ok(Inherited { control, start, board, buckets, admin, access_log, key_logs })
 }
 
-/// What sessions of TLS are made with: keys that the master has read, and where session secrets are written. With keys in
-/// its memory, the process writes no core file, and application processes that run as the same user cannot trace it
-/// (`PR_SET_DUMPABLE`, prctl(2)).
+/// What sessions of TLS are made with: keys that the master has read, for which this waits, and where session secrets are written;
+/// and what else the master has said meanwhile.
 fn tls_server(
     start: &Start,
-    material: Option<OwnedFd>,
+    control: &OwnedFd,
     key_logs: Vec<(usize, OwnedFd)>,
-) -> Result<TlsServer, String> {
-    if material.is_some()
-        && let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable)
-    {
-        tracing::warn!(%error, "processes of the same user can read the keys of TLS in memory");
+) -> Result<(TlsServer, Vec<Told>), String> {
+    if start.config.listens.iter().all(|listen| listen.tls.is_none()) {
+        return Ok((TlsServer::none(), Vec::new()));
     }
-    let made = match material {
-        None => Ok(TlsServer::none()),
-        Some(file) => Material::open(file)
-            .map_err(|error| error.to_string())
-            .and_then(|material| TlsServer::new(&start.config, &material, key_logs)),
-    };
-    made.map_err(|error| format!("keys of TLS: {error}"))
+    let failed = |error: &dyn std::fmt::Display| format!("keys of TLS: {error}");
+    let (file, early) = control::wait_for_keys(control).map_err(|error| failed(&error))?;
+    let material = Material::open(file).map_err(|error| failed(&error))?;
+    let made = TlsServer::new(&start.config, &material, key_logs).map_err(|error| failed(&error))?;
+    Ok((made, early))
 }
 
 fn open_log(start: &Start, file: Option<OwnedFd>) -> std::io::Result<Writer> {

@@ -8,6 +8,7 @@ mod closing;
 mod early;
 mod files;
 mod names;
+mod racing;
 mod redirect;
 mod serve;
 mod sessions;

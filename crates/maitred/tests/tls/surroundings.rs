@@ -27,9 +27,10 @@ fn a_key_that_only_root_can_read_serves_a_worker_process_of_somebody_else() {
     assert!(!uid.split_whitespace().any(|id| id == "0"), "{uid}");
     // proc(5): what belongs to root is that of a process that cannot be traced by its own user.
     assert_eq!(fs::metadata(format!("/proc/{pid}/environ")).unwrap().uid(), 0);
+    // Without keys as well: descriptors of clients are as good as what they carry.
     let without = Setup::with_files().server("user = \"nobody\"").start();
     let pid = without.status()["pid"].as_u64().unwrap();
-    assert_ne!(fs::metadata(format!("/proc/{pid}/environ")).unwrap().uid(), 0, "without keys it can be");
+    assert_eq!(fs::metadata(format!("/proc/{pid}/environ")).unwrap().uid(), 0);
     without.stop();
     server.stop();
 }

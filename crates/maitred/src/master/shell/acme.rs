@@ -96,14 +96,15 @@ impl Shell<'_> {
             let Some(tls) = self.plans.get_mut(&worker.plan).and_then(|plan| plan.tls.as_mut()) else {
                 continue;
             };
-            if worker.challenges == pairs {
+            // One that has not been given keys yet gets these with them.
+            if worker.challenges.as_ref().is_none_or(|known| *known == pairs) {
                 continue;
             }
             tls.material.challenges.clone_from(&pairs);
             match tls.seal(&self.around) {
                 Ok(file) => {
                     worker.channel.send(&ToWorker::Certificates, Some(file));
-                    worker.challenges.clone_from(&pairs);
+                    worker.challenges = Some(pairs.clone());
                 }
                 Err(error) => tracing::error!(%error, "a challenge cannot be handed to the worker process"),
             }

@@ -183,19 +183,14 @@ impl Shell<'_> {
 
     fn spawn_worker(&mut self, generation: u64, plan: u64, adopts: bool) -> std::io::Result<()> {
         let gone = || std::io::Error::other("its configuration is gone");
-        let prepared = self.plans.get_mut(&plan).ok_or_else(gone)?;
-        let challenges = self.supervisor.pairs();
-        if let Some(tls) = &mut prepared.tls {
-            tls.material.challenges.clone_from(&challenges);
-        }
-        let material = prepared.tls.as_mut().map(|tls| tls.seal(&self.around)).transpose()?;
+        let prepared = self.plans.get(&plan).ok_or_else(gone)?;
         let open = prepared.open.as_ref().ok_or_else(gone)?;
         let board = SharedMap::<Scoreboard>::create("maitred-scoreboard")?;
-        let (mut start, listed) = prepared.start(open, material.as_ref(), &self.around, generation, adopts);
+        let (mut start, listed) = prepared.start(open, &self.around, generation, adopts);
         start.challenges = self.supervisor.worker_starts(generation);
         start.certificate_reports = self.supervisor.reports();
-        let (child, channel) = process::start_worker(prepared, &start, &listed, board.file())?;
-        self.workers.insert(generation, Worker { child, channel, plan, board, challenges });
+        let (child, channel) = process::start_worker(prepared, &mut start, &listed, board.file())?;
+        self.workers.insert(generation, Worker { child, channel, plan, board, challenges: None });
         Ok(())
     }
 

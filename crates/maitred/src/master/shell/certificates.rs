@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::Shell;
+use super::{Shell, Worker, log_failure};
 use crate::control::ToWorker;
 use crate::master::certificates::Certificates;
 
@@ -29,6 +29,24 @@ impl Shell<'_> {
         }
     }
 
+    /// Gives a worker process its first keys and certificates, those of its configuration. Without them it would wait for ever.
+    pub(super) fn give_keys(&mut self, generation: u64) {
+        let Some(worker) = self.workers.get_mut(&generation) else { return };
+        let Some(tls) = self.plans.get_mut(&worker.plan).and_then(|plan| plan.tls.as_mut()) else { return };
+        let pairs = self.supervisor.pairs();
+        tls.material.challenges.clone_from(&pairs);
+        match tls.seal(&self.around) {
+            Ok(file) => {
+                worker.channel.send(&ToWorker::Certificates, Some(file));
+                worker.challenges = Some(pairs);
+            }
+            Err(error) => {
+                tracing::error!(generation, %error, "the keys of TLS cannot be handed to the worker process, which is killed");
+                log_failure("kill", worker.child.kill());
+            }
+        }
+    }
+
     /// Gives the keys and certificates of the configuration in force to the worker processes that run by it.
     pub(super) fn send_certificates(&mut self) {
         let Some(number) = self.plan_present else { return };
@@ -36,7 +54,8 @@ impl Shell<'_> {
         else {
             return;
         };
-        for worker in self.workers.values_mut().filter(|worker| worker.plan == number) {
+        let hidden = |worker: &&mut Worker| worker.plan == number && worker.challenges.is_some();
+        for worker in self.workers.values_mut().filter(hidden) {
             match certificates.seal(&self.around) {
                 Ok(file) => worker.channel.send(&ToWorker::Certificates, Some(file)),
                 Err(error) => tracing::error!(%error, "certificates cannot be handed to the worker process"),

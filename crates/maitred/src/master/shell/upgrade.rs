@@ -190,8 +190,10 @@ impl Shell<'_> {
     fn try_replace(&mut self, legacy: Legacy) -> std::io::Result<std::io::Error> {
         let program = self.executable.clone().ok_or(std::io::ErrorKind::NotFound)?;
         let mut packer = Packer::default();
-        let luggage = self.pack(legacy, &mut packer);
+        let mut luggage = self.pack(legacy, &mut packer);
+        let secrets = luggage.hide_secrets()?;
         let (file, place) = luggage.seal()?;
+        packer.add(secrets.as_fd());
         packer.add(file.as_fd());
         let (arguments, mut environment) = replace::invocation(&NOT_KEPT);
         environment.push((VARIABLE.into(), place.into()));
