@@ -204,8 +204,8 @@ fn inherit_all() -> Result<Inherited, String> {
     Ok(Inherited { control, start, board, buckets, admin, access_log, key_logs })
 }
 
-/// What sessions of TLS are made with: keys that the master has read, for which this waits, and where session secrets are written;
-/// and what else the master has said meanwhile.
+/// What sessions of TLS are made with: keys that the master has read, for which this waits, and where session secrets are
+/// written; and what else the master has said meanwhile.
 fn tls_server(
     start: &Start,
     control: &OwnedFd,

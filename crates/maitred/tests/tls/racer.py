@@ -1,7 +1,7 @@
 """Polls the descriptors of the children of a process, as fast as it can: those that start are open to it for a moment, or not.
 
-A line for each thing that it sees, once: `LIVES pid` when a child has this account and is closed, `OPEN pid number link` for a descriptor that it
-could look at, `READ pid number bytes` for a memory file that it could read.
+A line for each thing that it sees, once: `LIVES pid` when a child has this account and is closed, `OPEN pid number link` for a
+descriptor that it could look at, `READ pid number link bytes` for a memory file that it could read.
 """
 
 import os
