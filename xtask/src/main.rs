@@ -13,6 +13,7 @@ mod test_instructions;
 mod test_node;
 mod test_packages;
 mod test_python;
+mod test_vm;
 
 use std::process::ExitCode;
 
@@ -43,6 +44,8 @@ enum Task {
     Sim(sim::Arguments),
     /// Run all tests, and install what they need
     Test,
+    /// Boot virtual machines with other kernels, and test the server in them; a part of `test`
+    Vm(test_vm::Arguments),
 }
 
 /// Where cargo builds.
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Task::Instructions => test_instructions::run(&target()),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Test => test::run(),
+        Task::Vm(arguments) => test_vm::run_some(&target(), &arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

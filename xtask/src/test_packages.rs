@@ -48,6 +48,10 @@ const NEEDED: &[(Sign, &str)] = &[
     (Program("man"), "man-db"),
     (Program("script"), "bsdutils"),
     (Program("bash"), "bash"),
+    (Program("qemu-system-x86_64"), "qemu-system-x86"),
+    (Program("busybox"), "busybox-static"),
+    (Program("cpio"), "cpio"),
+    (Program("xz"), "xz-utils"),
 ];
 /// For administrators' programs, which `PATH` need not have.
 const MORE_DIRECTORIES: [&str; 2] = ["/usr/sbin", "/usr/local/sbin"];
@@ -61,11 +65,7 @@ const INSTALL: [&str; 4] = ["install", "-y", "-qq", "--no-install-recommends"];
 impl Sign {
     fn is_there(&self) -> bool {
         match *self {
-            Program(name) => {
-                let path = std::env::var_os("PATH").unwrap_or_default();
-                let more = MORE_DIRECTORIES.iter().map(|directory| directory.into());
-                std::env::split_paths(&path).chain(more).any(|directory| directory.join(name).is_file())
-            }
+            Program(name) => has_program(name),
             File(directory, begin, end) => std::fs::read_dir(directory).is_ok_and(|entries| {
                 let mut names =
                     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -87,6 +87,13 @@ impl Sign {
 /// Whether Apache can run PHP.
 pub(crate) fn has_php_module() -> bool {
     PHP_MODULE.is_there()
+}
+
+/// Whether there is a program of this name.
+pub(crate) fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = MORE_DIRECTORIES.iter().map(|directory| directory.into());
+    std::env::split_paths(&path).chain(more).any(|directory| directory.join(name).is_file())
 }
 
 /// Installs what is missing, where that is possible.

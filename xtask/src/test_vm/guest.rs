@@ -1,0 +1,123 @@
+//! One machine: its file system is an archive in memory, its console a pipe.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::Test;
+use super::kernels::{Kernel, run};
+use crate::Result;
+
+/// Process 1, and what it starts the server with.
+const INIT: &str = include_str!("../../vm/guest.sh");
+const CONFIGURATION: &str = include_str!("../../vm/maitred.toml");
+const ACCOUNTS: &str = "root:x:0:0::/:/bin/sh\nwww-data:x:33:33::/:/bin/sh\napp:x:34:34::/:/bin/sh\n";
+const GROUPS: &str = "root:x:0:\nwww-data:x:33:\napp:x:34:\n";
+/// Seconds until a machine that says nothing is given up: most take ten, and busy hosts ten times as long.
+const SECONDS_MAX: &str = "300";
+/// More than the server keeps in memory, and no multiple of anything.
+const LARGE_BYTES: u32 = 300_007;
+/// What the last line of a test that has passed says.
+const PASSED: &str = "VM 0";
+
+/// A machine that is about to boot.
+pub(super) struct Guest<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) programs: &'a [PathBuf],
+    pub(super) test: &'a Test,
+}
+
+impl Guest<'_> {
+    /// Boots it and runs the test.
+    pub(super) fn run(&self) -> Result<()> {
+        let scratch = tempfile::tempdir()?;
+        let archive = scratch.path().join("initrd");
+        self.fill(&scratch.path().join("root"))?;
+        let pack = "find . | cpio --create --format=newc --quiet | gzip -1 >../initrd";
+        run("cpio", Command::new("sh").args(["-ec", pack]).current_dir(scratch.path().join("root")))?;
+        let mut qemu = Command::new("timeout");
+        qemu.args([SECONDS_MAX, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-m", "512"]);
+        qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
+        qemu.args(self.test.machine).arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(&archive);
+        qemu.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]);
+        let output = qemu.stdin(Stdio::null()).output()?;
+        let said = printable(&output.stdout);
+        let result =
+            said.lines().filter_map(|line| line.find("VM ").and_then(|at| line.get(at..))).next_back();
+        if result.is_some_and(|line| line.trim_end() == PASSED) {
+            return Ok(());
+        }
+        println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+        match (result, output.status.code()) {
+            (Some(result), _) => Err(result.to_owned().into()),
+            (None, Some(124)) => Err(format!("no result after {SECONDS_MAX} s").into()),
+            (None, _) => Err(format!("it has ended without a result, {}", output.status).into()),
+        }
+    }
+
+    /// The file system.
+    fn fill(&self, root: &Path) -> Result<()> {
+        for directory in ["bin", "etc", "srv", "run", "tmp", "proc", "sys", "dev", "modules"] {
+            fs::create_dir_all(root.join(directory))?;
+        }
+        for program in self.programs.iter().map(PathBuf::as_path).chain([Path::new("/bin/busybox")]) {
+            fs::copy(program, root.join("bin").join(program.file_name().unwrap_or_default()))?;
+            copy_libraries(program, root)?;
+        }
+        for module in self.test.modules {
+            self.unpack_module(module, &root.join("modules"))?;
+        }
+        let files = [
+            ("etc/passwd", ACCOUNTS),
+            ("etc/group", GROUPS),
+            ("etc/maitred.toml", CONFIGURATION),
+            ("srv/index.html", "hello\n"),
+            ("test.sh", self.test.script),
+            ("init", INIT),
+        ];
+        for (name, text) in files {
+            fs::write(root.join(name), text)?;
+        }
+        let large: Vec<u8> = (0..LARGE_BYTES).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        fs::write(root.join("srv/large"), large)?;
+        fs::set_permissions(root.join("init"), fs::Permissions::from_mode(0o755))?;
+        Ok(())
+    }
+
+    /// Newer kernels come with compressed modules, which busybox need not be able to read.
+    fn unpack_module(&self, module: &str, to: &Path) -> Result<()> {
+        let path = self.kernel.modules.join(module);
+        let name = path.file_name().unwrap_or_default();
+        if path.exists() {
+            fs::copy(&path, to.join(name))?;
+            return Ok(());
+        }
+        let packed = format!("{}.xz", path.display());
+        let unpacked = Command::new("xz").args(["-dc", &packed]).stdin(Stdio::null()).output()?;
+        if !unpacked.status.success() {
+            return Err(format!("xz: {packed}: {}", String::from_utf8_lossy(&unpacked.stderr)).into());
+        }
+        fs::write(to.join(name), unpacked.stdout)?;
+        Ok(())
+    }
+}
+
+/// The shared libraries of a program, where it looks for them; a static one has none.
+fn copy_libraries(program: &Path, root: &Path) -> Result<()> {
+    let Ok(listing) = run("ldd", Command::new("ldd").arg(program)) else { return Ok(()) };
+    for path in listing.split_whitespace().filter(|word| word.starts_with('/')) {
+        let to = root.join(path.trim_start_matches('/'));
+        if let Some(directory) = to.parent() {
+            fs::create_dir_all(directory)?;
+        }
+        fs::copy(path, to)?;
+    }
+    Ok(())
+}
+
+/// What came over the console, as far as a log may have it.
+fn printable(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.chars().filter(|char| *char == '\n' || !char.is_control()).collect()
+}
