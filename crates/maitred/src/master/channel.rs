@@ -15,6 +15,13 @@ use crate::control::{FromWorker, MESSAGE_BYTES_MAX, ToWorker};
 /// Longest text for a person in one message, so that the message stays below [`MESSAGE_BYTES_MAX`] whatever has to be escaped.
 const TEXT_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 8;
 
+/// Messages that are taken from one worker process before signals, exits and the other processes have their turn. A worker
+/// process may be in the hands of an attacker, and could otherwise keep the master reading.
+pub const MESSAGES_PER_TURN_MAX: usize = 256;
+/// Messages that may wait for a worker process that does not read. A reload of the largest configuration is some for each of a few
+/// thousand slots; one that lets more wait has hung, or asks without reading the answers.
+const WAITING_MAX: usize = 32 * 1024;
+
 /// What arrived.
 #[derive(Debug)]
 pub enum Received {
@@ -52,6 +59,17 @@ impl Channel {
         !self.waiting.is_empty()
     }
 
+    /// Whether the other side has not read for so long that more is not kept for it. Such a process is ended.
+    pub fn is_stuck(&self) -> bool {
+        self.waiting.len() > WAITING_MAX
+    }
+
+    /// Forgets what waits, and takes the other side for gone, since its process is being killed.
+    pub fn abandon(&mut self) {
+        self.ended = true;
+        self.waiting.clear();
+    }
+
     /// Whether the other side is gone; nothing will come any more.
     pub fn is_ended(&self) -> bool {
         self.ended
@@ -59,6 +77,9 @@ impl Channel {
 
     /// Sends a message, now or when there is room.
     pub fn send(&mut self, message: &ToWorker, descriptor: Option<OwnedFd>) {
+        if self.is_stuck() {
+            return;
+        }
         let text = match message {
             ToWorker::CommandDone(number, well, text) => {
                 serde_json::to_vec(&ToWorker::CommandDone(*number, *well, shortened(text)))
@@ -82,8 +103,7 @@ impl Channel {
                 Ok(_) => drop(self.waiting.pop_front()),
                 Err(_) => {
                     // It is gone; that its process has exited is an event of its own.
-                    self.ended = true;
-                    self.waiting.clear();
+                    self.abandon();
                 }
             }
         }
@@ -174,6 +194,21 @@ mod tests {
             channel.flush();
         }
         assert!(!channel.is_full());
+    }
+
+    #[test]
+    fn what_waits_for_a_process_that_does_not_read_has_a_bound() {
+        let (mut channel, theirs) = Channel::pair().unwrap();
+        let mut sent = 0;
+        while !channel.is_stuck() {
+            channel.send(&ToWorker::Drain(1), None);
+            sent += 1;
+            assert!(sent < 2 * WAITING_MAX, "there is no bound");
+        }
+        let waiting = channel.waiting.len();
+        channel.send(&ToWorker::Drain(1), None);
+        assert_eq!(channel.waiting.len(), waiting);
+        drop(theirs);
     }
 
     #[test]

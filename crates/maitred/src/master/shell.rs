@@ -23,7 +23,7 @@ use rustix::process::{Resource, Rlimit};
 
 use self::upgrade::Check;
 use super::agent::Agent;
-use super::channel::{Channel, Received};
+use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::cpu_time::CpuTime;
 use super::luggage::{Luggage, Unpacker};
 use super::output::{LINE_BYTES_MAX, Output};
@@ -309,7 +309,17 @@ impl<'a> Shell<'a> {
         let (mut pressed, mut in_place, mut private) = (false, Vec::new(), Vec::new());
         for (generation, worker) in &mut self.workers {
             worker.channel.flush();
-            while !worker.channel.is_ended() {
+            if worker.channel.is_stuck() {
+                tracing::error!(
+                    generation,
+                    "the worker process does not read its control socket; killing it"
+                );
+                log_failure("kill", worker.child.kill());
+                worker.channel.abandon();
+            }
+            let mut left = MESSAGES_PER_TURN_MAX;
+            while left > 0 && !worker.channel.is_ended() {
+                left -= 1;
                 match worker.channel.receive() {
                     Ok(Received::Message(FromWorker::ChallengeInPlace(serial))) => {
                         in_place.push((*generation, serial));
@@ -322,7 +332,7 @@ impl<'a> Shell<'a> {
                     Ok(Received::Empty) => break,
                     Ok(Received::End) => {}
                     Err(error) => {
-                        tracing::error!(generation, %error, "the worker process sent nonsense, and is killed");
+                        tracing::error!(generation, %error, "invalid control message from the worker process; killing it");
                         log_failure("kill", worker.child.kill());
                         break;
                     }
