@@ -261,6 +261,26 @@ fn what_a_killed_server_left_behind_is_in_nobodys_way() {
     assert_eq!(std::fs::read_to_string(dir.path().join("pid")).unwrap(), format!("{}\n", next.0.id()));
 }
 
+/// An application that writes without an end, and a log that nobody reads.
+#[test]
+fn a_log_that_nobody_reads_does_not_hold_the_master_up() {
+    let dir = site("127.0.0.1:0", "admin = \"unix:admin\"");
+    let pool =
+        "[[site.route]]\npath = \"/app\"\npool = \"loud\"\n[pool.loud]\ncommand = [\"yes\"]\nworkers = 1\n";
+    let config = dir.path().join("maitred.toml");
+    let text = std::fs::read_to_string(&config).unwrap() + pool;
+    std::fs::write(&config, text).unwrap();
+    let mut command = maitred(&["run"]);
+    command.current_dir(dir.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut server = Server(command.spawn().unwrap());
+    let log = server.0.stderr.take().unwrap();
+    // A pipe takes 64 KiB, and no line of the application is half as long as the rest.
+    wait::eventually("the log is full", || rustix::io::ioctl_fionread(&log).unwrap() > 50 * 1024);
+    let mut reload = maitred(&["reload"]).current_dir(dir.path()).spawn().unwrap();
+    wait::eventually("the master does as it is told", || reload.try_wait().unwrap().is_some());
+    assert!(reload.wait().unwrap().success());
+}
+
 /// The answer to a request on a connection of its own.
 fn get(address: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();

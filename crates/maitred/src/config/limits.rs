@@ -54,6 +54,9 @@ pub const INLINE_FILE_BYTES_MAX: u64 = 32 * KIB;
 /// Bytes of a thread's access-log lines that wait for the writer.
 pub const LOG_BUFFER_BYTES_MAX: u64 = MIB;
 
+/// Bytes a second of what one application process writes that are logged.
+pub const OUTPUT_BYTES_PER_SECOND_MAX: u64 = MIB;
+
 /// The longest time that any limit can be set to.
 const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 const TIME_MIN: Duration = Duration::from_millis(1);
@@ -265,6 +268,15 @@ pub const LIMITS: Table = Table {
              counted.",
             "Some 5,000 lines: more than a writer falls behind by when its disk is busy. It is this memory itself, \
              once per thread.",
+        ),
+        limit(
+            "output_bytes_per_second_max",
+            Kind::Size { min: 4 * KIB, max: GIB },
+            Default::Size(OUTPUT_BYTES_PER_SECOND_MAX),
+            "Bytes a second of what one application process writes to standard output and error that go to the error log, after \
+             a burst of four times as much. Lines beyond that are dropped, counted, and the log says how many.",
+            "A verbose application writes some hundred KiB a second; one in an endless loop fills a disk of 100 GB in a day \
+             with this, and in minutes without.",
         ),
     ],
 };

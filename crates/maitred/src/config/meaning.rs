@@ -518,6 +518,8 @@ pub struct Limits {
     pub inline_file_bytes_max: u32,
     /// Per thread: bytes of access-log lines that wait for the writer.
     pub log_buffer_bytes_max: u32,
+    /// Bytes a second of what one application process writes that are logged.
+    pub output_bytes_per_second_max: u32,
 }
 
 /// `[log]`

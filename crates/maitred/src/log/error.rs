@@ -15,6 +15,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::unix_time;
 
+mod sink;
+
 /// Sets the error log of this process up. `role` names the process in each line; `level` is `log.level` of the
 /// configuration. Colours are used only on a terminal, and not when `NO_COLOR` is set.
 ///
@@ -27,7 +29,7 @@ pub fn init(role: &'static str, level: &str) -> Result<(), String> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(colour)
-        .with_writer(std::io::stderr)
+        .with_writer(|| sink::Stderr)
         .event_format(Compact { role })
         .try_init()
         .map_err(|error| error.to_string())
@@ -65,7 +67,7 @@ pub fn application(name: &str, line: &[u8]) {
     let line = String::from_utf8_lossy(line);
     let _ = OneLine(&mut text).write_str(line.trim_end_matches('\r'));
     text.push('\n');
-    let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), text.as_bytes());
+    sink::put(text.as_bytes());
 }
 
 fn colour(level: Level) -> &'static str {

@@ -89,7 +89,10 @@ pub fn start_app(
     }
     command.env("MAITRED_CHANNEL", maitred_sys::spawn::FIRST_DESCRIPTOR.to_string());
     command.env("MAITRED_POOL", &pool.name).env("MAITRED_SLOT", id.slot.to_string());
-    let (output, written) = Output::pipe(&format!("{}/{}", pool.name, id.slot))?;
+    let (output, written) = Output::pipe(
+        &format!("{}/{}", pool.name, id.slot),
+        prepared.config.limits.output_bytes_per_second_max,
+    )?;
     command.stdout(written.as_fd()).stderr(written.as_fd());
     common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
     let child = command.spawn()?;
@@ -151,7 +154,10 @@ pub fn start_accepting(
     }
     command.env("MAITRED_POOL", &pool.name).env("MAITRED_SLOT", id.slot.to_string());
     command.env("MAITRED_BUCKET", bucket.to_string());
-    let (output, written) = Output::pipe(&format!("{}/{}", pool.name, id.slot))?;
+    let (output, written) = Output::pipe(
+        &format!("{}/{}", pool.name, id.slot),
+        prepared.config.limits.output_bytes_per_second_max,
+    )?;
     command.stdout(written.as_fd()).stderr(written.as_fd());
     common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
     command.env("LISTEN_FDS", numbers.len().to_string());

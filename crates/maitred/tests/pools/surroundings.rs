@@ -72,7 +72,8 @@ fn what_processes_write_is_in_the_log_with_their_pool_and_slot() {
 #[test]
 fn a_process_that_never_stops_writing_holds_nobody_up() {
     let lines = "workers = 1\nqueue = { timeout = \"60s\" }";
-    let setup = breathing(Setup::new(), "app", None, "WRITES = \"1\"", lines);
+    let setup = Setup::new().limit("output_bytes_per_second_max = \"16KiB\"");
+    let setup = breathing(setup, "app", None, "WRITES = \"1\"", lines);
     let server = breathing(setup, "calm", None, "", lines).start();
     eventually("both answer", || {
         ["/app/hello?x", "/calm/hello?x"].iter().all(|target| server.connect().get(target).status == 200)
@@ -80,5 +81,7 @@ fn a_process_that_never_stops_writing_holds_nobody_up() {
     let (status, said) = server.command(&["reload"]);
     assert!(status.success(), "{said}");
     assert_eq!(server.connect().get("/app/hello?x").status, 200);
+    server
+        .wait_for_line(|line| line.contains("is dropped: it is more than") && line.contains("process=app/0"));
     server.stop();
 }

@@ -105,6 +105,7 @@ fn limits(section: &Section<'_>) -> Limits {
         file_cache_bytes_max: file_cache_bytes_max.value,
         file_cache_files_max: section.number("file_cache_files_max").value,
         inline_file_bytes_max: inline_file_bytes_max.value,
+        output_bytes_per_second_max: section.number("output_bytes_per_second_max").value,
         log_buffer_bytes_max: section.number("log_buffer_bytes_max").value,
     }
 }

@@ -170,6 +170,7 @@ file_cache_bytes_max = 12
 file_cache_files_max = 13
 inline_file_bytes_max = 12
 log_buffer_bytes_max = 65536
+output_bytes_per_second_max = "8KiB"
 
 [log]
 access = "json"

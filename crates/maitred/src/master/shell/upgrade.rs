@@ -12,6 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Rlimit;
 
 use super::{App, Process, Shell, exited, log_failure};
+use crate::config::limits::OUTPUT_BYTES_PER_SECOND_MAX;
 use crate::control::{SlotId, ToWorker};
 use crate::master::admin::AdminListener;
 use crate::master::cpu_time::CpuTime;
@@ -270,8 +271,10 @@ impl Shell<'_> {
             }
         }
         for PackedApp { slot, generation, pid, output } in luggage.apps {
+            // They go soon: the configuration that they were started with is not at hand any more.
+            let most = OUTPUT_BYTES_PER_SECOND_MAX as u32;
             let output =
-                output.map(|(name, pipe)| Ok::<_, String>(Output::left(name, Unpacker::take(pipe)?)));
+                output.map(|(name, pipe)| Ok::<_, String>(Output::left(name, Unpacker::take(pipe)?, most)));
             let output = output.transpose()?;
             match Child::adopt(pid) {
                 Ok(child) => {
