@@ -110,8 +110,9 @@ pub const LIMITS: Table = Table {
             "connections_per_thread_max",
             Kind::Whole { min: 1, max: 1_000_000 },
             Default::Whole(CONNECTIONS_PER_THREAD_MAX),
-            "Open client connections of one thread. A thread at its limit stops accepting, and new connections wait \
-             in the accept queue. The process's limit on open files lowers it further: to what that leaves for each \
+            "Open client connections of one thread. At its limit, a thread closes the one that has been idle longest for each \
+             new one (HTTP/2: with GOAWAY; one with a stream is not idle). If none is idle, it stops accepting, and new \
+             ones wait in the accept queue. The process's limit on open files lowers it further: to what that leaves for each \
              thread, and with pools to a third of it, because a request may need two descriptors more.",
             "8192 idle connections take at most 8 MiB of user memory per thread, at 1 KiB each.",
         ),

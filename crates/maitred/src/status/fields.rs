@@ -191,6 +191,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        reclaimed,
+        "maitred_thread_connections_reclaimed_total",
+        "Idle connections closed for new ones, because all places were taken."
+    ),
+    cell!(
+        Counter,
+        One,
         passed_on,
         "maitred_thread_connections_passed_on_total",
         "Connections passed to a less loaded thread of the same bucket."

@@ -160,6 +160,8 @@ maitred_sys::shared! {
 
         /// Connections accepted.
         pub accepted: Cell,
+        /// Idle connections closed because all places were taken.
+        pub reclaimed: Cell,
         /// Connections passed to a less loaded thread of the same bucket.
         pub passed_on: Cell,
         /// Connections taken over from the predecessor.

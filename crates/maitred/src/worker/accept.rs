@@ -84,13 +84,20 @@ impl Thread {
                 return self.pause_admin();
             }
             // Claimed before there is a connection to count: another thread may be about to send one here.
-            if !admin && !self.shared.claim(self.number) {
-                self.stop_accepting("connections_per_thread_max", None);
-                break;
+            let full = !admin && !self.shared.claim(self.number);
+            if full {
+                if !self.may_reclaim() {
+                    self.stop_accepting("connections_per_thread_max", None);
+                    break;
+                }
+                self.shared.force_claim(self.number);
             }
             let accepted = self.accept_one(which);
             if !admin {
                 self.shared.yield_place(self.number);
+            }
+            if full && accepted.is_ok() {
+                self.reclaim();
             }
             match accepted {
                 Ok(()) => taken += 1,
@@ -173,6 +180,14 @@ impl Thread {
         (theirs + theirs / 8 + 2 < mine).then_some(other)
     }
 
+    /// Whether a new connection is served instead of one that is idle here. While another thread of the bucket has room, it is
+    /// left to that.
+    fn may_reclaim(&mut self) -> bool {
+        let max = self.shared.connections_max;
+        let has_room = |peer: &u16| (self.shared.loads[usize::from(*peer)].load(Relaxed) as usize) < max;
+        !self.listeners.iter().flat_map(|listener| &listener.peers).any(has_room) && self.can_reclaim()
+    }
+
     /// Leaves the operator's connections in their queue for a while.
     fn pause_admin(&mut self) {
         for listener in self.listeners.iter().filter(|listener| listener.admin) {
@@ -205,7 +220,8 @@ impl Thread {
         });
     }
 
-    /// Accepts again once an eighth of the room is free, and at least one place.
+    /// Accepts again once an eighth of the room is free, and at least one place; or as soon as a connection that is idle can be
+    /// closed for a new one.
     pub(super) fn resume_accepting(&mut self) {
         let max = self.shared.connections_max;
         if self.accept_again_at.is_some_and(|at| self.clock.now < at) {
@@ -218,7 +234,7 @@ impl Thread {
             self.watch_listeners(true);
         }
         let free = max.saturating_sub(self.shared.loads[self.number].load(Relaxed) as usize);
-        if self.accepting || self.listeners.is_empty() || free < (max / 8).max(1) {
+        if self.accepting || self.listeners.is_empty() || free < (max / 8).max(1) && !self.may_reclaim() {
             return;
         }
         self.watch_listeners(false);

@@ -18,6 +18,7 @@ use super::drain::Drain;
 use super::inbox::Message;
 use super::multiplex::{self, Multiplex};
 use super::origin::Teller;
+use super::reclaim::Reclaim;
 use super::scratch::Scratch;
 use super::secure::{CIPHERTEXT_BYTES, Secure};
 use super::shared::{Outgoing, Shared};
@@ -78,6 +79,8 @@ pub(super) struct Thread {
     pub(super) admin_paused: bool,
     /// When to try again after the system ran out of something.
     pub(super) accept_again_at: Option<Instant>,
+    /// Who is closed for a new connection when all places are taken.
+    pub(super) reclaim: Reclaim,
     pub(super) pools: Pools,
     /// Connections to HTTP servers.
     pub(super) upstreams: Upstreams,
@@ -201,6 +204,7 @@ impl Thread {
             admins: 0,
             admin_paused: false,
             accept_again_at: None,
+            reclaim: Reclaim::default(),
             pools: Pools::new(shared.start.config.pools.len()),
             upstreams: Upstreams::new(&shared.start.config.pools, number),
             dirty: Vec::new(),
@@ -268,6 +272,7 @@ impl Thread {
         self.use_idle_upstreams();
         self.flush_sessions();
         self.flush_channels();
+        self.resume_accepting();
         let dropped = self.log.tick(self.clock.now);
         if dropped > 0 {
             self.row.log_dropped.add(dropped);
@@ -452,7 +457,6 @@ impl Thread {
                 self.guarded(token, |thread| thread.on_deadline(index));
             }
         }
-        self.resume_accepting();
     }
 
     /// How long to wait: not at all while something is left to do, otherwise until the first thing that is due.
@@ -465,6 +469,7 @@ impl Thread {
             self.wheel.next_wake(),
             self.log.flush_due(),
             self.accept_again_at,
+            self.reclaim.next_scan(),
             drain,
             self.next_watch(),
             self.upstreams.next_sweep(),

@@ -6,6 +6,7 @@
 //! | [`control`] | the conversation with the master |
 //! | [`event_loop`] | one turn of one thread |
 //! | [`accept`] | new connections, admission, the choice between two threads |
+//! | [`reclaim`] | at the limit: the longest idle connection makes room |
 //! | [`connection`] | what a connection is and can be doing |
 //! | [`wire`] | what carries its bytes: a socket, TLS, a stream |
 //! | [`secure`] | TLS sessions |
@@ -57,6 +58,7 @@ mod proxied;
 mod proxy;
 mod pump;
 mod receive;
+mod reclaim;
 mod relay;
 mod sandbox;
 mod scratch;

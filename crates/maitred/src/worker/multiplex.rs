@@ -93,6 +93,12 @@ impl Multiplex {
         self.index
     }
 
+    /// If there is nothing to do: until when it may stay.
+    pub(super) fn idle_until(&self) -> Option<Instant> {
+        let idle = self.session.streams() == 0 && self.half.is_none() && !self.session.is_over();
+        self.idle_until.filter(|_| idle && self.write_until.is_none())
+    }
+
     /// What is known of a stream.
     pub(super) fn stream(&mut self, stream: u32) -> Option<&mut Stream> {
         self.streams.get_mut(StreamKey(stream).slot())
@@ -409,13 +415,21 @@ impl Thread {
                 let half = multiplex.half.map(|(_, since)| since + patience);
                 self.wheel.arm(index, half.map_or(until, |half| half.min(until)));
             }
-            Some(_) => {
-                // At once, and for good: there is no request that it could cross.
-                multiplex.session.go_away();
-                multiplex.session.go_away();
-                self.touch_session(key);
-            }
+            Some(_) => self.dismiss_session(index, key, true),
             None => self.touch_session(key),
+        }
+    }
+
+    /// Ends a connection that has no stream. The client has `linger_timeout` to hear of it, or with `hears` false no time at all.
+    pub(super) fn dismiss_session(&mut self, index: u32, key: u32, hears: bool) {
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        // At once, and for good: there is no request that it could cross.
+        multiplex.session.go_away();
+        multiplex.session.go_away();
+        self.touch_session(key);
+        if !hears {
+            self.flush_session(index, key);
+            self.close_at_once(index);
         }
     }
 

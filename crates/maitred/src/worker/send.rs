@@ -378,6 +378,11 @@ impl Thread {
         if may_send_on && self.socket(index).is_some_and(delivery::is_under_way) {
             return self.linger(index);
         }
+        self.close_at_once(index);
+    }
+
+    /// The same, whatever the client has acknowledged.
+    pub(super) fn close_at_once(&mut self, index: u32) {
         if let Wire::Secure { session } = self.connections[index as usize].wire {
             self.notify_close(index, session);
         }

@@ -78,6 +78,17 @@ impl Wheel {
         self.entries.get(key as usize).is_some_and(|entry| entry.armed)
     }
 
+    /// When `key` fires, in milliseconds since the wheel's start.
+    pub fn deadline(&self, key: u32) -> Option<i64> {
+        let entry = self.entries.get(key as usize).filter(|entry| entry.armed)?;
+        i64::try_from(entry.deadline * TICK.as_millis() as u64).ok()
+    }
+
+    /// An instant on the same scale.
+    pub fn millis(&self, instant: Instant) -> i64 {
+        instant.saturating_duration_since(self.start).as_millis() as i64
+    }
+
     /// Takes out every key whose deadline has passed at `now`, and adds it to `fired`.
     pub fn expire(&mut self, now: Instant, fired: &mut Vec<u32>) {
         let until = now.saturating_duration_since(self.start).as_millis() as u64 / TICK.as_millis() as u64;

@@ -335,3 +335,26 @@ fn a_client_may_leave() {
     eventually("it is closed", || server.total("connections") == 1);
     server.stop();
 }
+
+/// At the limit of connections the longest idle one is told to go, and one with a stream is not.
+#[test]
+fn an_idle_connection_makes_room_for_a_new_one() {
+    let gate = Gate::new();
+    let server = Setup::with_files()
+        .limit("connections_per_thread_max = 2")
+        .pool("app", Some(&gate), "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
+    server.wait_for_processes();
+    let mut busy = Connection::new(server.address);
+    let id = busy.request("GET", "/app/wait", &[], true);
+    let waiting = gate.arrival();
+    let mut idle = Connection::new(server.address);
+    assert_eq!(idle.get("/a.txt").status, 200);
+    let mut new = Connection::new(server.address);
+    assert_eq!(new.get("/b.txt").text(), "file b\n");
+    assert_eq!(idle.end(), Some(code::NO_ERROR));
+    assert_eq!(server.total("reclaimed"), 1);
+    waiting.release();
+    assert_eq!(busy.response(id).text(), "waited\n");
+    server.stop();
+}

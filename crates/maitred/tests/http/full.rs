@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::{Client, Gate, Setup, binary, eventually};
+use crate::support::{Client, End, Gate, Setup, binary, eventually};
 
 /// Places on each of the two threads.
 const PLACES: u64 = 4;
@@ -43,6 +43,69 @@ fn a_connection_stays_where_it_is_if_the_thread_of_its_process_is_full() {
     assert_eq!(server.stop().access.len(), requests);
 }
 
+/// One client that keeps all places without a word does not keep others out.
+#[test]
+fn the_longest_idle_connection_makes_room() {
+    const PLACES: usize = 64;
+    let server = Setup::with_files().limit(&format!("connections_per_thread_max = {PLACES}")).start();
+    let mut kept: Vec<Client> = (0..PLACES).map(|_| server.connect()).collect();
+    kept.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    assert_eq!(kept[0].get("/a.txt").status, 200);
+    let mut new = Vec::new();
+    for number in 1..PLACES {
+        let mut client = server.connect();
+        assert_eq!(client.get("/b.txt").text(), "file b\n");
+        new.push(client);
+        let open = |client: &&Client| client.is_quiet();
+        eventually("one is closed for it", || kept.iter().filter(open).count() == PLACES - number);
+        assert_eq!(kept[0].get("/a.txt").status, 200, "what asks again and again has not");
+    }
+    assert!(new.iter().all(Client::is_quiet));
+    kept.iter_mut().skip(1).for_each(|client| assert_eq!(client.end(), End::Closed));
+    assert_eq!((server.total("reclaimed"), server.total("full")), (PLACES as u64 - 1, 0));
+    server.wait_for("the longest idle connections are closed for new ones");
+    server.stop();
+}
+
+/// A thread whose connections are all busy takes a new one as soon as one of them is idle.
+#[test]
+fn a_new_connection_is_served_as_soon_as_another_is_idle() {
+    let server = Setup::with_files().limit("connections_per_thread_max = 2").start();
+    let mut busy: Vec<Client> = (0..2).map(|_| server.connect()).collect();
+    for client in &mut busy {
+        assert_eq!(client.get("/a.txt").status, 200);
+        client.send("GET ");
+    }
+    eventually("none of them is idle", || server.total("reading") == 2);
+    let mut waiting = server.connect();
+    waiting.send("GET /b.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    eventually("the thread is full", || server.total("full") == 1);
+    busy[1].send("/a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(busy[1].response("GET").status, 200);
+    assert_eq!(waiting.response("GET").text(), "file b\n");
+    assert_eq!(busy[1].end(), End::Closed);
+    busy[0].send("/a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(busy[0].response("GET").status, 200);
+    server.stop();
+}
+
+/// Of two threads that share a bucket, the one with room takes new connections, and nobody is closed for them.
+#[test]
+fn nobody_is_closed_while_another_thread_has_room() {
+    let server = Setup::with_files()
+        .limit(&format!("connections_per_thread_max = {PLACES}"))
+        .server("threads = 2")
+        .listen("buckets = 1")
+        .start();
+    let mut clients: Vec<Client> = (0..2 * PLACES).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    assert!(clients.iter().all(Client::is_quiet));
+    assert_eq!(server.total("reclaimed"), 0);
+    assert_eq!(server.connect().get("/a.txt").status, 200);
+    assert_eq!(server.total("reclaimed"), 1);
+    server.stop();
+}
+
 /// Each request needs a descriptor besides its client's socket here, for the file of its body. The thread stops accepting before
 /// they run out, so that nobody is refused: new connections wait.
 #[test]
@@ -75,7 +138,12 @@ fn connections_wait_before_descriptors_run_out() {
 fn the_admin_address_answers_when_all_places_are_taken() {
     let server = Setup::with_files().limit(&format!("connections_per_thread_max = {PLACES}")).start();
     let mut clients: Vec<Client> = (0..PLACES).map(|_| server.connect()).collect();
-    clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    // In the middle of a request, so that none of them is closed for another.
+    for client in &mut clients {
+        assert_eq!(client.get("/a.txt").status, 200);
+        client.send("GET ");
+    }
+    eventually("none of them is idle", || server.total("reading") == PLACES);
     let mut waiting = server.connect();
     waiting.send("GET /b.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
     eventually("the thread is full", || server.total("full") == 1);

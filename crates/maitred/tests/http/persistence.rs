@@ -175,20 +175,29 @@ fn a_refusal_reaches_a_client_that_is_still_sending() {
 fn connections_over_the_limit_wait_in_the_queue() {
     let server = Setup::with_files().limit("connections_per_thread_max = 3").start();
     let mut held: Vec<Client> = (0..3).map(|_| server.connect()).collect();
-    held.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    // Each is always in the middle of a request, or it would be closed for the new one.
+    let more = |client: &mut Client| {
+        client.send("/a.txt HTTP/1.1\r\nHost: localhost\r\n\r\nGET ");
+        assert_eq!(client.response("GET").status, 200);
+    };
+    held.iter_mut().for_each(|client| client.send("GET "));
+    held.iter_mut().for_each(more);
+    eventually("none of them is idle", || server.total("reading") == 3);
     // The kernel completes the connection, and takes the request; nobody answers yet.
     let mut waiting = server.connect();
     waiting.send("GET /b.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for _ in 0..20 {
-        held.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+        held.iter_mut().for_each(more);
     }
     assert!(waiting.is_quiet(), "it is not answered while the thread is full");
     drop(held.pop());
     assert_eq!(waiting.response("GET").text(), "file b\n");
+    waiting.send("GET ");
+    eventually("none of them is idle", || server.total("reading") == 3);
     let _over = server.connect();
     eventually("the thread is full again", || server.total("full") == 1);
     let before = server.total("turns");
-    (0..10).for_each(|_| assert_eq!(held[0].get("/a.txt").status, 200));
+    (0..10).for_each(|_| more(&mut held[0]));
     let turns = server.total("turns") - before;
     assert!(turns < 1000, "a full thread that has nothing to do waits: {turns} turns");
     server.stop();
