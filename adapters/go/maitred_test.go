@@ -62,7 +62,7 @@ func application() http.Handler {
 			return
 		}
 		defer conn.Close()
-		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: upper\r\nConnection: Upgrade\r\n\r\n")
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n")
 		line, _ := buffered.ReadString('\n')
 		io.WriteString(conn, strings.ToUpper(line))
 	})
@@ -225,10 +225,10 @@ func TestAnUpgradeTakesTheConnectionOver(t *testing.T) {
 		}
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(deadline))
-		io.WriteString(conn, "GET /upper HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: upper\r\n\r\n")
+		io.WriteString(conn, "GET /upper HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		reader := bufio.NewReader(conn)
 		response, err := http.ReadResponse(reader, nil)
-		if err != nil || response.StatusCode != 101 || response.Header.Get("Upgrade") != "upper" {
+		if err != nil || response.StatusCode != 101 || response.Header.Get("Upgrade") != "websocket" {
 			t.Fatal(response, err)
 		}
 		io.WriteString(conn, "hello\n")

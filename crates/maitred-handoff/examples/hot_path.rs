@@ -74,7 +74,7 @@ fn response(out: &mut Vec<u8>) -> Result<()> {
         framed: false,
         keep: true,
         server_header: true,
-        switch: false,
+        switch: None,
     };
     let mut filter = Filter::new(wanted);
     let now = b"Fri, 20 Nov 2026 12:00:00 GMT";

@@ -182,19 +182,20 @@ impl BodyPart<'_> {
 }
 
 /// Whether a field of the client's head is copied into the canonical head. Not those that concern the connection
-/// (9110-7.6.1), not what Maitred writes itself (`host`, `content-length`), not what it has answered (`expect`), and not
-/// `proxy`, which CGI-like variables would turn into `HTTP_PROXY`. Fields that `Connection` names are the caller's to
-/// drop.
+/// (9110-7.6.1; `http2-settings` belongs to an upgrade to h2c), not what Maitred writes itself (`host`, `content-length`),
+/// not what it has answered (`expect`), and not `proxy`, which CGI-like variables would turn into `HTTP_PROXY`. Fields that
+/// `Connection` names are the caller's to drop.
 ///
 /// Nor is a field whose name is one of these but for `_` in place of `-`: applications that see fields as CGI variables
 /// (RFC 3875 section 4.1.18) could not tell the two apart, and would take its value for what Maitred has judged.
 #[inline]
 pub fn is_forwardable(name: &str) -> bool {
-    const NOT: [&str; 11] = [
+    const NOT: [&str; 12] = [
         "connection",
         "content-length",
         "expect",
         "host",
+        "http2-settings",
         "keep-alive",
         "proxy",
         "proxy-connection",

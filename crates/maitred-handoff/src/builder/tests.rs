@@ -51,10 +51,19 @@ fn frames_follow_one_another_in_one_buffer() {
 
 #[test]
 fn what_concerns_the_connection_is_not_forwarded() {
-    for name in ["Connection", "TE", "transfer-encoding", "Proxy", "EXPECT", "Host", "content-length"] {
+    for name in [
+        "Connection",
+        "TE",
+        "transfer-encoding",
+        "Proxy",
+        "EXPECT",
+        "Host",
+        "content-length",
+        "HTTP2-Settings",
+    ] {
         assert!(!is_forwardable(name), "{name}");
     }
-    for name in ["content_length", "Transfer_Encoding", "Keep_Alive", "PROXY_CONNECTION"] {
+    for name in ["content_length", "Transfer_Encoding", "Keep_Alive", "PROXY_CONNECTION", "http2_settings"] {
         assert!(!is_forwardable(name), "{name}: a CGI variable would be the same");
     }
     for name in

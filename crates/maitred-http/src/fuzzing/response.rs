@@ -24,7 +24,7 @@ pub fn response(data: &[u8]) {
         framed: choice & 16 != 0,
         keep: choice & 4 != 0,
         server_header: choice & 8 != 0,
-        switch: false,
+        switch: None,
     };
     let whole = pass(wanted, input, usize::MAX);
     let seen = check(wanted, &whole);

@@ -20,8 +20,10 @@ pub enum Bad {
     Syntax(&'static str),
     /// A status outside 100 to 599.
     Status(u16),
-    /// 101: nothing was asked for that could be switched to.
+    /// 101: nothing was asked for that could be switched to, or it names another protocol than the one that was.
     SwitchingProtocols,
+    /// A success to an extended CONNECT that is no 101: the client would take it for one (8441-5).
+    NotSwitched,
     /// More interim responses than
     /// [`INTERIM_RESPONSES_MAX`](crate::limits::INTERIM_RESPONSES_MAX).
     TooManyInterim,
@@ -43,7 +45,8 @@ impl fmt::Display for Bad {
             Self::TooManyOptions => f.write_str("too many options of Connection in a response head"),
             Self::Syntax(reason) => write!(f, "response head: {reason}"),
             Self::Status(status) => write!(f, "response with status {status:03}"),
-            Self::SwitchingProtocols => f.write_str("101 without a request to upgrade"),
+            Self::SwitchingProtocols => f.write_str("101 to a protocol that was not asked for"),
+            Self::NotSwitched => f.write_str("a success without 101 to an extended CONNECT"),
             Self::TooManyInterim => f.write_str("too many interim responses"),
             Self::Framing(reason) => write!(f, "response framing: {reason}"),
             Self::Chunked(reason) => write!(f, "chunked response: {reason}"),

@@ -118,7 +118,8 @@ impl Source<'_, '_> {
     #[inline]
     fn pass(&self, wanted: Wanted, http_date: &[u8; 29], out: &mut Vec<u8>) -> Result<Head, Bad> {
         match self.status {
-            101 if !wanted.switch || self.http10 => return Err(Bad::SwitchingProtocols),
+            101 if !self.switches_to(wanted.switch) || self.http10 => return Err(Bad::SwitchingProtocols),
+            200..300 if wanted.framed && wanted.switch.is_some() => return Err(Bad::NotSwitched),
             100..=599 => {}
             status => return Err(Bad::Status(status)),
         }
@@ -131,7 +132,7 @@ impl Source<'_, '_> {
         }
         let framing = self.framing(&seen, wanted)?;
         if self.status == 101 {
-            return switch(&seen, out);
+            return Ok(switch(out));
         }
         if self.status < 200 {
             if wanted.http10 {
@@ -272,6 +273,19 @@ impl Source<'_, '_> {
         !stays && options.any(|option| option.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
     }
 
+    /// Whether `Upgrade` names this protocol, and nothing else (9110-15.2.2). What was not asked for would be spoken behind the
+    /// back of everything that judges requests.
+    #[cold]
+    fn switches_to(&self, asked: Option<&str>) -> bool {
+        let upgrade = |field: &&httparse::Header<'_>| field.name.eq_ignore_ascii_case("upgrade");
+        let fields = self.fields.iter().filter(upgrade);
+        let mut named = fields.flat_map(|field| field.value.split(|byte| *byte == b',')).peekable();
+        let is_asked = |protocol: &[u8]| {
+            asked.is_some_and(|asked| protocol.trim_ascii().eq_ignore_ascii_case(asked.as_bytes()))
+        };
+        named.peek().is_some() && named.all(is_asked)
+    }
+
     /// How the body is delimited, once all fields were seen (9112-6.3).
     #[inline]
     fn framing(&self, seen: &Seen, wanted: Wanted) -> Result<Framing, Bad> {
@@ -338,15 +352,12 @@ fn number(value: &[u8]) -> Result<u64, Bad> {
     })
 }
 
-/// The end of a head with 101, behind which the other protocol begins. It has to say which (9110-15.2.2).
+/// The end of a head with 101, behind which the other protocol begins.
 #[cold]
-fn switch(seen: &Seen, out: &mut Vec<u8>) -> Result<Head, Bad> {
-    if !seen.upgrade {
-        return Err(Bad::SwitchingProtocols);
-    }
+fn switch(out: &mut Vec<u8>) -> Head {
     out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");
     let (framing, chunks, discard, keep, lasts) = (Framing::UntilEnd, false, false, false, false);
-    Ok(Head::Final { status: 101, framing, chunks, discard, keep, lasts })
+    Head::Final { status: 101, framing, chunks, discard, keep, lasts }
 }
 
 /// The field line `Connection`, if one is needed (9112-9.3).

@@ -27,8 +27,8 @@ pub struct Wanted {
     pub keep: bool,
     /// `Server: maitred` is written if the application names no server.
     pub server_header: bool,
-    /// The request asked for another protocol, and the client gets it if the application agrees (101).
-    pub switch: bool,
+    /// The one protocol that the request asks for, and that the client gets if the application agrees (101).
+    pub switch: Option<&'static str>,
 }
 
 /// How far one call came.

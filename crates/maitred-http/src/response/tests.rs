@@ -14,7 +14,7 @@ const GET: Wanted = Wanted {
     framed: false,
     keep: true,
     server_header: false,
-    switch: false,
+    switch: None,
 };
 const HEAD: Wanted = Wanted { head_request: true, ..GET };
 const GET_10: Wanted = Wanted { http10: true, ..GET };

@@ -389,6 +389,8 @@ pub struct Pool {
     /// `strip_prefix`-like: the part of the path that the application is mounted at (`SCRIPT_NAME`); empty for none,
     /// otherwise starts with `/` and does not end with it.
     pub mount: String,
+    /// `upgrade`: protocols that clients may switch to.
+    pub upgrade: Vec<String>,
 }
 
 impl Pool {

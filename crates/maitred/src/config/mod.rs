@@ -15,6 +15,7 @@ mod meaning;
 mod reader;
 pub mod reference;
 mod report;
+mod requests;
 pub mod schema;
 mod suggest;
 pub mod tables;

@@ -6,6 +6,7 @@ use super::acme::ACME;
 use super::keys::{Default, Key, Kind, Table};
 use super::limits::LIMITS;
 use super::meaning::Buckets;
+use super::requests;
 use crate::status::scoreboard::{SLOTS_MAX, THREADS_MAX};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -648,6 +649,7 @@ pub const POOL: Table = Table {
             Default::Text(""),
             "The part of the path that the application is mounted at (`SCRIPT_NAME`).",
         ),
+        requests::UPGRADE,
     ],
 };
 

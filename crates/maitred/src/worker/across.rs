@@ -21,8 +21,8 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, so
 
 use super::connection::{Again, Proxied, State};
 use super::event_loop::Thread;
+use super::forward::protocol;
 use super::inbox::{Migrant, Origin};
-use super::proxy::switches;
 use super::secure::Carriers;
 use crate::serve::Persistence;
 
@@ -65,7 +65,8 @@ impl Thread {
         let (request, _) = request::parse(&head, &mut room, &self.head_limits).ok()??;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         let keep = self.persistence(index, &request, last) != Persistence::Close;
-        let filter = Filter::new(self.wanted(index, &request, keep, switches(&request)));
+        let settings = &self.shared.start.config.pools[usize::from(pool)];
+        let filter = Filter::new(self.wanted(index, &request, keep, protocol(&request, settings)));
         let upstream = self.adopt_upstream((near, held), pool, index).ok()?;
         let (connection, now) = (&self.connections[index as usize], self.clock.now);
         let mut fields = Vec::new();
@@ -97,7 +98,6 @@ impl Thread {
         };
         work.proxied = Some(Box::new(Proxied::new(filter, pool, Vec::new(), None, safe, keep)));
         self.enter(index, State::Proxied { upstream });
-        let settings = &self.shared.start.config.pools[usize::from(pool)];
         self.wheel.arm(index, now + settings.queue_timeout + settings.request_timeout + PATIENCE);
         self.row.sent_across.add(1);
         self.shared.transfer(thread, migrant);

@@ -6,6 +6,7 @@ use maitred_http::uri;
 use super::connection::{After, Connection, State};
 use super::cut_off::CUT_OFF;
 use super::event_loop::Thread;
+use super::forward;
 use super::origin::{self, Client};
 use super::shared::Shared;
 use super::wire::Wire;
@@ -86,12 +87,18 @@ impl Thread {
             let summary = answer_for_no_route(&exchange, named, &mut self.tx);
             return self.whole(index, request, summary, persistence);
         }
+        let choice = shared.router.choose(site, request.method, request.method_text, &path);
+        if self.connections[index as usize].is_stream()
+            && forward::would_mislead(request, &choice, &shared.start.config.pools)
+        {
+            return self.site_error(index, site, 501, b"", &exchange, given);
+        }
         if let Some(text) = shared.acme.answer(&path) {
             let plain = "application/octet-stream";
             let summary = fixed::respond(200, &text, plain, &exchange, named, &mut self.tx);
             return self.whole(index, request, summary, persistence);
         }
-        let summary = match shared.router.choose(site, request.method, request.method_text, &path) {
+        let summary = match choice {
             Choice::Files(set) => {
                 let served = self.files.serve(set, &exchange, &mut self.tx);
                 return self.served(index, request, given, persistence, served);

@@ -18,9 +18,9 @@ use maitred_http::uri;
 use super::answer::{Given, Step};
 use super::connection::{After, Again, Connection, Spool, State};
 use super::event_loop::Thread;
+use super::forward::{append_fields, protocol};
 use super::inbox::{Message, Migrant, Origin};
-use super::origin::{self, Arrival, Client};
-use super::proxy::switches;
+use super::origin::{Arrival, Client};
 use super::secure::Carriers;
 use super::shared::Local;
 use super::wire::Wire;
@@ -229,7 +229,7 @@ impl Thread {
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let began = self.connections[index as usize].began;
         let queue_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
-        let way = self.way(index, key, exchange.request.upgrade);
+        let way = self.way(index, key, exchange.request);
         let relay = if way == Way::Direct { None } else { self.take_relay(key).ok() };
         if way == Way::Relay && relay.is_none() {
             // No descriptors are left. That is no reason to give away what must not be.
@@ -246,7 +246,7 @@ impl Thread {
         let keep = exchange.persistence != Persistence::Close;
         match relay_key {
             Some(relay) => {
-                let switch = self.work(index).may_detach;
+                let switch = protocol(exchange.request, settings);
                 let filter = Filter::new(self.wanted(index, exchange.request, keep, switch));
                 self.start_relay(index, relay, (key as u32, request), filter, keep);
                 self.start_feed(index, relay);
@@ -308,7 +308,9 @@ impl Thread {
     ) -> Option<u32> {
         let request = exchange.request;
         // Whoever takes the client's own socket over reads from it, where bytes that were read already are missing.
-        let may_detach = switches(request) && (sent.relay.is_some() || !given.followed);
+        let settings = &self.shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
+        let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
+        let may_detach = switch.is_some();
         let new_id = self.teller.next_id();
         let work = self.work(index);
         let (across, spool) = (work.across.take(), work.spool.take());
@@ -323,7 +325,6 @@ impl Thread {
             may_detach,
             body_stream: spool.is_some() && channel.sockets_only,
         };
-        let mount = &self.shared.start.config.pools[usize::from(channel.id.pool)].mount;
         let queue_us = sent.queue_us;
         let (connection_number, number, passes) = sent.enter(channel, index, self.clock.now);
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
@@ -332,11 +333,11 @@ impl Thread {
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let meta = begin_request(channel.out(), connection_number, number, flags, descriptors);
         let local = self.shared.locals.get(usize::from(connection.listen));
-        let meta = append_meta(meta, client, local, mount).number("queue_us", queue_us);
+        let meta = append_meta(meta, client, local, &settings.mount).number("queue_us", queue_us);
         let mut head = meta.head(request.method_text, &canonical_target(exchange));
         let host = if request.authority.is_empty() { "localhost" } else { request.authority };
         head.field("host", host.as_bytes());
-        append_fields(&mut head, request, may_detach);
+        append_fields(&mut head, request, switch);
         let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
         carriers.fields(connection.wire, |name, value| head.field(name, value));
         for (name, value) in across.iter().flat_map(|across| &across.fields) {
@@ -344,7 +345,7 @@ impl Thread {
         }
         let began_unix_us = self.clock.unix_us().saturating_sub(queue_us);
         self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
-        if may_detach {
+        if switch.is_some() {
             head.field("connection", b"upgrade");
         }
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
@@ -362,8 +363,14 @@ impl Thread {
     }
 
     /// What is wanted of the response to a request that does not go to the client's socket by itself. `keep`: the connection
-    /// is kept afterwards; `switch`: it may get another protocol.
-    pub(super) fn wanted(&self, index: u32, request: &Request<'_, '_>, keep: bool, switch: bool) -> Wanted {
+    /// is kept afterwards; `switch`: the other protocol that it may get.
+    pub(super) fn wanted(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        keep: bool,
+        switch: Option<&'static str>,
+    ) -> Wanted {
         Wanted {
             head_request: request.method == Method::Head,
             http10: request.version == Version::Http10,
@@ -376,11 +383,12 @@ impl Thread {
 
     /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be given away, and where
     /// a relay has been found to be cheaper.
-    fn way(&self, index: u32, key: usize, upgrade: bool) -> Way {
-        let pool = usize::from(self.pools.channels[key].id.pool);
+    fn way(&self, index: u32, key: usize, request: &Request<'_, '_>) -> Way {
+        let number = usize::from(self.pools.channels[key].id.pool);
+        let pool = &self.shared.start.config.pools[number];
         // A connection that is given away for good costs nothing more afterwards.
-        let cheaper = !upgrade && self.pools.pools.get(pool).is_some_and(|pool| pool.choice.relays());
-        let pool = &self.shared.start.config.pools[pool];
+        let cheaper = self.pools.pools.get(number).is_some_and(|pool| pool.choice.relays())
+            && protocol(request, pool).is_none();
         let connection = &self.connections[index as usize];
         let framed = connection.wire != Wire::Clear;
         let not_tcp = connection.remote.address.is_none();
@@ -604,25 +612,4 @@ pub(super) fn canonical_target<'r>(exchange: &Exchange<'r>) -> Cow<'r, str> {
         target.extend_from_slice(query.as_bytes());
     }
     Cow::Owned(String::from_utf8_lossy(&target).into_owned())
-}
-
-/// Appends the fields that go on to an application: not those of this hop, nor those that [`origin::Teller::tell`] writes.
-/// With `upgrade`, what the client wants to switch to.
-pub(super) fn append_fields(head: &mut HeadPart<'_>, request: &Request<'_, '_>, upgrade: bool) {
-    for field in request.fields {
-        let upgrade = upgrade && field.name.eq_ignore_ascii_case("upgrade");
-        let forwardable = maitred_handoff::is_forwardable(field.name)
-            && !named_by_connection(request, field.name)
-            && !origin::tells(field.name);
-        if upgrade || forwardable {
-            head.field(field.name, field.value);
-        }
-    }
-}
-
-/// Whether `Connection` names a field, which makes it one of this hop only (9110-7.6.1).
-fn named_by_connection(request: &Request<'_, '_>, name: &str) -> bool {
-    let connections = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("connection"));
-    let mut tokens = connections.flat_map(|field| field.value.split(|byte| *byte == b','));
-    tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
 }

@@ -17,6 +17,7 @@
 //! | [`cut_off`] | requests that end without an answer |
 //! | [`send`] | answers → bytes, files, the end of a response |
 //! | [`hand_off`], [`choices`] | requests to application processes, and the cheaper way to answer them |
+//! | [`forward`] | what of a request goes on to an application or a server |
 //! | [`across`] | requests that go to another thread without their connection |
 //! | [`relay`] | responses that come through a relay |
 //! | [`spool`] | request bodies that are too large for a frame |
@@ -48,6 +49,7 @@ mod cut_off;
 pub mod drain;
 mod event_loop;
 mod feed;
+mod forward;
 mod hand_off;
 pub mod inbox;
 mod multiplex;

@@ -24,7 +24,7 @@
 use std::time::Duration;
 
 use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
-use maitred_http::request::{Framing, Method, Request, Version};
+use maitred_http::request::Method;
 use maitred_http::response::Filter;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -33,7 +33,8 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 use super::answer::{Given, Step};
 use super::connection::{Feed, Proxied, State};
 use super::event_loop::Thread;
-use super::hand_off::{append_body, append_fields, canonical_target, payload_bytes_max};
+use super::forward::{append_fields, protocol};
+use super::hand_off::{append_body, canonical_target, payload_bytes_max};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
 use super::upstream::UpstreamConnection;
@@ -69,7 +70,7 @@ impl Thread {
             return self.plain_error(index, request, 413, b"", Persistence::Close);
         };
         let keep = exchange.persistence != Persistence::Close;
-        let filter = Filter::new(self.wanted(index, request, keep, switches(request)));
+        let filter = Filter::new(self.wanted(index, request, keep, protocol(request, settings)));
         let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
         let hung_up = self.connections[index as usize].hung_up;
         let work = self.work(index);
@@ -120,7 +121,8 @@ impl Thread {
         let host =
             if request.authority.is_empty() { name_of(settings, 0) } else { request.authority.to_owned() };
         head.field("host", host.as_bytes());
-        append_fields(&mut head, request, switches(request));
+        let switch = protocol(request, settings);
+        append_fields(&mut head, request, switch);
         let peer = &connection.peer();
         let wire = connection.wire;
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
@@ -135,7 +137,7 @@ impl Thread {
         if !settings.mount.is_empty() && !told {
             head.field(PREFIX, settings.mount.as_bytes());
         }
-        if switches(request) {
+        if switch.is_some() {
             head.field("connection", b"upgrade");
         }
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
@@ -467,11 +469,6 @@ impl Thread {
             None => {}
         }
     }
-}
-
-/// Whether the client may get another protocol: only after a request of 1.1 that ends with its head (9110-7.8).
-pub(super) fn switches(request: &Request<'_, '_>) -> bool {
-    request.upgrade && request.version == Version::Http11 && request.framing == Framing::None
 }
 
 /// What a server of a pool is called.

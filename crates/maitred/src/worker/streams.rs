@@ -152,6 +152,8 @@ impl Thread {
         rx: &mut Vec<u8>,
     ) -> Received {
         let tunnels = self.is_tunnel(index);
+        let found = self.sessions.get_mut(session as usize).and_then(|found| found.stream(stream));
+        let ended = found.is_none_or(|found| found.heard) && tunnels;
         let connection = &mut self.connections[index as usize];
         let before = rx.len();
         if let Some(work) = connection.work.as_deref_mut() {
@@ -159,10 +161,10 @@ impl Thread {
         }
         if rx.len() > before {
             self.credit(session, stream);
-            return Received::Bytes { more: false };
+            // The end may have come with these bytes, and nothing else will tell of it.
+            return Received::Bytes { more: ended };
         }
-        let found = self.sessions.get_mut(session as usize).and_then(|found| found.stream(stream));
-        match found.is_none_or(|found| found.heard) && tunnels {
+        match ended {
             true => Received::End,
             false => Received::Nothing,
         }

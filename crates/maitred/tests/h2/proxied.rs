@@ -3,8 +3,8 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use crate::h2::frame::{self, code, setting};
-use crate::h2::{Connection, Lost, hpack};
+use crate::h2::frame::{code, setting};
+use crate::h2::{Connection, Lost};
 use crate::support::{PATIENCE, Server, Setup, eventually};
 use crate::upstream::{Asked, Peer, Upstream};
 
@@ -284,17 +284,54 @@ fn a_server_may_refuse_a_websocket() {
         let response = connection.response(id);
         assert_eq!((response.status, response.text()), (403, "no"));
     }
-    let id = connection.open();
-    connection.stream(id).method = "CONNECT".to_owned();
-    let fields = [
-        (":method", "CONNECT"),
-        (":protocol", "something-else"),
-        (":scheme", "http"),
-        (":path", "/ws"),
-        (":authority", "localhost"),
-    ];
-    connection.send(frame::headers(id, &hpack::block(&fields), false));
-    let status = connection.response(id).status;
-    assert!((400..600).contains(&status), "a protocol that nobody knows: {status}");
+    assert_eq!(upstream.requests(), 2);
+    for protocol in ["something-else", "h2c", "TLS/1.0"] {
+        let id = connection.protocol(protocol, "/ws");
+        assert_eq!(connection.response(id).status, 501, "a protocol that is not for this pool: {protocol}");
+    }
+    assert_eq!(upstream.requests(), 2, "it is not passed on as something else");
+    server.stop();
+}
+
+/// 8441-5: any success would tell the client that the other protocol has begun.
+#[test]
+fn nothing_but_the_protocol_is_a_success() {
+    let upstream = Upstream::start(|peer| {
+        loop {
+            match peer.request()?.target() {
+                "/h2c" => peer.send(
+                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
+                )?,
+                _ => peer.answer("no")?,
+            }
+        }
+    });
+    let server = start(&upstream, "");
+    let mut connection = Connection::new(server.address);
+    for (path, status) in [("/a.txt", 501), ("/h2c", 502), ("/ws", 502)] {
+        let id = connection.websocket(path);
+        assert_eq!(connection.response(id).status, status, "{path}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_pool_may_allow_other_protocols() {
+    let upstream = Upstream::start(|peer| {
+        let asked = peer.request()?;
+        if asked.field("upgrade") != Some("derp") || asked.field("sec-websocket-key").is_some() {
+            return peer.answer("no");
+        }
+        peer.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: DERP\r\nConnection: Upgrade\r\n\r\n")?;
+        peer.echo()
+    });
+    let server = start(&upstream, "upgrade = [\"derp\"]");
+    let mut connection = Connection::new(server.address);
+    let id = connection.protocol("derp", "/ws");
+    assert_eq!(connection.head(id).status, 200);
+    connection.upload(id, b"message", true);
+    assert_eq!(connection.response(id).text(), "messagebye");
+    let id = connection.websocket("/ws");
+    assert_eq!(connection.response(id).status, 501);
     server.stop();
 }

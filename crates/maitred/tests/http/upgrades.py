@@ -8,7 +8,7 @@ import sys
 import threading
 
 HEADER = struct.Struct("<IBBHII")
-SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: %s\r\nConnection: upgrade\r\n\r\n"
 channel = socket.socket(fileno=int(os.environ.pop("MAITRED_CHANNEL")))
 descriptors, kept, threads = [], {}, []
 ending = threading.Event()
@@ -85,13 +85,14 @@ def until_the_end(peer, early):
 ACTS = {"/echo": echo, "/first-half": first_half, "/close": close, "/flood": flood, "/until-the-end": until_the_end}
 
 
-def take_over(path, connection, request, early):
+def take_over(path, protocol, connection, request, early):
     def detach():
         send(69, struct.pack("<HH", 101, 0), 0, connection, request)
 
     # As net/http's Hijack does it: DETACH comes first.
     late = path.startswith("/late")
-    before, after = b"" if late else SWITCH, SWITCH if late else b""
+    switch = SWITCH % (b"h2c" if path == "/stranger" else protocol)
+    before, after = b"" if late else switch, switch if late else b""
     if path == "/other":
         before, after = b"", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother"
     elif path == "/mute":
@@ -130,16 +131,18 @@ def main():
                 os.close(kept[connection])
             kept[connection] = descriptors.pop(0)
         meta, head, body = struct.unpack("<III", payload[:12])
-        path = payload[12 + meta : 12 + meta + head].split(b" ", 2)[1].decode()
+        lines = payload[12 + meta : 12 + meta + head].split(b"\r\n")
+        path = lines[0].split(b" ", 2)[1].decode()
+        protocol = b"".join(line[9:] for line in lines if line.startswith(b"upgrade: "))
         early = payload[12 + meta + head :]
         if path == "/heard":
             answer(connection, request, heard.encode())
         elif path == "/die":
             os._exit(1)
         elif flags & 16:
-            take_over(path, connection, request, early)
+            take_over(path, protocol, connection, request, early)
         else:
-            answer(connection, request, b"no upgrade")
+            answer(connection, request, b"no upgrade" if not protocol else b"an upgrade that may not be")
 
 
 main()

@@ -10,7 +10,7 @@ const TRANSPORTS: [&str; 2] = ["direct", "relay"];
 fn setup(transport: &str) -> Setup {
     let pool = format!(
         "[pool.app]\ncommand = [\"python3\", \"-u\", \"upgrades.py\"]\nworkers = 1\ntransport = \"{transport}\"\n\
-         request_timeout = \"2s\"\nqueue = {{ timeout = \"30s\" }}\n"
+         request_timeout = \"2s\"\nupgrade = [\"websocket\", \"x\"]\nqueue = {{ timeout = \"30s\" }}\n"
     );
     Setup::with_files()
         .outside("upgrades.py", include_bytes!("upgrades.py"))
@@ -137,6 +137,40 @@ fn an_upgrade_may_be_refused_and_the_connection_goes_on() {
         assert_eq!(client.get("/a.txt").text(), "file a\n");
         server.stop();
     }
+}
+
+/// What is not allowed is no upgrade for the process; of several protocols it gets the one that is.
+#[test]
+fn only_what_the_pool_allows_is_an_upgrade() {
+    for transport in TRANSPORTS {
+        let server = with(transport);
+        let mut client = server.connect();
+        for protocol in ["h2c", "tls/1.0", "HTTP/2.0", "y", "x/2", "h2c, TLS/1.2"] {
+            let ask =
+                ask("/echo").replace("Upgrade: x", &format!("HTTP2-Settings: AAMA\r\nUpgrade: {protocol}"));
+            assert_eq!(client.ask(ask).text(), "no upgrade", "{transport} {protocol}");
+        }
+        for protocol in ["h2c, X, websocket", "h2c\r\nUpgrade: x"] {
+            let mut client = server.connect();
+            client.send(ask("/echo").replace("Upgrade: x", &format!("Upgrade: {protocol}")));
+            let head = String::from_utf8(client.raw_head().unwrap()).unwrap();
+            assert!(head.starts_with("HTTP/1.1 101 ") && head.contains("\r\nUpgrade: x\r\n"), "{head}");
+            client.is_echoed();
+        }
+        server.stop();
+    }
+}
+
+/// On the client's own socket that cannot be seen.
+#[test]
+fn a_process_cannot_switch_to_what_was_not_asked_for() {
+    let server = with("relay");
+    let mut client = server.connect();
+    let response = client.ask(ask("/stranger"));
+    assert_eq!((response.status, response.says_close()), (502, true));
+    assert_eq!(rest(client), b"");
+    let stopped = server.stop();
+    assert_eq!(stopped.access.len(), 1);
 }
 
 /// It has the connection, but does not do with it what it said.

@@ -46,7 +46,7 @@ pub(crate) fn start(kind: &Kind) -> (Server, UnixListener) {
         format!(
             "[pool.{name}]\ncommand = [\"python3\", \"-S\", \"-E\", \"puppet.py\"]\nworkers = {SLOTS}\n\
              transport = \"{name}\"\nrequest_timeout = \"{}ms\"\nqueue = {{ max = {queue}, timeout = \"5m\" }}\n\
-             health_interval = \"1m\"\n",
+             health_interval = \"1m\"\nupgrade = [\"puppet\"]\n",
             request_timeout.as_millis()
         )
     };

@@ -229,11 +229,16 @@ impl Connection {
     /// Asks for a WebSocket by an extended CONNECT (8441-4).
     #[track_caller]
     pub(crate) fn websocket(&mut self, path: &str) -> u32 {
+        self.protocol("websocket", path)
+    }
+
+    /// Asks for any protocol in the same way.
+    pub(crate) fn protocol(&mut self, protocol: &str, path: &str) -> u32 {
         let id = self.open();
         self.stream(id).method = "CONNECT".to_owned();
         let fields = [
             (":method", "CONNECT"),
-            (":protocol", "websocket"),
+            (":protocol", protocol),
             (":scheme", self.scheme),
             (":path", path),
             (":authority", "localhost"),

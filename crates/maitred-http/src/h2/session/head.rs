@@ -23,8 +23,6 @@ pub(super) struct Facts {
     pub(super) chunked: bool,
     /// An extended CONNECT.
     pub(super) tunnel: bool,
-    /// An extended CONNECT to a protocol other than WebSocket, which nobody here speaks.
-    pub(super) unknown_protocol: bool,
 }
 
 /// Writes the text while the fields come.
@@ -37,6 +35,8 @@ pub(super) struct Translator<'h> {
     /// The request line is written: no pseudo-field may follow.
     started: bool,
     connect: bool,
+    /// What an extended CONNECT asks for; otherwise empty.
+    protocol: Vec<u8>,
     /// Where the value of the `host` line is, if there is one.
     host: Option<Range<usize>>,
     /// Where the line end of the `cookie` line is.
@@ -69,6 +69,7 @@ impl<'h> Translator<'h> {
             pseudo: Pseudo::default(),
             started: false,
             connect: false,
+            protocol: Vec::new(),
             host: None,
             cookie_end: None,
             crumbs: Vec::new(),
@@ -171,8 +172,13 @@ impl<'h> Translator<'h> {
             path
         };
         self.facts.tunnel = protocol.is_some();
-        self.facts.unknown_protocol =
-            protocol.is_some_and(|protocol| !text(&protocol).eq_ignore_ascii_case(b"websocket"));
+        if let Some(protocol) = protocol {
+            self.protocol = text(&protocol).to_vec();
+            // The registry is that of `Upgrade` (8441-4), so that its syntax is, too (9110-7.8).
+            if !self.protocol.iter().all(|byte| is_token_byte(byte) || *byte == b'/') {
+                return Err(":protocol is no protocol");
+            }
+        }
         let method = if self.facts.tunnel { None } else { Some(method) };
         self.put_request_line(method, target, authority);
         Ok(())
@@ -312,8 +318,12 @@ impl<'h> Translator<'h> {
             self.join_crumbs();
         }
         if self.facts.tunnel {
-            self.head.extend_from_slice(b"connection: upgrade\r\nupgrade: websocket\r\n");
-            self.head.extend_from_slice(WEBSOCKET_KEY);
+            self.head.extend_from_slice(b"connection: upgrade\r\nupgrade: ");
+            self.head.extend_from_slice(&self.protocol);
+            self.head.extend_from_slice(b"\r\n");
+            if self.protocol.eq_ignore_ascii_case(b"websocket") {
+                self.head.extend_from_slice(WEBSOCKET_KEY);
+            }
         } else if ended {
             if self.facts.content_length.is_some_and(|length| length != 0) {
                 return Err("content is missing");

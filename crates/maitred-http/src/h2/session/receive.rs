@@ -225,7 +225,6 @@ impl Session {
             return Ok(Err(Refusal::Answer(431, "the head is too large")));
         }
         Ok(match translator.finish(block.ended) {
-            Ok(facts) if facts.unknown_protocol => Err(Refusal::Answer(501, "unknown :protocol")),
             Ok(_) if block.depends_on_itself => Err(Refusal::Malformed("stream that depends on itself")),
             Ok(facts) => Ok(facts),
             Err(reason) => Err(Refusal::Malformed(reason)),

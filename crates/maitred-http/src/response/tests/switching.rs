@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SWITCH: Wanted = Wanted { switch: true, ..GET };
+const SWITCH: Wanted = Wanted { switch: Some("websocket"), ..GET };
 
 #[test]
 fn what_was_asked_for_may_be_switched_to() {
@@ -24,11 +24,35 @@ fn what_was_asked_for_may_be_switched_to() {
 
 #[test]
 fn a_switch_needs_an_upgrade_field_and_version_11() {
-    for bad in ["HTTP/1.1 101 x\r\n\r\n", "HTTP/1.0 101 x\r\nUpgrade: a\r\n\r\n"] {
+    for bad in ["HTTP/1.1 101 x\r\n\r\n", "HTTP/1.0 101 x\r\nUpgrade: websocket\r\n\r\n"] {
         assert_eq!(refused(SWITCH, bad), Bad::SwitchingProtocols, "{bad}");
     }
     let passed = pass(SWITCH, "HTTP/1.1 200 OK\r\nUpgrade: a\r\nContent-Length: 2\r\n\r\nok");
     assert!(!passed.filter.switched() && passed.filter.keeps() && !passed.out.contains("Upgrade"));
+}
+
+#[test]
+fn only_what_was_asked_for_may_be_switched_to() {
+    for good in ["websocket", "WebSocket", "websocket, websocket"] {
+        let passed = pass(SWITCH, &format!("HTTP/1.1 101 x\r\nUpgrade: {good}\r\n\r\n"));
+        assert!(passed.filter.switched(), "{good}");
+    }
+    for bad in
+        ["h2c", "websocket, h2c", "h2c, websocket", "websocket/2", "", ",", "websocket\r\nUpgrade: h2c"]
+    {
+        let response = format!("HTTP/1.1 101 x\r\nUpgrade: {bad}\r\n\r\n");
+        assert_eq!(refused(SWITCH, &response), Bad::SwitchingProtocols, "{bad}");
+    }
+    assert_eq!(refused(GET, "HTTP/1.1 101 x\r\nUpgrade: websocket\r\n\r\n"), Bad::SwitchingProtocols);
+}
+
+/// The client would take any success for the other protocol (8441-5).
+#[test]
+fn an_extended_connect_succeeds_by_101_only() {
+    let wanted = Wanted { framed: true, ..SWITCH };
+    assert_eq!(refused(wanted, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), Bad::NotSwitched);
+    assert_eq!(refused(wanted, "HTTP/1.1 204 No Content\r\n\r\n"), Bad::NotSwitched);
+    assert_eq!(pass(wanted, "HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno").filter.status(), Some(403));
 }
 
 #[test]

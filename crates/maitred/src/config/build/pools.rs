@@ -49,6 +49,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         transport: transport(section, isolate),
         isolate,
         mount: mount(section),
+        upgrade: upgrade(section),
     }
 }
 
@@ -151,7 +152,7 @@ fn only_with_listen(section: &Section<'_>) {
 
 /// What Maitred cannot do for processes that get no request from it.
 fn has_no_effect(section: &Section<'_>, workers: &Settings) {
-    let keys = ["queue", "transport", "isolate", "mount", "health_interval", "start_timeout"];
+    let keys = ["queue", "transport", "isolate", "mount", "health_interval", "start_timeout", "upgrade"];
     let given = keys.iter().filter_map(|key| Some((*key, section.given(key)?)));
     let requests = section.given("workers").filter(|_| workers.max_requests.is_some());
     for (key, span) in given.chain(requests.map(|span| ("max_requests", span))) {
@@ -354,6 +355,28 @@ fn mount(section: &Section<'_>) -> String {
         );
     }
     text.value
+}
+
+/// `upgrade`. Never HTTP itself, or what hides it: its requests would pass routes, limits and the log (h2c smuggling).
+fn upgrade(section: &Section<'_>) -> Vec<String> {
+    let token = |text: &str| {
+        let others = b"!#$%&'+-.^_`|~";
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
+    };
+    let texts = section.texts("upgrade");
+    for text in &texts {
+        let (name, version) = text.value.split_once('/').unwrap_or((&text.value, "0"));
+        let shown = shorten(&text.value);
+        if !token(name) || !token(version) {
+            let message = format!("`upgrade`: \"{shown}\" is not the name of a protocol");
+            section.cx.error_with(&text.span, message, "it takes names such as \"websocket\"");
+        } else if ["h2c", "h2", "h3", "http", "tls"].iter().any(|never| name.eq_ignore_ascii_case(never)) {
+            let message = format!("`upgrade`: \"{shown}\" is never passed on");
+            let hint = "requests inside of it would pass the routes and limits of this server";
+            section.cx.error_with(&text.span, message, hint);
+        }
+    }
+    texts.into_iter().map(|text| text.value).collect()
 }
 
 /// What concerns all pools, and the routes that lead to them.

@@ -263,6 +263,25 @@ fn pools_are_checked() {
     );
 }
 
+/// Requests inside of another protocol would be judged by nobody.
+#[test]
+fn http_is_no_other_protocol() {
+    let text = |upgrade: &str| format!("{COMPLETE}[pool.a]\ncommand = [\"a\"]\nupgrade = [{upgrade}]\n");
+    for never in ["h2c", "H2C", "h2", "HTTP/2.0", "TLS/1.0", "tls", "http"] {
+        let never_passed = format!(
+            "5:12 `upgrade`: \"{never}\" is never passed on | requests inside of it would pass the routes and limits of this \
+             server"
+        );
+        assert_eq!(brief(&text(&format!("\"{never}\""))), [never_passed]);
+    }
+    for bad in ["", "*", "a b", "a,b", "a/", "/1", "a/b/c"] {
+        let no_name = format!(
+            "5:12 `upgrade`: \"{bad}\" is not the name of a protocol | it takes names such as \"websocket\""
+        );
+        assert_eq!(brief(&text(&format!("\"{bad}\""))), [no_name]);
+    }
+}
+
 #[test]
 fn a_route_cannot_lead_to_a_pool_that_listens() {
     let text = "listen = [{ address = \":8080\" }]\n[[site]]\n[[site.route]]\npath = \"/\"\npool = \"a\"\n\n\

@@ -118,6 +118,7 @@ health_interval = "3s"
 open_files = 2000
 transport = "direct"
 mount = "/app"
+upgrade = ["websocket", "irc/6.9"]
 
 [pool.apart]
 command = ["app"]
@@ -297,6 +298,7 @@ fn sites_and_routes_reach_their_meaning() {
     );
     assert_eq!((pool.transport, pool.mount.as_str()), (Transport::Direct, "/app"));
     assert!(!pool.isolate);
+    assert_eq!(pool.upgrade, ["websocket", "irc/6.9"]);
     let apart = &config.pools[1];
     assert_eq!((apart.isolate, apart.transport), (true, Transport::Relay));
     assert_eq!((pool.health_interval, pool.open_files), (Duration::from_secs(3), Some(2000)));
@@ -355,6 +357,7 @@ fn defaults_are_those_that_are_declared() {
     assert_eq!((config.pools[0].workers, config.pools[0].queue_max), (Settings::default(), 1024));
     assert_eq!(config.pools[0].cwd, Path::new("/etc/maitred"));
     assert_eq!((config.pools[0].transport, config.pools[0].isolate), (Transport::Auto, false));
+    assert_eq!(config.pools[0].upgrade, ["websocket"]);
     assert_eq!(config.server.spool, Path::new("/var/tmp"));
     assert_eq!(config.listens[0].proxy_protocol_from, None);
     assert_eq!(config.log.access, AccessFormat::Combined);

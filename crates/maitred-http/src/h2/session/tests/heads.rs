@@ -261,11 +261,17 @@ fn extended_connect_has_rules_of_its_own() {
     fields[0].1 = "GET";
     assert_eq!(head_of(false, &fields), MALFORMED);
     fields = WEBSOCKET;
-    fields[1].1 = "connect-udp";
-    assert_eq!(
-        head_of(false, &fields),
-        "HEADERS 1 :status=501 content-length=0 ended\nRST_STREAM 1 NoError\n"
-    );
+    for (protocol, text) in [("connect-udp", "connect-udp"), ("a/1", "a/1")] {
+        fields[1].1 = protocol;
+        let head = format!(
+            "GET /chat HTTP/1.1|host: a|sec-websocket-version: 13|connection: upgrade|upgrade: {text}||"
+        );
+        assert_eq!(head_of(false, &fields), head, "who serves it decides about the protocol");
+    }
+    for bad in ["a,b", "a;b", "(a)", "a\"", "\u{e4}"] {
+        fields[1].1 = bad;
+        assert_eq!(head_of(false, &fields), MALFORMED, "{bad}");
+    }
     let mut peer = Peer::with(&Settings { connect_protocol: false, ..small() });
     assert_eq!(peer.ask(&[headers(1, false, &WEBSOCKET)]), MALFORMED);
 }
