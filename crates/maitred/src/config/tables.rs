@@ -345,7 +345,9 @@ pub const SITE: Table = Table {
             "error_pages",
             Kind::Map("status = path"),
             Default::Absent("short texts"),
-            "For a status from 400 to 599, the path of a file under the site's `root` that is sent as its body.",
+            "For a status from 400 to 599, the path of a file under the site's `root` that is sent as its body: for \
+             errors of files, of pools, of request bodies, and for `respond` without a `body`. What an application \
+             answers itself stays as it is.",
         ),
         Key::new(
             "certificates",
@@ -484,7 +486,12 @@ pub const RESPOND: Table = Table {
     example: "[[site.route]]\npath = \"/gone\"\nrespond = { status = 410, body = \"This page is gone.\\n\" }\n",
     keys: &[
         Key::new("status", Kind::Whole { min: 200, max: 599 }, Default::Whole(200), "The status."),
-        Key::new("body", Kind::Text("text"), Default::Text(""), "The body."),
+        Key::new(
+            "body",
+            Kind::Text("text"),
+            Default::Text(""),
+            "The body. An error without one has the site's page for its status.",
+        ),
         Key::new(
             "content_type",
             Kind::Text("a media type"),

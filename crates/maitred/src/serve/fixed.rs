@@ -80,12 +80,37 @@ pub fn error(
 
 /// An error with further field lines, each with its CRLF.
 pub fn error_with(status: u16, fields: &[u8], manner: &Manner<'_>, out: &mut Vec<u8>) -> Summary {
-    let mut body = Vec::with_capacity(48);
-    body.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
-    body.push(b' ');
-    body.extend_from_slice(status::reason(status).as_bytes());
-    body.push(b'\n');
-    Reply { status, fields, content_type: TEXT, body: &body }.write(manner, out)
+    Failure { status, fields, request_id: None }.write(manner, out)
+}
+
+/// What a request is told that fails here.
+#[derive(Debug, Clone, Copy)]
+pub struct Failure<'a> {
+    /// Status code, 400 to 599.
+    pub status: u16,
+    /// Further field lines, each with its CRLF.
+    pub fields: &'a [u8],
+    /// By which the log knows the request, if it does. The reason stands there: it may name files and commands, which are not
+    /// for everybody.
+    pub request_id: Option<&'a [u8]>,
+}
+
+impl Failure<'_> {
+    /// Appends the error as plain text: the status and its reason.
+    pub fn write(&self, manner: &Manner<'_>, out: &mut Vec<u8>) -> Summary {
+        let mut body = Vec::with_capacity(96);
+        body.extend_from_slice(itoa::Buffer::new().format(self.status).as_bytes());
+        body.push(b' ');
+        body.extend_from_slice(status::reason(self.status).as_bytes());
+        body.push(b'\n');
+        if let Some(id) = self.request_id {
+            body.extend_from_slice(b"Request ID: ");
+            body.extend_from_slice(id);
+            body.push(b'\n');
+        }
+        let reply = Reply { status: self.status, fields: self.fields, content_type: TEXT, body: &body };
+        reply.write(manner, out)
+    }
 }
 
 /// Appends a redirect to the template `to`, in which `{path}` stands for the request's path, encoded, and `{uri}` for

@@ -20,6 +20,7 @@ use maitred_http::response::Filter;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
 use super::connection::{Again, Proxied, State};
+use super::errors::fields_of;
 use super::event_loop::Thread;
 use super::forward::protocol;
 use super::inbox::{Migrant, Origin};
@@ -48,7 +49,8 @@ impl Thread {
     pub(super) fn send_across(&mut self, index: u32, pool: u16, thread: usize) {
         if self.try_send_across(index, pool, thread).is_none() {
             self.enter(index, State::Head);
-            self.answer_kept_error(index, 503, Persistence::Close);
+            self.name_for_pool(index, usize::from(pool));
+            self.refuse_kept(index, 503, fields_of(503));
         }
     }
 
@@ -144,6 +146,6 @@ impl Thread {
             self.row.given_again.add(1);
             return self.resume(index);
         }
-        self.answer_kept_error(index, status, Persistence::Close);
+        self.refuse_kept(index, status, fields_of(status));
     }
 }

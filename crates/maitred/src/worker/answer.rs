@@ -12,7 +12,7 @@ use super::shared::Shared;
 use super::wire::Wire;
 use crate::log::access::{Line, RequestLine};
 use crate::route::Choice;
-use crate::serve::fixed::{self, Manner};
+use crate::serve::fixed::{self, Failure, Manner};
 use crate::serve::{Clock, Exchange, Persistence, Served, Summary};
 use crate::tls::redirect;
 
@@ -53,11 +53,16 @@ impl Thread {
     pub(super) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
         let start = self.tx.len();
         let step = self.choose(index, request, given);
+        self.add_site_hsts(index, request, start);
+        step
+    }
+
+    /// Adds what the site says about TLS to the response that begins at `start` of what is to be sent.
+    pub(super) fn add_site_hsts(&mut self, index: u32, request: &Request<'_, '_>, start: usize) {
         if self.tx.len() > start && self.connections.get(index as usize).is_some_and(|found| found.secure) {
             let shared = self.shared;
             shared.tls.hsts.add(shared.router.site(request.authority), start, &mut self.tx);
         }
-        step
     }
 
     /// The one place where it is decided what answers.
@@ -110,13 +115,16 @@ impl Thread {
                 return self.send_to_pool(index, pool, &exchange, given);
             }
             Choice::Redirect { to, status } => fixed::redirect(to, status, &exchange, named, &mut self.tx),
+            Choice::Respond { status: status @ 400.., body: "", .. } => {
+                return self.site_error(index, request, given, (status, b""));
+            }
             Choice::Respond { status, body, content_type } => {
                 fixed::respond(status, body, content_type, &exchange, named, &mut self.tx)
             }
-            Choice::Nothing => return self.site_error(index, site, 404, b"", &exchange, given),
+            Choice::Nothing => return self.site_error(index, request, given, (404, b"")),
             Choice::NotThisMethod(methods) => {
                 let allow = format!("Allow: {}\r\n", methods.join(", "));
-                return self.site_error(index, site, 405, allow.as_bytes(), &exchange, given);
+                return self.site_error(index, request, given, (405, allow.as_bytes()));
             }
         };
         self.whole(index, request, summary, persistence)
@@ -190,7 +198,7 @@ impl Thread {
     }
 
     /// Takes what a file handler gave back.
-    fn served(
+    pub(super) fn served(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
@@ -235,26 +243,6 @@ impl Thread {
         work.last = given.last;
     }
 
-    /// An error of a site: with the site's own page for it, if there is one.
-    fn site_error(
-        &mut self,
-        index: u32,
-        site: usize,
-        status: u16,
-        fields: &[u8],
-        exchange: &Exchange<'_>,
-        given: Given<'_>,
-    ) -> Step {
-        let (request, persistence) = (exchange.request, exchange.persistence);
-        match self.shared.router.own_files(site) {
-            Some(set) => {
-                let served = self.files.error(set, status, fields, exchange, &mut self.tx);
-                self.served(index, request, given, persistence, served)
-            }
-            None => self.plain_error(index, request, status, fields, persistence),
-        }
-    }
-
     /// An error in a line of text.
     pub(super) fn plain_error(
         &mut self,
@@ -264,13 +252,23 @@ impl Thread {
         fields: &[u8],
         persistence: Persistence,
     ) -> Step {
+        self.text_error(index, request, &Failure { status, fields, request_id: None }, persistence)
+    }
+
+    pub(super) fn text_error(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        failure: &Failure<'_>,
+        persistence: Persistence,
+    ) -> Step {
         let manner = Manner {
             clock: &self.clock,
             persistence,
             head_only: request.method == Method::Head,
             server_header: self.shared.start.config.server.server_header,
         };
-        let summary = fixed::error_with(status, fields, &manner, &mut self.tx);
+        let summary = failure.write(&manner, &mut self.tx);
         self.whole(index, request, summary, persistence)
     }
 
@@ -285,6 +283,9 @@ impl Thread {
         self.count(index, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
         self.log_request(index, request, summary);
+        if let Some(work) = self.connections[index as usize].work.as_deref_mut() {
+            work.forget_pool();
+        }
         match after(persistence) {
             After::Keep => Step::Next,
             after => Step::Last(after),
@@ -366,49 +367,14 @@ impl Thread {
         self.log.push(&line);
     }
 
-    /// Answers a request whose head was kept with an error, sends it, and closes. A head that was not kept, since no
-    /// log wants it, makes no difference to the answer.
-    pub(super) fn answer_kept_error(&mut self, index: u32, status: u16, persistence: Persistence) {
-        let head = std::mem::take(&mut self.work(index).head);
-        let mut room = maitred_http::request::field_room();
-        match maitred_http::request::parse(&head, &mut room, &self.head_limits) {
-            Ok(Some((request, _))) => {
-                self.plain_error(index, &request, status, b"", persistence);
-            }
-            _ => {
-                let named = self.shared.start.config.server.server_header;
-                fixed::error(status, persistence, &self.clock, false, named, &mut self.tx);
-                self.count(index, status);
-            }
+    /// Answers a request that did not come in time, and closes.
+    pub(super) fn answer_timeout(&mut self, index: u32) {
+        let (status, work) = (408, self.work(index));
+        if !work.head.is_empty() {
+            return self.refuse_kept(index, status, b"");
         }
-        self.enter(index, State::Idle);
-        self.send_joined(index, Some(After::Linger));
-    }
-
-    /// Answers a request whose body could not be kept; the caller sends it.
-    pub(super) fn answer_unkept(&mut self, index: u32, status: u16, fields: &[u8]) {
-        let work = self.work(index);
-        let head = std::mem::take(&mut work.head);
-        (work.decoder, work.complete, work.spool) = (None, false, None);
-        let mut room = maitred_http::request::field_room();
-        if let Ok(Some((request, _))) = maitred_http::request::parse(&head, &mut room, &self.head_limits) {
-            self.plain_error(index, &request, status, fields, Persistence::Close);
-        }
-        self.enter(index, State::Head);
-    }
-
-    /// Answers a request that ran out of time, and closes.
-    pub(super) fn answer_timeout(&mut self, index: u32, status: u16, fields: &[u8]) {
-        let work = self.work(index);
-        let (head, input) = (std::mem::take(&mut work.head), std::mem::take(&mut work.input));
-        work.decoder = None;
-        let mut room = maitred_http::request::field_room();
-        match maitred_http::request::parse(&head, &mut room, &self.head_limits) {
-            Ok(Some((request, _))) => {
-                self.plain_error(index, &request, status, fields, Persistence::Close);
-            }
-            _ => self.answer_refused(index, &input, Reject { status, reason: "the client was too slow" }),
-        }
+        let input = std::mem::take(&mut work.input);
+        self.answer_refused(index, &input, Reject { status, reason: "the client was too slow" });
         self.enter(index, State::Idle);
         self.send_joined(index, Some(After::Linger));
     }

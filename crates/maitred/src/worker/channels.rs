@@ -32,7 +32,7 @@ use super::hand_off::payload_bytes_max;
 use super::shared::Outgoing;
 use crate::control::{FromWorker, Greeting, SlotId};
 use crate::handoff::{InFlight, Permit, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
-use crate::serve::{Persistence, Segment, Summary};
+use crate::serve::{Segment, Summary};
 
 /// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
 const READS_PER_TURN_MAX: u32 = 16;
@@ -461,7 +461,7 @@ impl Thread {
         }
         let status = if self.work(index).overdue { 504 } else { 502 };
         self.enter(index, State::Head);
-        self.answer_kept_error(index, status, Persistence::Close);
+        self.refuse_kept(index, status, b"");
     }
 
     /// Keeps for the status page how a process ended.

@@ -30,6 +30,7 @@ use maitred_http::body::Decoder;
 use maitred_http::response::Filter;
 
 use super::across::Across;
+use super::errors::Refusal;
 use super::origin::Peer;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
@@ -163,6 +164,8 @@ pub struct Work {
     pub expected: u64,
     /// A body that is too large to be sent in a frame.
     pub spool: Option<Spool>,
+    /// What the request is to be answered with, whoever it is for.
+    pub refusal: Option<Refusal>,
     /// Nothing can be read after this request: its body was announced, and will not be asked for.
     pub last: bool,
     /// Bytes to send, from `sent` on.
@@ -351,6 +354,11 @@ impl Work {
         let (mut body, mut output) = (std::mem::take(&mut self.body), std::mem::take(&mut self.output));
         [&mut input, &mut head, &mut body, &mut output].into_iter().for_each(Vec::clear);
         *self = Work { input, head, body, output, ..Work::default() };
+    }
+
+    /// The request that a pool was asked for has its line in the log; the next one may be for nobody's pool.
+    pub fn forget_pool(&mut self) {
+        (self.pool, self.request_id, self.queue_us) = (None, None, 0);
     }
 
     /// Bytes of memory that the buffers hold.

@@ -219,12 +219,8 @@ impl Thread {
             State::Idle => self.close_cleanly(index),
             State::Linger => self.on_lingered(index),
             State::Body if self.is_answered_early(index) => self.close_cleanly(index),
-            State::Head | State::Body => self.answer_timeout(index, 408, b""),
-            State::Queued { .. } => {
-                self.row.queue_refused.add(1);
-                self.leave_queue(index);
-                self.answer_timeout(index, 503, b"Retry-After: 1\r\n");
-            }
+            State::Head | State::Body => self.answer_timeout(index),
+            State::Queued { pool } => self.on_queue_timeout(index, usize::from(pool)),
             State::HandedOff { channel, .. } => self.on_request_timeout(index, channel as usize),
             State::Relayed { .. } => self.on_relay_timeout(index),
             State::Proxied { .. } => self.on_proxy_timeout(index),

@@ -178,7 +178,8 @@ impl Thread {
             head_bytes_max: limits.head_bytes_max as usize,
             header_count_max: usize::from(limits.header_count_max),
             target_bytes_max: limits.target_bytes_max as usize,
-            body_bytes_max: limits.body_bytes_max,
+            // What is longer is refused once it is known whom it is for (`Thread::begin_body`).
+            body_bytes_max: u64::MAX,
         };
         let clock = clock::read();
         let thread = Thread {

@@ -17,6 +17,7 @@ use maitred_http::uri;
 
 use super::answer::{Given, Step};
 use super::connection::{After, Again, Connection, Spool, State};
+use super::errors::RETRY_SOON;
 use super::event_loop::Thread;
 use super::forward::{append_fields, protocol};
 use super::inbox::{Message, Migrant, Origin};
@@ -27,16 +28,8 @@ use super::wire::Wire;
 use crate::config::{Source, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Channel, Flushed, RELAY_BIT, SentBody};
-use crate::serve::fixed::{Manner, Reply};
 use crate::serve::{Exchange, Persistence};
 
-/// A request that no process takes; the body is filled in.
-const UNAVAILABLE: Reply<'_> = Reply {
-    status: 503,
-    fields: b"Retry-After: 1\r\n",
-    content_type: "text/plain; charset=utf-8",
-    body: b"",
-};
 /// What an application process may be sent in one frame, beyond the body: head and meta lines.
 const HEAD_ALLOWANCE: u32 = 256 * 1024;
 
@@ -143,10 +136,10 @@ impl Thread {
     fn enqueue(&mut self, index: u32, pool: usize, exchange: &Exchange<'_>, given: Given<'_>) -> Step {
         let settings = &self.shared.start.config.pools[pool];
         if self.is_without_hope(pool) {
-            return self.refuse_queued(index, pool, exchange);
+            return self.refuse_queued(index, pool, exchange, given);
         }
         let Some(before) = self.shared.join_queue(pool, u64::from(settings.queue_max)) else {
-            return self.refuse_queued(index, pool, exchange);
+            return self.refuse_queued(index, pool, exchange, given);
         };
         if before == 0 {
             self.press(pool);
@@ -181,24 +174,20 @@ impl Thread {
         self.publish_room(pool);
     }
 
-    /// 503, with the reason if the pool is in trouble.
-    fn refuse_queued(&mut self, index: u32, pool: usize, exchange: &Exchange<'_>) -> Step {
+    /// 503. Why it is answered stands in the log and in the status: it may name commands and files, which are not for clients.
+    fn refuse_queued(&mut self, index: u32, pool: usize, exchange: &Exchange<'_>, given: Given<'_>) -> Step {
         self.row.queue_refused.add(1);
-        // The connection goes on, and its next request must not find this one's body.
-        self.work(index).spool = None;
-        let manner = Manner::of(exchange, self.shared.start.config.server.server_header);
-        let text = self.unavailable(pool);
-        let reply = Reply { body: text.as_bytes(), ..UNAVAILABLE };
-        let summary = reply.write(&manner, &mut self.tx);
-        self.whole(index, exchange.request, summary, exchange.persistence)
+        let why = self.shared.trouble(pool).unwrap_or_else(|| "its queue is full".to_owned());
+        self.note_unavailable(index, pool, exchange.request, &why);
+        self.pool_error(index, pool, exchange.request, given, 503)
     }
 
-    /// What the body of a 503 says.
-    fn unavailable(&self, pool: usize) -> String {
-        match self.shared.trouble(pool) {
-            Some(why) => format!("503 Service Unavailable\n{why}\n"),
-            None => "503 Service Unavailable\n".to_owned(),
-        }
+    /// A request has waited for a process of this pool for as long as it may.
+    pub(super) fn on_queue_timeout(&mut self, index: u32, pool: usize) {
+        self.row.queue_refused.add(1);
+        self.leave_queue(index);
+        self.name_for_pool(index, pool);
+        self.refuse_kept(index, 503, RETRY_SOON);
     }
 
     /// Ends a connection whose client has gone while its request waited.
@@ -233,14 +222,26 @@ impl Thread {
         let relay = if way == Way::Direct { None } else { self.take_relay(key).ok() };
         if way == Way::Relay && relay.is_none() {
             // No descriptors are left. That is no reason to give away what must not be.
-            return self.plain_error(index, exchange.request, 503, b"Retry-After: 1\r\n", Persistence::Close);
+            return self.pool_error(
+                index,
+                usize::from(pool),
+                exchange.request,
+                Given { last: true, ..given },
+                503,
+            );
         }
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
         let sent = Sent { relay, queue_us, keep: exchange.persistence != Persistence::Close };
         let Some(request) = self.write_frame(index, key, exchange, given, sent) else {
             // Its far end may have been dropped with the frame.
             relay_key.into_iter().for_each(|relay| self.drop_relay(relay));
-            return self.plain_error(index, exchange.request, 413, b"", Persistence::Close);
+            return self.pool_error(
+                index,
+                usize::from(pool),
+                exchange.request,
+                Given { last: true, ..given },
+                413,
+            );
         };
         self.note_handed_off(index, pool, queue_us, exchange.request, given);
         let keep = exchange.persistence != Persistence::Close;

@@ -14,6 +14,7 @@
 //! | [`receive`] | bytes → requests |
 //! | [`proxied`] | the PROXY header that may come before them |
 //! | [`answer`] | request → answer: **start reading here** |
+//! | [`errors`] | errors that the server answers with |
 //! | [`cut_off`] | requests that end without an answer |
 //! | [`send`] | answers → bytes, files, the end of a response |
 //! | [`hand_off`], [`choices`] | requests to application processes, and the cheaper way to answer them |
@@ -47,6 +48,7 @@ pub mod connection;
 mod control;
 mod cut_off;
 pub mod drain;
+mod errors;
 mod event_loop;
 mod feed;
 mod forward;

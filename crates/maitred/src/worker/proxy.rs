@@ -32,6 +32,7 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 
 use super::answer::{Given, Step};
 use super::connection::{Feed, Proxied, State};
+use super::errors::fields_of;
 use super::event_loop::Thread;
 use super::forward::{append_fields, protocol};
 use super::hand_off::{append_body, canonical_target, payload_bytes_max};
@@ -67,7 +68,7 @@ impl Thread {
         let request = exchange.request;
         let settings = &self.shared.start.config.pools[pool];
         let Some(out) = self.write_request(index, settings, exchange, given) else {
-            return self.plain_error(index, request, 413, b"", Persistence::Close);
+            return self.pool_error(index, pool, request, Given { last: true, ..given }, 413);
         };
         let keep = exchange.persistence != Persistence::Close;
         let filter = Filter::new(self.wanted(index, request, keep, protocol(request, settings)));
@@ -84,7 +85,7 @@ impl Thread {
         self.shared.pools[pool].handed[self.number].requests.add(1);
         if let Err(status) = self.attempt(index) {
             self.work(index).proxied = None;
-            return self.plain_error(index, request, status, b"", exchange.persistence);
+            return self.pool_error(index, pool, request, given, status);
         }
         self.send_request(index);
         if hung_up {
@@ -404,7 +405,7 @@ impl Thread {
     fn give_up_proxying(&mut self, index: u32, status: u16) {
         self.enter(index, State::Head);
         self.work(index).proxied = None;
-        self.answer_kept_error(index, status, Persistence::Close);
+        self.refuse_kept(index, status, fields_of(status));
     }
 
     /// The idle connection that was chosen for a request is of no use. The others are as old, and a new one tells for sure.

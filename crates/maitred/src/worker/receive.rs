@@ -48,19 +48,14 @@ fn announces_over(framing: Framing, bytes: u64) -> bool {
     matches!(framing, Framing::Length(length) if length > bytes)
 }
 
+/// What a body is refused with that says beforehand how much too long it is.
+const TOO_LONG: Reject = Reject { status: 413, reason: "Content-Length over the limit" };
+
 /// A request of which no more than the head was looked at.
 struct Unread<'a> {
     head: &'a [u8],
     rest: &'a [u8],
     decoder: Decoder,
-}
-
-/// A request that was kept in the connection's buffers, as [`Given`] has it.
-struct Kept {
-    head: Vec<u8>,
-    body: Vec<u8>,
-    warmed: bool,
-    last: bool,
 }
 
 impl Thread {
@@ -227,11 +222,14 @@ impl Thread {
 
     /// Up to which length a body that has already arrived needs not be kept anywhere else.
     fn inline_bytes(&self, index: u32, request: &Request<'_, '_>) -> u64 {
-        let inline = self.shared.start.config.limits.body_inline_bytes_max;
-        if self.wants_body(index, request) { u64::from(inline) } else { u64::MAX }
+        let limits = &self.shared.start.config.limits;
+        match self.wants_body(index, request) {
+            true => limits.body_bytes_max.min(limits.body_inline_bytes_max.into()),
+            false => limits.body_bytes_max,
+        }
     }
 
-    fn follow(&mut self, index: u32, step: Step) -> Option<Stop> {
+    pub(super) fn follow(&mut self, index: u32, step: Step) -> Option<Stop> {
         match step {
             Step::Next if self.is_answered_early(index) => {
                 self.enter(index, State::Body);
@@ -278,14 +276,14 @@ impl Thread {
     ) -> Option<Stop> {
         let limits = &self.shared.start.config.limits;
         let decoder = Decoder::new(request.framing, limits.body_bytes_max);
-        let too_long = announces_over(request.framing, limits.body_bytes_max) && !request.expects_continue;
+        let too_long = announces_over(request.framing, limits.body_bytes_max);
         let wanted = self.wants_body(index, request);
         // A stream that ends before its request ends with RST_STREAM, for which some clients drop the answer (curl 7.88).
         let stream = self.connections[index as usize].is_stream();
         if !wanted && !too_long && (!stream || request.expects_continue) {
             return self.answer_before_body(index, request, Unread { head, rest, decoder }, at);
         }
-        if request.expects_continue && rest.is_empty() {
+        if request.expects_continue && rest.is_empty() && !too_long {
             self.tx.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         *at += head.len();
@@ -299,6 +297,11 @@ impl Thread {
             Framing::Length(length) => length,
             Framing::None | Framing::Chunked => 0,
         };
+        if too_long {
+            // It is not asked for, nor waited for.
+            self.note_refusal(index, TOO_LONG);
+            return Some(self.refuse_body(index, TOO_LONG.status, b""));
+        }
         self.enter(index, State::Body);
         self.wheel.arm(index, self.clock.now + limits.body_timeout);
         None
@@ -378,8 +381,8 @@ impl Thread {
         let progress = match decoder.decode(rest, &mut work.body) {
             Ok(progress) => progress,
             Err(reject) => {
-                let head = std::mem::take(&mut work.head);
-                return Some(self.refuse(index, &head, reject));
+                self.note_refusal(index, reject);
+                return Some(self.refuse_body(index, reject.status, b""));
             }
         };
         *at += progress.consumed;
@@ -389,7 +392,10 @@ impl Thread {
         if self.work(index).discard {
             self.work(index).body.clear();
         } else if let Some(stop) = self.spool_body(index) {
-            self.work(index).complete = progress.complete;
+            // One that cannot be kept is answered already.
+            if self.connections[index as usize].state == State::Spooling {
+                self.work(index).complete = progress.complete;
+            }
             return Some(stop);
         }
         if !progress.complete {
@@ -401,21 +407,25 @@ impl Thread {
             self.work(index).complete = true;
             return Some(Stop::Flush);
         }
-        let work = self.work(index);
-        let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
-        let step = self.answer_kept(index, &Kept { head, body, warmed: false, last: false });
+        let step = self.answer_again(index, false);
         self.follow(index, step)
     }
 
-    /// Answers a request whose head and body were kept. They are kept again if it has to wait once more.
-    fn answer_kept(&mut self, index: u32, kept: &Kept) -> Step {
-        let Kept { ref head, ref body, warmed, last } = *kept;
+    /// Answers a request whose head and body were kept: as it wants, or with the error that it was refused with. They are kept
+    /// again if it has to wait once more.
+    pub(super) fn answer_again(&mut self, index: u32, warmed: bool) -> Step {
+        let work = self.work(index);
+        let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
+        let (last, refusal) = (std::mem::take(&mut work.last), work.refusal.take());
+        let followed = self.has_input(index);
+        let given = Given { head: &head, body: &body, warmed, last, followed };
         let mut room = request::field_room();
         // It was judged before, by the same rules.
-        let step = match request::parse(head, &mut room, &self.head_limits) {
-            Ok(Some((request, _))) => {
-                let followed = self.has_input(index);
-                self.answer(index, &request, Given { head, body, warmed, last, followed })
+        let step = match (request::parse(&head, &mut room, &self.head_limits), refusal) {
+            (Ok(Some((request, _))), None) => self.answer(index, &request, given),
+            (parsed, Some(refusal)) => {
+                let request = parsed.ok().flatten().map(|(request, _)| request);
+                self.answer_refusal(index, request.as_ref(), given, &refusal)
             }
             _ => Step::Gone,
         };
@@ -423,6 +433,7 @@ impl Thread {
             Step::Gone => self.close(index),
             // Cannot be: nothing is answered from kept bytes while anything waits to be sent.
             Step::FlushFirst => debug_assert!(false, "a kept request asks for a flush"),
+            Step::Last(_) if last => return Step::Last(After::Linger),
             Step::Next | Step::Last(_) | Step::Waits | Step::Moves(..) => {}
         }
         step
@@ -430,12 +441,10 @@ impl Thread {
 
     /// Goes on with a request that waited in the connection's buffers.
     pub(super) fn resume(&mut self, index: u32) {
-        let work = self.work(index);
-        let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
-        let last = std::mem::take(&mut work.last);
+        let warmed = self.connections[index as usize].state == State::Disk;
         self.enter(index, State::Head);
-        let step = match self.answer_kept(index, &Kept { head, body, warmed: true, last }) {
-            Step::Last(_) if last || self.is_answered_early(index) => Step::Last(After::Linger),
+        let step = match self.answer_again(index, warmed) {
+            Step::Last(_) if self.is_answered_early(index) => Step::Last(After::Linger),
             step => step,
         };
         let after = match self.follow(index, step) {

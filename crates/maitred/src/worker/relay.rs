@@ -17,7 +17,7 @@ use super::event_loop::{Thread, Token};
 use super::send::Sent;
 use super::wire::Then;
 use crate::handoff::{RELAY_BIT, Relay};
-use crate::serve::{Persistence, Segment, Summary};
+use crate::serve::{Segment, Summary};
 
 /// Bytes that one connection may relay in one turn, so that the others get theirs.
 const RELAYED_PER_TURN: usize = 512 * 1024;
@@ -476,7 +476,7 @@ impl Thread {
         if lost && self.give_again(index) {
             return;
         }
-        self.answer_kept_error(index, 502, Persistence::Close);
+        self.refuse_kept(index, 502, b"");
     }
 
     /// The connection goes on, or away, without what may still come through its relay.
@@ -514,7 +514,7 @@ impl Thread {
             return self.abort(index);
         }
         self.leave_relay(index);
-        self.answer_kept_error(index, 504, Persistence::Close);
+        self.refuse_kept(index, 504, b"");
     }
 
     /// DONE for a request that was answered through a relay.

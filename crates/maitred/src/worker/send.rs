@@ -303,6 +303,7 @@ impl Thread {
     pub(super) fn end_response(&mut self, index: u32) {
         self.log_kept(index, 0);
         let work = self.work(index);
+        work.forget_pool();
         let (after, unfinished) =
             (work.after.take().unwrap_or(After::Keep), work.decoder.is_some() || work.complete);
         if unfinished && after != After::Keep {

@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 
-use super::connection::{After, Spool, State};
+use super::connection::{Spool, State};
 use super::event_loop::Thread;
 use super::receive::Stop;
 use crate::serve::DiskJob;
@@ -130,14 +130,13 @@ impl Thread {
                 self.limiter.log(self.clock.now, || {
                     tracing::warn!("a request body is refused: {bound} is reached");
                 });
-                self.answer_unkept(index, 503, RETRY_LATER);
+                self.refuse_body(index, 503, RETRY_LATER)
             }
             Unkept::Failed(error) => {
                 self.limiter.log(self.clock.now, || tracing::error!(%error, "a request body cannot be kept"));
-                self.answer_unkept(index, 500, b"");
+                self.refuse_body(index, 500, b"")
             }
         }
-        Stop::Settled(Some(After::Linger))
     }
 
     /// A piece has been written, or could not be.

@@ -263,3 +263,35 @@ fn a_websocket_reaches_an_application() {
         server.stop();
     }
 }
+
+#[test]
+fn what_fails_has_the_page_of_the_site() {
+    let gate = Gate::new();
+    let server = Setup::with_files()
+        .site("error_pages = { 413 = \"/413.html\", 502 = \"/502.html\", 503 = \"/503.html\" }")
+        .file("413.html", b"<p>long</p>")
+        .file("502.html", &[b'2'; 200_000])
+        .file("503.html", b"<p>busy</p>")
+        .limit("body_bytes_max = 1000")
+        .pool("app", Some(&gate), "workers = 1\nqueue = { max = 1, timeout = \"60s\" }")
+        .start();
+    server.wait_for_processes();
+    let mut connection = Connection::new(server.address);
+    let lost = connection.get("/app/die");
+    assert_eq!((lost.status, lost.body.len()), (502, 200_000));
+    let long = connection.post("/app/echo", &[b'x'; 2000]);
+    assert_eq!((long.status, long.text()), (413, "<p>long</p>"));
+
+    let waits = connection.request("GET", "/app/wait", &[], true);
+    let waiting = gate.arrival();
+    let queued = connection.request("GET", "/app/hello?q", &[], true);
+    eventually("it is queued", || server.total("queued") == 1);
+    let busy = connection.get("/app/hello");
+    assert_eq!((busy.status, busy.text(), busy.need("retry-after")), (503, "<p>busy</p>", "1"));
+    let head = connection.method("HEAD", "/app/hello", &[]);
+    assert_eq!((head.status, head.need("content-length"), head.body.len()), (503, "11", 0));
+    waiting.release();
+    assert_eq!(connection.response(waits).text(), "waited\n");
+    assert_eq!(connection.response(queued).text(), "hello q\n");
+    server.stop();
+}

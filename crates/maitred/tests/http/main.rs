@@ -9,6 +9,7 @@ mod bodies;
 mod bodies_kept;
 mod cancelled;
 mod connect;
+mod error_pages;
 mod files;
 mod full;
 mod limits;

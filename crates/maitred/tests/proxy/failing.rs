@@ -251,3 +251,47 @@ fn a_reload_loses_nothing() {
     });
     assert_eq!(server.stop().access.len(), 1600);
 }
+
+/// The site's pages stand for whatever is wrong with a server; what a server answers itself stays as it is.
+#[test]
+fn failing_servers_have_the_page_of_the_site() {
+    let upstream = Upstream::start(|peer| {
+        let asked = peer.request()?;
+        match asked.target() {
+            "/silent" => peer.wait_for_end(),
+            "/garbage" => peer.send("SSH-2.0-OpenSSH\r\n"),
+            "/own" => peer.send("HTTP/1.1 502 Mine\r\nContent-Length: 4\r\n\r\nmine"),
+            _ => Ok(()),
+        }
+    });
+    let (_socket, nowhere) = nowhere();
+    let server = setup(&[&upstream], "request_timeout = \"1s\"")
+        .file("502.html", b"<p>bad</p>")
+        .file("504.html", &[b'x'; 200_000])
+        .file("413.html", b"<p>long</p>")
+        .site("error_pages = { 502 = \"/502.html\", 504 = \"/504.html\", 413 = \"/413.html\" }")
+        .limit("body_bytes_max = 1000")
+        .table("[[site]]\nhosts = [\"down.test\"]\nroot = \"root\"\nerror_pages = { 502 = \"/502.html\" }\n")
+        .route("/*", "pool = \"down\"")
+        .table(&format!("[pool.down]\nconnect = \"{nowhere}\"\n"))
+        .start();
+    let get = |target: &str| server.connect().get(target);
+    for target in ["/garbage", "/nothing"] {
+        let response = get(target);
+        assert_eq!((response.status, response.text()), (502, "<p>bad</p>"), "{target}");
+        assert_eq!(response.need("content-type"), "text/html; charset=utf-8");
+    }
+    let late = get("/silent");
+    assert_eq!((late.status, late.body.len()), (504, 200_000));
+    let long = server.connect().post("/x", &[b'x'; 2000]);
+    assert_eq!((long.status, long.text()), (413, "<p>long</p>"));
+    let own = get("/own");
+    assert_eq!((own.status, own.text()), (502, "mine"));
+    for (method, text) in [("GET", "<p>bad</p>"), ("POST", "<p>bad</p>"), ("HEAD", "")] {
+        let request = format!("{method} /x HTTP/1.1\r\nHost: down.test\r\nContent-Length: 0\r\n\r\n");
+        let response = server.connect().ask(request);
+        assert_eq!((response.status, response.text()), (502, text), "{method}");
+        assert_eq!(response.need("content-length"), "10", "{method}");
+    }
+    server.stop();
+}

@@ -27,7 +27,7 @@ use self::prepare::Facts;
 pub use self::resolve::Wanted;
 use self::resolve::{Found, FoundFile, Miss, Patience};
 pub use self::set::FileSet;
-use super::fixed::{self, Manner, Reply};
+use super::fixed::{self, Failure, Manner, Reply};
 use super::{DiskJob, Exchange, Served};
 use crate::config::Limits;
 
@@ -113,25 +113,28 @@ impl FileServer {
         };
         match answer {
             Answer::Served(served) => served,
-            Answer::Error(status, fields) => self.error(set, status, &fields, exchange, out),
+            Answer::Error(status, fields) => {
+                // Too many files are open, or memory is short: that passes.
+                let fields = if status == 503 { b"Retry-After: 1\r\n".as_slice() } else { &fields };
+                self.error(set, &Failure { status, fields, request_id: None }, exchange, out)
+            }
         }
     }
 
-    /// Answers with an error: with the set's page for it if there is one, otherwise with a line of text. `fields` are
-    /// further field lines, each with its CRLF. May be [`Served::Blocked`], as [`FileServer::serve`].
+    /// Answers with an error: with the set's page for it if there is one, otherwise with a line of text.
+    /// May be [`Served::Blocked`], as [`FileServer::serve`].
     pub fn error(
         &mut self,
         set: usize,
-        status: u16,
-        fields: &[u8],
+        failure: &Failure<'_>,
         exchange: &Exchange<'_>,
         out: &mut Vec<u8>,
     ) -> Served {
-        let fields = if status == 503 && fields.is_empty() { b"Retry-After: 1\r\n" } else { fields };
+        let status = failure.status;
         let page = self.sets.get(set).and_then(|set| set.error_page(status));
         if let Some((page_set, path)) = page.map(|(set, path)| (set, path.to_owned())) {
             match self.page(page_set, &path, exchange) {
-                Ok(entry) => return self.error_page(status, fields, &entry, exchange, out),
+                Ok(entry) => return self.error_page(status, failure.fields, &entry, exchange, out),
                 Err(Miss::WouldWait) => {
                     return self.blocked(page_set, Wanted::AsIs(path.into_bytes().into()), exchange, out);
                 }
@@ -144,7 +147,7 @@ impl FileServer {
                 }
             }
         }
-        Served::Whole(fixed::error_with(status, fields, &Manner::of(exchange, self.server_header), out))
+        Served::Whole(failure.write(&Manner::of(exchange, self.server_header), out))
     }
 
     fn error_page(
@@ -165,7 +168,7 @@ impl FileServer {
             let reply = Reply { status: 204, fields: ALLOW, content_type: "", body: b"" };
             return Served::Whole(reply.write(&Manner::of(exchange, self.server_header), out));
         }
-        self.error(set, 405, ALLOW, exchange, out)
+        self.error(set, &Failure { status: 405, fields: ALLOW, request_id: None }, exchange, out)
     }
 
     /// Asks a helper thread to look first.

@@ -1,0 +1,176 @@
+//! Errors that the server itself answers with, for whatever reason: with the page that the site has for the status, or with a
+//! line of text if it has none, or none that can be read.
+//!
+//! | the request | comes by |
+//! |---|---|
+//! | is at hand, nothing but its path and method was looked at | [`Thread::site_error`] |
+//! | is at hand, and no process or server takes it | [`Thread::pool_error`] |
+//! | is at hand, and its body turns out to be bad, or cannot be kept | [`Thread::refuse_body`] |
+//! | was kept, and lost, or took too long | [`Thread::refuse_kept`] |
+//! | could not be read, so that nobody knows which site it was for | `Thread::answer_refused`: always text |
+//!
+//! A page that is not in memory is fetched by a disk helper like any other file. The request is kept meanwhile, with the error
+//! that it is to be answered with ([`Refusal`]), so that nobody else is asked to answer it.
+
+use maitred_http::request::{Reject, Request};
+
+use super::answer::{Given, Step};
+use super::connection::{After, State};
+use super::event_loop::Thread;
+use super::origin::{self, Client};
+use super::receive::Stop;
+use crate::serve::fixed::Failure;
+use crate::serve::{Exchange, Served};
+
+/// What goes with a 503 that may be over in a moment.
+pub(super) const RETRY_SOON: &[u8] = b"Retry-After: 1\r\n";
+
+/// The error that a kept request is to be answered with.
+#[derive(Debug)]
+pub struct Refusal {
+    /// The status.
+    pub status: u16,
+    /// Further field lines, each with its CRLF.
+    pub fields: Vec<u8>,
+}
+
+impl Refusal {
+    pub(super) fn new(status: u16, fields: &[u8]) -> Refusal {
+        Refusal { status, fields: fields.to_vec() }
+    }
+}
+
+/// The fields of an error of this status from a pool: a 503 says when to come again.
+pub(super) fn fields_of(status: u16) -> &'static [u8] {
+    if status == 503 { RETRY_SOON } else { b"" }
+}
+
+impl Thread {
+    /// An error of the site that the request is for.
+    pub(super) fn site_error(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: Given<'_>,
+        (status, fields): (u16, &[u8]),
+    ) -> Step {
+        let persistence = self.persistence(index, request, given.last);
+        let set = match self.connections[index as usize].admin {
+            // Its requests are for no site, whatever host they name.
+            true => None,
+            false => self.shared.router.own_files(self.shared.router.site(request.authority)),
+        };
+        let id = self.public_id(index, request);
+        let failure = Failure { status, fields, request_id: id.as_deref() };
+        let Some(set) = set else { return self.text_error(index, request, &failure, persistence) };
+        let clock = self.clock.clone();
+        let exchange = Exchange { request, path: b"/", clock: &clock, persistence, warmed: given.warmed };
+        match self.files.error(set, &failure, &exchange, &mut self.tx) {
+            Served::Blocked(_) if !self.tx.is_empty() => Step::FlushFirst,
+            Served::Blocked(job) => {
+                if !self.submit(index, job) {
+                    return self.text_error(index, request, &failure, persistence);
+                }
+                self.keep(index, given);
+                self.work(index).refusal = Some(Refusal::new(status, fields));
+                self.enter(index, State::Disk);
+                self.wheel.disarm(index);
+                Step::Waits
+            }
+            served => self.served(index, request, given, persistence, served),
+        }
+    }
+
+    /// Answers a request that its pool gives no answer to; its body is of no use any more.
+    pub(super) fn pool_error(
+        &mut self,
+        index: u32,
+        pool: usize,
+        request: &Request<'_, '_>,
+        given: Given<'_>,
+        status: u16,
+    ) -> Step {
+        self.name_for_pool(index, pool);
+        // The connection may go on, and its next request must not find this one's body.
+        self.work(index).spool = None;
+        self.site_error(index, request, Given { body: &[], ..given }, (status, fields_of(status)))
+    }
+
+    /// Notes what the access log says of a request to a pool. It has its id already if a process or server was asked.
+    pub(super) fn name_for_pool(&mut self, index: u32, pool: usize) {
+        let new_id = self.teller.next_id();
+        let work = self.work(index);
+        let id = work.across.as_deref().map_or(new_id, |across| across.request_id);
+        (work.pool, work.request_id) = (Some(pool as u16), work.request_id.or(Some(id)));
+    }
+
+    /// Says in the error log why a pool takes no request.
+    pub(super) fn note_unavailable(&mut self, index: u32, pool: usize, request: &Request<'_, '_>, why: &str) {
+        self.name_for_pool(index, pool);
+        let id = self.public_id(index, request).unwrap_or_default();
+        let pool = self.shared.pool_name(pool as u16);
+        self.limiter.log(self.clock.now, || {
+            let request_id = String::from_utf8_lossy(&id);
+            tracing::warn!(pool, %request_id, "503: no process takes a request: {why}");
+        });
+    }
+
+    /// The id that the access log has of a request to a pool.
+    pub(super) fn public_id(&self, index: u32, request: &Request<'_, '_>) -> Option<Vec<u8>> {
+        let connection = &self.connections[index as usize];
+        let work = connection.work.as_deref().filter(|work| work.pool.is_some())?;
+        let id = work.request_id.map(origin::hexadecimal)?;
+        let proxies = &self.shared.start.config.server.trusted_proxies;
+        let client = Client::of(request, &connection.peer(), proxies);
+        Some(client.given_request_id(request).unwrap_or(&id).to_vec())
+    }
+
+    /// Answers a request whose head was kept with an error, sends that, and closes.
+    pub(super) fn refuse_kept(&mut self, index: u32, status: u16, fields: &[u8]) {
+        self.note_refused(index, status, fields);
+        self.resume(index);
+    }
+
+    /// Answers a request with an error whose body is coming, and is the last thing that is read of it.
+    pub(super) fn refuse_body(&mut self, index: u32, status: u16, fields: &[u8]) -> Stop {
+        self.note_refused(index, status, fields);
+        if !self.tx.is_empty() {
+            // The page may have to be fetched, and what was answered before must not wait for that.
+            self.enter(index, State::Body);
+            self.work(index).complete = true;
+            return Stop::Flush;
+        }
+        let step = self.answer_again(index, false);
+        match self.follow(index, step) {
+            Some(Stop::Settled(Some(_))) | None => Stop::Settled(Some(After::Linger)),
+            Some(stop) => stop,
+        }
+    }
+
+    fn note_refused(&mut self, index: u32, status: u16, fields: &[u8]) {
+        let work = self.work(index);
+        (work.decoder, work.spool) = (None, None);
+        (work.complete, work.answered, work.discard) = (false, false, false);
+        work.body.clear();
+        (work.refusal, work.last) = (Some(Refusal::new(status, fields)), true);
+    }
+
+    /// Answers a request with an error that was kept for it. One whose head was not is answered all the same.
+    pub(super) fn answer_refusal(
+        &mut self,
+        index: u32,
+        request: Option<&Request<'_, '_>>,
+        given: Given<'_>,
+        refusal: &Refusal,
+    ) -> Step {
+        let Refusal { status, ref fields } = *refusal;
+        let Some(request) = request else {
+            self.answer_refused(index, given.head, Reject { status, reason: "its head was not kept" });
+            return Step::Last(After::Linger);
+        };
+        let start = self.tx.len();
+        let step = self.site_error(index, request, given, (status, fields));
+        self.add_site_hsts(index, request, start);
+        step
+    }
+}
