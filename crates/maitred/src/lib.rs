@@ -19,6 +19,7 @@
 //! | [`log`] | access log and error log |
 //! | [`tls`] | certificates and keys, from files to sessions |
 //! | [`upgrade`] | what crosses from one executable to the next |
+//! | [`budget`] | bounds on what all requests together take up |
 //! | [`backoff`] | growing delays for processes that keep dying |
 //! | [`sandbox`] | what a process may reach in the filesystem |
 //! | [`unix_time`] | the wall clock |
@@ -27,6 +28,7 @@
 pub mod acme;
 pub mod affinity;
 pub mod backoff;
+pub mod budget;
 pub mod cli;
 pub mod config;
 pub mod control;

@@ -15,9 +15,9 @@ use rustix::net::{
 };
 use slab::Slab;
 
-use super::budget::Permit;
 use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 use super::known::Known;
+use crate::budget::Permit;
 use crate::control::SlotId;
 use crate::worker::connection::Connection;
 

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use super::budget::Permit;
+use crate::budget::Permit;
 
 /// A request that an application process has.
 #[derive(Debug)]

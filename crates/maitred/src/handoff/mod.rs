@@ -3,7 +3,6 @@
 //! This module holds what belongs to one application process ([`Channel`]) and to one pool on one thread
 //! ([`LocalPool`]). The event loop's part, which connection waits where, is `worker::hand_off`.
 
-mod budget;
 mod channel;
 mod choice;
 mod in_flight;
@@ -11,7 +10,6 @@ mod known;
 mod pool;
 mod relay;
 
-pub use budget::{Budget, Permit};
 pub use channel::{Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
 pub use choice::{Choice, Costs, PERIOD as CHOICE_PERIOD, Sample};
 pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};

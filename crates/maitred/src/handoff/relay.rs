@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::budget::Permit;
+use crate::budget::Permit;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 /// Set in the numbers of relays, so that they differ from those of connections.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-pub use files::{FileServer, FileSet, Wanted};
+pub use files::{CachedBytes, FileServer, FileSet, Wanted};
 
 pub mod disk;
 pub mod files;
@@ -21,6 +21,8 @@ mod testing;
 pub enum Served {
     /// The whole response stands in `out`.
     Whole(Summary),
+    /// The same; what `out` ends with are these bytes, which the cache of files holds.
+    Cached(Summary, CachedBytes),
     /// The head stands in `out`; these segments follow it, in order.
     Streaming(Summary, VecDeque<Segment>),
     /// Something has to come from the disk first. Nothing was written to `out`: have a helper thread do the job, then
@@ -42,6 +44,8 @@ pub struct Summary {
 pub enum Segment {
     /// Bytes in memory.
     Bytes(Box<[u8]>),
+    /// Bytes that the cache of files has in memory.
+    Cached(CachedBytes),
     /// `offset..end` of an open file, in bytes.
     File {
         /// The file; the cache may hold it too.

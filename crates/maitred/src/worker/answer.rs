@@ -7,6 +7,7 @@ use super::connection::{After, Connection, State};
 use super::cut_off::CUT_OFF;
 use super::event_loop::Thread;
 use super::forward;
+use super::kept_head;
 use super::origin::{self, Client};
 use super::shared::Shared;
 use super::wire::Wire;
@@ -96,7 +97,7 @@ impl Thread {
         if self.connections[index as usize].is_stream()
             && forward::would_mislead(request, &choice, &shared.start.config.pools)
         {
-            return self.site_error(index, site, 501, b"", &exchange, given);
+            return self.site_error(index, request, given, (501, b""));
         }
         if let Some(text) = shared.acme.answer(&path) {
             let plain = "application/octet-stream";
@@ -208,11 +209,14 @@ impl Thread {
     ) -> Step {
         match served {
             Served::Whole(summary) => self.whole(index, request, summary, persistence),
+            Served::Cached(summary, cached) => {
+                self.tx_cached = Some(cached);
+                self.whole(index, request, summary, persistence)
+            }
             Served::Streaming(summary, segments) => {
                 self.count(index, summary.status);
+                self.keep_for_log(index, request);
                 let work = self.work(index);
-                work.head.clear();
-                work.head.extend_from_slice(given.head);
                 work.segments = segments;
                 work.resident_until = 0;
                 work.summary = Some(summary);
@@ -230,6 +234,19 @@ impl Thread {
                 self.wheel.disarm(index);
                 Step::Waits
             }
+        }
+    }
+
+    /// Keeps of a request's head what the log will want once the response has ended.
+    pub(super) fn keep_for_log(&mut self, index: u32, request: &Request<'_, '_>) {
+        let connection = &self.connections[index as usize];
+        let proxies = &self.shared.start.config.server.trusted_proxies;
+        let logged = self.log.is_on() && !connection.admin && !connection.internal;
+        let proxied = connection.remote.address.is_some_and(|peer| origin::is_within(peer.ip(), proxies));
+        let head = &mut self.work(index).head;
+        head.clear();
+        if logged {
+            kept_head::write(request, proxied, head);
         }
     }
 

@@ -30,8 +30,9 @@ use super::connection::{After, Again, Spool, State};
 use super::event_loop::{Thread, Token};
 use super::hand_off::payload_bytes_max;
 use super::shared::Outgoing;
+use crate::budget::Permit;
 use crate::control::{FromWorker, Greeting, SlotId};
-use crate::handoff::{InFlight, Permit, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
+use crate::handoff::{InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
 use crate::serve::{Segment, Summary};
 
 /// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.

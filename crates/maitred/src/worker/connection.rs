@@ -34,7 +34,7 @@ use super::errors::Refusal;
 use super::origin::Peer;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
-use crate::handoff::Permit;
+use crate::budget::Permit;
 use crate::serve::{Segment, Summary};
 
 /// What a connection is doing. The module's table says what each means.

@@ -29,8 +29,8 @@ use super::wire::{FILE_PIECE_BYTES, Wire};
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
 use crate::log::error::Limiter;
 use crate::log::writer::ThreadLog;
-use crate::serve::Clock;
 use crate::serve::files::FileServer;
+use crate::serve::{CachedBytes, Clock};
 use crate::status::scoreboard::ThreadRow;
 
 /// Events taken from the kernel at a time.
@@ -110,6 +110,8 @@ pub(super) struct Thread {
     /// Bytes to send, likewise. Unlike those before it, it is mostly used in place, and grows when something is written to it:
     /// nothing is lost where it does not come back.
     pub(super) tx: Vec<u8>,
+    /// What `tx` may end with, where that is in the cache of files: if it cannot be sent, it is held there.
+    pub(super) tx_cached: Option<CachedBytes>,
     /// Connections that have more to do in this thread's next turn: index and serial.
     pub(super) again: Vec<(u32, u32)>,
     pub(super) serial: u32,
@@ -220,6 +222,7 @@ impl Thread {
             head: Scratch::new(received_bytes_max(&head_limits)),
             piece: Scratch::new(FILE_PIECE_BYTES),
             tx: Vec::with_capacity(RECEIVE_BYTES),
+            tx_cached: None,
             again: Vec::new(),
             serial: 0,
             teller: Teller::default(),

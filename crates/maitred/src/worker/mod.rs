@@ -15,6 +15,7 @@
 //! | [`proxied`] | the PROXY header that may come before them |
 //! | [`answer`] | request → answer: **start reading here** |
 //! | [`errors`] | errors that the server answers with |
+//! | [`kept_head`] | what is held of a head until the log has it |
 //! | [`cut_off`] | requests that end without an answer |
 //! | [`send`] | answers → bytes, files, the end of a response |
 //! | [`hand_off`], [`choices`] | requests to application processes, and the cheaper way to answer them |
@@ -54,6 +55,7 @@ mod feed;
 mod forward;
 mod hand_off;
 pub mod inbox;
+mod kept_head;
 mod multiplex;
 mod origin;
 mod outlive;
@@ -82,8 +84,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex};
 
 use maitred_sys::{inherit, memfile};
 use rustix::process::Pid;
@@ -95,9 +97,9 @@ use self::inbox::Inbox;
 use self::share::Share;
 use self::shared::{HandedOff, Local, PoolShared, Shared};
 use crate::acme::challenges::Challenges;
+use crate::budget::Budget;
 use crate::config::Limits;
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
-use crate::handoff::Budget;
 use crate::log::writer::{Settings, ThreadLog, Writer};
 use crate::route::Router;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
@@ -276,6 +278,7 @@ fn share(
         descriptors: Budget::new(share.requests.saturating_mul(threads as u64)),
         bodies_in_memory: Budget::new(start.config.limits.bodies_memory_bytes_max),
         bodies_on_disk: Budget::new(start.config.limits.bodies_disk_bytes_max),
+        unsent: Budget::new(u64::MAX),
         disk: DiskPool::new(DISK_THREADS_DEFAULT),
         board: memfile::SharedMap::open(board)?,
         outbox: Inbox::new()?,
@@ -374,7 +377,8 @@ fn prepare_thread(
     }
     let config = &shared.start.config;
     let limits = Limits { file_cache_files_max: shared.cached_files_max, ..config.limits.clone() };
-    let files = FileServer::new(&limits, shared.file_sets.clone(), config.server.server_header);
+    let (sets, unsent) = (shared.file_sets.clone(), Arc::clone(&shared.unsent));
+    let files = FileServer::new(&limits, sets, config.server.server_header, unsent);
     let mut thread = Thread::new(shared, number, row, files, log).map_err(|error| error.to_string())?;
     for listener in listeners {
         thread.listen(listener).map_err(|error| format!("cannot watch a listener: {error}"))?;

@@ -314,6 +314,8 @@ impl Thread {
                     false
                 }
             },
+            // No process returns such bytes.
+            Some(Segment::Cached(_)) => true,
             Some(file @ Segment::File { .. }) => self.tail_file(index, file),
             None => self.end_filter(index),
         }

@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use super::accept::NO_LISTEN;
 use super::inbox::{Inbox, Message, Migrant};
 use crate::acme::challenges::Challenges;
+use crate::budget::{Budget, Permit};
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
-use crate::handoff::{Budget, Permit};
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
@@ -56,6 +56,8 @@ pub struct Shared {
     pub bodies_in_memory: Arc<Budget>,
     /// The budget of those in files on a disk.
     pub bodies_on_disk: Arc<Budget>,
+    /// The budget of memory for what clients have not taken.
+    pub unsent: Arc<Budget>,
     /// Helper threads for the disk.
     pub disk: DiskPool,
     /// The scoreboard.

@@ -26,8 +26,8 @@ use rustix::net::{
 use slab::Slab;
 
 use super::event_loop::{Thread, Token};
+use crate::budget::Permit;
 use crate::config::{Pool, Source, Upstream};
-use crate::handoff::Permit;
 use crate::proxy::Balancer;
 
 /// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
@@ -379,7 +379,7 @@ impl Thread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handoff::Budget;
+    use crate::budget::Budget;
     use rustix::net::socketpair;
 
     fn idle(upstreams: &mut Upstreams, index: Option<u32>, since: Instant) -> (u32, OwnedFd) {

@@ -1,6 +1,6 @@
 use super::Health::{Asked, Good, Silent};
 use super::*;
-use crate::handoff::Budget;
+use crate::budget::Budget;
 use crate::handoff::known::DESCRIPTORS_KEPT_MAX;
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};

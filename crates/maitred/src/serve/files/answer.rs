@@ -12,10 +12,14 @@ use maitred_http::negotiate;
 use maitred_http::range::{self, Ranges};
 use maitred_http::request::{Known, Method};
 
-use super::entry::{Body, Entry, Representation};
+use super::entry::{Body, Chosen, Entry};
 use super::prepare::token;
 use crate::serve::fixed::{content_length, finish_head, status_line};
 use crate::serve::{Exchange, Segment, Served, Summary};
+
+/// A body in memory that is at least so long is not copied if it cannot be sent, but held where it is. A shorter one costs less
+/// as a copy than what holding it takes.
+const HELD_BYTES_MIN: usize = 1024;
 
 /// An answer, or the error to answer with.
 #[derive(Debug)]
@@ -42,14 +46,14 @@ impl Boundaries {
 /// Answers a GET or HEAD with a file. Nothing is written to `out` when the answer is an error.
 #[inline]
 pub(super) fn file(
-    entry: &Entry,
+    entry: &Rc<Entry>,
     exchange: &Exchange<'_>,
     ranges_max: usize,
     boundaries: &mut Boundaries,
     out: &mut Vec<u8>,
 ) -> Answer {
     let known = &exchange.request.known;
-    let one = if entry.encoded.is_empty() { &entry.plain } else { negotiated(entry, known) };
+    let one = if entry.encoded.is_empty() { Chosen::plain(entry) } else { negotiated(entry, known) };
     if is_unconditional(known) {
         return Answer::Served(whole(one, exchange, out));
     }
@@ -60,11 +64,11 @@ pub(super) fn file(
 pub(super) fn error_page(
     status: u16,
     fields: &[u8],
-    entry: &Entry,
+    entry: &Rc<Entry>,
     exchange: &Exchange<'_>,
     out: &mut Vec<u8>,
 ) -> Served {
-    let one = &entry.plain;
+    let one = Chosen::plain(entry);
     status_line(status, out);
     content_length(one.size, out);
     // No validators: the page's do not speak for what was asked for.
@@ -84,20 +88,20 @@ fn is_unconditional(known: &Known<'_>) -> bool {
 }
 
 /// The representation that the client likes best. One that accepts none, not even identity, gets identity.
-fn negotiated<'e>(entry: &'e Entry, known: &Known<'_>) -> &'e Representation {
+fn negotiated<'e>(entry: &'e Rc<Entry>, known: &Known<'_>) -> Chosen<'e> {
     let mut offered = [""; 3];
     for (place, (coding, _)) in offered.iter_mut().zip(&entry.encoded) {
         *place = token(*coding);
     }
     let offered = offered.get(..entry.encoded.len()).unwrap_or_default();
     let best = negotiate::best(known.accept_encoding, offered);
-    let encoded = entry.encoded.iter().find(|(coding, _)| Some(token(*coding)) == best);
-    encoded.map_or(&entry.plain, |(_, one)| one)
+    let encoded = entry.encoded.iter().position(|(coding, _)| Some(token(*coding)) == best);
+    encoded.and_then(|at| Chosen::encoded(entry, at)).unwrap_or(Chosen::plain(entry))
 }
 
 /// The whole representation with 200.
 #[inline]
-fn whole(one: &Representation, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+fn whole(one: Chosen<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
     let head = one.head();
     // Date, Connection and the empty line are less than this.
     const REST_BYTES_MAX: usize = 96;
@@ -112,7 +116,7 @@ fn whole(one: &Representation, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Se
 }
 
 #[inline]
-fn body(one: &Representation, status: u16, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+fn body(one: Chosen<'_>, status: u16, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
     if exchange.request.method == Method::Head {
         return Served::Whole(Summary { status, body_bytes: 0 });
     }
@@ -120,7 +124,10 @@ fn body(one: &Representation, status: u16, exchange: &Exchange<'_>, out: &mut Ve
     match one.body() {
         Body::Inline(bytes) => {
             out.extend_from_slice(bytes);
-            Served::Whole(summary)
+            match bytes.len() {
+                ..HELD_BYTES_MIN => Served::Whole(summary),
+                _ => Served::Cached(summary, one.cached(0..one.size)),
+            }
         }
         Body::File(file) => {
             let segment = Segment::File { file: Rc::clone(file), offset: 0, end: one.size };
@@ -131,7 +138,7 @@ fn body(one: &Representation, status: u16, exchange: &Exchange<'_>, out: &mut Ve
 
 /// An answer to a request with conditions or ranges.
 fn selected(
-    one: &Representation,
+    one: Chosen<'_>,
     exchange: &Exchange<'_>,
     ranges_max: usize,
     boundaries: &mut Boundaries,
@@ -163,7 +170,7 @@ fn selected(
     }
 }
 
-fn not_modified(one: &Representation, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+fn not_modified(one: Chosen<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
     status_line(304, out);
     out.extend_from_slice(one.common_fields());
     finish_head(exchange.clock, exchange.persistence, out);
@@ -176,21 +183,33 @@ fn content_range(range: &Range<u64>, size: u64, out: &mut Vec<u8>) {
 }
 
 /// One range with 206.
-fn part(one: &Representation, range: &Range<u64>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+fn part(one: Chosen<'_>, range: &Range<u64>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
     let length = range.end - range.start;
     status_line(206, out);
     content_length(length, out);
     content_range(range, one.size, out);
     out.extend_from_slice(one.fields_from_type());
     finish_head(exchange.clock, exchange.persistence, out);
-    let mut rest = Rest::new(out);
-    rest.piece(one, range);
-    rest.served(206, length)
+    let summary = Summary { status: 206, body_bytes: length };
+    match one.body() {
+        Body::Inline(body) => {
+            let bytes = body.get(range.start as usize..range.end as usize).unwrap_or_default();
+            out.extend_from_slice(bytes);
+            match bytes.len() {
+                ..HELD_BYTES_MIN => Served::Whole(summary),
+                _ => Served::Cached(summary, one.cached(range.clone())),
+            }
+        }
+        Body::File(file) => {
+            let segment = Segment::File { file: Rc::clone(file), offset: range.start, end: range.end };
+            Served::Streaming(summary, VecDeque::from([segment]))
+        }
+    }
 }
 
 /// Several ranges as `multipart/byteranges` (RFC 9110 section 14.6) with 206.
 fn multipart(
-    one: &Representation,
+    one: Chosen<'_>,
     ranges: &[Range<u64>],
     boundary: &str,
     exchange: &Exchange<'_>,
@@ -242,11 +261,14 @@ impl<'o> Rest<'o> {
         }
     }
 
-    fn piece(&mut self, one: &Representation, range: &Range<u64>) {
+    fn piece(&mut self, one: Chosen<'_>, range: &Range<u64>) {
         match one.body() {
             Body::Inline(body) => {
-                let bytes = body.get(range.start as usize..range.end as usize);
-                self.bytes(bytes.unwrap_or_default());
+                let bytes = body.get(range.start as usize..range.end as usize).unwrap_or_default();
+                match bytes.len() {
+                    ..HELD_BYTES_MIN => self.bytes(bytes),
+                    _ => self.segments.push_back(Segment::Cached(one.cached(range.clone()))),
+                }
             }
             Body::File(file) => {
                 let (offset, end) = (range.start, range.end);

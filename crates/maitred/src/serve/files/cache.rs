@@ -5,11 +5,13 @@
 
 use std::hash::{BuildHasher, Hasher};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::entry::Entry;
+use crate::budget::Budget;
 
 /// How long an entry is served without asking the filesystem.
 pub(super) const FRESH_FOR: Duration = Duration::from_secs(1);
@@ -41,6 +43,8 @@ pub(super) struct Cache {
     files: u32,
     bytes_max: u64,
     files_max: u32,
+    /// What counts the memory of entries that are given up and still needed.
+    unsent: Arc<Budget>,
 }
 
 #[derive(Debug)]
@@ -68,7 +72,7 @@ fn cost_bytes(entry: &Entry) -> u64 {
 }
 
 impl Cache {
-    pub(super) fn new(bytes_max: u64, files_max: u32) -> Cache {
+    pub(super) fn new(bytes_max: u64, files_max: u32, unsent: Arc<Budget>) -> Cache {
         Cache {
             table: HashTable::new(),
             slots: Vec::new(),
@@ -79,6 +83,7 @@ impl Cache {
             files: 0,
             bytes_max,
             files_max,
+            unsent,
         }
     }
 
@@ -110,7 +115,7 @@ impl Cache {
         self.remove(space, &entry.key);
         let (bytes, files) = (cost_bytes(&entry), entry.cost_files());
         if bytes > self.bytes_max || files > self.files_max {
-            return;
+            return self.note_unkept(&entry);
         }
         while self.bytes + bytes > self.bytes_max || self.files + files > self.files_max {
             self.evict_one();
@@ -141,6 +146,11 @@ impl Cache {
         if let Some(index) = self.index(space, path) {
             self.drop_slot(index);
         }
+    }
+
+    /// An entry is not kept: the response that it was made for holds it alone.
+    pub(super) fn note_unkept(&self, entry: &Entry) {
+        entry.charge(&self.unsent);
     }
 
     /// Bytes, descriptors and entries that are held.
@@ -185,6 +195,9 @@ impl Cache {
         self.free.push(index);
         self.bytes -= slot.cost_bytes();
         self.files -= slot.entry.cost_files();
+        if Rc::strong_count(&slot.entry) > 1 {
+            slot.entry.charge(&self.unsent);
+        }
     }
 }
 
@@ -214,7 +227,7 @@ mod tests {
 
     #[test]
     fn entries_are_fresh_for_a_second_and_again_once_confirmed() {
-        let mut cache = Cache::new(1 << 20, 10);
+        let mut cache = Cache::new(1 << 20, 10, Budget::new(0));
         let start = Instant::now();
         cache.insert(SPACE, entry("/a", 1), start);
         assert!(cache.fresh(SPACE, b"/a", start + FRESH_FOR).is_some());
@@ -230,7 +243,7 @@ mod tests {
     #[test]
     fn the_budget_holds_and_what_is_used_survives() {
         let one = cost_bytes(&entry("/000", 1000));
-        let mut cache = Cache::new(10 * one, 10);
+        let mut cache = Cache::new(10 * one, 10, Budget::new(0));
         let now = Instant::now();
         cache.insert(SPACE, entry("/hot", 1000), now);
         for nth in 0..100 {
@@ -245,7 +258,7 @@ mod tests {
 
     #[test]
     fn too_large_an_entry_is_not_kept_and_costs_nobody_a_place() {
-        let mut cache = Cache::new(2 * cost_bytes(&entry("/a", 0)), 10);
+        let mut cache = Cache::new(2 * cost_bytes(&entry("/a", 0)), 10, Budget::new(0));
         let now = Instant::now();
         cache.insert(SPACE, entry("/a", 0), now);
         cache.insert(SPACE, entry("/b", 10_000), now);
@@ -255,7 +268,7 @@ mod tests {
 
     #[test]
     fn replacing_and_removing_give_the_budget_back() {
-        let mut cache = Cache::new(1 << 20, 10);
+        let mut cache = Cache::new(1 << 20, 10, Budget::new(0));
         let now = Instant::now();
         for size in [0, 5000, 10] {
             cache.insert(SPACE, entry("/a", size), now);
@@ -263,6 +276,28 @@ mod tests {
         assert_eq!(cache.held(), (cost_bytes(&entry("/a", 10)), 0, 1));
         cache.remove(SPACE, b"/a");
         assert_eq!(cache.held(), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_was_evicted_and_is_still_needed_counts_as_unsent() {
+        let unsent = Budget::new(0);
+        let one = entry("/a", 1000);
+        let mut cache = Cache::new(cost_bytes(&one), 10, Arc::clone(&unsent));
+        let now = Instant::now();
+        cache.insert(SPACE, Rc::clone(&one), now);
+        let sending = [Rc::clone(&one), one];
+        assert_eq!(unsent.used(), 0, "the cache counts it");
+        cache.insert(SPACE, entry("/b", 1000), now);
+        assert_eq!(unsent.used(), sending[0].cost_bytes(), "once, however many responses need it");
+        cache.insert(SPACE, entry("/c", 1000), now);
+        assert_eq!(unsent.used(), sending[0].cost_bytes(), "nobody needs the other one");
+        drop(sending);
+        assert_eq!(unsent.used(), 0);
+        let large = entry("/large", 10_000);
+        cache.insert(SPACE, Rc::clone(&large), now);
+        assert_eq!(unsent.used(), large.cost_bytes(), "it was never kept");
+        drop(large);
+        assert_eq!(unsent.used(), 0);
     }
 
     #[derive(Debug, Clone)]
@@ -285,7 +320,7 @@ mod tests {
         fn whatever_happens_the_sums_are_right_and_what_is_found_is_the_newest(
             steps in proptest::collection::vec(step(), 0..200),
         ) {
-            let mut cache = Cache::new(8000, 10);
+            let mut cache = Cache::new(8000, 10, Budget::new(0));
             let mut newest = std::collections::HashMap::new();
             let now = Instant::now();
             for step in steps {

@@ -1,8 +1,11 @@
 //! What the cache keeps of a file: prepared heads, small bodies, open descriptors of large files.
 
+use std::cell::OnceCell;
 use std::io::IoSliceMut;
+use std::ops::{Deref, Range};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use maitred_http::date;
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
@@ -11,6 +14,7 @@ use super::media_type;
 use super::prepare::{self, Facts, Offsets};
 use super::resolve::{FoundFile, Meta, Miss, Opened, Patience};
 use super::set::FileSet;
+use crate::budget::{Budget, Permit};
 use crate::config::Coding;
 use crate::serve::Clock;
 
@@ -34,6 +38,72 @@ pub(super) struct Entry {
     pub(super) encoded: Box<[(Coding, Representation)]>,
     /// Whether equal [`Meta`] proves equal content.
     settled: bool,
+    /// Its share of the memory for what is unsent, once the cache has given it up while responses still need it.
+    pinned: OnceCell<Permit>,
+}
+
+/// Bytes of an entry that is in memory. Whoever still has to send them holds the entry, and no copy.
+#[derive(Debug, Clone)]
+pub struct CachedBytes {
+    entry: Rc<Entry>,
+    /// 0 for the plain representation, then the encoded ones.
+    which: u8,
+    range: Range<usize>,
+}
+
+impl CachedBytes {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self.entry.representation(self.which).map(Representation::body) {
+            Some(Body::Inline(body)) => body.get(self.range.clone()).unwrap_or_default(),
+            _ => b"",
+        }
+    }
+
+    /// Takes bytes from the front away.
+    pub fn advance(&mut self, bytes: usize) {
+        self.range.start = self.range.end.min(self.range.start + bytes);
+    }
+
+    /// Leaves no more than so many, the last ones.
+    pub fn keep_last(&mut self, bytes: usize) {
+        self.range.start = self.range.start.max(self.range.end.saturating_sub(bytes));
+    }
+}
+
+/// A representation, and the entry that holds it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chosen<'e> {
+    entry: &'e Rc<Entry>,
+    which: u8,
+    one: &'e Representation,
+}
+
+impl<'e> Chosen<'e> {
+    /// The plain representation.
+    pub(super) fn plain(entry: &'e Rc<Entry>) -> Chosen<'e> {
+        Chosen { entry, which: 0, one: &entry.plain }
+    }
+
+    /// An encoded one, by its place.
+    pub(super) fn encoded(entry: &'e Rc<Entry>, at: usize) -> Option<Chosen<'e>> {
+        let (_, one) = entry.encoded.get(at)?;
+        Some(Chosen { entry, which: at as u8 + 1, one })
+    }
+
+    /// Bytes of its body, which is in memory.
+    pub(super) fn cached(&self, range: Range<u64>) -> CachedBytes {
+        let range = range.start as usize..range.end as usize;
+        CachedBytes { entry: Rc::clone(self.entry), which: self.which, range }
+    }
+}
+
+impl Deref for Chosen<'_> {
+    type Target = Representation;
+
+    fn deref(&self) -> &Representation {
+        self.one
+    }
 }
 
 /// A file, ready to be sent (RFC 9110 section 3.2).
@@ -121,7 +191,20 @@ impl Representation {
 impl Entry {
     /// An entry of a page that was made here.
     pub(super) fn of_page(key: &[u8], page: Representation) -> Entry {
-        Entry { key: key.into(), plain: page, encoded: Box::default(), settled: false }
+        let (encoded, pinned) = (Box::default(), OnceCell::new());
+        Entry { key: key.into(), plain: page, encoded, settled: false, pinned }
+    }
+
+    fn representation(&self, which: u8) -> Option<&Representation> {
+        match usize::from(which).checked_sub(1) {
+            None => Some(&self.plain),
+            Some(at) => self.encoded.get(at).map(|(_, one)| one),
+        }
+    }
+
+    /// Counts its memory as unsent, for as long as there is a response that still needs it: the cache does not count it.
+    pub(super) fn charge(&self, unsent: &Arc<Budget>) {
+        self.pinned.get_or_init(|| unsent.charge(self.cost_bytes()));
     }
 
     /// Memory that the entry takes, in bytes, near enough for a budget.
@@ -174,7 +257,10 @@ impl Maker<'_> {
         }
         let settled = |one: &Representation| one.meta.is_some_and(|meta| self.is_settled(&meta));
         let settled = settled(&plain) && encoded.iter().all(|(_, one)| settled(one));
-        Ok((Entry { key: key.into(), plain, encoded: encoded.into(), settled }, keep))
+        Ok((
+            Entry { key: key.into(), plain, encoded: encoded.into(), settled, pinned: OnceCell::new() },
+            keep,
+        ))
     }
 
     fn is_settled(&self, meta: &Meta) -> bool {

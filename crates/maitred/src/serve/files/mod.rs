@@ -15,6 +15,7 @@ mod set;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use maitred_http::request::Method;
 use maitred_http::uri;
@@ -22,6 +23,7 @@ use rustix::io::Errno;
 
 use self::answer::{Answer, Boundaries};
 use self::cache::{Cache, Space};
+pub use self::entry::CachedBytes;
 use self::entry::{Entry, Maker, Representation};
 use self::prepare::Facts;
 pub use self::resolve::Wanted;
@@ -29,6 +31,7 @@ use self::resolve::{Found, FoundFile, Miss, Patience};
 pub use self::set::FileSet;
 use super::fixed::{self, Failure, Manner, Reply};
 use super::{DiskJob, Exchange, Served};
+use crate::budget::Budget;
 use crate::config::Limits;
 
 /// Serves files for one thread, with that thread's cache.
@@ -65,11 +68,11 @@ enum LookUp {
 
 impl FileServer {
     /// A server of these sets; callers name a set by its index. `server_header` is whether responses carry
-    /// `Server: maitred`.
-    pub fn new(limits: &Limits, sets: Vec<FileSet>, server_header: bool) -> FileServer {
+    /// `Server: maitred`; `unsent` counts what clients have not taken: of entries, too, that only their responses still need.
+    pub fn new(limits: &Limits, sets: Vec<FileSet>, server_header: bool, unsent: Arc<Budget>) -> FileServer {
         FileServer {
             sets,
-            cache: Cache::new(limits.file_cache_bytes_max, limits.file_cache_files_max),
+            cache: Cache::new(limits.file_cache_bytes_max, limits.file_cache_files_max, unsent),
             boundaries: Boundaries::default(),
             inline_bytes_max: limits.inline_file_bytes_max,
             ranges_max: usize::from(limits.ranges_max),
@@ -154,7 +157,7 @@ impl FileServer {
         &self,
         status: u16,
         fields: &[u8],
-        entry: &Entry,
+        entry: &Rc<Entry>,
         exchange: &Exchange<'_>,
         out: &mut Vec<u8>,
     ) -> Served {
@@ -271,6 +274,7 @@ impl FileServer {
             self.cache.insert(space, Rc::clone(&entry), now);
         } else {
             self.cache.remove(space, key);
+            self.cache.note_unkept(&entry);
         }
         Ok(entry)
     }

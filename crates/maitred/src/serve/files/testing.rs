@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use maitred_http::request::{Known, Method, Request};
 
 use super::{FileServer, FileSet};
+use crate::budget::Budget;
 use crate::config::{Files, HeaderRules, Limits};
 use crate::serve::testing::request;
 use crate::serve::{Clock, Exchange, Persistence, Segment, Served};
@@ -108,7 +109,12 @@ impl Bench {
             unix_micros: 0,
             http_date: *b"Sun, 06 Nov 1994 08:49:37 GMT",
         };
-        Bench { server: FileServer::new(limits, sets, false), clock, method: Method::Get, query: None }
+        Bench {
+            server: FileServer::new(limits, sets, false, Budget::new(u64::MAX)),
+            clock,
+            method: Method::Get,
+            query: None,
+        }
     }
 
     pub(super) fn of(files: Files) -> Bench {
@@ -152,6 +158,10 @@ impl Bench {
 fn read(served: Served, out: &[u8], head_only: bool, blocked: bool) -> Answer {
     let (summary, segments) = match served {
         Served::Whole(summary) => (summary, Default::default()),
+        Served::Cached(summary, cached) => {
+            assert!(out.ends_with(cached.bytes()) && cached.bytes().len() as u64 == summary.body_bytes);
+            (summary, Default::default())
+        }
         Served::Streaming(summary, segments) => (summary, segments),
         Served::Blocked(job) => panic!("blocked twice: {job:?}"),
     };
@@ -161,6 +171,7 @@ fn read(served: Served, out: &[u8], head_only: bool, blocked: bool) -> Answer {
     let streamed = !segments.is_empty();
     for segment in segments {
         match segment {
+            Segment::Cached(cached) => body.extend_from_slice(cached.bytes()),
             Segment::Bytes(bytes) => body.extend_from_slice(&bytes),
             Segment::File { file, offset, end } => {
                 let mut piece = vec![0; (end - offset) as usize];

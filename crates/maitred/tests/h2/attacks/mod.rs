@@ -4,6 +4,7 @@
 mod compression;
 mod floods;
 mod handshakes;
+mod memory;
 mod resets;
 mod stage;
 mod stalls;

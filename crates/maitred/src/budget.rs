@@ -37,6 +37,13 @@ impl Budget {
         permit.grow(wanted).then_some(permit)
     }
 
+    /// Takes so many, whether they fit or not: what is taken is there already, and has to be counted.
+    pub fn charge(self: &Arc<Budget>, taken: u64) -> Permit {
+        let mut permit = self.begin();
+        permit.set(taken);
+        permit
+    }
+
     /// Takes nothing yet.
     pub fn begin(self: &Arc<Budget>) -> Permit {
         Permit { budget: Arc::clone(self), taken: 0 }
@@ -62,6 +69,20 @@ impl Permit {
         }
         fits
     }
+
+    /// What it has taken.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Has so many taken from now on, whether they fit or not.
+    pub fn set(&mut self, taken: u64) {
+        match taken.checked_sub(self.taken) {
+            Some(more) => self.budget.used.fetch_add(more, Relaxed),
+            None => self.budget.used.fetch_sub(self.taken - taken, Relaxed),
+        };
+        self.taken = taken;
+    }
 }
 
 impl Drop for Permit {
@@ -75,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_room_takes_what_fits_and_gets_it_back() {
+    fn a_budget_takes_what_fits_and_gets_it_back() {
         let budget = Budget::new(10);
         let (mut first, mut second) = (budget.begin(), budget.begin());
         assert!(first.grow(6) && second.grow(3));
@@ -90,7 +111,20 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_room_takes_nothing() {
+    fn what_is_there_already_is_counted_beyond_the_bound() {
+        let budget = Budget::new(10);
+        let mut permit = budget.charge(8);
+        permit.set(25);
+        assert_eq!((budget.used(), permit.taken()), (25, 25));
+        assert!(budget.take(1).is_none() && !permit.grow(1), "others get nothing more");
+        permit.set(3);
+        assert!(budget.used() == 3 && permit.grow(7));
+        drop(permit);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn an_empty_budget_takes_nothing() {
         assert!(Budget::new(1).take(2).is_none() && Budget::new(2).take(2).is_some());
         let mut permit = Budget::new(0).begin();
         assert!(permit.grow(0) && !permit.grow(1));
