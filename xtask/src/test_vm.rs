@@ -28,18 +28,32 @@ pub(crate) struct Arguments {
 struct Test {
     name: &'static str,
     script: &'static str,
+    /// The only release whose kernel it is about, if there is one.
+    suite: Option<&'static str>,
     /// More arguments for QEMU.
     machine: &'static [&'static str],
     /// Modules of the kernel that are loaded before, below `kernel/`.
     modules: &'static [&'static str],
 }
 
-const TESTS: &[Test] = &[Test {
-    name: "smoke",
-    script: include_str!("../vm/smoke.sh"),
-    machine: &["-smp", "2", "-cpu", "max"],
-    modules: &[],
-}];
+const TESTS: &[Test] = &[
+    Test {
+        name: "smoke",
+        script: include_str!("../vm/smoke.sh"),
+        suite: None,
+        machine: &["-smp", "2", "-cpu", "max"],
+        modules: &[],
+    },
+    Test {
+        name: "steering",
+        script: include_str!("../vm/steering.sh"),
+        // Eight processors take long to emulate, and kernels do not differ in this.
+        suite: Some("bookworm"),
+        // Linux believes in siblings of this vendor's only, where QEMU describes them. It numbers them 0-1, 2-3, ….
+        machine: &["-smp", "8,sockets=1,cores=4,threads=2", "-cpu", "max,vendor=GenuineIntel"],
+        modules: &[],
+    },
+];
 const NAME: &str = "virtual machine";
 /// What the machines are made with, and the Debian packages that have it.
 const TOOLS: &[(&str, &str)] = &[
@@ -77,7 +91,8 @@ pub(crate) fn run_some(target: &Path, wanted: &Arguments) -> Result<()> {
                 continue;
             }
         };
-        for test in TESTS.iter().filter(|test| is_wanted(test.name, &wanted.test)) {
+        let is_about = |test: &&Test| test.suite.is_none_or(|only| only == suite.name);
+        for test in TESTS.iter().filter(is_about).filter(|test| is_wanted(test.name, &wanted.test)) {
             println!("\n== {NAME}, {suite}, {}", test.name);
             let guest = Guest { kernel: &kernel, programs: &programs, test };
             if let Err(error) = guest.run() {

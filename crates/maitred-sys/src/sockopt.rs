@@ -4,26 +4,65 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-/// Attaches the classic-BPF program that gives a new connection to bucket (CPU that received its SYN) mod `buckets` of
-/// the `SO_REUSEPORT` group that `socket` belongs to: socket(7), `SO_ATTACH_REUSEPORT_CBPF`. Buckets count in the order
-/// in which they began to listen.
+/// Attaches the classic-BPF program that gives a new connection to bucket `table[CPU that received its SYN]` of the
+/// `SO_REUSEPORT` group that `socket` belongs to: socket(7), `SO_ATTACH_REUSEPORT_CBPF`. For a CPU beyond the table it is the
+/// CPU's number mod `buckets`. Buckets count in the order in which they began to listen.
 ///
 /// # Errors
 /// What setsockopt(2) says; `InvalidInput` for zero buckets.
-pub fn steer_by_cpu(socket: impl AsFd, buckets: u16) -> io::Result<()> {
+pub fn steer_by_cpu(socket: impl AsFd, table: &[u16], buckets: u16) -> io::Result<()> {
     if buckets == 0 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let step = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    let attach = |mut program: Vec<libc::sock_filter>| {
+        let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let option = libc::sock_fprog { len, filter: program.as_mut_ptr() };
+        set(&socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &option)
+    };
+    // A program for some hundred CPUs may be more than `net.core.optmem_max`: then any bucket is better than none.
+    attach(cpu_program(table, buckets)).or_else(|_| attach(cpu_program(&[], buckets)))
+}
+
+fn step(code: u32, jt: usize, jf: usize, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: jt as u8, jf: jf as u8, k }
+}
+
+fn cpu_program(table: &[u16], buckets: u16) -> Vec<libc::sock_filter> {
     // SKF_AD_OFF is negative by design: the kernel takes loads from there as ancillary data, here the CPU's number.
     let cpu = (libc::SKF_AD_OFF + libc::SKF_AD_CPU) as u32;
-    let mut program = [
-        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, cpu),
-        step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, u32::from(buckets)),
-        step(libc::BPF_RET | libc::BPF_A, 0),
-    ];
-    let option = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &option)
+    let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, cpu)];
+    if !table.is_empty() {
+        let known = search(0, table);
+        program.push(step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 0, 1, table.len() as u32));
+        program.push(step(libc::BPF_JMP | libc::BPF_JA, 0, 0, known.len() as u32));
+        program.extend(known);
+    }
+    program.push(step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, 0, 0, u32::from(buckets)));
+    program.push(step(libc::BPF_RET | libc::BPF_A, 0, 0, 0));
+    program
+}
+
+/// Looks the accumulator up in a table that begins with `first`, by halves. Each way through it ends with a return.
+fn search(first: usize, table: &[u16]) -> Vec<libc::sock_filter> {
+    if let Some(bucket) = table.first()
+        && table.iter().all(|one| one == bucket)
+    {
+        return vec![step(libc::BPF_RET | libc::BPF_K, 0, 0, u32::from(*bucket))];
+    }
+    let (low, high) = table.split_at(table.len() / 2);
+    let middle = first + low.len();
+    let (low, high) = (search(first, low), search(middle, high));
+    let is_high = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
+    // A conditional jump reaches no further than 255.
+    let mut steps = match low.len() {
+        near @ 0..=255 => vec![step(is_high, near, 0, middle as u32)],
+        far => {
+            vec![step(is_high, 0, 1, middle as u32), step(libc::BPF_JMP | libc::BPF_JA, 0, 0, far as u32)]
+        }
+    };
+    steps.extend(low);
+    steps.extend(high);
+    steps
 }
 
 /// Takes the program away again, if there is one: connections go to the buckets by hash (`SO_DETACH_REUSEPORT_BPF`).
@@ -86,8 +125,55 @@ mod tests {
             rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::STREAM, None)
                 .unwrap();
         rustix::net::sockopt::set_socket_reuseport(&group, true).unwrap();
-        steer_by_cpu(&group, 4).unwrap();
-        assert!(steer_by_cpu(&group, 0).is_err());
+        steer_by_cpu(&group, &[], 4).unwrap();
+        steer_by_cpu(&group, &[0, 2, 1, 3], 4).unwrap();
+        // As many CPUs as can be described, without a run of equal buckets: too much for the kernel's default.
+        let many: Vec<u16> = (0..1024).map(|cpu| cpu * 7 % 256).collect();
+        steer_by_cpu(&group, &many, 256).unwrap();
+        assert!(steer_by_cpu(&group, &[], 0).is_err());
+    }
+
+    /// What the program returns on that CPU, as the kernel would run it.
+    fn run(program: &[libc::sock_filter], cpu: u32) -> u32 {
+        let (mut at, mut accumulator) = (0, 0);
+        loop {
+            let one = program[at];
+            at += 1;
+            let jump = |condition: bool| usize::from(if condition { one.jt } else { one.jf });
+            match u32::from(one.code) {
+                code if code == libc::BPF_LD | libc::BPF_W | libc::BPF_ABS => accumulator = cpu,
+                code if code == libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K => {
+                    at += jump(accumulator >= one.k);
+                }
+                code if code == libc::BPF_JMP | libc::BPF_JA => at += one.k as usize,
+                code if code == libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K => accumulator %= one.k,
+                code if code == libc::BPF_RET | libc::BPF_A => return accumulator,
+                code if code == libc::BPF_RET | libc::BPF_K => return one.k,
+                code => panic!("{code}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_program_finds_each_cpus_bucket() {
+        let tables: [Vec<u16>; 6] = [
+            vec![],
+            vec![3],
+            vec![0, 4, 1, 5, 2, 6, 3, 7],
+            vec![0, 0, 0, 1, 1, 1, 1],
+            (0..1024).map(|cpu| cpu / 2).collect(),
+            (0..1024).map(|cpu| cpu * 7 % 256).collect(),
+        ];
+        for table in tables {
+            let program = cpu_program(&table, 256);
+            // BPF_MAXINSNS
+            assert!(program.len() <= 4096, "{}", program.len());
+            for (cpu, bucket) in table.iter().enumerate() {
+                assert_eq!(run(&program, cpu as u32), u32::from(*bucket), "CPU {cpu}");
+            }
+            let beyond = table.len() as u32 + 5;
+            assert_eq!(run(&program, beyond), beyond % 256);
+        }
     }
 
     #[test]

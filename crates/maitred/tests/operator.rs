@@ -323,6 +323,38 @@ fn every_bucket_is_served_whatever_their_number() {
 }
 
 #[test]
+fn buckets_of_no_use_are_warned_of_by_check_and_at_the_start() {
+    let dir = site("127.0.0.1:0", "affinity = \"off\"");
+    let config = dir.path().join("maitred.toml");
+    let text_with = |buckets: &str| {
+        let text = std::fs::read_to_string(&config).unwrap();
+        let text = text.split("buckets").next().unwrap().split("[[site]]").next().unwrap().to_owned();
+        std::fs::write(&config, format!("{text}{buckets}\n[[site]]\nroot = \".\"\n")).unwrap();
+    };
+    let check = || text(&maitred(&["check"]).current_dir(dir.path()).output().unwrap());
+    assert!(!check().contains("warning"), "{}", check());
+    text_with("buckets = 3");
+    let warning =
+        "address 127.0.0.1:0: more buckets (3) than threads (1): one for each thread is all that is of use";
+    assert!(check().contains(&format!("warning: {warning}")), "{}", check());
+    let mut server = maitred(&["run"])
+        .current_dir(dir.path())
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(server.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let said: Vec<String> = lines.take_while(|line| !line.contains("http://")).collect();
+    kill_process(Pid::from_child(&server), Signal::INT).unwrap();
+    server.wait().unwrap();
+    assert!(said.iter().any(|line| line.contains("WARN") && line.contains(warning)), "{said:?}");
+    // More than any machine has CPUs that could be read.
+    text_with("buckets = 256\nsteer_by_cpu = true");
+    let said = check();
+    assert!(said.contains("of 256 buckets") || said.contains("more buckets (256)"), "{said}");
+}
+
+#[test]
 fn threads_are_where_the_status_says() {
     for (affinity, pinned) in [("auto", true), ("off", false)] {
         let dir = site("127.0.0.1:0", &format!("admin = \"unix:admin\"\naffinity = \"{affinity}\""));

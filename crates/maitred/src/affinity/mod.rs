@@ -6,11 +6,13 @@
 //! | [`plan`] | topology and configuration → one CPU per thread; pure |
 //! | [`adapt`] | samples of threads and CPUs → decisions; pure |
 //! | [`sampler`] | where the samples come from |
+//! | [`steering`] | which bucket gets the connections of which CPU; pure |
 //! | [`watcher`] | samples, decides and applies, once a second |
 
 pub mod adapt;
 pub mod plan;
 pub mod sampler;
+pub mod steering;
 pub mod topology;
 pub mod watcher;
 

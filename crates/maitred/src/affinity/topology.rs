@@ -82,6 +82,12 @@ pub fn inherited_mask() -> io::Result<Vec<u16>> {
         .collect())
 }
 
+/// All CPUs that are online, whether this process may use them or not; none if the kernel does not say.
+pub fn online() -> Vec<Cpu> {
+    let system = Path::new(SYSTEM);
+    Topology::from_tree(system, &list(&system.join("cpu/online")), None).cpus
+}
+
 fn cpu(system: &Path, id: u16, nodes: &BTreeMap<u16, u16>, slow: &[u16]) -> Cpu {
     let directory = system.join(format!("cpu/cpu{id}"));
     let topology = directory.join("topology");

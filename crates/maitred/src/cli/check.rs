@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::exit::{Error, Exit};
+use crate::affinity::steering;
+use crate::affinity::topology::{self, Topology};
 use crate::config::{Config, load};
 
 /// Checks a file: the summary goes to standard output, errors and warnings to standard error.
@@ -12,6 +14,12 @@ pub fn run(path: &Path) -> ExitCode {
         Ok(loaded) => {
             for warning in &loaded.warnings {
                 eprintln!("{warning}");
+            }
+            // A machine that does not describe its CPUs has nothing to compare with.
+            if let Ok(topology) = Topology::read() {
+                for complaint in steering::complaints(&loaded.config, &topology, &topology::online()) {
+                    eprintln!("warning: {complaint}");
+                }
             }
             println!("{}", summary(path, &loaded.config));
             Exit::Done.into()

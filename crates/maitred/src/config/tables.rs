@@ -154,7 +154,8 @@ pub const LISTEN: Table = Table {
             "steer_by_cpu",
             Kind::Flag,
             Default::Flag(false),
-            "Give a new connection to the bucket of the CPU that received it, by a classic BPF program.",
+            "Give a new connection to the bucket of the thread whose home is the CPU that received it, or a neighbour of that \
+             CPU, by a classic BPF program. Without pinned threads, to bucket number (CPU mod buckets).",
         ),
         Key::new(
             "defer_accept",

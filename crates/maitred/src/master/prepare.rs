@@ -17,7 +17,8 @@ use super::pool_sockets::{self, PoolSockets};
 use super::sockets::{self, Group};
 use super::state::events::{ListenPlan, Plan, PoolKind, PoolPlan};
 use crate::affinity::plan as affinity;
-use crate::affinity::topology::Topology;
+use crate::affinity::steering;
+use crate::affinity::topology::{self, Topology};
 use crate::config::{AdminAddress, Config, Listen, Pool, Source};
 use crate::control::{self, Descriptor, SlotId, Start};
 use crate::tls::material::Pair;
@@ -222,8 +223,14 @@ impl Prepared {
     /// Changes what this configuration says about sockets that were there before it.
     pub fn apply(&self) {
         let Some(open) = &self.open else { return };
+        let online = topology::online();
+        let complaints =
+            Topology::read().map(|topology| steering::complaints(&self.config, &topology, &online));
+        for complaint in complaints.unwrap_or_default() {
+            tracing::warn!("{complaint}");
+        }
         for (group, listen) in open.groups.iter().zip(&self.config.listens) {
-            for failure in sockets::apply(group, listen) {
+            for failure in sockets::apply(group, listen, &self.threads.cpus, &online) {
                 tracing::warn!("{failure}");
             }
         }

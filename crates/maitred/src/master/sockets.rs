@@ -21,6 +21,8 @@ use maitred_sys::sockopt;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt as option};
 
+use crate::affinity::steering;
+use crate::affinity::topology::Cpu;
 use crate::config::Listen;
 
 /// How long the kernel may hold a new connection back for `defer_accept`.
@@ -152,8 +154,8 @@ fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
 }
 
 /// Sets what a configuration can change about sockets that stay: backlog, held-back connections, steering. Failures are
-/// returned as texts for the log: the sockets work without.
-pub fn apply(group: &Group, listen: &Listen) -> Vec<String> {
+/// returned as texts for the log: the sockets work without. `homes` and `online` are what [`steering::table`] wants.
+pub fn apply(group: &Group, listen: &Listen, homes: &[Option<u16>], online: &[Cpu]) -> Vec<String> {
     let mut failures = Vec::new();
     let mut note = |what: &str, result: io::Result<()>| {
         if let Err(error) = result {
@@ -171,7 +173,8 @@ pub fn apply(group: &Group, listen: &Listen) -> Vec<String> {
         (group.buckets.first(), u16::try_from(group.buckets.len()), group.buckets.len() > 1)
     {
         if listen.steer_by_cpu {
-            note("steer_by_cpu", sockopt::steer_by_cpu(first, buckets));
+            let table = steering::table(homes, buckets, online);
+            note("steer_by_cpu", sockopt::steer_by_cpu(first, &table, buckets));
         } else {
             note("steer_by_cpu", sockopt::steer_by_hash(first));
         }

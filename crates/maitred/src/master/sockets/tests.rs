@@ -118,10 +118,10 @@ fn an_overlap_with_ourselves_is_called_so() {
 fn options_of_a_group_that_stays_can_change() {
     let mut entry = listen("127.0.0.1:0", 2);
     let group = bind_all(std::slice::from_ref(&entry), 1, true, &[]).unwrap().remove(0);
-    assert_eq!(apply(&group, &entry), [""; 0]);
+    assert_eq!(apply(&group, &entry, &[], &[]), [""; 0]);
     entry.steer_by_cpu = true;
     entry.backlog = 99;
-    assert_eq!(apply(&group, &entry), [""; 0]);
+    assert_eq!(apply(&group, &entry, &[], &[]), [""; 0]);
     // All connections of a pinned client meet one bucket: that of its CPU.
     let cpu = 0;
     let mut set = rustix::thread::CpuSet::new();
