@@ -32,6 +32,7 @@ enum { FLAG_FILE = 1 };                                               /* flag of
 #define TAIL_BYTES_MAX 65536    /* PROTOCOL.md, section 9, as the next two */
 #define TAIL_TOTAL_BYTES_MAX (1024 * 1024)
 #define TAILS_MAX 1024
+#define TAIL_FILES_MAX 8
 #define PASSED_MAX 253          /* descriptors in one message: the kernel's SCM_MAX_FD */
 /* Descriptors that have come and that no frame has taken. What arrives while a request runs is looked at only for CANCEL. */
 #define WAITING_MAX 1024
@@ -125,6 +126,7 @@ typedef struct {
     apr_off_t spool_from, spool_to;
     int tailing;                 /* a TAIL was sent, so nothing more goes to the socket */
     unsigned tails;
+    unsigned files; /* of these */
     apr_size_t tail_bytes;
     int gone;                    /* the client has gone, or no more can be kept: bytes are dropped */
     apr_off_t bytes;             /* accepted so far, head and framing included */

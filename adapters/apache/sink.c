@@ -13,8 +13,9 @@
 APLOG_USE_MODULE(maitred);
 
 #define COPY_BYTES (32 * 1024)
-/* The last few are kept for what is left at the end. */
-#define FILE_TAILS_MAX (TAILS_MAX - 8)
+/* What is kept goes before each file that is passed, as a file itself if it is much; one is left for the end. */
+#define FILES_PASSED_MAX (TAIL_FILES_MAX - 2)
+#define TAILS_PASSED_MAX (TAILS_MAX - 8)
 
 static void lost(sink_t *sink, const char *why, int error)
 {
@@ -164,6 +165,7 @@ static void pass_file(sink_t *sink, int fd, apr_off_t offset, apr_off_t length)
     channel_send(sink->channel, frame, bytes, NULL, 0, fd);
     sink->tailing = 1;
     sink->tails++;
+    sink->files++;
 }
 
 /* Leaves what is kept to Maitred. */
@@ -190,7 +192,7 @@ static void pass_kept(sink_t *sink)
 
 void sink_file(sink_t *sink, int fd, apr_off_t offset, apr_off_t length)
 {
-    if (sink->tails < FILE_TAILS_MAX) {
+    if (sink->files < FILES_PASSED_MAX && sink->tails < TAILS_PASSED_MAX) {
         sink->bytes += length;
         pump(sink, NULL, 0);
         pass_kept(sink);

@@ -5,17 +5,18 @@ import select
 import tempfile
 from time import monotonic
 
-from .frames import TAIL_BYTES_MAX, TAILS_MAX
+from .frames import TAIL_BYTES_MAX, TAIL_FILES_MAX, TAILS_MAX
 
 # More than this goes through a file: it is copied once less, and the kernel need not hold it in the channel.
 _BYTES_MAX = 256 * 1024
 # A response that comes in pieces goes on at least so often, if it has anything new.
 _INTERVAL_S = 0.05
-_FILE_BYTES_AT_ONCE = 1024 * 1024
+_COPY_BYTES = 256 * 1024
 # What a file in memory may hold; what comes after goes to a temporary file.
 _MEMORY_BYTES_MAX = 64 * 1024 * 1024
-# The last frames are kept for the end.
+# The last frames are kept for the end. So are three files: one before what comes, in memory and on disk, and one behind it.
 _FRAMES_MAX = TAILS_MAX - 8
+_FILES_MAX = TAIL_FILES_MAX - 4
 
 
 class ClientGone(Exception):
@@ -34,6 +35,7 @@ class Tail:
         self._waiting = 0
         self._sent_bytes = 0
         self._frames = 0
+        self._files = 0
         self._last = monotonic()
         self._spool = None
         self._slow = False
@@ -52,9 +54,17 @@ class Tail:
 
     def file(self, descriptor, offset, length):
         """A part of a file. Raises OSError."""
-        self._flush(True)
-        self._channel.tail_file(self._connection, self._request, descriptor, offset, length)
-        self._frames += 1
+        if self._files < _FILES_MAX:
+            self._flush(True)
+            self._pass(descriptor, offset, length)
+            return
+        while length:
+            data = os.pread(descriptor, min(length, _COPY_BYTES), offset)
+            if not data:
+                raise OSError("a file is shorter than it was")
+            self.write(data)
+            offset += len(data)
+            length -= len(data)
 
     def end(self):
         """Nothing more comes."""
@@ -99,20 +109,21 @@ class Tail:
             self._spool.close()
             self._spool = _Spool(on_disk=True)
         self._spool.write(data)
-        unpassed = self._spool.length - self._spool.passed
-        due = monotonic() - self._last > _INTERVAL_S or unpassed >= _FILE_BYTES_AT_ONCE
-        if last or due and self._frames < _FRAMES_MAX:
+        # Each time is one more descriptor, and Maitred sends nothing of it before the end.
+        if last:
             self._pass_spool()
 
     def _pass_spool(self):
         spool = self._spool
         if spool.length > spool.passed:
-            self._channel.tail_file(
-                self._connection, self._request, spool.fileno(), spool.passed, spool.length - spool.passed
-            )
+            self._pass(spool.fileno(), spool.passed, spool.length - spool.passed)
             spool.passed = spool.length
-            self._frames += 1
             self._last = monotonic()
+
+    def _pass(self, descriptor, offset, length):
+        self._channel.tail_file(self._connection, self._request, descriptor, offset, length)
+        self._frames += 1
+        self._files += 1
 
     def _poll_out(self, data):
         """Waits for room as often as it takes. Maitred ends a wait that is too long by shutting the socket down."""

@@ -12,7 +12,7 @@ import unittest
 from wsgiref.validate import validator
 
 from maitred import channel as channel_module
-from maitred import tail
+from maitred import frames, tail
 from maitred.channel import Channel
 from maitred.frames import CLEAN, CLOSE, HTTP10, KEEP, ProtocolError
 from maitred.wsgi import serve
@@ -280,6 +280,13 @@ class SlowClients(unittest.TestCase):
         pieces = [os.urandom(100_000) for _ in range(40)]
         found = self.check(iter(pieces), {"bytes", "file"}, [("Content-Length", "4000000")])
         self.assertTrue(found.body == b"".join(pieces))
+        self.assertEqual(found.reports.tails.count("file"), 2)
+
+    def test_a_long_response_passes_few_files(self):
+        pieces = [os.urandom(1_000_000) for _ in range(20)]
+        found = self.check(iter(pieces), {"file"}, [("Content-Length", "20000000")])
+        self.assertTrue(found.body == b"".join(pieces))
+        self.assertLessEqual(found.reports.tails.count("file"), frames.TAIL_FILES_MAX)
 
     def test_a_failure_after_the_socket_was_full_breaks_the_response(self):
         def pieces():

@@ -51,6 +51,8 @@ pub const TAIL_BYTES_MAX: usize = 64 * 1024;
 pub const TAIL_TOTAL_BYTES_MAX: usize = 1024 * 1024;
 /// Frames of TAIL for one request, of either form; bounds Maitred's list of them.
 pub const TAILS_MAX: usize = 1024;
+/// Those of them with FILE; each is a descriptor of Maitred's until the client has the file.
+pub const TAIL_FILES_MAX: usize = 8;
 /// The only status with which a connection is taken over.
 pub const DETACH_STATUS: u16 = 101;
 /// Bytes of the meta part of a REQUEST.

@@ -11,6 +11,7 @@ pub mod file;
 pub mod inherit;
 pub mod memfile;
 pub mod page_cache;
+pub mod receive;
 pub mod replace;
 pub mod signals;
 pub mod sockopt;

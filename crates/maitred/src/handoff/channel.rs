@@ -4,21 +4,23 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES, MESSAGE_DESCRIPTORS_MAX};
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, send, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
 };
 use slab::Slab;
 
 use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 use super::known::Known;
-use crate::budget::Permit;
+use crate::budget::{Budget, Permit};
 use crate::control::SlotId;
+use crate::serve::passed::{Lane, Passed, Reading};
 use crate::worker::connection::Connection;
 
 /// A request may wait inside an application process for about so long, behind others that are expected to take no
@@ -51,6 +53,17 @@ enum Carried {
     Relay(OwnedFd),
     /// A spooled body, of which this process keeps nothing either, and its place among the descriptors.
     Body(OwnedFd, Permit),
+}
+
+/// A descriptor that came, in the order in which frames take them.
+#[derive(Debug)]
+pub enum Arrival {
+    /// Helpers look at it.
+    Judging,
+    /// A regular file.
+    File(Passed, Reading),
+    /// Anything else.
+    Other(Passed),
 }
 
 /// How far an application process has come.
@@ -111,6 +124,8 @@ pub enum Received {
     Some,
     /// Nothing, for now.
     Drained,
+    /// What came waits for helpers, which look at its descriptors. Nothing more is read until they have.
+    Waits,
     /// The other side has closed.
     End,
 }
@@ -133,7 +148,18 @@ pub struct Channel {
     /// Requests that it has, by their numbers.
     pub in_flight: HashMap<u32, InFlight>,
     /// Descriptors that it has sent, and whose frames have not been looked at yet.
-    pub received: VecDeque<OwnedFd>,
+    pub received: VecDeque<Arrival>,
+    /// Those of them that helpers have still to be given.
+    pub unjudged: Vec<Passed>,
+    /// Helpers look at some.
+    pub judging: bool,
+    /// Some were lost, because this process had no room for them: nobody knows which frames the others belong to. It gets no
+    /// requests until it has none, when nothing of either is left.
+    pub astray: bool,
+    /// It has exited, as wait(2) said in words, and what it said before waits for helpers.
+    pub exited: Option<String>,
+    /// The way to the helpers for what it passes.
+    pub lane: Lane,
     /// Relays that are free for the next request.
     pub idle_relays: Vec<u32>,
     /// Frames that were received and not yet looked at.
@@ -146,7 +172,8 @@ pub struct Channel {
     pub leave: Leave,
     /// When it was asked whether it is still there, or was last known to be; `true` if the answer is open.
     asked: Option<(Instant, bool)>,
-    socket: OwnedFd,
+    /// Closed by helpers: what nobody has received from it is closed with it.
+    socket: Passed,
     next_request: u32,
     out: Vec<u8>,
     sent: usize,
@@ -161,7 +188,7 @@ pub struct Channel {
 
 impl Channel {
     /// A channel on which nothing has been said.
-    pub fn new(id: SlotId, pid: u32, row: Option<usize>, socket: OwnedFd) -> Self {
+    pub fn new(id: SlotId, pid: u32, row: Option<usize>, socket: OwnedFd, lane: Lane) -> Self {
         Channel {
             id,
             pid,
@@ -171,13 +198,18 @@ impl Channel {
             sockets_only: false,
             in_flight: HashMap::new(),
             received: VecDeque::new(),
+            unjudged: Vec::new(),
+            judging: false,
+            astray: false,
+            exited: None,
             idle_relays: Vec::new(),
             input: Vec::new(),
             known: Known::default(),
             dirty: false,
             leave: Leave::Stays,
             asked: None,
-            socket,
+            socket: Passed::own(socket, None, lane.clone()),
+            lane,
             next_request: 0,
             out: Vec::new(),
             sent: 0,
@@ -190,7 +222,7 @@ impl Channel {
 
     /// Whether it takes requests.
     pub fn is_live(&self) -> bool {
-        self.phase == Phase::Live && matches!(self.leave, Leave::Stays | Leave::WhenUnneeded)
+        self.phase == Phase::Live && !self.astray && matches!(self.leave, Leave::Stays | Leave::WhenUnneeded)
     }
 
     /// Whether nothing is under way on it, in either direction.
@@ -240,7 +272,8 @@ impl Channel {
     /// Whether it has a request whose client has been gone for longer than `timeout`.
     pub fn clings(&self, now: Instant, timeout: Duration) -> bool {
         let gone = self.in_flight.values().filter_map(|found| found.disowned);
-        self.phase == Phase::Live && gone.into_iter().any(|at| now.saturating_duration_since(at) >= timeout)
+        (self.phase == Phase::Live || self.exited.is_some())
+            && gone.into_iter().any(|at| now.saturating_duration_since(at) >= timeout)
     }
 
     /// It has answered.
@@ -514,12 +547,17 @@ impl Channel {
         sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags)
     }
 
-    /// Reads once into [`Channel::input`], and descriptors into [`Channel::received`]. `bytes_room` is where the kernel writes;
-    /// whoever has many channels keeps one, since clearing it each time would cost more than the read.
+    /// Reads once into [`Channel::input`], and descriptors into [`Channel::received`], for which `descriptors` should have room.
+    /// `bytes_room` is where the kernel writes; whoever has many channels keeps one, since clearing it each time would cost more
+    /// than the read.
     ///
     /// # Errors
     /// What recvmsg(2) says; `InvalidData` if frames or descriptors pile up that no rule allows.
-    pub fn receive(&mut self, bytes_room: &mut [u8; RECEIVE_BYTES]) -> io::Result<Received> {
+    pub fn receive(
+        &mut self,
+        bytes_room: &mut [u8; RECEIVE_BYTES],
+        descriptors: &Arc<Budget>,
+    ) -> io::Result<Received> {
         let longest = RECEIVE_BYTES + HEADER_BYTES + APP_PAYLOAD_BYTES_MAX as usize;
         if self.input.len() > longest || self.received.len() > RECEIVED_MAX {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "more than any frame may have"));
@@ -536,9 +574,22 @@ impl Channel {
             _ => None,
         });
         let before = self.received.len();
-        self.received.extend(rights.flatten());
+        for descriptor in rights.flatten() {
+            let passed = Passed::new(descriptor, descriptors.take(1), self.lane.clone());
+            self.received.push_back(match passed.is_in_memory() {
+                true => Arrival::File(passed, Reading::InMemory),
+                false => {
+                    self.unjudged.push(passed);
+                    Arrival::Judging
+                }
+            });
+        }
+        self.astray |= result.as_ref().is_ok_and(|message| message.flags.contains(ReturnFlags::CTRUNC));
         // The kernel ends a read behind a message with descriptors, whatever else is there.
         let cut = self.received.len() > before;
+        if cut && self.lane.is_behind() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "what it has passed cannot be closed"));
+        }
         match result {
             Ok(_) if bytes == 0 => Ok(Received::End),
             Ok(_) if bytes < RECEIVE_BYTES && !cut => Ok(Received::Some),
@@ -548,6 +599,32 @@ impl Channel {
             Err(Errno::CONNRESET) => Ok(Received::End),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Whether the next frame, of so many descriptors, has to wait for helpers that look at them.
+    pub fn waits_for(&self, descriptors: usize) -> bool {
+        !self.astray
+            && self.received.iter().take(descriptors).any(|arrival| matches!(arrival, Arrival::Judging))
+    }
+
+    /// Helpers have looked at what they were given.
+    pub fn judged(&mut self, verdicts: Vec<Arrival>) {
+        self.judging = false;
+        let open = self.received.iter_mut().filter(|arrival| matches!(arrival, Arrival::Judging));
+        open.zip(verdicts).for_each(|(place, verdict)| *place = verdict);
+    }
+
+    /// Some descriptors were lost. Once the process has no request left, all of its frames are here, and no descriptor can belong
+    /// to one that is still to come: the two are in step again. True if they are now.
+    pub fn find_way_back(&mut self) -> bool {
+        let over = self.in_flight.is_empty() && self.input.is_empty() && !self.judging;
+        if !self.astray || !over {
+            return false;
+        }
+        self.unjudged.clear();
+        self.received.clear();
+        self.astray = false;
+        true
     }
 
     /// The socket, for epoll.

@@ -10,7 +10,7 @@ mod known;
 mod pool;
 mod relay;
 
-pub use channel::{Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
+pub use channel::{Arrival, Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
 pub use choice::{Choice, Costs, PERIOD as CHOICE_PERIOD, Sample};
 pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 pub use known::Known;

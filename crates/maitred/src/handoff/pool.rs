@@ -71,13 +71,14 @@ mod tests {
     use super::*;
     use crate::control::SlotId;
     use crate::handoff::Phase;
+    use crate::serve::passed::Helpers;
 
     fn pools(capacities: &[u32]) -> Pools {
         let mut pools = Pools::new(1);
         for (slot, capacity) in capacities.iter().enumerate() {
             let socket = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap();
             let id = SlotId { pool: 0, slot: slot as u16, epoch: 0 };
-            let mut channel = Channel::new(id, 0, None, socket);
+            let mut channel = Channel::new(id, 0, None, socket, Helpers::new(0).lane(0));
             channel.phase = if *capacity > 0 { Phase::Live } else { Phase::Starting };
             channel.capacity = *capacity;
             let key = pools.channels.insert(channel);

@@ -6,8 +6,10 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::budget::Permit;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use crate::budget::Permit;
+use crate::serve::passed::{Lane, Passed};
 
 /// Set in the numbers of relays, so that they differ from those of connections.
 pub const RELAY_BIT: u32 = 1 << 31;
@@ -33,17 +35,17 @@ pub struct Relay {
     pub hung_up: bool,
     /// Epoll said that the process has closed it.
     pub gone: bool,
-    socket: OwnedFd,
-    /// Its place among the descriptors.
-    _held: Permit,
+    /// Closed by helpers: what nobody has received from it is closed with it.
+    socket: Passed,
 }
 
 impl Relay {
-    /// A new pair: the relay, and its far end. Ours does not block; the far end does neither, as a client's socket.
+    /// A new pair: the relay, and its far end. Ours does not block; the far end does neither, as a client's socket. `lane` is
+    /// that of the process that gets the far end.
     ///
     /// # Errors
     /// What socketpair(2) says.
-    pub fn new(channel: u32, held: Permit) -> io::Result<(Relay, OwnedFd)> {
+    pub fn new(channel: u32, held: Permit, lane: Lane) -> io::Result<(Relay, OwnedFd)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, far_end) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let relay = Relay {
@@ -56,10 +58,14 @@ impl Relay {
             detached: false,
             hung_up: false,
             gone: false,
-            socket,
-            _held: held,
+            socket: Passed::own(socket, Some(held), lane),
         };
         Ok((relay, far_end))
+    }
+
+    /// The way to the helpers for what comes from the process.
+    pub fn lane(&self) -> &Lane {
+        self.socket.lane()
     }
 
     /// Our end.

@@ -137,6 +137,16 @@ fn start_thread(shared: &Arc<Shared>) -> bool {
     started.is_ok()
 }
 
+impl DiskJob {
+    /// Does it on this thread, which may have to wait.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn run(&self) -> io::Result<()> {
+        run(self, &mut [0; SCRATCH_BYTES / 8]).map_err(io::Error::from)
+    }
+}
+
 fn run(job: &DiskJob, scratch: &mut [u8]) -> Result<(), Errno> {
     match job {
         DiskJob::Read { file, offset, len } => {
@@ -179,6 +189,7 @@ pub(super) mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::serve::ServedFile;
 
     /// Does a job on this thread.
     pub(in crate::serve) fn run_here(job: &DiskJob) {
@@ -186,7 +197,7 @@ pub(super) mod tests {
     }
 
     fn read_job(file: &std::fs::File, len: u64) -> DiskJob {
-        DiskJob::Read { file: file.try_clone().unwrap().into(), offset: 0, len }
+        DiskJob::Read { file: ServedFile::Own(file.try_clone().unwrap().into()), offset: 0, len }
     }
 
     #[test]
@@ -215,7 +226,7 @@ pub(super) mod tests {
         let file = tempfile::tempfile().unwrap();
         pool.submit(read_job(&file, 1), Box::new(|_| panic!("of the test"))).unwrap();
         let (reader, _writer) = io::pipe().unwrap();
-        let job = DiskJob::Read { file: reader.into(), offset: 0, len: 1 };
+        let job = DiskJob::Read { file: ServedFile::Own(reader.into()), offset: 0, len: 1 };
         pool.submit(job, Box::new(move |outcome| sender.send(outcome.is_err()).unwrap())).unwrap();
         assert!(receiver.recv().unwrap());
     }

@@ -4,14 +4,15 @@
 //! It never touches the client's socket, and never waits for a disk.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 pub use files::{CachedBytes, FileServer, FileSet, Wanted};
+pub use passed::ServedFile;
 
 pub mod disk;
 pub mod files;
 pub mod fixed;
+pub mod passed;
 pub mod residency;
 #[cfg(test)]
 mod testing;
@@ -49,7 +50,7 @@ pub enum Segment {
     /// `offset..end` of an open file, in bytes.
     File {
         /// The file; the cache may hold it too.
-        file: Rc<OwnedFd>,
+        file: Rc<ServedFile>,
         /// Where the next byte to send is.
         offset: u64,
         /// Where to stop.
@@ -63,7 +64,7 @@ pub enum DiskJob {
     /// Read this range, so that it is in the page cache. The descriptor is a duplicate.
     Read {
         /// A duplicate of the file's descriptor.
-        file: OwnedFd,
+        file: ServedFile,
         /// Start, in bytes.
         offset: u64,
         /// Length, in bytes.

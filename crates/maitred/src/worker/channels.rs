@@ -17,9 +17,7 @@
 //! Only a process that has exited can be known not to write to a client any more. That is why requests of a condemned
 //! one are not answered before.
 
-use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::rc::Rc;
 use std::time::Duration;
 
 use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
@@ -73,15 +71,23 @@ impl Thread {
     /// no edge of its own when bytes come before it.
     pub(super) fn hear_out(&mut self, key: usize, to_the_end: bool) -> Result<Received, String> {
         for _ in 0..READS_PER_TURN_MAX {
+            if self.take_frames(key)? == Frames::Wait {
+                // They go on when helpers have looked at what belongs to the next one ([`Thread::on_judged`]).
+                return Ok(Received::Waits);
+            }
             let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Received::Drained) };
-            let received =
-                channel.receive(&mut self.heard).map_err(|error| format!("its channel failed: {error}"))?;
-            self.take_frames(key)?;
+            let received = channel
+                .receive(&mut self.heard, &self.shared.descriptors)
+                .map_err(|error| format!("its channel failed: {error}"))?;
+            self.judge(key)?;
+            if self.take_frames(key)? == Frames::Wait {
+                return Ok(Received::Waits);
+            }
             match received {
                 Received::More => {}
                 Received::Some if to_the_end => {}
                 // A short read has emptied the socket.
-                Received::Some | Received::Drained | Received::End => return Ok(received),
+                Received::Some | Received::Drained | Received::End | Received::Waits => return Ok(received),
             }
         }
         Ok(Received::More)
@@ -96,12 +102,18 @@ impl Thread {
         }
     }
 
-    fn take_frames(&mut self, key: usize) -> Result<(), String> {
-        let mut input = std::mem::take(&mut self.pools.channels[key].input);
-        let mut at = 0;
+    /// Acts on the frames that are there, up to one whose descriptors have not been looked at.
+    fn take_frames(&mut self, key: usize) -> Result<Frames, String> {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Frames::All) };
+        let mut input = std::mem::take(&mut channel.input);
+        let (mut at, mut frames) = (0, Frames::All);
         while let Some((frame, used)) =
             FromApp::decode(input.get(at..).unwrap_or_default()).map_err(|error| error.to_string())?
         {
+            if self.pools.channels[key].waits_for(frame.descriptors().into()) {
+                frames = Frames::Wait;
+                break;
+            }
             at += used;
             match frame {
                 FromApp::Hello(hello) => {
@@ -135,8 +147,9 @@ impl Thread {
         input.drain(..at);
         if let Some(channel) = self.pools.channels.get_mut(key) {
             channel.input = input;
+            channel.find_way_back();
         }
-        Ok(())
+        Ok(frames)
     }
 
     fn on_hello(&mut self, key: usize, hello: &Hello<'_>) -> Result<(), String> {
@@ -165,7 +178,12 @@ impl Thread {
     }
 
     /// Index and number of the request of this number, which the process has to have, on the connection that it says.
-    fn in_flight(&self, key: usize, connection: u32, request: u32) -> Result<(Option<u32>, u32), String> {
+    pub(super) fn in_flight(
+        &self,
+        key: usize,
+        connection: u32,
+        request: u32,
+    ) -> Result<(Option<u32>, u32), String> {
         match self.pools.channels[key].in_flight.get(&request) {
             None => Err(format!("it spoke of request {request}, which it does not have")),
             Some(found) if found.number != connection => {
@@ -225,7 +243,13 @@ impl Thread {
     }
 
     /// The process returns a piece of a response, to be sent after what it wrote itself.
-    fn on_tail(&mut self, key: usize, connection: u32, request: u32, piece: Segment) -> Result<(), String> {
+    pub(super) fn on_tail(
+        &mut self,
+        key: usize,
+        connection: u32,
+        request: u32,
+        piece: Segment,
+    ) -> Result<(), String> {
         let (index, _) = self.in_flight(key, connection, request)?;
         let Some(index) = index else { return Ok(()) };
         let work = self.work(index);
@@ -240,25 +264,6 @@ impl Thread {
         }
         work.tail.push_back(piece);
         Ok(())
-    }
-
-    /// A piece of a file: only a regular one can be sent without waiting for anybody.
-    fn on_tail_file(
-        &mut self,
-        key: usize,
-        connection: u32,
-        request: u32,
-        range: Range<u64>,
-    ) -> Result<(), String> {
-        let descriptor = self.pools.channels[key].received.pop_front();
-        let descriptor = descriptor.ok_or("it sent a frame without its descriptor")?;
-        let regular = rustix::fs::fstat(&descriptor)
-            .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file());
-        if !regular {
-            return Err("it returned a descriptor that is not of a regular file".into());
-        }
-        let piece = Segment::File { file: Rc::new(descriptor), offset: range.start, end: range.end };
-        self.on_tail(key, connection, request, piece)
     }
 
     /// The process keeps the connection for good: it speaks another protocol from now on.
@@ -471,6 +476,15 @@ impl Thread {
             self.shared.status.note_end(row, how);
         }
     }
+}
+
+/// How far the frames that were received were acted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Frames {
+    /// All that are whole.
+    All,
+    /// The next one waits for helpers.
+    Wait,
 }
 
 /// The body of a request that no process has seen.

@@ -440,6 +440,8 @@ impl Thread {
             Message::Hopeless(pool) => self.empty_queue(usize::from(pool)),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
             Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
+            Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
+            Message::Fetched { index, serial, tail, result } => self.on_fetched(index, serial, tail, result),
             Message::CommandDone { index, serial, well, text } => {
                 self.on_command_done(index, serial, well, &text);
             }
@@ -564,6 +566,11 @@ impl Thread {
         }
         if self.connections[index as usize].shared {
             self.forget(index);
+            if let Some(socket) = self.socket(index) {
+                // The option belongs to the open socket, and an application may have set it: closing what still has to be sent
+                // would wait for as long as that says.
+                let _ = rustix::net::sockopt::set_socket_linger(socket, None);
+            }
         }
         self.leave_queue(index);
         self.leave_relay(index);

@@ -11,6 +11,7 @@ use super::across::Across;
 use super::connection::{Again, Spool};
 use super::secure::Secure;
 use crate::control::{SlotId, Started};
+use crate::handoff::Arrival;
 
 /// What one thread is told by another.
 #[derive(Debug)]
@@ -54,6 +55,26 @@ pub enum Message {
         serial: u32,
         /// How it went.
         result: std::io::Result<()>,
+    },
+    /// Helpers have looked at what an application process has passed.
+    Judged {
+        /// Key of its channel.
+        key: usize,
+        /// Its number; another process is not meant.
+        epoch: u64,
+        /// What the descriptors are.
+        verdicts: Vec<Arrival>,
+    },
+    /// A helper has read a piece of a file that an application process has passed.
+    Fetched {
+        /// Index of the connection.
+        index: u32,
+        /// Its serial number.
+        serial: u32,
+        /// The file is the first of what the process has returned; otherwise, of what is being sent.
+        tail: bool,
+        /// The piece.
+        result: std::io::Result<Vec<u8>>,
     },
     /// The master has carried out what this admin connection asked for.
     CommandDone {

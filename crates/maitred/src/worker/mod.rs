@@ -30,6 +30,7 @@
 //! | [`upstream`] | the connections to these servers |
 //! | [`origin`] | who the client is, and what applications are told of it |
 //! | [`channels`] | what application processes say, and how they end |
+//! | [`passed`] | descriptors that come from them |
 //! | [`processes`] | how they come, are tended, and go |
 //! | [`admin`], [`watch`] | the admin address |
 //! | [`drain`] | the end of the process, and deadlines |
@@ -59,6 +60,7 @@ mod kept_head;
 mod multiplex;
 mod origin;
 mod outlive;
+mod passed;
 mod processes;
 mod proxied;
 mod proxy;
@@ -98,12 +100,13 @@ use self::share::Share;
 use self::shared::{HandedOff, Local, PoolShared, Shared};
 use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
-use crate::config::Limits;
+use crate::config::{Limits, Pool, Source};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::writer::{Settings, ThreadLog, Writer};
 use crate::route::Router;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
 use crate::serve::files::{FileServer, FileSet};
+use crate::serve::passed::Helpers;
 use crate::status::Status;
 use crate::status::facts::Facts;
 use crate::tls::material::Material;
@@ -280,6 +283,7 @@ fn share(
         bodies_on_disk: Budget::new(start.config.limits.bodies_disk_bytes_max),
         unsent: Budget::new(u64::MAX),
         disk: DiskPool::new(DISK_THREADS_DEFAULT),
+        passed: start.config.pools.iter().map(helpers).collect(),
         board: memfile::SharedMap::open(board)?,
         outbox: Inbox::new()?,
         draining: AtomicBool::new(false),
@@ -301,6 +305,14 @@ fn share(
         shared.status.note_automatic(report.clone());
     }
     Ok(Box::leak(Box::new(shared)))
+}
+
+/// The threads for what processes of a pool pass. One is enough for one process, which nobody else can have to wait for.
+fn helpers(pool: &Pool) -> Helpers {
+    match pool.source {
+        Source::Http(_) => Helpers::new(0),
+        _ => Helpers::new(pool.workers.slots()),
+    }
 }
 
 /// Where each listen entry is really bound.

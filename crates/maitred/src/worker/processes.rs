@@ -18,10 +18,11 @@ use rustix::event::epoll;
 use super::channels::CLOSED;
 use super::connection::{Again, State};
 use super::event_loop::{Thread, Token};
+use super::relay::unwatch;
 use super::shared::Outgoing;
 use crate::config::Source;
 use crate::control::{FromWorker, SlotId, Started};
-use crate::handoff::{Channel, Health, Leave, Phase, RELAY_BIT, Relay};
+use crate::handoff::{Channel, Health, Leave, Phase, RELAY_BIT, Received, Relay};
 use crate::status::scoreboard::{SlotRow, SlotState};
 
 /// How often the health of processes is looked at; a pool's `health_interval` is met to within this.
@@ -33,7 +34,8 @@ impl Thread {
     /// Takes in a new application process.
     pub(super) fn open_channel(&mut self, id: SlotId, started: Started, socket: OwnedFd) {
         let Started { pid, greeting, lent } = started;
-        let mut channel = Channel::new(id, pid, self.shared.slot_row(id), socket);
+        let lane = self.shared.lane(id);
+        let mut channel = Channel::new(id, pid, self.shared.slot_row(id), socket, lane);
         if let Some(greeting) = greeting {
             channel.phase = Phase::Live;
             channel.capacity = greeting.capacity;
@@ -132,7 +134,9 @@ impl Thread {
             }
         }
         for number in idle {
-            self.pools.relays.try_remove(number);
+            if let Some(relay) = self.pools.relays.try_remove(number) {
+                unwatch(&self.epoll, &relay);
+            }
         }
         if channel.has_output() {
             // What it does not take now, it takes when epoll says so; then this is tried again.
@@ -225,6 +229,11 @@ impl Thread {
         self.shared.outbox.send(Outgoing::Tell(message));
         self.show_slot(key);
         self.publish_room(usize::from(id.pool));
+        let exited = self.pools.channels.get_mut(key).and_then(|channel| channel.exited.take());
+        if let Some(how) = exited {
+            // It is gone, and what it said last has waited for helpers until now.
+            self.on_slot_exited(id, &how);
+        }
     }
 
     /// The master says that a process has exited. Its channel may hold answers that it sent before.
@@ -234,6 +243,14 @@ impl Thread {
             Phase::Condemned(why) => Err(why.clone()),
             _ => self.hear_out(key, true),
         };
+        if heard == Ok(Received::Waits) && self.is_awaited(key) {
+            // What it said before waits for helpers; but it gets nothing more.
+            self.let_leave(key);
+            if let Some(channel) = self.pools.channels.get_mut(key) {
+                channel.exited = Some(how.to_owned());
+            }
+            return;
+        }
         let said = heard.as_ref().err().filter(|why| why.as_str() != CLOSED);
         self.note_end(id, &said.map_or_else(|| how.to_owned(), |why| format!("{why}; {how}")));
         let Some(channel) = self.take_out(key) else { return };
@@ -270,6 +287,12 @@ impl Thread {
         }
         self.lose_relays(key);
         self.publish_room(usize::from(id.pool));
+    }
+
+    /// Whether somebody waits for what this process says.
+    fn is_awaited(&self, key: usize) -> bool {
+        let channel = self.pools.channels.get(key);
+        channel.is_some_and(|channel| channel.in_flight.values().any(|found| found.index.is_some()))
     }
 
     fn row_of(&self, row: Option<usize>) -> Option<&'static SlotRow> {

@@ -3,20 +3,21 @@
 //! Nothing more is read from a relay while anything read before has yet to be sent. So a slow client fills the relay, and
 //! the application sees a full socket, as it would on the client's own.
 
+use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use maitred_http::response::Filter;
-use rustix::buffer::spare_capacity;
+use maitred_sys::receive::receive;
 use rustix::event::epoll;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 
 use super::connection::{After, Again, Relayed, State};
 use super::event_loop::{Thread, Token};
 use super::send::Sent;
 use super::wire::Then;
 use crate::handoff::{RELAY_BIT, Relay};
+use crate::serve::passed::Passed;
 use crate::serve::{Segment, Summary};
 
 /// Bytes that one connection may relay in one turn, so that the others get theirs.
@@ -39,12 +40,13 @@ enum Read {
 
 impl Thread {
     /// A relay to the process of this channel: a free one, or a new one with the end that has to be passed.
-    pub(super) fn take_relay(&mut self, channel: usize) -> std::io::Result<(u32, Option<OwnedFd>)> {
+    pub(super) fn take_relay(&mut self, channel: usize) -> io::Result<(u32, Option<OwnedFd>)> {
         if let Some(key) = self.pools.channels[channel].idle_relays.pop() {
             return Ok((key, None));
         }
         let held = self.shared.descriptor()?;
-        let (relay, far_end) = Relay::new(channel as u32, held)?;
+        let lane = self.pools.channels[channel].lane.clone();
+        let (relay, far_end) = Relay::new(channel as u32, held, lane)?;
         let key = self.pools.relays.insert(relay);
         Ok((key as u32, Some(far_end)))
     }
@@ -206,11 +208,19 @@ impl Thread {
     /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
     fn read_relay(&mut self, index: u32, relay: u32, moved: &mut usize) -> Read {
         let mut rx = self.rx.take();
-        let room = rx.capacity();
-        let received =
-            recv(self.pools.relays[relay as usize].socket(), spare_capacity(&mut rx), RecvFlags::empty());
+        let (room, mut passed) = (rx.capacity(), Vec::new());
+        let found = &self.pools.relays[relay as usize];
+        let received = receive(found.socket(), &mut rx, &mut passed);
+        if !passed.is_empty() {
+            // They are closed by helpers, as whatever an application passes.
+            let lane = found.lane();
+            passed.into_iter().for_each(|descriptor| drop(Passed::new(descriptor, None, lane.clone())));
+            self.rx.put_back(rx);
+            self.fail_relay(index, "it passed descriptors where its response goes");
+            return Read::Failed;
+        }
         let (bytes, drained) = match received {
-            Ok((_, 0)) => {
+            Ok(0) => {
                 // It closed its end, or died; what it says on the channel, or its exit, decides.
                 self.pools.relays[relay as usize].spoilt = true;
                 self.note_relay_end(index, relay);
@@ -218,8 +228,8 @@ impl Thread {
             }
             // A short read has emptied the relay; what comes later makes an edge. Only the end, if that was reported
             // together with these bytes, does not.
-            Ok((_, bytes)) => (bytes, bytes < room && !self.pools.relays[relay as usize].hung_up),
-            Err(Errno::INTR) => (0, false),
+            Ok(bytes) => (bytes, bytes < room && !self.pools.relays[relay as usize].hung_up),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (0, false),
             Err(_) => (0, true),
         };
         *moved += bytes;
@@ -336,11 +346,20 @@ impl Thread {
             return true;
         }
         let mut piece = vec![0; bytes.min(TAIL_PIECE_BYTES) as usize];
-        let read = rustix::io::pread(&source, &mut piece, offset).unwrap_or(0);
-        if read == 0 {
-            self.fail_relay(index, "it returned a file that is shorter than it said");
-            return false;
-        }
+        let read = match source.read_now(&mut piece, offset) {
+            Some(Ok(read)) if read > 0 => read,
+            Some(_) => {
+                self.break_off_file(index);
+                return false;
+            }
+            None => {
+                self.work(index).tail.push_front(Segment::File { file: Rc::clone(&source), offset, end });
+                if !self.fetch(index, &source, offset..end, true) {
+                    self.fail_relay(index, "helpers have too much to do with its files");
+                }
+                return false;
+            }
+        };
         let offset = offset + read as u64;
         if offset < end {
             self.work(index).tail.push_front(Segment::File { file: source, offset, end });
@@ -450,10 +469,11 @@ impl Thread {
         }
     }
 
-    /// Ends a relay: closing our end takes it out of the epoll set, and the process is told to close its own.
+    /// Ends a relay: the process is told to close its end, too.
     pub(super) fn drop_relay(&mut self, key: u32) {
         let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
         let channel = relay.channel as usize;
+        unwatch(&self.epoll, &relay);
         if let Some(found) = self.pools.channels.get_mut(channel).filter(|_| !relay.orphan) {
             found.idle_relays.retain(|idle| *idle != key);
             found.forget_number(RELAY_BIT | key);
@@ -560,9 +580,16 @@ impl Thread {
                 }
                 self.spoil_relay(index);
                 self.pump_relay(index);
-            } else {
-                self.pools.relays.try_remove(key as usize);
+            } else if let Some(relay) = self.pools.relays.try_remove(key as usize) {
+                unwatch(&self.epoll, &relay);
             }
         }
+    }
+}
+
+/// Helpers close a relay at some time, and until then epoll would report it, by a key that is another one's by then.
+pub(super) fn unwatch(epoll: &OwnedFd, relay: &Relay) {
+    if relay.watched {
+        let _ = epoll::delete(epoll, relay.socket());
     }
 }

@@ -14,7 +14,8 @@ use super::cut_off::CUT_OFF;
 use super::event_loop::Thread;
 use super::inbox::Message;
 use super::wire::{Then, Wire};
-use crate::serve::{CachedBytes, DiskJob, Segment, Summary, residency};
+use crate::serve::passed::Reading;
+use crate::serve::{CachedBytes, DiskJob, Segment, ServedFile, Summary, residency};
 
 /// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread. Also what
 /// a client finds in the CPU's caches: files of 10 MB cost 1.2 × floor with it, client included, and 1.7 with 1 MiB.
@@ -239,13 +240,21 @@ impl Thread {
         let connection = &mut self.connections[index as usize];
         let Some(work) = connection.work.as_deref_mut() else { return Sent::All };
         let Some(Segment::File { file, offset, end }) = work.segments.front_mut() else { return Sent::All };
+        if file.reading() == Reading::ByHelper {
+            let (file, range) = (Rc::clone(file), *offset..*end);
+            return match self.fetch(index, &file, range, false) {
+                true => Sent::Waits,
+                false => self.postpone(index),
+            };
+        }
         let now = self.clock.now;
         let stale = work.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
         if *offset >= work.resident_until || stale {
             let bytes = (*end - *offset).min(RESIDENT_BYTES);
-            if !residency::resident(file.as_fd(), *offset, bytes) {
-                let job = file.try_clone().map(|file| DiskJob::Read { file, offset: *offset, len: bytes });
-                return self.ask_disk(index, job);
+            let in_memory = file.reading() == Reading::InMemory;
+            if !in_memory && !residency::resident(file.as_fd(), *offset, bytes) {
+                let (file, offset) = (Rc::clone(file), *offset);
+                return self.ask_disk(index, &file, offset, bytes);
             }
             work.resident_until = *offset + bytes;
             work.resident_at = Some(now);
@@ -281,20 +290,40 @@ impl Thread {
     }
 
     /// Has a helper thread read what is missing; [`Thread::on_disk_done`] goes on.
-    fn ask_disk(&mut self, index: u32, job: std::io::Result<DiskJob>) -> Sent {
-        let Ok(job) = job else { return Sent::Broken };
-        if !self.submit(index, job) {
-            // All helpers are busy and the queue is full. Asking again in each turn would keep this thread busy with nothing.
-            let connection = &mut self.connections[index as usize];
-            if !std::mem::replace(&mut connection.again, true) {
-                self.postponed.push((index, connection.serial));
-                self.postponed_until.get_or_insert(self.clock.now + DISK_RETRY);
+    fn ask_disk(&mut self, index: u32, file: &ServedFile, offset: u64, len: u64) -> Sent {
+        let Ok(copy) = file.try_clone() else { return Sent::Broken };
+        let job = DiskJob::Read { file: copy, offset, len };
+        let submitted = match file.lane() {
+            Some(lane) => {
+                let (inbox, serial) =
+                    (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+                self.row.disk_waits.add(1);
+                lane.submit(Box::new(move || {
+                    let result = job.run();
+                    inbox.send(Message::DiskDone { index, serial, result });
+                }))
             }
-            self.wheel.disarm(index);
-            return Sent::Waits;
+            None => self.submit(index, job),
+        };
+        if !submitted {
+            return self.postpone(index);
         }
         self.work(index).awaits_disk = true;
-        // The disk may take its time; that is not the client's fault.
+        match file.lane() {
+            Some(_) => self.await_passed(index),
+            // The disk may take its time; that is not the client's fault.
+            None => self.wheel.disarm(index),
+        }
+        Sent::Waits
+    }
+
+    /// All helpers are busy and the queue is full. Asking again in each turn would keep this thread busy with nothing.
+    fn postpone(&mut self, index: u32) -> Sent {
+        let connection = &mut self.connections[index as usize];
+        if !std::mem::replace(&mut connection.again, true) {
+            self.postponed.push((index, connection.serial));
+            self.postponed_until.get_or_insert(self.clock.now + DISK_RETRY);
+        }
         self.wheel.disarm(index);
         Sent::Waits
     }

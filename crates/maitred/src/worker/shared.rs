@@ -18,6 +18,7 @@ use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
 use crate::route::Router;
 use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
+use crate::serve::passed::{Helpers, Lane};
 use crate::status::Status;
 use crate::status::facts::{BodiesFacts, Queue, Queues};
 use crate::status::rates::PoolSample;
@@ -60,6 +61,8 @@ pub struct Shared {
     pub unsent: Arc<Budget>,
     /// Helper threads for the disk.
     pub disk: DiskPool,
+    /// Per pool: those for what its processes pass.
+    pub passed: Vec<Helpers>,
     /// The scoreboard.
     pub board: SharedMap<Scoreboard>,
     /// To the thread that talks to the master.
@@ -155,6 +158,14 @@ impl Shared {
     /// The scoreboard row of an application slot, if the file has one for it.
     pub fn slot_row(&self, id: SlotId) -> Option<usize> {
         slot_row(&self.start.config, id)
+    }
+
+    /// The way to the helpers for what an application process passes.
+    pub fn lane(&self, id: SlotId) -> Lane {
+        match self.passed.get(usize::from(id.pool)) {
+            Some(helpers) => helpers.lane(id.slot),
+            None => Helpers::new(0).lane(id.slot),
+        }
     }
 
     /// Whether the process is on its way out.

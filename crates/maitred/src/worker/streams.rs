@@ -2,7 +2,7 @@
 //! them, and how they end. [`multiplex`](super::multiplex) is about the connection that carries them.
 
 use std::io::Write as _;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 use maitred_http::h2::{Code, StreamKey};
@@ -13,6 +13,7 @@ use super::connection::{Connection, State, Work};
 use super::event_loop::Thread;
 use super::multiplex::SHARE_BYTES;
 use super::wire::{Received, Then, Wire};
+use crate::serve::ServedFile;
 
 /// No connection: the stream is free, or its connection has gone.
 pub(super) const NOBODY: u32 = u32::MAX;
@@ -227,7 +228,7 @@ impl Thread {
         &mut self,
         key: u32,
         stream: u32,
-        file: &Rc<OwnedFd>,
+        file: &Rc<ServedFile>,
         offset: &mut u64,
         bytes: u64,
         then: Then,

@@ -11,7 +11,7 @@
 //! | the end of a response that ends the connection | shutdown(2) | `close_notify`, shutdown(2) | END_STREAM |
 //! | a response that is broken off | close(2) | close(2), without `close_notify` | RST_STREAM |
 
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 use maitred_sys::file::append_at;
@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::event_loop::Thread;
+use crate::serve::ServedFile;
 
 /// Bytes of a file that are read at a time where they cannot go to the socket by themselves: four TLS records or frames.
 pub(super) const FILE_PIECE_BYTES: usize = 64 * 1024;
@@ -116,7 +117,7 @@ impl Thread {
     pub(super) fn send_file_piece(
         &mut self,
         index: u32,
-        file: &Rc<OwnedFd>,
+        file: &Rc<ServedFile>,
         offset: &mut u64,
         bytes: u64,
         then: Then,

@@ -19,10 +19,70 @@ unfinished = []
 with contextlib.suppress(FileExistsError):
     os.mkfifo("gate")
 gate = os.open("gate", os.O_RDONLY | os.O_NONBLOCK)
+TAKES = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 
 
 def send(kind, payload=b"", flags=0, connection=0, request=0):
     channel.sendall(HEADER.pack(len(payload), kind, flags, 0, connection, request) + payload)
+
+
+def pass_on(descriptors, kind, payload=b"", flags=0, connection=0, request=0):
+    header = HEADER.pack(len(payload), kind, flags, len(descriptors), connection, request)
+    socket.send_fds(channel, [header + payload], descriptors)
+
+
+def tail_file(descriptor, connection, request, length=5):
+    pass_on([descriptor], 67, struct.pack("<QQ", 0, length), 1, connection, request)
+
+
+def lingering(port):
+    """A connection that has much to send to whoever listens on this port, and takes nothing. Its last close waits."""
+    sender = socket.create_connection(("127.0.0.1", port))
+    fill(sender)
+    return sender
+
+
+def fill(sender):
+    sender.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 50))
+    sender.setblocking(False)
+    try:
+        while sender.send(bytes(1 << 20)):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def pass_last(sender, frame):
+    """Passes it with the first bytes of a frame. What receives the others has the only copy."""
+    socket.send_fds(channel, [frame[:8]], [sender.fileno()])
+    sender.close()
+    channel.sendall(frame[8:])
+
+
+def linger(how, port, connection, request):
+    if how == "skipped":
+        pass_last(lingering(port), HEADER.pack(0, 0xF0, 128, 1, 0, 0))
+        answer(connection, request)
+    elif how == "file":
+        pass_last(lingering(port), HEADER.pack(16, 67, 1, 1, connection, request) + struct.pack("<QQ", 0, 5))
+    elif how == "unclaimed":
+        # It arrives with a frame that takes none; then the server gives this process up.
+        pass_last(lingering(port), HEADER.pack(1 << 30, 68, 0, 0, 0, 0))
+    elif how == "unread":
+        # Behind what ends it, so that the server does not read it.
+        sender = lingering(port)
+        channel.sendall(HEADER.pack(1 << 30, 68, 0, 0, 0, 0))
+        socket.send_fds(channel, [HEADER.pack(0, 0xF0, 128, 1, 0, 0)], [sender.fileno()])
+    elif how == "response":
+        sender = lingering(port)
+        with socket.socket(fileno=os.dup(kept[connection])) as response:
+            socket.send_fds(response, [TAKES + b"file\n"], [sender.fileno()])
+        sender.close()
+        done(connection, request, body_bytes=5)
+    elif how == "client":
+        with socket.socket(fileno=kept.pop(connection)) as client:
+            fill(client)
+        done(connection, request, flags=0)
 
 
 def hello():
@@ -113,6 +173,34 @@ def act(path, connection, request, body):
         os.kill(os.getpid(), signal.SIGSTOP)
     elif path == "/app/never":
         pass
+    elif path.startswith("/app/linger/"):
+        _, _, _, how, port = path.split("/")
+        linger(how, int(port), connection, request)
+    elif path == "/app/fifo":
+        os.mkfifo("fifo")
+        fifo = os.open("fifo", os.O_RDWR)
+        tail_file(fifo, connection, request)
+        os.close(fifo)
+    elif path.startswith("/app/files/"):
+        count = int(path.rpartition("/")[2])
+        write(connection, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (5 * count))
+        with open("file.txt", "rb") as file:
+            for _ in range(count):
+                tail_file(file.fileno(), connection, request)
+        done(connection, request, body_bytes=5 * count)
+    elif path.startswith("/app/proc/"):
+        # A file system that does not promise never to wait: what has framing of its own, and what has not.
+        with open("/proc/version", "rb") as file:
+            text = file.read()
+            if path == "/app/proc/chunked":
+                write(connection, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n" % len(text))
+                tail_file(file.fileno(), connection, request, len(text))
+                send(67, b"\r\n0\r\n\r\n", 0, connection, request)
+            else:
+                length = len(text) + path.endswith("short")
+                write(connection, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length)
+                tail_file(file.fileno(), connection, request, length)
+        done(connection, request, body_bytes=len(text))
     elif path == "/app/nothing":
         done(connection, request, status=0, flags=0, body_bytes=0)
 

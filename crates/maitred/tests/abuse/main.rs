@@ -8,6 +8,7 @@
 
 mod applications;
 mod clients;
+mod passing;
 mod quiet;
 #[path = "../support/mod.rs"]
 mod support;
@@ -17,9 +18,14 @@ use support::{Client, End, Response, Server, Setup};
 /// A site of files and the fake application, of which there is one process; `pool` are further lines of its pool. Requests
 /// that wait for a process wait as long as the test does, unless they say otherwise.
 fn setup(pool: &str) -> Setup {
+    setup_with("direct", pool)
+}
+
+/// The same with another transport.
+fn setup_with(transport: &str, pool: &str) -> Setup {
     let queue = if pool.contains("queue") { "" } else { "queue = { max = 1000, timeout = \"60s\" }" };
     let table = format!(
-        "[pool.fake]\ncommand = [\"python3\", \"-S\", \"-E\", \"fake.py\"]\nworkers = 1\ntransport = \"direct\"\n\
+        "[pool.fake]\ncommand = [\"python3\", \"-S\", \"-E\", \"fake.py\"]\nworkers = 1\ntransport = \"{transport}\"\n\
          {queue}\n{pool}\n"
     );
     Setup::new()

@@ -2,13 +2,15 @@ use super::Health::{Asked, Good, Silent};
 use super::*;
 use crate::budget::Budget;
 use crate::handoff::known::DESCRIPTORS_KEPT_MAX;
+use crate::serve::passed::Helpers;
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 fn channel() -> (Channel, OwnedFd) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-    let mut channel = Channel::new(SlotId { pool: 0, slot: 0, epoch: 0 }, 1, None, ours);
+    let mut channel =
+        Channel::new(SlotId { pool: 0, slot: 0, epoch: 0 }, 1, None, ours, Helpers::new(0).lane(0));
     channel.phase = Phase::Live;
     channel.capacity = 1;
     (channel, theirs)
@@ -268,7 +270,7 @@ fn descriptors_do_not_hide_what_comes_behind_them() {
     sendmsg(&theirs, &[IoSlice::new(b"tail")], &mut control, SendFlags::NOSIGNAL).unwrap();
     send(&theirs, b"done", SendFlags::NOSIGNAL).unwrap();
     let mut room = [0; RECEIVE_BYTES];
-    while matches!(channel.receive(&mut room).unwrap(), Received::More) {}
+    while matches!(channel.receive(&mut room, &Budget::new(10)).unwrap(), Received::More) {}
     assert_eq!((channel.input.as_slice(), channel.received.len()), (&b"taildone"[..], 1));
 }
 
@@ -280,7 +282,7 @@ fn a_channel_that_was_closed_with_frames_in_it_has_ended() {
     channel.flush(&Slab::new(), |_| ()).unwrap();
     drop(theirs);
     let mut room = Box::new([0; RECEIVE_BYTES]);
-    while channel.receive(&mut room).unwrap() != Received::End {}
+    while channel.receive(&mut room, &Budget::new(10)).unwrap() != Received::End {}
 }
 
 proptest! {

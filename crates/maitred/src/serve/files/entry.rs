@@ -16,7 +16,7 @@ use super::resolve::{FoundFile, Meta, Miss, Opened, Patience};
 use super::set::FileSet;
 use crate::budget::{Budget, Permit};
 use crate::config::Coding;
-use crate::serve::Clock;
+use crate::serve::{Clock, ServedFile};
 
 /// How often a file that changes while it is read is read again.
 const READ_ATTEMPTS_MAX: usize = 3;
@@ -114,7 +114,7 @@ pub(super) struct Representation {
     head_len: u32,
     offsets: Offsets,
     /// `None` when the body is in `bytes`.
-    file: Option<Rc<OwnedFd>>,
+    file: Option<Rc<ServedFile>>,
     pub(super) size: u64,
     /// With its quotes; `None` if the configuration removes it.
     pub(super) etag: Option<Box<str>>,
@@ -128,7 +128,7 @@ pub(super) struct Representation {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Body<'a> {
     Inline(&'a [u8]),
-    File(&'a Rc<OwnedFd>),
+    File(&'a Rc<ServedFile>),
 }
 
 impl Representation {
@@ -281,7 +281,7 @@ impl Maker<'_> {
             let (mut made, mut bytes) = self.prepare(&meta, media, coding, vary);
             if meta.size > u64::from(self.inline_bytes_max) {
                 made.bytes = bytes.into_boxed_slice();
-                made.file = Some(Rc::new(file));
+                made.file = Some(Rc::new(ServedFile::Own(file)));
                 return Ok((made, true));
             }
             let head_len = bytes.len();

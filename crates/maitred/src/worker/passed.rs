@@ -1,0 +1,209 @@
+//! What application processes pass by channel: it is judged, read and closed by helpers of the pool
+//! ([`crate::serve::passed`]), and only sent from here.
+//!
+//! | what | where |
+//! |---|---|
+//! | a file that lives in memory (a memfd) | is taken at once |
+//! | any other descriptor | a helper looks at it; the frames behind it wait, and so does what the process says later |
+//! | a file of a file system that can be read without waiting | is sent as any file; a helper reads what is not in memory |
+//! | any other file | a helper reads it, piece by piece |
+//! | one that there is no room for | the response that it belongs to is broken off, and the process lives on |
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use super::connection::State;
+use super::errors::fields_of;
+use super::event_loop::{SERIAL_MASK, Thread};
+use super::inbox::Message;
+use crate::handoff::{Arrival, Phase, RELAY_BIT};
+use crate::serve::passed::FETCH_BYTES;
+use crate::serve::{Segment, ServedFile};
+
+/// Files that a process may return for one response. Each is a descriptor of the worker process until the client has it.
+pub(super) const TAIL_FILES_MAX: usize = maitred_handoff::TAIL_FILES_MAX;
+
+impl Thread {
+    /// Has helpers look at the descriptors that have come.
+    pub(super) fn judge(&mut self, key: usize) -> Result<(), String> {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(()) };
+        if channel.unjudged.is_empty() || channel.judging {
+            return Ok(());
+        }
+        let (epoch, unjudged) = (channel.id.epoch, std::mem::take(&mut channel.unjudged));
+        let inbox = &self.shared.inboxes[self.number];
+        let judge = move || {
+            let verdicts = unjudged.into_iter().map(|passed| match passed.judge() {
+                Some(reading) => Arrival::File(passed, reading),
+                None => Arrival::Other(passed),
+            });
+            inbox.send(Message::Judged { key, epoch, verdicts: verdicts.collect() });
+        };
+        channel.judging = channel.lane.submit(Box::new(judge));
+        match channel.judging {
+            true => Ok(()),
+            false => Err("helpers have too much to do with what it passes".into()),
+        }
+    }
+
+    /// Helpers have looked at what a process has passed: what waited for that goes on.
+    pub(super) fn on_judged(&mut self, key: usize, epoch: u64, verdicts: Vec<Arrival>) {
+        let found = self.pools.channels.get_mut(key).filter(|channel| channel.id.epoch == epoch);
+        let Some(channel) = found else { return };
+        channel.judged(verdicts);
+        if matches!(channel.phase, Phase::Condemned(_)) {
+            return;
+        }
+        let (id, exited) = (channel.id, channel.exited.take());
+        if let Err(why) = self.judge(key) {
+            return self.condemn(key, &why);
+        }
+        if let Some(how) = exited {
+            return self.on_slot_exited(id, &how);
+        }
+        // What came meanwhile has had its edge.
+        self.loud.push((key, epoch as u32 & SERIAL_MASK));
+    }
+
+    /// A piece of a file: only a regular one can be sent without waiting for anybody.
+    pub(super) fn on_tail_file(
+        &mut self,
+        key: usize,
+        connection: u32,
+        request: u32,
+        range: Range<u64>,
+    ) -> Result<(), String> {
+        let channel = &mut self.pools.channels[key];
+        let (astray, arrival) = (channel.astray, channel.received.pop_front());
+        let (passed, reading) = match arrival {
+            // Which descriptors these are is not known any more.
+            _ if astray => return self.break_off_short(key, connection, request),
+            Some(Arrival::File(passed, _)) if !passed.has_permit() => {
+                return self.break_off_short(key, connection, request);
+            }
+            Some(Arrival::File(passed, reading)) => (passed, reading),
+            Some(Arrival::Other(_) | Arrival::Judging) => {
+                return Err("it returned a descriptor that is not of a regular file".into());
+            }
+            None => return Err("it sent a frame without its descriptor".into()),
+        };
+        let (index, _) = self.in_flight(key, connection, request)?;
+        let files = index.map_or(0, |index| {
+            self.work(index).tail.iter().filter(|piece| matches!(piece, Segment::File { .. })).count()
+        });
+        if files >= TAIL_FILES_MAX {
+            return Err(format!("it returned more than {TAIL_FILES_MAX} files for one response"));
+        }
+        let file = Rc::new(ServedFile::Passed(passed, reading));
+        self.on_tail(key, connection, request, Segment::File { file, offset: range.start, end: range.end })
+    }
+
+    /// The worker process has no room for a file of a response. That is not the fault of whoever has passed it, so that only this
+    /// response is broken off.
+    fn break_off_short(&mut self, key: usize, connection: u32, request: u32) -> Result<(), String> {
+        let (index, number) = self.in_flight(key, connection, request)?;
+        let Some(index) = index else { return Ok(()) };
+        let id = self.pools.channels[key].id;
+        let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
+        self.limiter.log(self.clock.now, || {
+            tracing::error!(
+                pool,
+                slot,
+                "no descriptor is left for a file of a response, which is broken off"
+            );
+        });
+        if number & RELAY_BIT == 0 {
+            self.cut_off(index);
+            return Ok(());
+        }
+        let begun = self.work(index).relayed.as_deref().is_some_and(|relayed| relayed.filter.head_written());
+        if begun {
+            self.abort(index);
+        } else {
+            self.leave_relay(index);
+            self.refuse_kept(index, 503, fields_of(503));
+        }
+        Ok(())
+    }
+
+    /// Has a helper read a piece of a file that cannot be read here; it takes the place of that part in the response. False
+    /// when helpers have too much to do. `tail`: it is the first of what the process has returned, otherwise of what is sent.
+    pub(super) fn fetch(&mut self, index: u32, file: &Rc<ServedFile>, range: Range<u64>, tail: bool) -> bool {
+        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+        let (Some(lane), Ok(copy)) = (file.lane(), file.try_clone()) else { return false };
+        self.row.disk_waits.add(1);
+        let bytes = (range.end - range.start).min(FETCH_BYTES as u64);
+        let read = move || {
+            let result = copy.fetch(range.start, bytes);
+            drop(copy);
+            inbox.send(Message::Fetched { index, serial, tail, result });
+        };
+        let submitted = lane.submit(Box::new(read));
+        if submitted {
+            self.work(index).awaits_disk = true;
+            self.await_passed(index);
+        }
+        submitted
+    }
+
+    /// A helper reads what an application has passed. That may take its time, which is not the client's fault; but no longer than
+    /// the application itself may take.
+    pub(super) fn await_passed(&mut self, index: u32) {
+        match self.work(index).pool {
+            Some(pool) => self.wheel.arm(index, self.clock.now + self.request_timeout(pool)),
+            None => self.wheel.disarm(index),
+        }
+    }
+
+    /// A helper has read a piece of a file.
+    pub(super) fn on_fetched(
+        &mut self,
+        index: u32,
+        serial: u32,
+        tail: bool,
+        result: std::io::Result<Vec<u8>>,
+    ) {
+        if !self.is_current(index, serial)
+            || !matches!(self.connections[index as usize].state, State::Writing | State::Relayed { .. })
+        {
+            return;
+        }
+        let work = self.work(index);
+        work.awaits_disk = false;
+        let pieces = if tail { &mut work.tail } else { &mut work.segments };
+        let bytes = match result {
+            Ok(bytes) if !bytes.is_empty() => bytes,
+            _ => return self.break_off_file(index),
+        };
+        if let Some(Segment::File { offset, end, .. }) = pieces.front_mut() {
+            *offset += bytes.len() as u64;
+            if *offset >= *end {
+                pieces.pop_front();
+            }
+            pieces.push_front(Segment::Bytes(bytes.into()));
+        }
+        self.progress(index);
+        match self.connections[index as usize].state {
+            State::Relayed { .. } => self.pump_relay(index),
+            _ => self.on_writable(index),
+        }
+    }
+
+    /// A file that a process has returned is shorter than it said, or cannot be read.
+    pub(super) fn break_off_file(&mut self, index: u32) {
+        match self.connections[index as usize].state {
+            State::Relayed { .. } => {
+                self.fail_relay(
+                    index,
+                    "it returned a file that is shorter than it said, or that cannot be read",
+                );
+            }
+            _ => {
+                self.limiter.log(self.clock.now, || {
+                    tracing::warn!("a file of a response is shorter than it was, or cannot be read");
+                });
+                self.abort(index);
+            }
+        }
+    }
+}
