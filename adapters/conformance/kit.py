@@ -15,7 +15,7 @@ import subprocess
 REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME = 1, 2, 3, 4, 5, 6
 HELLO, DONE, TAIL, PONG, DETACH = 65, 66, 67, 68, 69
 KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH, BODY_STREAM = 1, 2, 4, 8, 16, 32
-SOCKETS_ONLY = 1
+SOCKETS_ONLY, RECOVERS = 1, 2
 CLEAN, CLOSE = 1, 2
 FILE = 1
 OPTIONAL = 128
@@ -261,28 +261,35 @@ def _lower_limit():
 class Worker:
     """An adapter that was started, and the server's end of its channel."""
 
-    def __init__(self, command):
+    def __init__(self, command, recovery=False):
         sock, theirs = socket.socketpair()
         self._begin(sock)
+        passed = [theirs]
         environment = {**os.environ, "MAITRED_CHANNEL": str(theirs.fileno())}
+        environment.pop("MAITRED_RECOVERY", None)
+        if recovery:
+            self.recovery, ours = socket.socketpair()
+            environment["MAITRED_RECOVERY"] = str(ours.fileno())
+            passed.append(ours)
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            pass_fds=[theirs.fileno()],
+            pass_fds=[one.fileno() for one in passed],
             env=environment,
             preexec_fn=_lower_limit,
             start_new_session=True,
         )
-        theirs.close()
+        for one in passed:
+            one.close()
 
     def _begin(self, sock):
-        self.sock = sock
-        self.sock.settimeout(DEADLINE_S)
+        self._open(sock)
         self.process = None
-        self._data = b""
+        # Over which the adapter gets other channels, if the case is about that.
+        self.recovery = None
+        self.recovers = False
         self._arrived = []
-        self._tails = {}
         self._clients = []
         self._reading = []
         self._request = 0
@@ -293,11 +300,19 @@ class Worker:
         # Descriptors of the last frame that was read; whoever wants to keep one takes it out.
         self.taken = []
 
+    def _open(self, sock):
+        self.sock = sock
+        self.sock.settimeout(DEADLINE_S)
+        self._data = b""
+        self._tails = {}
+
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
         self.sock.close()
+        if self.recovery is not None:
+            self.recovery.close()
         for client in self._clients:
             client.close()
         for descriptor in self._arrived + self.taken:
@@ -314,12 +329,24 @@ class Worker:
         """Reads HELLO, answers WELCOME; returns (lowest version, highest version, capacity, name)."""
         kind, flags, connection, request, payload = self.read_frame()
         equal(kind, HELLO, "kind of the first frame")
-        equal((flags & ~SOCKETS_ONLY, connection, request), (0, 0, 0), "flags and numbers of HELLO")
-        self.sockets_only = bool(flags & SOCKETS_ONLY)
+        allowed = SOCKETS_ONLY if self.recovery is None else SOCKETS_ONLY | RECOVERS
+        equal((flags & ~allowed, connection, request), (0, 0, 0), "flags and numbers of HELLO")
+        self.sockets_only, self.recovers = bool(flags & SOCKETS_ONLY), bool(flags & RECOVERS)
         expect(8 <= len(payload) <= 72, f"HELLO has a payload of {len(payload)} bytes")
         self.send(frame(WELCOME, struct.pack("<HHI", 1, 0, PAYLOAD_BYTES_MAX)))
         lowest, highest, self.capacity = struct.unpack_from("<HHI", payload)
         return lowest, highest, self.capacity, payload[8:].decode()
+
+    def lose(self):
+        """The process with this end of the channel dies."""
+        self.sock.close()
+
+    def renew(self):
+        """Gives the adapter another channel."""
+        sock, theirs = socket.socketpair()
+        socket.send_fds(self.recovery, [b"\0"], [theirs.fileno()])
+        theirs.close()
+        self._open(sock)
 
     def need_concurrency(self):
         """`welcome`, for cases that make sense only if several requests run at a time."""

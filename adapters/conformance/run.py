@@ -17,7 +17,17 @@ import time
 import cases_channel
 import cases_handoff
 import cases_http
+import cases_recovery
 from kit import Connected, Skipped, Worker
+
+
+def start(options, recovery):
+    """The adapter, for one case; `recovery`: with a recovery socket. Raises Skipped."""
+    if not options.connect:
+        return Worker(options.command, recovery)
+    if recovery:
+        raise Skipped("it listens for channels, and is connected again")
+    return Connected(options.connect, options.log)
 
 
 def main():
@@ -33,12 +43,13 @@ def main():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     passed = failed = skipped = 0
-    for name, case in {**cases_channel.CASES, **cases_http.CASES, **cases_handoff.CASES}.items():
+    modules = (cases_channel, cases_http, cases_handoff, cases_recovery)
+    for name, case in [pair for module in modules for pair in module.CASES.items()]:
         if options.only not in name:
             continue
         began = time.monotonic()
         try:
-            with Connected(options.connect, options.log) if options.connect else Worker(options.command) as worker:
+            with start(options, getattr(case, "recovery", False)) as worker:
                 case(worker)
         except Skipped as why:
             skipped += 1

@@ -14,8 +14,10 @@ import traceback
 from . import __version__
 from .frames import CAPACITY_MAX, ProtocolError
 from .lifespan import StartupFailed
+from .recovery import Recovery
 
 CHANNEL_VARIABLE = "MAITRED_CHANNEL"
+RECOVERY_VARIABLE = "MAITRED_RECOVERY"
 # Requests at a time, unless the command line says otherwise.
 _CAPACITIES = {"wsgi": 1, "asgi": 100}
 
@@ -87,18 +89,31 @@ def load(name):
 
 def open_channel():
     """The socket that Maitred passed. Raises StartError."""
-    number = os.environ.pop(CHANNEL_VARIABLE, None)
-    if number is None:
+    sock = _passed_socket(CHANNEL_VARIABLE)
+    if sock is None:
         raise StartError(
             f"{CHANNEL_VARIABLE} is not set: this program is started by Maitred, from the command of a [pool.NAME]."
         )
+    sock.setblocking(True)
+    return sock
+
+
+def open_recovery():
+    """Where other channels come from; None if Maitred has passed no socket for that. Raises StartError."""
+    sock = _passed_socket(RECOVERY_VARIABLE)
+    return None if sock is None else Recovery(sock)
+
+
+def _passed_socket(variable):
+    number = os.environ.pop(variable, None)
+    if number is None:
+        return None
     try:
         sock = socket.socket(fileno=int(number))
-        # Programs that the application starts must not hold the channel open.
+        # Programs that the application starts must not hold it open.
         sock.set_inheritable(False)
-        sock.setblocking(True)
     except (ValueError, OSError) as error:
-        raise StartError(f"{CHANNEL_VARIABLE}={number} is not an open socket: {error}") from error
+        raise StartError(f"{variable}={number} is not an open socket: {error}") from error
     return sock
 
 
@@ -117,7 +132,7 @@ def interface_of(application):
 def run(arguments):
     """Serves until the channel ends. Raises StartError, StartupFailed and ProtocolError."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sock = open_channel()
+    sock, recovery = open_channel(), open_recovery()
     keep_many_descriptors()
     directory = os.getcwd()
     if directory not in sys.path[:1]:
@@ -127,7 +142,7 @@ def run(arguments):
     capacity = arguments.capacity or _CAPACITIES[interface]
     name = f"python {sys.version_info[0]}.{sys.version_info[1]} {interface}"
     serve = _serve_asgi if interface == "asgi" else _serve_wsgi
-    serve(sock, application, capacity, name)
+    serve(sock, application, capacity, name, recovery)
 
 
 def _freeze():
@@ -136,11 +151,11 @@ def _freeze():
     gc.freeze()
 
 
-def _serve_wsgi(sock, application, capacity, name):
+def _serve_wsgi(sock, application, capacity, name, recovery):
     from .channel import Channel
     from .wsgi import serve
 
-    channel = Channel(sock, capacity, name)
+    channel = Channel(sock, capacity, name, recovery)
     signal.signal(signal.SIGTERM, lambda number, frame: channel.stop_receiving())
     _freeze()
     try:
@@ -149,11 +164,11 @@ def _serve_wsgi(sock, application, capacity, name):
         channel.close()
 
 
-def _serve_asgi(sock, application, capacity, name):
+def _serve_asgi(sock, application, capacity, name, recovery):
     from .asgi import serve
 
     _freeze()
-    serve(sock, application, capacity, name)
+    serve(sock, application, capacity, name, recovery)
 
 
 def main(arguments=None):

@@ -10,6 +10,7 @@ from typing import Callable, NamedTuple, Optional
 from . import asgi_websocket, frames
 from .asgi_http import Http, Writer, scope_of
 from .async_channel import AsyncChannel
+from .channel import close_all
 from .frames import CANCEL, FORGET, PING, REQUEST, SHUTDOWN, ProtocolError
 from .lifespan import Lifespan
 
@@ -35,9 +36,9 @@ class Options(NamedTuple):
     websocket: asgi_websocket.Limits = asgi_websocket.Limits()
 
 
-def serve(sock, application, capacity, name):
+def serve(sock, application, capacity, name, recovery=None):
     """Answers requests until the channel ends. Raises frames.ProtocolError and lifespan.StartupFailed."""
-    asyncio.run(Worker(application).main(sock, capacity, name))
+    asyncio.run(Worker(application).main(sock, capacity, name, recovery))
 
 
 class _Running:
@@ -49,62 +50,124 @@ class _Running:
 
 
 class Worker:
-    """One channel, and the requests that run."""
+    """The application, and the requests that run, of one channel after another."""
 
     def __init__(self, application, options=Options()):
-        self._application = application
-        self._options = options
+        self.application = application
+        self.options = options
+        self.state = {}
+        self.tasks = set()
+        # WebSockets: they are nobody else's, and outlive the channel that has brought them.
+        self.sockets = set()
         self._requests = 0
-        self._channel = None
-        self._descriptors = {}
-        # For each connection with a request that runs: what came for it since.
-        self._waiting = {}
-        self._running = {}
-        self._tasks = set()
-        self._sockets = set()
-        self._state = {}
+        self._recovery = None
+        self._session = None
+        self._leaving = False
 
-    async def main(self, sock, capacity, name):
+    async def main(self, sock, capacity, name, recovery=None):
         """From the startup of the application to its shutdown."""
         loop = asyncio.get_running_loop()
-        lifespan = self._options.lifespan() if self._options.lifespan else Lifespan(self._application)
-        self._state = await lifespan.startup()
-        self._channel = AsyncChannel(loop, sock, self._on_entry)
-        loop.add_signal_handler(signal.SIGTERM, self._channel.stop_receiving)
-        self._channel.start(capacity, name)
+        lifespan = self.options.lifespan() if self.options.lifespan else Lifespan(self.application)
+        self.state = await lifespan.startup()
+        self._recovery = recovery
+        self._session = _Session(self, loop, sock)
+        loop.add_signal_handler(signal.SIGTERM, self.leave)
         try:
-            await self._channel.ended
+            while True:
+                self._session.channel.start(capacity, name, recovery is not None)
+                await self._session.channel.ended
+                if recovery is None or self._leaving or self._session.told:
+                    break
+                self._session.drop()
+                await recovery.wait_on(loop)
+                sock = None if self._leaving else recovery.take()
+                if sock is None:
+                    break
+                self._session = _Session(self, loop, sock)
             await self._finish()
         finally:
-            await self._channel.close()
-            for descriptor in self._descriptors.values():
-                os.close(descriptor)
+            await self._session.close()
             # Also after a violation: what the application opened is its to close.
             await lifespan.shutdown()
 
+    def leave(self):
+        """Takes no more requests than the kernel has for this process."""
+        self._leaving = True
+        if self._recovery is not None:
+            self._recovery.stop()
+        self._session.channel.stop_receiving()
+
+    def count(self):
+        """Another request begins."""
+        self._requests += 1
+        if self._requests == self.options.requests_max:
+            self.leave()
+
+    def tell(self, exchange, status):
+        """A response is out."""
+        if self.options.on_response is not None:
+            self.options.on_response(exchange.scope, status)
+
     async def _finish(self):
         """Lets everything that was received come to its end."""
-        for exchange in self._sockets:
+        for exchange in self.sockets:
             exchange.leave()
-        deadline = None if self._options.finish_s is None else monotonic() + self._options.finish_s
-        while self._tasks - {exchange.task for exchange in self._sockets}:
+        deadline = None if self.options.finish_s is None else monotonic() + self.options.finish_s
+        while self.tasks - {exchange.task for exchange in self.sockets}:
             left = None if deadline is None else max(0.0, deadline - monotonic())
-            done, _ = await asyncio.wait(self._tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(self.tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             if not done:
                 break
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=_LEAVE_S if self._sockets else 0)
+        if self.tasks:
+            _, late = await asyncio.wait(self.tasks, timeout=_LEAVE_S if self.sockets else 0)
             for task in late:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
 
+
+class _Session:
+    """One channel, its connections and the requests that it has brought."""
+
+    def __init__(self, worker, loop, sock):
+        self._worker = worker
+        self.channel = AsyncChannel(loop, sock, self._on_entry)
+        # Whether the server has said that this is the end.
+        self.told = False
+        self._descriptors = {}
+        # For each connection with a request that runs: what came for it since.
+        self._waiting = {}
+        self._running = {}
+
+    async def close(self):
+        """Sends what waits, and closes the channel and all descriptors."""
+        await self.channel.close()
+        self._close_descriptors()
+
+    def drop(self):
+        """The channel is lost: nobody waits for what runs, and what has not begun never will."""
+        for running in list(self._running.values()):
+            running.exchange.writer.disown()
+            running.exchange.cancel()
+        for waiting in self._waiting.values():
+            for entry in waiting:
+                close_all(entry)
+            waiting.clear()
+        self.channel.drop()
+        self._close_descriptors()
+
+    def _close_descriptors(self):
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        self._descriptors.clear()
+
     def _on_entry(self, entry):
         kind, connection, request = entry[:3]
         if kind == PING:
-            self._channel.send([frames.pong(request)])
+            self.channel.send([frames.pong(request)])
         elif kind == SHUTDOWN:
-            self._channel.end()
+            self.told = True
+            self.channel.end()
         elif kind == CANCEL:
             self._cancel(connection, request)
         elif connection in self._waiting:
@@ -139,34 +202,29 @@ class Worker:
             self._forget(connection)
             self._descriptors[connection] = passed
         if head is None:
-            self._channel.send([frames.done(connection, request, 0, 0, 0, 0)])
+            self.channel.send([frames.done(connection, request, 0, 0, 0, 0)])
             return
         descriptor = self._descriptors.get(connection)
         if descriptor is None:
             raise ProtocolError(f"a REQUEST for connection {connection}, whose descriptor never came")
-        writer = Writer(self._channel, connection, request, descriptor, flags)
-        writer.headers = self._options.headers
+        writer = Writer(self.channel, connection, request, descriptor, flags)
+        writer.headers = self._worker.options.headers
         exchange = self._exchange(connection, request, flags, meta, head, body, body_file, writer)
         self._waiting[connection] = deque()
         self._running[connection, request] = running = _Running(exchange)
         exchange.on_complete = lambda: self._complete(connection, request, running)
-        self._count()
+        self._worker.count()
         task = asyncio.ensure_future(exchange.run())
         exchange.task = task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _count(self):
-        self._requests += 1
-        if self._requests == self._options.requests_max:
-            self._channel.stop_receiving()
+        self._worker.tasks.add(task)
+        task.add_done_callback(self._worker.tasks.discard)
 
     def _exchange(self, connection, request, flags, meta, head, body, body_file, writer):
         scope = scope_of(meta, head, flags)
-        scope["state"] = self._state.copy()
-        if self._options.change_scope is not None:
-            self._options.change_scope(scope)
-        limits = self._options.websocket
+        scope["state"] = self._worker.state.copy()
+        if self._worker.options.change_scope is not None:
+            self._worker.options.change_scope(scope)
+        limits = self._worker.options.websocket
         key = asgi_websocket.wanted(flags, scope) if limits.enabled else None
         if key is None:
             scope["type"] = "http"
@@ -174,38 +232,34 @@ class Worker:
             if flags & frames.MAY_DETACH:
                 # Bytes of a protocol that is not spoken here. They stay Maitred's.
                 body = b""
-            return Http(self._application, scope, head, body, body_file, writer)
+            return Http(self._worker.application, scope, head, body, body_file, writer)
 
         def detach():
-            self._channel.send([frames.detach(connection, request)])
+            self.channel.send([frames.detach(connection, request)])
             descriptor = self._descriptors.pop(connection)
             self._release(connection, request)
-            self._sockets.add(exchange)
+            self._worker.sockets.add(exchange)
             return descriptor
 
         exchange = asgi_websocket.WebSocket(
-            self._application, asgi_websocket.scope_for(scope), key, head, body, writer, detach, limits
+            self._worker.application, asgi_websocket.scope_for(scope), key, head, body, writer, detach, limits
         )
         return exchange
 
     def _complete(self, connection, request, running):
         """The response is out, or given up; the application may go on. Comes once for each request."""
         exchange = running.exchange
-        if exchange in self._sockets:
-            self._sockets.discard(exchange)
-            self._tell(exchange, 101)
+        if exchange in self._worker.sockets:
+            self._worker.sockets.discard(exchange)
+            self._worker.tell(exchange, 101)
             return
         writer = exchange.writer
         service_us = int((monotonic() - running.began) * 1_000_000)
-        self._channel.send(
+        self.channel.send(
             [frames.done(connection, request, writer.outcome, writer.status, service_us, writer.body_bytes)]
         )
-        self._tell(exchange, writer.status)
+        self._worker.tell(exchange, writer.status)
         self._release(connection, request)
-
-    def _tell(self, exchange, status):
-        if self._options.on_response is not None:
-            self._options.on_response(exchange.scope, status)
 
     def _release(self, connection, request):
         """The connection's request is over: what came for it since is next."""
@@ -219,6 +273,6 @@ class Worker:
                 try:
                     self._start(entry)
                 except ProtocolError as error:
-                    self._channel.end(error)
+                    self.channel.end(error)
         if waiting:
             self._waiting[connection] = waiting

@@ -113,14 +113,24 @@ class Writer(Response):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(ClientGone())
 
+    def disown(self):
+        """The descriptor is about to be closed, and its number may be somebody else's then: it is not used any more."""
+        if self._waiter is not None:
+            asyncio.get_running_loop().remove_writer(self._descriptor)
+        self.give_up()
+        self._descriptor = -1
+        if self._tail is not None:
+            self._tail.disown()
+
     async def _writable(self):
-        loop = asyncio.get_running_loop()
+        loop, descriptor = asyncio.get_running_loop(), self._descriptor
         waiter = self._waiter = loop.create_future()
-        loop.add_writer(self._descriptor, lambda: waiter.done() or waiter.set_result(None))
+        loop.add_writer(descriptor, lambda: waiter.done() or waiter.set_result(None))
         try:
             await waiter
         finally:
-            loop.remove_writer(self._descriptor)
+            if self._descriptor == descriptor:
+                loop.remove_writer(descriptor)
             self._waiter = None
 
 

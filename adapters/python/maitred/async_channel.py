@@ -22,13 +22,14 @@ class AsyncChannel:
         self._rights = []
         self._flushing = False
         self._blocked = False
+        self._closed = False
         sock.setblocking(False)
         # Its result is None at the end of the channel; it has an exception if the server broke the protocol.
         self.ended = loop.create_future()
 
-    def start(self, capacity, name):
+    def start(self, capacity, name, recovers=False):
         """Says HELLO and listens."""
-        self.send([frames.hello(capacity, name)])
+        self.send([frames.hello(capacity, name, recovers)])
         self._loop.add_reader(self._sock, self._readable)
 
     def stop_receiving(self):
@@ -48,7 +49,9 @@ class AsyncChannel:
                 self.ended.set_exception(error)
 
     def send(self, pieces):
-        """Frames leave at the end of this turn of the loop, together with others."""
+        """Frames leave at the end of this turn of the loop, together with others. Nobody hears what is said after the end."""
+        if self._closed:
+            return
         self._out += pieces
         if not self._flushing and not self._blocked:
             self._flushing = True
@@ -60,6 +63,8 @@ class AsyncChannel:
 
     def tail_file(self, connection, request, descriptor, offset, length):
         """TAIL of a file; the caller may close its descriptor. Raises OSError if there is no free one."""
+        if self._closed:
+            return
         self._rights.append(os.dup(descriptor))
         self.send([frames.tail_file(connection, request, offset, length)])
 
@@ -70,10 +75,19 @@ class AsyncChannel:
             if not self._blocked:
                 break
             await self._drained()
+        self.drop()
+
+    def drop(self):
+        """Closes the channel; what waits is lost."""
+        if self._closed:
+            return
+        self._closed = True
+        self._out.clear()
         self._loop.remove_reader(self._sock)
         self._loop.remove_writer(self._sock)
         for descriptor in self._rights:
             os.close(descriptor)
+        self._rights.clear()
         self._decoder.close()
         self._sock.close()
 

@@ -58,31 +58,40 @@ class Channel:
     ``descriptors`` maps connection numbers to the descriptors that responses are written to.
     """
 
-    def __init__(self, sock, capacity=1, name="python"):
-        sock.setblocking(True)
-        self._sock = sock
+    def __init__(self, sock, capacity=1, name="python", recovery=None):
         self._capacity = capacity
         self._name = name
-        self._decoder = frames.Decoder()
+        # Where another channel comes from if this one is lost (recovery.Recovery).
+        self._recovery = recovery
+        self._leaving = False
         self._queue = deque()
-        self._ended = False
         self._reports = []
         self._rights = []
+        self._report_at_once = 0
+        self.descriptors = {}
+        self._open(sock)
+
+    def _open(self, sock):
+        sock.setblocking(True)
+        self._sock = sock
+        self._decoder = frames.Decoder()
+        self._ended = False
         self._waiting_bytes = 0
         self._first_report = 0.0
         self._began = 0.0
-        self._report_at_once = 0
-        self.descriptors = {}
 
     def hello(self):
         """Tells Maitred that this process is ready."""
-        self._send(frames.hello(self._capacity, self._name), ())
+        self._send(frames.hello(self._capacity, self._name, self._recovery is not None), ())
 
     def stop_receiving(self):
         """Takes no more requests; those already received are still yielded. Safe in a signal handler.
 
         What Maitred sends from now on fails on its side with EPIPE, so no request is lost in between.
         """
+        self._leaving = True
+        if self._recovery is not None:
+            self._recovery.stop()
         try:
             self._sock.shutdown(socket.SHUT_RD)
         except OSError:
@@ -96,14 +105,20 @@ class Channel:
         """
         queue, descriptors = self._queue, self.descriptors
         while True:
+            if self._ended and self._is_lost():
+                if not self._recover():
+                    return
+                continue
             if not queue:
-                if not self._fill():
+                if not self._fill() and not self._is_lost():
                     self.report()
                     return
                 continue
             if self._report_at_once and queue[0][0] == REQUEST:
                 # Requests are slow: time enough to look whether the clients of those that wait are still there.
                 self._peek()
+                if self._ended and self._is_lost():
+                    continue
             entry = queue.popleft()
             if entry[0] == SHUTDOWN:
                 self.report()
@@ -163,14 +178,40 @@ class Channel:
             for descriptor in rights:
                 os.close(descriptor)
 
+    def _is_lost(self):
+        """Whether the channel has ended in no orderly way, and there may be another."""
+        if not self._ended or self._recovery is None or self._leaving:
+            return False
+        return all(entry[0] != SHUTDOWN for entry in self._queue)
+
+    def _recover(self):
+        """Drops everything that the channel has brought, and takes another; False if there is none."""
+        self.close()
+        self._await_recovery(self._recovery)
+        sock = None if self._leaving else self._recovery.take()
+        if sock is None:
+            return False
+        self._open(sock)
+        if self._leaving:
+            # The signal came when this was not the channel yet.
+            return False
+        self.hello()
+        return True
+
+    def _await_recovery(self, recovery):
+        """Until there may be another channel; where there is more to wait for, it may return early."""
+        recovery.wait()
+
     def close(self):
         """Closes every descriptor that was received, and the channel."""
         for descriptor in [*self.descriptors.values(), *self._rights]:
             os.close(descriptor)
         for entry in self._queue:
-            _close_all(entry)
+            close_all(entry)
         self.descriptors.clear()
         self._queue.clear()
+        self._reports.clear()
+        self._rights.clear()
         self._decoder.close()
         self._sock.close()
 
@@ -247,7 +288,7 @@ class Channel:
             os.close(descriptor)
 
 
-def _close_all(entry):
+def close_all(entry):
     """Closes the descriptors of a REQUEST that is not answered any more."""
     if entry[0] == REQUEST:
         for descriptor in (entry[4], entry[8]):

@@ -25,7 +25,8 @@ TAIL_FILES_MAX = 8
 REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME = 1, 2, 3, 4, 5, 6
 HELLO, DONE, TAIL, PONG, DETACH = 65, 66, 67, 68, 69
 
-# Flags of REQUEST, of DONE, of TAIL, and of any frame.
+# Flags of HELLO, of REQUEST, of DONE, of TAIL, and of any frame.
+RECOVERS = 2
 KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH = 1, 2, 4, 8, 16
 CLEAN, CLOSE = 1, 2
 FILE = 1
@@ -46,10 +47,11 @@ class ProtocolError(Exception):
     """The server broke the protocol; the channel is of no use any more."""
 
 
-def hello(capacity, name):
+def hello(capacity, name, recovers=False):
     """HELLO."""
+    flags = RECOVERS if recovers else 0
     name = name.encode()[:NAME_BYTES_MAX].decode(errors="ignore").encode()
-    return _HELLO.pack(8 + len(name), HELLO, 0, 0, 0, 0, VERSION, VERSION, capacity) + name
+    return _HELLO.pack(8 + len(name), HELLO, flags, 0, 0, 0, VERSION, VERSION, capacity) + name
 
 
 def done(connection, request, flags, status, service_us, body_bytes):

@@ -10,10 +10,10 @@ import functools
 import os
 import select
 import signal
-import socket
 import sys
 import threading
 import traceback
+from time import monotonic
 
 from gunicorn import util
 from gunicorn.app.wsgiapp import WSGIApplication
@@ -22,11 +22,12 @@ from gunicorn.http.wsgi import WSGIErrorsWrapper
 from gunicorn.workers.base import Worker
 
 from . import log
-from .__main__ import CHANNEL_VARIABLE, interface_of, keep_many_descriptors
+from .__main__ import CHANNEL_VARIABLE, StartError, interface_of, keep_many_descriptors, open_channel, open_recovery
 from .channel import Channel
 from .environ import EnvironBuilder
 from .frames import ProtocolError
 from .gunicorn_hooks import Observer
+from .recovery import PATIENCE_S
 from .wsgi import answer
 
 # gunicorn's own exit statuses: the arbiter gives up when it sees them (gunicorn.arbiter.Arbiter).
@@ -37,11 +38,14 @@ class _WatchedChannel(Channel):
     """A channel whose worker is told to look after itself each time before it may have to wait."""
 
     def __init__(self, sock, worker, name):
-        super().__init__(sock, 1, name)
+        super().__init__(sock, 1, name, worker.recovery)
         self._worker = worker
 
     def _wait(self):
         self._worker.wait_for(self._sock, self)
+
+    def _await_recovery(self, recovery):
+        self._worker.wait_for(recovery.socket, self, PATIENCE_S)
 
 
 class HandoffWorker(Worker):
@@ -49,6 +53,8 @@ class HandoffWorker(Worker):
 
     # The channel that Maitred passed to this process; None if channels are accepted.
     channel_socket = None
+    # Where another one comes from.
+    recovery = None
 
     @classmethod
     def setup(cls):
@@ -90,8 +96,9 @@ class HandoffWorker(Worker):
         if self.channel_socket is None:
             super().notify()
 
-    def wait_for(self, sock, channel):
-        """Until `sock` is readable: keeps the arbiter from ending this worker, and looks whether it is to stop."""
+    def wait_for(self, sock, channel, patience_s=None):
+        """Until `sock` is readable, or for so long: keeps the arbiter from ending this worker, and looks whether it is to stop."""
+        deadline = None if patience_s is None else monotonic() + patience_s
         poll = select.poll()
         poll.register(sock, select.POLLIN)
         if threading.current_thread() is threading.main_thread():
@@ -101,7 +108,10 @@ class HandoffWorker(Worker):
             if not self.alive:
                 channel.stop_receiving()
                 return
-            if any(number == sock.fileno() for number, _ in poll.poll(self._interval_ms())):
+            wait_ms = self._interval_ms() if deadline is None else max(0.0, deadline - monotonic()) * 1000
+            if any(number == sock.fileno() for number, _ in poll.poll(wait_ms)):
+                return
+            if deadline is not None and monotonic() >= deadline:
                 return
             self._drain_pipe()
 
@@ -229,8 +239,10 @@ class _Runner(WSGIApplication):
         self.pid = os.getpid()
         self.LISTENERS, self.WORKERS = [], {}
         self._warn()
-        channel_socket = _passed_channel(self.log)
-        if channel_socket is None:
+        try:
+            channel_socket, recovery = open_channel(), open_recovery()
+        except StartError as error:
+            self.log.error("%s", error)
             return 1
         if cfg.preload_app:
             self.wsgi()
@@ -238,7 +250,7 @@ class _Runner(WSGIApplication):
         cfg.when_ready(self)
         # Maitred watches over the time that requests take.
         worker = HandoffWorker(1, os.getppid(), [], self, 0, cfg, self.log)
-        worker.channel_socket = channel_socket
+        worker.channel_socket, worker.recovery = channel_socket, recovery
         worker.pid = self.pid
         self.WORKERS[self.pid] = worker
         cfg.pre_fork(self, worker)
@@ -265,21 +277,6 @@ class _Runner(WSGIApplication):
             self.log.warning("workers and threads are Maitred's here: set workers in its [pool.NAME]")
         if cfg.settings["bind"].get() != cfg.settings["bind"].default:
             self.log.warning("bind is ignored: requests come from Maitred's pool")
-
-
-def _passed_channel(logger):
-    """The socket that Maitred passed; None after saying what is wrong."""
-    number = os.environ.pop(CHANNEL_VARIABLE, None)
-    if number is None:
-        logger.error("%s is not set: this program is the command of a [pool.NAME] of Maitred", CHANNEL_VARIABLE)
-        return None
-    try:
-        sock = socket.socket(fileno=int(number))
-        sock.set_inheritable(False)
-    except (ValueError, OSError) as error:
-        logger.error("%s=%s is not an open socket: %s", CHANNEL_VARIABLE, number, error)
-        return None
-    return sock
 
 
 def main():

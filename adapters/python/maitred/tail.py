@@ -74,6 +74,10 @@ class Tail:
             if self._spool is not None:
                 self._spool.close()
 
+    def disown(self):
+        """The descriptor is not this response's any more."""
+        self._descriptor = -1
+
     def _flush(self, last):
         if not self._waiting:
             if last and self._spool is not None:
@@ -127,6 +131,8 @@ class Tail:
 
     def _poll_out(self, data):
         """Waits for room as often as it takes. Maitred ends a wait that is too long by shutting the socket down."""
+        if self._descriptor < 0:
+            raise ClientGone
         rest = memoryview(data)
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)

@@ -18,7 +18,7 @@ from uvicorn.config import LOGGING_CONFIG, STARTUP_FAILURE, Config
 from uvicorn.main import main as uvicorn_command
 
 from . import asgi, log
-from .__main__ import StartError, keep_many_descriptors, open_channel
+from .__main__ import StartError, keep_many_descriptors, open_channel, open_recovery
 from .asgi_websocket import Limits
 from .frames import CAPACITY_MAX, ProtocolError
 from .lifespan import StartupFailed
@@ -150,8 +150,8 @@ def _run(coroutine, factory):
         loop.close()
 
 
-def run(config, sock):
-    """Serves what uvicorn's `config` describes until the channel `sock` ends. Raises ProtocolError and StartupFailed."""
+def run(config, sock, recovery=None):
+    """Serves what uvicorn's `config` describes until the channel `sock` ends, and those that follow it. Raises ProtocolError and StartupFailed."""
     keep_many_descriptors()
     if not config.loaded:
         config.load()
@@ -159,7 +159,7 @@ def run(config, sock):
     capacity = min(config.limit_concurrency or _CAPACITY, CAPACITY_MAX)
     name = f"uvicorn {uvicorn_version} python {sys.version_info[0]}.{sys.version_info[1]}"
     worker = asgi.Worker(config.loaded_app, _options(config))
-    _run(worker.main(sock, capacity, name), config.get_loop_factory())
+    _run(worker.main(sock, capacity, name, recovery), config.get_loop_factory())
 
 
 def main(arguments=None):
@@ -167,7 +167,7 @@ def main(arguments=None):
     try:
         parameters, given = _parse(sys.argv[1:] if arguments is None else arguments)
         # It comes first: without it, there is no use in importing the application.
-        sock = open_channel()
+        sock, recovery = open_channel(), open_recovery()
     except ClickException as error:
         error.show()
         return 2
@@ -178,7 +178,7 @@ def main(arguments=None):
     if parameters.get("app_dir") is not None:
         sys.path.insert(0, parameters["app_dir"])
     try:
-        run(_config(parameters, given), sock)
+        run(_config(parameters, given), sock, recovery)
     except StartupFailed as error:
         _logger.error("Application startup failed: %s", error)
         return STARTUP_FAILURE

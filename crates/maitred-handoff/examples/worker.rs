@@ -6,12 +6,16 @@
 //!
 //! In `maitred.toml`: `command = ["target/release/examples/worker"]`.
 
+#[path = "support/recovery.rs"]
+mod recovery;
+
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use maitred_handoff::{
@@ -20,6 +24,7 @@ use maitred_handoff::{
     encode_tail_file,
 };
 use maitred_sys::signals::{Signal, Signals};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, Shutdown, recvmsg, sendmsg, shutdown,
@@ -47,19 +52,66 @@ fn main() -> io::Result<()> {
     // One descriptor is kept per client connection.
     let hard = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard })?;
-    stop_on_signal(channel.try_clone()?)?;
-    let mut worker = Worker::new(channel)?;
-    encode_hello(
-        &mut worker.reports,
-        &Hello {
-            version_min: VERSION,
-            version_max: VERSION,
-            capacity: 1,
-            name: "rust example",
-            sockets_only: false,
-        },
-    );
-    worker.run()
+    let recovery = recovery::passed()?.map(Arc::new);
+    let sockets = Arc::new(Sockets { channel: Mutex::new(Some(channel.try_clone()?)), recovery });
+    stop_on_signal(sockets.clone())?;
+    let mut worker = Worker::new(channel, sockets.recovery.is_some())?;
+    loop {
+        worker.hello();
+        if worker.run()? == End::Told {
+            return Ok(());
+        }
+        worker.forget_all();
+        let Some(channel) = sockets.next_channel()? else { return Ok(()) };
+        worker.channel = channel;
+    }
+}
+
+/// How a channel ended.
+#[derive(PartialEq, Eq)]
+enum End {
+    /// With SHUTDOWN.
+    Told,
+    /// Without.
+    Lost,
+}
+
+/// What a signal ends.
+struct Sockets {
+    /// A duplicate of the present channel; none once the worker is to leave.
+    channel: Mutex<Option<OwnedFd>>,
+    recovery: Option<Arc<OwnedFd>>,
+}
+
+impl Sockets {
+    /// Takes no more requests, and no other channel. What the kernel holds is still read.
+    fn leave(&self) -> io::Result<()> {
+        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(recovery) = &self.recovery {
+            // Whoever waits there sees the end. Maitred's end may be gone, which is as good.
+            let _ = shutdown(recovery, Shutdown::Read);
+        }
+        let ended = channel.map_or(Ok(()), |channel| shutdown(&channel, Shutdown::Read));
+        Ok(ended.or_else(|error| if error == rustix::io::Errno::NOTCONN { Ok(()) } else { Err(error) })?)
+    }
+
+    /// Waits for another channel; `None` if there will be none.
+    fn next_channel(&self) -> io::Result<Option<OwnedFd>> {
+        let Some(recovery) = &self.recovery else { return Ok(None) };
+        let mut waiting = [PollFd::new(recovery, PollFlags::IN)];
+        let patience = Timespec::try_from(recovery::PATIENCE).map_err(|_| refuse("time"))?;
+        if poll(&mut waiting, Some(&patience))? == 0 {
+            return Ok(None);
+        }
+        let Some(channel) = recovery::next_channel(recovery)? else { return Ok(None) };
+        let mut present = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
+        // It was told to leave meanwhile.
+        if present.is_none() {
+            return Ok(None);
+        }
+        *present = Some(channel.try_clone()?);
+        Ok(Some(channel))
+    }
 }
 
 fn refuse(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
@@ -67,14 +119,13 @@ fn refuse(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error
 }
 
 /// SIGTERM ends the channel's receiving side: what the kernel holds is still read. SIGINT is Maitred's to act on.
-fn stop_on_signal(channel: OwnedFd) -> io::Result<()> {
+fn stop_on_signal(sockets: Arc<Sockets>) -> io::Result<()> {
     let signals = Signals::block()?;
     std::thread::Builder::new().stack_size(64 * 1024).spawn(move || {
         loop {
-            let mut waiting = [rustix::event::PollFd::new(&signals, rustix::event::PollFlags::IN)];
-            let _ = rustix::event::poll(&mut waiting, None);
+            let _ = poll(&mut [PollFd::new(&signals, PollFlags::IN)], None);
             match signals.next() {
-                Ok(Some(Signal::Terminate)) => return shutdown(&channel, Shutdown::Read),
+                Ok(Some(Signal::Terminate)) => return sockets.leave(),
                 Ok(_) => {}
                 Err(_) => return Ok(()),
             }
@@ -179,6 +230,7 @@ impl Input {
 
 struct Worker {
     channel: OwnedFd,
+    recovers: bool,
     payload_bytes_max: u32,
     connections: HashMap<u32, OwnedFd>,
     arrived: VecDeque<OwnedFd>,
@@ -193,9 +245,10 @@ struct Worker {
 }
 
 impl Worker {
-    fn new(channel: OwnedFd) -> io::Result<Self> {
+    fn new(channel: OwnedFd, recovers: bool) -> io::Result<Self> {
         Ok(Self {
             channel,
+            recovers,
             payload_bytes_max: PAYLOAD_BYTES_MAX,
             connections: HashMap::new(),
             arrived: VecDeque::new(),
@@ -209,8 +262,29 @@ impl Worker {
         })
     }
 
+    fn hello(&mut self) {
+        let hello = Hello {
+            version_min: VERSION,
+            version_max: VERSION,
+            capacity: 1,
+            name: "rust example",
+            sockets_only: false,
+            recovers: self.recovers,
+        };
+        encode_hello(&mut self.reports, &hello);
+    }
+
+    /// Drops all that the channel has brought, and what was to be said on it.
+    fn forget_all(&mut self) {
+        self.connections.clear();
+        self.arrived.clear();
+        self.reports.clear();
+        self.files.clear();
+        self.payload_bytes_max = PAYLOAD_BYTES_MAX;
+    }
+
     /// Answers until the channel ends.
-    fn run(&mut self) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<End> {
         let mut input = Input { bytes: vec![0; 4 * RECEIVE_BYTES], at: 0, filled: 0 };
         let mut welcomed = false;
         loop {
@@ -218,7 +292,7 @@ impl Worker {
             let Some((frame, used)) = decoded.map_err(refuse)? else {
                 self.report()?;
                 if !self.receive(&mut input)? {
-                    return Ok(());
+                    return Ok(End::Lost);
                 }
                 continue;
             };
@@ -235,7 +309,10 @@ impl Worker {
                 FromServer::Forget { connection } => drop(self.connections.remove(&connection)),
                 FromServer::Cancel { .. } => {}
                 FromServer::Ping { request } => encode_pong(&mut self.reports, request),
-                FromServer::Shutdown => return self.report(),
+                FromServer::Shutdown => {
+                    self.report()?;
+                    return Ok(End::Told);
+                }
                 FromServer::Skipped { descriptors } => {
                     for _ in 0..descriptors {
                         self.take()?;

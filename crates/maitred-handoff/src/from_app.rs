@@ -15,6 +15,8 @@ const DETACH_BYTES: u32 = 4;
 const HELLO_BYTES_MIN: usize = 8;
 /// Flag of HELLO.
 const SOCKETS_ONLY: u8 = 1 << 0;
+/// Flag of HELLO.
+const RECOVERS: u8 = 1 << 1;
 
 /// First frame of an application: it is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub struct Hello<'a> {
     /// It takes one descriptor per message, and only stream sockets; bodies that would come in a file come through the
     /// response descriptor.
     pub sockets_only: bool,
+    /// It waits for another channel when this one ends without SHUTDOWN.
+    pub recovers: bool,
 }
 
 /// How a response ended.
@@ -217,7 +221,7 @@ fn decode_detach<'a>(header: &Header, payload: &[u8]) -> Result<FromApp<'a>, Pro
 }
 
 fn decode_hello<'a>(header: &Header, payload: &'a [u8]) -> Result<Hello<'a>, ProtocolError> {
-    header.expect_flags(SOCKETS_ONLY, Side::App)?;
+    header.expect_flags(SOCKETS_ONLY | RECOVERS, Side::App)?;
     header.expect_descriptors(0, Side::App)?;
     let length = Rule::PayloadLength { kind: header.kind, bytes: header.payload_bytes };
     let Some((&[a0, a1, b0, b1, c0, c1, c2, c3], name)) = payload.split_first_chunk::<HELLO_BYTES_MIN>()
@@ -233,6 +237,7 @@ fn decode_hello<'a>(header: &Header, payload: &'a [u8]) -> Result<Hello<'a>, Pro
         capacity: u32::from_le_bytes([c0, c1, c2, c3]),
         name: std::str::from_utf8(name).map_err(|_| broken(Rule::Name))?,
         sockets_only: header.flags & SOCKETS_ONLY != 0,
+        recovers: header.flags & RECOVERS != 0,
     };
     if hello.version_min == 0 || hello.version_min > hello.version_max {
         return Err(broken(Rule::VersionRange));
@@ -252,7 +257,7 @@ pub fn encode_hello(out: &mut Vec<u8>, hello: &Hello<'_>) {
     let name = hello.name.get(..hello.name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or_default();
     // At most 72, so the conversion keeps the value.
     let payload_bytes = (HELLO_BYTES_MIN + name.len()) as u32;
-    let flags = if hello.sockets_only { SOCKETS_ONLY } else { 0 };
+    let flags = if hello.sockets_only { SOCKETS_ONLY } else { 0 } | if hello.recovers { RECOVERS } else { 0 };
     let header = Header { payload_bytes, kind: kind::HELLO, flags, ..Header::default() };
     out.extend_from_slice(&header.to_bytes());
     out.extend_from_slice(&hello.version_min.to_le_bytes());

@@ -116,8 +116,14 @@ mod tests {
         encode_cancel(&mut server, 7, 9);
         encode_ping(&mut server, 1);
         let mut app = Vec::new();
-        let hello =
-            crate::Hello { version_min: 1, version_max: 1, capacity: 1, name: "x", sockets_only: false };
+        let hello = crate::Hello {
+            version_min: 1,
+            version_max: 1,
+            capacity: 1,
+            name: "x",
+            sockets_only: false,
+            recovers: false,
+        };
         encode_hello(&mut app, &hello);
         let done = crate::Done {
             connection: 7,

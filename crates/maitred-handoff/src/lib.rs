@@ -35,6 +35,8 @@ pub use header::{Header, RequestFlags, kind};
 pub const VERSION: u16 = 1;
 /// Environment variable that names the descriptor of the channel in an application process.
 pub const CHANNEL_VARIABLE: &str = "MAITRED_CHANNEL";
+/// The same of the recovery socket, over which the process gets another channel.
+pub const RECOVERY_VARIABLE: &str = "MAITRED_RECOVERY";
 /// Bytes of a frame's header.
 pub const HEADER_BYTES: usize = 16;
 /// Bytes of a REQUEST before its meta part: header, and the lengths of the parts. One without meta lines holds behind them

@@ -174,6 +174,8 @@ pub struct Greeting {
     pub capacity: u32,
     /// It takes one descriptor per message, and only stream sockets.
     pub sockets_only: bool,
+    /// It waits for another channel when its worker process dies.
+    pub recovers: bool,
     /// The adapter's name.
     pub name: String,
 }

@@ -135,6 +135,7 @@ where
         capacity,
         name: "rust tower",
         sockets_only: false,
+        recovers: false,
     };
     channel.report(|out| encode_hello(out, &hello));
     let mut reader = Reader::new(channel.clone(), service);

@@ -53,7 +53,14 @@ fn nothing_written_is_a_broken_response_with_status_0() {
 
 #[test]
 fn bad_hellos_are_named() {
-    let hello = Hello { version_min: 1, version_max: 2, capacity: 1, name: "app", sockets_only: false };
+    let hello = Hello {
+        version_min: 1,
+        version_max: 2,
+        capacity: 1,
+        name: "app",
+        sockets_only: false,
+        recovers: false,
+    };
     for (at, value, rule) in [
         (HEADER_BYTES, 0, Rule::VersionRange),
         (HEADER_BYTES, 3, Rule::VersionRange),
@@ -82,6 +89,7 @@ fn a_name_is_cut_at_a_character() {
             capacity: 1,
             name: &format!("x{name}"),
             sockets_only: false,
+            recovers: false,
         },
     );
     let Ok(Some((FromApp::Hello(hello), _))) = FromApp::decode(&bytes) else { panic!("does not decode") };
@@ -218,9 +226,9 @@ proptest! {
     }
 
     #[test]
-    fn hellos_come_back(min in 1..9_u16, more in 0..9_u16, capacity in 1..=CAPACITY_MAX, name in "[ -~äß]{0,40}", sockets_only: bool) {
+    fn hellos_come_back(min in 1..9_u16, more in 0..9_u16, capacity in 1..=CAPACITY_MAX, name in "[ -~äß]{0,40}", sockets_only: bool, recovers: bool) {
         let name = name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap();
-        let hello = Hello { version_min: min, version_max: min + more, capacity, name, sockets_only };
+        let hello = Hello { version_min: min, version_max: min + more, capacity, name, sockets_only, recovers };
         let mut bytes = Vec::new();
         encode_hello(&mut bytes, &hello);
         prop_assert_eq!(FromApp::decode(&bytes), Ok(Some((FromApp::Hello(hello), bytes.len()))));

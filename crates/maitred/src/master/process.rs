@@ -1,13 +1,17 @@
 //! How worker and application processes are started.
 
-use std::io;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use maitred_sys::memfile;
 use maitred_sys::spawn::{Account, Child, Command};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
+    SocketType,
+};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -61,19 +65,27 @@ pub fn start_worker(
     Ok((command.spawn()?, channel))
 }
 
-/// Starts an application process: its channel is descriptor 3, and the environment says so (`MAITRED_CHANNEL`), with its
-/// pool and slot (`MAITRED_POOL`, `MAITRED_SLOT`). Returns the other end of the channel too, and what it writes.
+/// An application process that was started, and our ends of what it was given.
+#[derive(Debug)]
+pub struct StartedApp {
+    /// The process.
+    pub child: Child,
+    /// Its channel.
+    pub channel: OwnedFd,
+    /// Where it gets another channel from ([`renew_channel`]).
+    pub recovery: OwnedFd,
+    /// What it writes.
+    pub output: Output,
+}
+
+/// Starts an application process: its channel is descriptor 3, its recovery socket 4, and the environment says so
+/// (`MAITRED_CHANNEL`, `MAITRED_RECOVERY`), with its pool and slot (`MAITRED_POOL`, `MAITRED_SLOT`).
 ///
 /// # Errors
 /// What the system says, with what failed in words.
-pub fn start_app(
-    prepared: &Prepared,
-    pool: &Pool,
-    id: SlotId,
-    open_files: Rlimit,
-) -> io::Result<(Child, OwnedFd, Output)> {
-    let (ours, theirs) =
-        rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+pub fn start_app(prepared: &Prepared, pool: &Pool, id: SlotId, open_files: Rlimit) -> io::Result<StartedApp> {
+    let (channel, theirs) = stream_pair()?;
+    let (recovery, their_recovery) = stream_pair()?;
     let Source::Command(words) = &pool.source else {
         return Err(io::Error::other("the pool has no command"));
     };
@@ -84,10 +96,12 @@ pub fn start_app(
         command.arg(word);
     }
     command.new_group().no_new_privs().directory(&pool.cwd).descriptor(theirs.as_fd());
+    command.descriptor(their_recovery.as_fd());
     for (name, value) in &pool.env {
         command.env(name, value);
     }
-    command.env("MAITRED_CHANNEL", maitred_sys::spawn::FIRST_DESCRIPTOR.to_string());
+    let first = maitred_sys::spawn::FIRST_DESCRIPTOR;
+    command.env("MAITRED_CHANNEL", first.to_string()).env("MAITRED_RECOVERY", (first + 1).to_string());
     command.env("MAITRED_POOL", &pool.name).env("MAITRED_SLOT", id.slot.to_string());
     let (output, written) = Output::pipe(
         &format!("{}/{}", pool.name, id.slot),
@@ -97,7 +111,31 @@ pub fn start_app(
     common(&mut command, pool.user.as_ref().or(prepared.config.server.user.as_ref()))?;
     let child = command.spawn()?;
     limit_open_files(&child, pool, open_files);
-    Ok((child, ours, output))
+    Ok(StartedApp { child, channel, recovery, output })
+}
+
+/// Gives an application process another channel, in one message with one byte; returns our end.
+///
+/// # Errors
+/// What the system says. It never waits: a process that has not taken the channels before says so by that.
+pub fn renew_channel(recovery: &OwnedFd) -> io::Result<OwnedFd> {
+    let (ours, theirs) = stream_pair()?;
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    let rights = [theirs.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&rights));
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    loop {
+        match rustix::net::sendmsg(recovery, &[IoSlice::new(&[0])], &mut control, flags) {
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => return Ok(ours),
+        }
+    }
+}
+
+fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
 /// A channel to a server that runs already, and the process id of whoever listens there, to show.

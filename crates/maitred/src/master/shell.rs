@@ -60,6 +60,26 @@ struct Worker {
     challenges: Option<Vec<(String, Pair)>>,
 }
 
+impl Worker {
+    /// Takes what it has said, up to so many messages.
+    fn hear(&mut self, generation: u64, most: usize, mut take: impl FnMut(FromWorker)) {
+        for _ in 0..most {
+            if self.channel.is_ended() {
+                return;
+            }
+            match self.channel.receive() {
+                Ok(Received::Message(message)) => take(message),
+                Ok(Received::Empty) => return,
+                Ok(Received::End) => {}
+                Err(error) => {
+                    tracing::error!(generation, %error, "invalid control message from the worker process; killing it");
+                    return log_failure("kill", self.child.kill());
+                }
+            }
+        }
+    }
+}
+
 /// Who is at the other end of a channel.
 enum Process {
     /// A process that was started here.
@@ -86,6 +106,8 @@ struct App {
     generation: u64,
     /// Our hold on the channel's end, to give it to another worker process. Nothing is ever read from or written to it here.
     channel: Option<OwnedFd>,
+    /// Where it gets another one from, if it was started by this image.
+    recovery: Option<OwnedFd>,
     /// What it writes to standard output and standard error.
     output: Option<Output>,
     /// Its resident memory, in bytes, when that was last looked at.
@@ -317,27 +339,14 @@ impl<'a> Shell<'a> {
                 log_failure("kill", worker.child.kill());
                 worker.channel.abandon();
             }
-            let mut left = MESSAGES_PER_TURN_MAX;
-            while left > 0 && !worker.channel.is_ended() {
-                left -= 1;
-                match worker.channel.receive() {
-                    Ok(Received::Message(FromWorker::ChallengeInPlace(serial))) => {
-                        in_place.push((*generation, serial));
-                    }
-                    Ok(Received::Message(FromWorker::Private)) => private.push(*generation),
-                    Ok(Received::Message(message)) => {
-                        pressed |= matches!(message, FromWorker::Pressed(_));
-                        self.events.push_back(Event::Worker(*generation, message));
-                    }
-                    Ok(Received::Empty) => break,
-                    Ok(Received::End) => {}
-                    Err(error) => {
-                        tracing::error!(generation, %error, "invalid control message from the worker process; killing it");
-                        log_failure("kill", worker.child.kill());
-                        break;
-                    }
+            worker.hear(*generation, MESSAGES_PER_TURN_MAX, |message| match message {
+                FromWorker::ChallengeInPlace(serial) => in_place.push((*generation, serial)),
+                FromWorker::Private => private.push(*generation),
+                message => {
+                    pressed |= matches!(message, FromWorker::Pressed(_));
+                    self.events.push_back(Event::Worker(*generation, message));
                 }
-            }
+            });
         }
         private.into_iter().for_each(|generation| self.give_keys(generation));
         for (generation, serial) in in_place {
@@ -380,11 +389,15 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// After the messages: what a process said before its end is heard before it.
+    /// What a process said before its end is heard before it.
     fn take_exits(&mut self) {
         let (events, output_room) = (&mut self.events, &mut self.output_room);
         self.workers.retain(|generation, worker| {
             let Some((_, how)) = exited(&worker.child) else { return true };
+            // It may have said something after it was listened to last: no more than the socket holds.
+            worker.hear(*generation, usize::MAX, |message| {
+                events.push_back(Event::Worker(*generation, message))
+            });
             events.push_back(Event::WorkerExited { generation: *generation, how });
             false
         });

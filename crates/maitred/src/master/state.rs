@@ -242,9 +242,19 @@ impl Master {
         self.generations.push(new);
         for (index, pool) in with_slots(&plan) {
             let home = Home { generation: number, index, plan: plan.number };
+            let waits = |one: &&mut Pool| {
+                let at = one.home();
+                one.is_homeless() && (at.index, at.plan) == (index, plan.number)
+            };
+            if let Some(pool) = self.pools.iter_mut().find(waits) {
+                pool.rehome(now, home, out!(self));
+                continue;
+            }
             let (current, plan) = (self.current, Rc::new(pool.clone()));
-            let lives_on =
-                |one: &&mut Pool| adopts && Some(one.home().generation) == current && one.survives(&plan);
+            let lives_on = |one: &&mut Pool| {
+                let there = one.is_homeless() || Some(one.home().generation) == current;
+                adopts && there && one.survives(&plan)
+            };
             match self.pools.iter_mut().find(lives_on) {
                 Some(pool) => pool.promise(Some(home)),
                 None => self.pools.push(Pool::new(now, home, plan)),
@@ -258,8 +268,16 @@ impl Master {
         if let Some(generation) = self.generations.iter_mut().find(|one| one.number == number) {
             generation.kill(out!(self));
         }
+        self.part_with_apps(now, number, true);
+    }
+
+    /// A worker process is gone. The application processes that it had get another channel if they can and the server goes on,
+    /// unless they are what it could not `finish` with.
+    fn part_with_apps(&mut self, now: Instant, number: u64, finished: bool) {
+        let (goes_on, current) = (self.phase == Phase::Up && finished, self.current == Some(number));
         for pool in &mut self.pools {
-            pool.worker_gone(now, number, out!(self));
+            let recover = goes_on && (current || pool.home().generation != number);
+            pool.worker_gone(now, number, recover, out!(self));
         }
     }
 
@@ -430,6 +448,8 @@ impl Master {
             let there = pool.promised().and_then(|home| plan.pools.get(usize::from(home.index)));
             match there {
                 Some(there) => pool.move_home(now, Rc::new(there.clone()), out!(self)),
+                // Its worker process has died, and none will come for it.
+                None if pool.is_homeless() => pool.end(now + APP_KILL_DELAY, out!(self)),
                 None if Some(pool.home().generation) == old => pool.let_go(now),
                 None => {}
             }
@@ -534,9 +554,7 @@ impl Master {
             return;
         };
         let lived = generation.gone(now);
-        for pool in &mut self.pools {
-            pool.worker_gone(now, number, out!(self));
-        }
+        self.part_with_apps(now, number, true);
         let next =
             matches!(&self.reload, Some((Reload::BringingUp { generation, .. }, _)) if *generation == number);
         if next {
@@ -591,6 +609,7 @@ impl Master {
         self.tick_upgrade(now);
         for number in numbers(Generation::is_overdue, &self.generations) {
             self.log(Level::WARN, format!("worker process {number} did not finish within its grace"));
+            self.part_with_apps(now, number, false);
             self.kill(now, number);
         }
         for number in numbers(Generation::is_late, &self.generations) {
@@ -653,7 +672,10 @@ impl Master {
             }
         }
         for pool in &mut self.pools {
-            pool.let_go(now);
+            match pool.is_homeless() {
+                true => pool.end(now + APP_KILL_DELAY, out!(self)),
+                false => pool.let_go(now),
+            }
         }
         let grace = self.plan.as_ref().map_or(APP_KILL_DELAY, |plan| plan.grace);
         self.end_listen_pools(now + grace);

@@ -171,8 +171,8 @@ impl Thread {
             "ready"
         );
         self.touch(key);
-        let (capacity, sockets_only) = (hello.capacity, hello.sockets_only);
-        let greeting = Greeting { capacity, sockets_only, name: hello.name.to_owned() };
+        let Hello { capacity, sockets_only, recovers, .. } = *hello;
+        let greeting = Greeting { capacity, sockets_only, recovers, name: hello.name.to_owned() };
         self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReady(id, greeting)));
         Ok(())
     }

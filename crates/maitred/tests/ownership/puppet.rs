@@ -114,7 +114,14 @@ impl Puppet {
         let mut hello = Vec::new();
         encode_hello(
             &mut hello,
-            &Hello { version_min: VERSION, version_max: VERSION, capacity, sockets_only, name: "puppet" },
+            &Hello {
+                version_min: VERSION,
+                version_max: VERSION,
+                capacity,
+                sockets_only,
+                recovers: false,
+                name: "puppet",
+            },
         );
         puppet.say(&hello, &[]);
         Some(puppet)

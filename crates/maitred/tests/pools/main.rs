@@ -7,6 +7,7 @@ mod failing;
 mod health;
 mod load;
 mod look;
+mod recovering;
 mod recycling;
 mod reloads;
 mod steps;

@@ -139,7 +139,7 @@ fn a_pool_comes_and_goes_with_the_configuration() {
 }
 
 #[test]
-fn what_a_killed_worker_process_had_is_gone_and_the_pool_is_back() {
+fn a_pool_is_whole_when_its_worker_process_was_killed_and_ends_with_the_server() {
     let server = breathing(Setup::new(), "app", None, "", LINES).start();
     server.wait_for_processes();
     let before = processes_of(&server);
@@ -148,10 +148,10 @@ fn what_a_killed_worker_process_had_is_gone_and_the_pool_is_back() {
         assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n");
         is_generation(&server, generation);
     }
-    eventually("the former processes are gone, and the pool is whole", || {
+    eventually("the pool is whole", || {
         let now = processes_of(&server);
         let shown = pids(&server, "app");
-        before.iter().all(|pid| !now.contains(pid))
+        before.iter().all(|pid| now.contains(pid))
             && now.len() == shown.len()
             && ready(&letters(&server, "app")) == now.len()
     });

@@ -81,6 +81,12 @@ impl Shell<'_> {
             Action::MoveApp { generation, slot, greeting, lent } => {
                 self.move_app(generation, slot, greeting, lent);
             }
+            Action::CloseChannel(epoch) => {
+                if let Some(app) = self.apps.get_mut(&epoch) {
+                    app.channel = None;
+                }
+            }
+            Action::RecoverApp { generation, slot } => self.recover_app(generation, slot),
             Action::CloseSockets => {
                 self.close_sockets();
                 self.end_agent();
@@ -199,22 +205,22 @@ impl Shell<'_> {
         let worker = self.workers.get_mut(&generation).ok_or_else(gone)?;
         let prepared = self.plans.get(&plan).ok_or_else(gone)?;
         let pool = prepared.config.pools.get(usize::from(slot.pool)).ok_or_else(gone)?;
-        let (process, channel, output) = match &pool.source {
+        let (process, channel, recovery, output) = match &pool.source {
             Source::Channel(path) => {
                 let (channel, pid) = process::connect(path)?;
-                (Process::Foreign(pid), channel, None)
+                (Process::Foreign(pid), channel, None, None)
             }
             _ => {
-                let (child, channel, output) = process::start_app(prepared, pool, slot, self.open_files)?;
-                (Process::Own(child), channel, Some(output))
+                let app = process::start_app(prepared, pool, slot, self.open_files)?;
+                (Process::Own(app.child), app.channel, Some(app.recovery), Some(app.output))
             }
         };
         let kept = channel.try_clone().ok();
         let started = Started { pid: process.pid(), greeting: None, lent: false };
         worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
         let cpu = CpuTime::default();
-        self.apps
-            .insert(slot.epoch, App { process, slot, generation, channel: kept, output, memory: 0, cpu });
+        let app = App { process, slot, generation, channel: kept, recovery, output, memory: 0, cpu };
+        self.apps.insert(slot.epoch, app);
         if self.new_end.is_some() {
             self.have_watched(generation, slot);
         }
@@ -236,6 +242,30 @@ impl Shell<'_> {
                 }
             }
             _ => self.end_app(slot.epoch, "killing an application process", Child::kill),
+        }
+    }
+
+    /// Gives an application process a new channel, and its other end to a worker process. What cannot be is as in
+    /// [`Shell::move_app`].
+    fn recover_app(&mut self, generation: u64, slot: SlotId) {
+        // If it could not be started, that is an event of its own.
+        let Some(worker) = self.workers.get_mut(&generation) else { return };
+        let Some(app) = self.apps.get_mut(&slot.epoch) else { return };
+        let pair = app.recovery.as_ref().ok_or_else(|| std::io::Error::other("it has no recovery socket"));
+        match pair.and_then(process::renew_channel) {
+            Ok(channel) => {
+                (app.slot, app.generation) = (slot, generation);
+                app.channel = channel.try_clone().ok();
+                let started = Started { pid: app.process.pid(), greeting: None, lent: false };
+                worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
+                if self.new_end.is_some() {
+                    self.have_watched(generation, slot);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(slot = slot.slot, %error, "an application process gets no new channel, and is replaced");
+                self.end_app(slot.epoch, "killing an application process", Child::kill);
+            }
         }
     }
 

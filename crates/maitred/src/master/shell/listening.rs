@@ -23,7 +23,8 @@ impl Shell<'_> {
         let (child, output) = process::start_accepting(prepared, pool, slot, bucket, self.open_files)?;
         let cpu = CpuTime::default();
         let (process, output, generation) = (Process::Own(child), Some(output), NO_GENERATION);
-        let app = App { process, slot, generation, channel: None, output, memory: 0, cpu };
+        let (channel, recovery) = (None, None);
+        let app = App { process, slot, generation, channel, recovery, output, memory: 0, cpu };
         self.apps.insert(slot.epoch, app);
         Ok(())
     }

@@ -279,7 +279,9 @@ impl Shell<'_> {
             match Child::adopt(pid) {
                 Ok(child) => {
                     let (process, cpu) = (Process::Own(child), CpuTime::default());
-                    let app = App { process, slot, generation, channel: None, output, memory: 0, cpu };
+                    // Their recovery sockets have ended with the image before: they go with their worker process.
+                    let (channel, recovery) = (None, None);
+                    let app = App { process, slot, generation, channel, recovery, output, memory: 0, cpu };
                     self.apps.insert(slot.epoch, app);
                 }
                 Err(error) => {

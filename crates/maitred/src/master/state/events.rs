@@ -201,6 +201,17 @@ pub enum Action {
         /// It is to be given back.
         lent: bool,
     },
+    /// The channel of the application process of this epoch is of no use any more: let go of it, so that the process sees its
+    /// end.
+    CloseChannel(u64),
+    /// Make a new channel for an application process whose worker process has died: one end to the process, over its recovery
+    /// socket, the other to this generation's worker process, which is to know it by this name.
+    RecoverApp {
+        /// Whose it is from now on.
+        generation: u64,
+        /// Its name there.
+        slot: SlotId,
+    },
     /// Send a message to a worker process.
     Send(u64, ToWorker),
     /// Connect two worker processes by a socket pair: [`ToWorker::Adopt`] to the new, [`ToWorker::Drain`] to the old.

@@ -7,13 +7,16 @@
 //! | slot | HELLO | lost | closed its channel | exits | its worker process is gone | deadline |
 //! |---|---|---|---|---|---|---|
 //! | Empty | cannot be | cannot be | cannot be | cannot be | stays | none: [`Sizing`] says when it is filled |
-//! | Starting⁵ | → Ready | kill → Ending | → Ending | → Empty, a death | → Ending | kill → Ending |
-//! | Ready | ignored | kill → Ending | → Ending | → Empty, a death | → Ending | none |
+//! | Starting⁵ | → Ready | kill → Ending | → Ending | → Empty, a death | → Recovering⁸ | kill → Ending |
+//! | Ready | ignored | kill → Ending | → Ending | → Empty, a death | → Recovering⁸ | none |
+//! | Recovering⁵ | → Ready | kill → Ending | → Ending | → Empty | stays⁸ | kill → Ending |
 //! | Draining⁶ | ignored | kill → Ending | → Ending | → Empty | → Ending | kill → Ending |
 //! | Ending⁷ | ignored | ignored | ignored | → Empty, a death unless it was asked to go | stays | kill, once |
 //!
 //! ⁵ Until the pool's start timeout. ⁶ Until it has answered what it had, which takes no longer than `request_timeout`.
-//! ⁷ Sent a signal, or about to exit by itself.
+//! ⁷ Sent a signal, or about to exit by itself. ⁸ If it recovers, and the pool goes on ([`recovery`]); otherwise → Ending.
+
+mod recovery;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -71,6 +74,8 @@ pub struct Pool {
     /// Generations that may still have requests for it.
     former: Vec<Home>,
     course: Course,
+    /// The worker process of its home has died, and the next one is not there yet.
+    homeless: bool,
     slots: Vec<Slot>,
     sizing: Sizing,
     /// An application process of it has been ready, or has failed to become so.
@@ -91,6 +96,8 @@ pub struct Pool {
     failing_since: Instant,
     /// How the last process ended.
     last_words: String,
+    /// Whether its processes take another channel, as far as is known: what the last one has said that was ready.
+    recovers: bool,
 }
 
 impl Pool {
@@ -101,6 +108,7 @@ impl Pool {
             next: None,
             former: Vec::new(),
             course: Course::Serving,
+            homeless: false,
             slots: Vec::new(),
             sizing: Sizing::new(now, plan.workers).with_delays(match plan.kind {
                 PoolKind::Connected => CONNECT,
@@ -117,6 +125,7 @@ impl Pool {
             failed_starts: 0,
             failing_since: now,
             last_words: String::new(),
+            recovers: true,
             plan,
         };
         pool.fit(now);
@@ -185,16 +194,22 @@ impl Pool {
     /// Goes to the home that it was promised: the old one is asked for all channels.
     pub fn move_home(&mut self, now: Instant, plan: Rc<PoolPlan>, out: &mut Out<'_>) {
         let Some(next) = self.next.take() else { return };
-        self.former.push(self.home);
-        self.home = next;
+        let homeless = std::mem::take(&mut self.homeless);
+        if !homeless {
+            self.former.push(self.home);
+        }
+        let old = std::mem::replace(&mut self.home, next);
         self.stir(now);
         self.sizing.resize(now, plan.workers);
         self.plan = plan;
         self.fit(now);
         self.told = None;
         self.part_with_surplus(now, out);
+        if homeless {
+            self.recover_from(now, old, out);
+        }
         for (number, slot) in (0..).zip(&mut self.slots) {
-            if matches!(slot.phase, SlotPhase::Starting { .. } | SlotPhase::Ready) && slot.at != next {
+            if slot.is_up() && slot.at != next {
                 slot.wanted_by = Some(next);
                 out.send(slot.at.generation, ToWorker::Release(slot.id(number), false));
             }
@@ -207,7 +222,7 @@ impl Pool {
             self.retire(now, number, "there are more than there may be", out);
             let Some(slot) = self.slots.get_mut(number) else { return };
             slot.wanted_by = None;
-            if matches!(slot.phase, SlotPhase::Starting { .. }) {
+            if slot.is_starting() {
                 slot.asked = true;
                 slot.terminate(now + APP_KILL_DELAY, out);
             }
@@ -234,26 +249,14 @@ impl Pool {
         self.slots.iter_mut().for_each(|slot| slot.terminate(kill_at, out));
     }
 
-    /// A worker process is gone, and with it its ends of channels. What it had of this pool ends; the pool itself, if it was
-    /// its home.
-    pub fn worker_gone(&mut self, now: Instant, generation: u64, out: &mut Out<'_>) {
-        self.former.retain(|home| home.generation != generation);
-        if self.home.generation == generation {
-            return self.end(now + APP_KILL_DELAY, out);
-        }
-        for slot in &mut self.slots {
-            slot.wanted_by = slot.wanted_by.filter(|home| home.generation != generation);
-        }
-        for slot in self.slots.iter_mut().filter(|slot| slot.at.generation == generation) {
-            slot.asked = true;
-            slot.terminate(now + APP_KILL_DELAY, out);
-        }
-    }
-
     /// The process in this slot said HELLO.
     pub fn ready(&mut self, now: Instant, number: usize, greeting: Greeting) {
         let Some(slot) = self.slots.get_mut(number) else { return };
-        if matches!(slot.phase, SlotPhase::Starting { .. }) {
+        if slot.is_starting() {
+            self.recovers = greeting.recovers;
+            if matches!(slot.phase, SlotPhase::Recovering { .. }) {
+                slot.asked = false;
+            }
             (slot.phase, slot.since, slot.greeting) = (SlotPhase::Ready, now, Some(greeting));
             self.tried = true;
             self.failed_starts = 0;
@@ -303,6 +306,10 @@ impl Pool {
             return;
         }
         let to = slot.wanted_by.take().unwrap_or(self.home);
+        if to == self.home && self.homeless {
+            // Nobody is there who could take it.
+            return self.part_or_park(now, number, out);
+        }
         if to == self.home && number >= places {
             // It has nothing to finish, and no slot there.
             slot.asked = true;
@@ -398,9 +405,8 @@ impl Pool {
 
     /// Requests of this pool wait in a generation that is not its home: one process goes there for as long as it is needed.
     pub fn lend(&mut self, generation: u64, out: &mut Out<'_>) {
-        let Some(borrower) = self.former.iter().copied().find(|home| home.generation == generation) else {
-            return;
-        };
+        let borrower = self.former.iter().copied().find(|home| home.generation == generation);
+        let Some(borrower) = borrower.filter(|_| !self.homeless) else { return };
         // One that is there and busy serves nobody: its request may take as long as it likes. Nor does one that has died on its
         // way there.
         let serves = |slot: &Slot| {
@@ -424,7 +430,7 @@ impl Pool {
 
     /// Starts and retires processes as [`Sizing`] says.
     pub fn decide(&mut self, now: Instant, out: &mut Out<'_>) {
-        if self.course == Course::Ending {
+        if self.course == Course::Ending || self.homeless {
             return;
         }
         self.fit(now);
@@ -459,7 +465,7 @@ impl Pool {
         let stale = self.slots.iter().position(|slot| slot.stale && slot.phase == SlotPhase::Ready);
         let Some(number) = stale.filter(|_| now >= self.next_replacement) else { return };
         self.next_replacement = now + OBSERVE_OFTEN;
-        let starting = |slot: &Slot| matches!(slot.phase, SlotPhase::Starting { .. }) && !slot.stale;
+        let starting = |slot: &Slot| slot.is_starting() && !slot.stale;
         let ready = self.slots.iter().filter(|slot| slot.phase == SlotPhase::Ready).count();
         let enough = missing == 0 || ready > self.floor;
         if enough && self.sizing.trouble().is_none() && !self.slots.iter().any(starting) {
@@ -546,7 +552,7 @@ impl Pool {
                 self.retire(now, usize::from(number), "somebody asked for it", out);
                 Ok(format!("{name} finishes what it has, and ends"))
             }
-            Some(SlotPhase::Starting { .. }) => {
+            Some(SlotPhase::Starting { .. } | SlotPhase::Recovering { .. }) => {
                 Err(format!("{name} is still starting; there is nothing to finish yet"))
             }
             Some(SlotPhase::Draining { .. } | SlotPhase::Ending { .. }) => {
@@ -612,6 +618,7 @@ impl Pool {
                     slot.late = true;
                     late.push((number, LATE));
                 }
+                SlotPhase::Recovering { .. } => late.push((number, "was not ready again in time")),
                 SlotPhase::Draining { .. } => late.push((number, "did not finish in time")),
                 _ => {}
             }
@@ -628,7 +635,8 @@ impl Pool {
     pub fn next_deadline(&self) -> Option<Instant> {
         let replacement = self.slots.iter().any(|slot| slot.stale && slot.phase == SlotPhase::Ready);
         let more = [self.look_again, self.next_observation, replacement.then_some(self.next_replacement)];
-        let sizing = more.into_iter().flatten().filter(|_| self.course != Course::Ending);
+        let sizes = self.course != Course::Ending && !self.homeless;
+        let sizing = more.into_iter().flatten().filter(|_| sizes);
         self.slots.iter().filter_map(Slot::deadline).chain(sizing).min()
     }
 

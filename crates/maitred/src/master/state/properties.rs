@@ -28,6 +28,8 @@ enum Happening {
     StopCommand(usize),
     /// Whether processes may live on under the next configuration, and whether its pools breathe.
     Same(bool, bool),
+    /// Whether who says HELLO from now on recovers.
+    Recovers(bool),
     /// A channel that was asked back is given back; one that was lent comes back by itself.
     Release(usize),
     Observe(u32, u32),
@@ -47,6 +49,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         2 => any::<usize>().prop_map(Happening::AppLost),
         3 => any::<usize>().prop_map(Happening::Reload),
         3 => any::<(bool, bool)>().prop_map(|(same, breathes)| Happening::Same(same, breathes)),
+        2 => any::<bool>().prop_map(Happening::Recovers),
         12 => any::<usize>().prop_map(Happening::Release),
         6 => (0_u32..3, 0_u32..5).prop_map(|(busy, queued)| Happening::Observe(busy, queued)),
         3 => (any::<usize>(), pool_command()).prop_map(|(which, command)| Happening::Pool(which, command)),
@@ -97,6 +100,7 @@ fn happens(world: &mut World, happening: &Happening) {
             let breathing = Settings { start: 1, min_spare: 1, max_spare: 1, max: 6, ..Settings::default() };
             world.sizes = if breathes { breathing } else { Settings::fixed(2) };
         }
+        Happening::Recovers(recovers) => world.recovers = recovers,
         Happening::Release(which) => {
             let wanted: Vec<u64> = world.asked_back.iter().copied().collect();
             if let Some(epoch) = which.checked_rem(wanted.len()).and_then(|at| wanted.get(at)) {

@@ -30,6 +30,11 @@ pub enum SlotPhase {
     },
     /// Said HELLO.
     Ready,
+    /// Its worker process died. It was ready, and is to say HELLO again, on another channel.
+    Recovering {
+        /// When it must have said it.
+        deadline: Instant,
+    },
     /// Gets no more requests.
     Draining {
         /// When it is killed.
@@ -53,7 +58,7 @@ pub(super) struct Slot {
     pub(super) wanted_by: Option<Home>,
     /// It is at a generation that will give it back by itself.
     pub(super) lent: bool,
-    /// It was asked to go: its end is no death.
+    /// It was asked to go, or to recover: its end is no death.
     pub(super) asked: bool,
     /// It is to be replaced, because somebody said so.
     pub(super) stale: bool,
@@ -98,7 +103,34 @@ impl Slot {
 
     /// Whether there is a process that serves, or will.
     pub(super) fn is_up(&self) -> bool {
-        matches!(self.phase, SlotPhase::Starting { .. } | SlotPhase::Ready)
+        self.is_starting() || self.phase == SlotPhase::Ready
+    }
+
+    /// Whether there is one that will serve when it has said HELLO.
+    pub(super) fn is_starting(&self) -> bool {
+        matches!(self.phase, SlotPhase::Starting { .. } | SlotPhase::Recovering { .. })
+    }
+
+    /// Whether its process takes another channel; `others`: whether others of its pool do.
+    pub(super) fn recovers(&self, others: bool) -> bool {
+        match self.phase {
+            SlotPhase::Recovering { .. } => true,
+            // It may have said HELLO to a worker process that has died before it could say so.
+            SlotPhase::Starting { .. } => others && !self.asked,
+            SlotPhase::Ready => self.greeting.as_ref().is_some_and(|greeting| greeting.recovers),
+            SlotPhase::Empty | SlotPhase::Draining { .. } | SlotPhase::Ending { .. } => false,
+        }
+    }
+
+    /// Its channel is of no use any more: it drops that, and waits for another. Nobody has asked it to go, but if it goes now,
+    /// that is the worker process's death, not one of its own.
+    pub(super) fn park(&mut self, deadline: Instant, out: &mut Out<'_>) {
+        self.phase = SlotPhase::Recovering { deadline };
+        self.asked = true;
+        (self.greeting, self.wanted_by, self.lent) = (None, None, false);
+        self.requests_before += std::mem::take(&mut self.requests);
+        self.busy = 0;
+        out.actions.push(Action::CloseChannel(self.epoch));
     }
 
     pub(super) fn view(&self) -> SlotView {
@@ -107,7 +139,7 @@ impl Slot {
             SlotPhase::Empty => Phase::Empty,
             // What is to be replaced counts for nothing, so that what replaces it is started.
             _ if self.stale => Phase::Draining,
-            SlotPhase::Starting { .. } => Phase::Starting,
+            SlotPhase::Starting { .. } | SlotPhase::Recovering { .. } => Phase::Starting,
             SlotPhase::Ready if self.busy > 0 => Phase::Busy,
             // Its end will be a death, which says when the next one may be started. One that was never ready is not so now.
             SlotPhase::Ending { .. } if !self.asked && self.greeting.is_some() => Phase::Busy,
@@ -133,7 +165,7 @@ impl Slot {
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.phase {
-            SlotPhase::Starting { deadline } => Some(deadline),
+            SlotPhase::Starting { deadline } | SlotPhase::Recovering { deadline } => Some(deadline),
             SlotPhase::Draining { kill_at } => Some(kill_at),
             SlotPhase::Ending { kill_at } => kill_at,
             SlotPhase::Empty | SlotPhase::Ready => None,

@@ -1,6 +1,7 @@
 //! The machine in a small world: processes that live, get ready and die as a test says.
 
 mod lowered;
+mod recovered;
 mod reloaded;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,6 +47,10 @@ pub(super) struct World {
     pub kind: PoolKind,
     /// Whether their processes may live on under the next configuration.
     pub same: bool,
+    /// Whether processes that say HELLO recover.
+    pub recovers: bool,
+    /// Those whose channel was closed, and that wait for another.
+    parked: BTreeSet<u64>,
     /// Processes that have said HELLO.
     hello: BTreeSet<u64>,
     /// Those that were told to finish.
@@ -74,6 +79,8 @@ impl World {
             sizes: Settings::fixed(2),
             kind: PoolKind::Started,
             same: false,
+            recovers: false,
+            parked: BTreeSet::new(),
             hello: BTreeSet::new(),
             retired: BTreeSet::new(),
             asked_back: BTreeSet::new(),
@@ -138,8 +145,12 @@ impl World {
 
     pub(super) fn app_ready(&mut self, epoch: u64) {
         if let Some((slot, generation, _)) = self.apps.get(&epoch).copied() {
+            if self.parked.contains(&epoch) {
+                return;
+            }
             self.hello.insert(epoch);
-            let greeting = Greeting { capacity: 1, sockets_only: false, name: "test".to_owned() };
+            let (recovers, name) = (self.recovers, "test".to_owned());
+            let greeting = Greeting { capacity: 1, sockets_only: false, recovers, name };
             self.event(Event::Worker(generation, FromWorker::SlotReady(slot, greeting)));
         }
     }
@@ -235,6 +246,21 @@ impl World {
             }
             Action::MoveApp { generation, slot, greeting, .. } => {
                 self.moved(*generation, *slot, greeting.as_ref())
+            }
+            Action::CloseChannel(epoch) => {
+                let app = self.apps.get(epoch).expect("a living process");
+                let lost = !self.workers.contains_key(&app.1) || self.given_back.remove(epoch);
+                assert!(lost && !app.2, "somebody has its channel, or it is to end");
+                self.hello.remove(epoch);
+                self.asked_back.remove(epoch);
+                self.parked.insert(*epoch);
+            }
+            Action::RecoverApp { generation, slot } => {
+                assert!(self.workers.contains_key(generation), "to a worker process that is not there");
+                assert!(self.parked.remove(&slot.epoch), "its channel was not closed");
+                let app = self.apps.get_mut(&slot.epoch).expect("a living process");
+                assert!(!app.2, "it is to end");
+                (app.0, app.1) = (*slot, *generation);
             }
             Action::Log(_, text) => self.log.push(text.clone()),
             Action::Exit(code) => {
@@ -588,7 +614,7 @@ fn messages_of_the_dead_and_unknown_are_ignored() {
     world.event(Event::Worker(77, FromWorker::Ready));
     world.event(Event::WorkerExited { generation: 77, how: String::new() });
     let slot = SlotId { pool: 9, slot: 9, epoch: 999 };
-    let greeting = Greeting { capacity: 1, sockets_only: false, name: "test".to_owned() };
+    let greeting = Greeting { capacity: 1, sockets_only: false, recovers: false, name: "test".to_owned() };
     world.event(Event::Worker(1, FromWorker::SlotReady(slot, greeting)));
     world.event(Event::Worker(1, FromWorker::SlotLost(slot, String::new())));
     world.event(Event::AppExited { slot, clean: false, how: String::new() });
