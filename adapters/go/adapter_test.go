@@ -317,7 +317,7 @@ func TestCapacityHasBounds(t *testing.T) {
 	for _, capacity := range []int{-1, capacityMax + 1} {
 		ours, theirs := pair(t)
 		defer closeAll([]int{ours})
-		if err := (&Server{Capacity: capacity}).serve(theirs, false); err == nil || !strings.Contains(err.Error(), "Capacity") {
+		if err := (&Server{Capacity: capacity}).serve(theirs, noDescriptor, false); err == nil || !strings.Contains(err.Error(), "Capacity") {
 			t.Errorf("%d: %v", capacity, err)
 		}
 	}

@@ -17,7 +17,7 @@ func BenchmarkRequest(b *testing.B) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 		w.Write(page)
 	})}}
-	go s.serve(theirs, false)
+	go s.serve(theirs, noDescriptor, false)
 	welcome := append(appendHeader(nil, 8, kindWelcome, 0, 0, 0, 0), version, 0, 0, 0, 0, 0, 32, 0)
 	request := ask{target: "/page?q=1", flags: flagKeep, fields: []string{
 		"user-agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "accept: text/html,*/*;q=0.8",

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
-	"net/http"
 	"os"
-	"os/signal"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,8 +19,7 @@ const detachedGrace = 5 * time.Second
 
 // channel is the connection to Maitred, read by one goroutine (run) and written through reports.
 type channel struct {
-	server  *http.Server
-	base    context.Context
+	*life
 	file    *os.File
 	raw     syscall.RawConn
 	reports *reports
@@ -44,12 +41,10 @@ type channel struct {
 	mu          sync.Mutex
 	connections map[uint32]*connection
 
-	waiting  atomic.Int32 // requests whose goroutine has not begun
-	requests sync.WaitGroup
-	detached sync.WaitGroup
+	waiting atomic.Int32 // requests whose goroutine has not begun
 }
 
-func newChannel(fd int, server *http.Server) (*channel, error) {
+func newChannel(fd int, l *life) (*channel, error) {
 	if err := syscall.SetNonblock(fd, true); err != nil {
 		return nil, err
 	}
@@ -60,8 +55,7 @@ func newChannel(fd int, server *http.Server) (*channel, error) {
 		return nil, err
 	}
 	c := &channel{
-		server:      server,
-		base:        baseContext(server),
+		life:        l,
 		file:        file,
 		raw:         raw,
 		reports:     newReports(raw),
@@ -74,27 +68,22 @@ func newChannel(fd int, server *http.Server) (*channel, error) {
 	return c, nil
 }
 
-// run says HELLO and answers requests until the channel ends, or Maitred breaks the protocol.
-func (c *channel) run(capacity int) error {
-	c.reports.add(func(out []byte) []byte { return appendHello(out, capacity, "go net/http") })
+// run says HELLO and answers requests until the channel ends, or Maitred breaks the protocol; lost says that it has ended without
+// a word.
+func (c *channel) run(capacity int) (lost bool, err error) {
+	c.reports.add(func(out []byte) []byte {
+		return appendHello(out, capacity, "go net/http", c.recovery != nil)
+	})
 	c.reports.flush()
 	for {
-		ended, err := c.decode()
-		if err != nil {
-			return err
+		told, err := c.decode()
+		if told || err != nil {
+			return false, err
 		}
-		if ended {
-			break
-		}
-		if ended, err = c.receive(); err != nil {
-			return err
-		}
-		if ended {
-			break
+		if ended, err := c.receive(); ended || err != nil {
+			return true, err
 		}
 	}
-	c.drain()
-	return nil
 }
 
 // drain finishes what was begun.
@@ -121,30 +110,6 @@ func (c *channel) stopReceiving() {
 	_ = c.raw.Control(func(fd uintptr) { _ = syscall.Shutdown(int(fd), syscall.SHUT_RD) })
 }
 
-// obeySignals ends the channel at SIGTERM, and ignores SIGINT: a terminal sends that to all processes, and Maitred decides. The
-// function that it returns ends this.
-func (c *channel) obeySignals() func() {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	over := make(chan struct{})
-	go func() {
-		for {
-			select {
-			case which := <-signals:
-				if which == syscall.SIGTERM {
-					c.stopReceiving()
-				}
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(over)
-	}
-}
-
 // close closes every descriptor that was received, and the channel.
 func (c *channel) close() {
 	c.file.Close()
@@ -153,7 +118,9 @@ func (c *channel) close() {
 	for _, connection := range c.connections {
 		connection.forget()
 	}
+	c.connections = nil
 	closeAll(c.arrived)
+	c.arrived = nil
 }
 
 func (c *channel) logf(format string, arguments ...any) {

@@ -30,6 +30,8 @@ const (
 	flagMayDetach = 1 << 4
 	requestFlags  = flagKeep | flagHTTP10 | flagHead | flagBodyFD | flagMayDetach
 
+	flagRecovers = 1 << 1
+
 	flagClean = 1 << 0
 	flagClose = 1 << 1
 
@@ -145,8 +147,12 @@ func appendHeader(out []byte, payload int, kind, flags byte, descriptors uint16,
 	return binary.LittleEndian.AppendUint32(out, request)
 }
 
-func appendHello(out []byte, capacity int, name string) []byte {
-	out = appendHeader(out, 8+len(name), kindHello, 0, 0, 0, 0)
+func appendHello(out []byte, capacity int, name string, recovers bool) []byte {
+	flags := byte(0)
+	if recovers {
+		flags = flagRecovers
+	}
+	out = appendHeader(out, 8+len(name), kindHello, flags, 0, 0, 0)
 	out = binary.LittleEndian.AppendUint16(out, version)
 	out = binary.LittleEndian.AppendUint16(out, version)
 	out = binary.LittleEndian.AppendUint32(out, uint32(capacity))

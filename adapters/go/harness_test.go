@@ -66,7 +66,7 @@ func startServer(t *testing.T, s *Server) *server {
 	ours, theirs := pair(t)
 	made := &server{t: t, conn: connOf(t, ours).(*net.UnixConn), log: &buffer{}, result: make(chan error, 1)}
 	s.HTTP.ErrorLog = log.New(made.log, "", 0)
-	go func() { made.result <- s.serve(theirs, false) }()
+	go func() { made.result <- s.serve(theirs, noDescriptor, false) }()
 	t.Cleanup(func() {
 		made.conn.Close()
 		closeAll(made.files)

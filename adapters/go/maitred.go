@@ -63,15 +63,18 @@ func (s *Server) Serve() error {
 	if !set {
 		return ErrNotStartedByMaitred
 	}
-	fd, err := channelDescriptor(value)
+	fd, err := passedDescriptor(ChannelVariable, value)
 	if err != nil {
-		return fmt.Errorf("maitred: %s=%s %w", ChannelVariable, value, err)
+		return err
 	}
-	// What this process starts must neither find nor hold the channel.
-	os.Unsetenv(ChannelVariable)
-	syscall.CloseOnExec(fd)
+	recovery := noDescriptor
+	if value, set := os.LookupEnv(RecoveryVariable); set {
+		if recovery, err = passedDescriptor(RecoveryVariable, value); err != nil {
+			return err
+		}
+	}
 	raiseLimitOfFiles()
-	return s.serve(fd, true)
+	return s.serve(fd, recovery, true)
 }
 
 // ListenAndServe is like the function ListenAndServe; the address is HTTP.Addr.
@@ -96,26 +99,40 @@ func Mount(r *http.Request) string {
 	return mount
 }
 
-// serve runs on a channel, which it closes.
-func (s *Server) serve(fd int, signals bool) error {
+// serve runs on a channel, and those that take its place, which come over the recovery socket if there is one. It closes
+// them all.
+func (s *Server) serve(fd, recovery int, signals bool) error {
 	capacity := s.Capacity
 	if capacity == 0 {
 		capacity = DefaultCapacity
 	}
 	if capacity < 1 || capacity > capacityMax {
 		syscall.Close(fd)
+		syscall.Close(recovery)
 		return fmt.Errorf("maitred: Server.Capacity is %d; 1 to %d are allowed", capacity, capacityMax)
 	}
-	c, err := newChannel(fd, s.http())
+	l, err := newLife(s.http(), recovery)
 	if err != nil {
 		return fmt.Errorf("maitred: %w", err)
 	}
-	defer c.close()
-	s.HTTP.RegisterOnShutdown(c.stopReceiving)
+	defer l.close()
+	s.HTTP.RegisterOnShutdown(l.stopReceiving)
 	if signals {
-		defer c.obeySignals()()
+		defer l.obeySignals()()
 	}
-	return c.run(capacity)
+	return l.run(fd, capacity)
+}
+
+// passedDescriptor is the number of a stream socket that Maitred has passed: what this process starts must neither find nor
+// hold it.
+func passedDescriptor(variable, value string) (int, error) {
+	fd, err := channelDescriptor(value)
+	if err != nil {
+		return noDescriptor, fmt.Errorf("maitred: %s=%s %w", variable, value, err)
+	}
+	os.Unsetenv(variable)
+	syscall.CloseOnExec(fd)
+	return fd, nil
 }
 
 // channelDescriptor is the number of a stream socket.
