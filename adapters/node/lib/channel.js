@@ -16,15 +16,46 @@ const DONE_WAIT_MS = 1;
 /** How long detached connections have to end in the way of their protocol, in milliseconds. */
 const DETACHED_END_MS = 3000;
 
+/** Connections that their applications have taken over: they outlive the channel that has brought them. */
+class Detached extends Set {
+  constructor() {
+    super();
+    this.onGone = null;
+  }
+
+  release(link) {
+    this.delete(link);
+    if (this.size === 0 && this.onGone) this.onGone();
+  }
+
+  /** Resolves when none is left, or when they have had their time. */
+  end() {
+    return new Promise((resolve) => {
+      if (this.size === 0) return void resolve();
+      const timer = setTimeout(resolve, DETACHED_END_MS);
+      this.onGone = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+      return undefined;
+    });
+  }
+}
+
 /** Maitred's other end: what comes from there, and what is reported. */
 class Channel {
-  /** `server` is the http.Server that gets the requests; `ended` is called when everything is answered. */
-  constructor(fd, server, { capacity, name, ended }) {
+  /**
+   * `server` is the http.Server that gets the requests; `ended` is called when everything is answered; `lost`, if there may be
+   * another channel, when this one has ended without a word. `detached` are the connections, of all channels, that were taken
+   * over.
+   */
+  constructor(fd, server, { capacity, name, ended, lost = null, detached = new Detached() }) {
     this.fd = fd;
     this.server = server;
     this.ended = ended;
+    this.lost = lost;
     this.links = new Map();
-    this.detached = new Set();
+    this.detached = detached;
     this.underWay = 0;
     this.received = [];
     this.welcomed = false;
@@ -36,7 +67,8 @@ class Channel {
     this.outSince = 0;
     this.flushing = false;
     this.finishing = false;
-    this.onDetachedGone = null;
+    this.leaving = false;
+    this.abandoned = false;
     this.decoder = new frames.Decoder((frame) => this.onFrame(frame));
     this.handle = channelHandle(fd);
     this.socket = new net.Socket({
@@ -47,9 +79,9 @@ class Channel {
         callback: (bytes, buffer) => this.onBytes(bytes, buffer),
       },
     });
-    this.socket.on('end', () => this.end());
-    this.socket.on('error', () => this.end());
-    this.say(frames.hello(capacity, name));
+    this.socket.on('end', () => this.onEnd());
+    this.socket.on('error', () => this.onEnd());
+    this.say(frames.hello(capacity, name, lost !== null));
     this.flush();
   }
 
@@ -111,6 +143,25 @@ class Channel {
     link?.retire();
   }
 
+  onEnd() {
+    if (this.abandoned || this.ending) return;
+    if (this.lost === null || this.leaving) this.end();
+    else this.abandon();
+  }
+
+  /** The channel is lost: nobody waits for what runs, and what has not begun never will. */
+  abandon() {
+    this.ending = true;
+    this.abandoned = true;
+    for (const link of this.links.values()) link.abandon();
+    this.links.clear();
+    for (const handle of this.received.splice(0)) handle.close();
+    for (const { file } of this.files.splice(0)) file.close();
+    this.out = [];
+    this.socket.destroy();
+    this.lost();
+  }
+
   done(...report) {
     this.underWay -= 1;
     this.say(frames.done(...report));
@@ -138,6 +189,8 @@ class Channel {
 
   /** Has bytes leave with all others of this turn of the event loop, and the handle of a file with the first of them. */
   say(bytes, file = null) {
+    // Nobody would read it.
+    if (this.abandoned) return void file?.close();
     if (this.out.length === 0) this.outSince = performance.now();
     this.out.push(bytes);
     if (file) this.files.push({ file, at: this.out.length - 1 });
@@ -145,6 +198,7 @@ class Channel {
       this.flushing = true;
       setImmediate(() => this.flush());
     }
+    return undefined;
   }
 
   flushIfDue() {
@@ -186,6 +240,7 @@ class Channel {
 
   /** Takes no more, once nothing more is there: what Maitred had sent by then is answered. */
   leave() {
+    this.leaving = true;
     const quiet = () => {
       if (this.ending) return;
       if (!this.heard) return void this.end();
@@ -205,7 +260,7 @@ class Channel {
   }
 
   finishIfIdle() {
-    if (this.underWay > 0 || this.finishing) return;
+    if (this.underWay > 0 || this.finishing || this.abandoned) return;
     this.finishing = true;
     this.onFlushed = () => {
       this.onFlushed = null;
@@ -215,24 +270,10 @@ class Channel {
     setImmediate(() => this.flush());
   }
 
-  /** Resolves when no detached connection is left, or when they have had their time. */
-  endDetached() {
-    return new Promise((resolve) => {
-      if (this.detached.size === 0) return void resolve();
-      const timer = setTimeout(resolve, DETACHED_END_MS);
-      this.onDetachedGone = () => {
-        clearTimeout(timer);
-        resolve();
-      };
-      return undefined;
-    });
-  }
-
   /** The owner of a detached connection has closed it. */
   release(link) {
-    this.detached.delete(link);
-    if (this.detached.size === 0 && this.onDetachedGone) this.onDetachedGone();
+    this.detached.release(link);
   }
 }
 
-module.exports = { Channel };
+module.exports = { Channel, Detached };

@@ -27,6 +27,8 @@ const OPTIONAL = 128;
 const FILE = 1;
 /** Flag of HELLO: one descriptor per message, and only stream sockets. */
 const SOCKETS_ONLY = 1;
+/** Flag of HELLO: it takes another channel when this one is lost. */
+const RECOVERS = 2;
 /** How a response ended: flags of DONE. */
 const OUTCOME = Object.freeze({ BROKEN: 0, CLEAN: 1, CLOSE: 2 });
 /** Kinds that consist of a header alone. */
@@ -138,9 +140,9 @@ function header(kind, flags, connection, request, payloadBytes) {
   return bytes;
 }
 
-function hello(capacity, name) {
+function hello(capacity, name, recovers = false) {
   const text = Buffer.from(name).subarray(0, NAME_BYTES_MAX);
-  const bytes = header(KIND.HELLO, SOCKETS_ONLY, 0, 0, 8 + text.length);
+  const bytes = header(KIND.HELLO, SOCKETS_ONLY | (recovers ? RECOVERS : 0), 0, 0, 8 + text.length);
   bytes.writeUInt16LE(VERSION, 16);
   bytes.writeUInt16LE(VERSION, 18);
   bytes.writeUInt32LE(capacity, 20);

@@ -3,10 +3,12 @@
 
 const http = require('node:http');
 
-const { Channel } = require('./channel');
+const { Channel, Detached } = require('./channel');
 const { EXCHANGE, sendFile } = require('./file');
+const { Recovery } = require('./recovery');
 
 const VARIABLE = 'MAITRED_CHANNEL';
+const RECOVERY_VARIABLE = 'MAITRED_RECOVERY';
 /** Requests at a time. An event loop does not mind many that wait; this bounds the memory that they take. */
 const CAPACITY = 1000;
 const CAPACITY_MAX = 65536;
@@ -84,12 +86,12 @@ function listenAlone(server, { port = process.env.PORT || PORT, host }) {
   });
 }
 
-async function leave(channel, app, onShutdown) {
+async function leave(detached, app, onShutdown) {
   try {
     if (onShutdown) await onShutdown();
     else if (typeof app?.ready === 'function' && typeof app.close === 'function') await app.close();
-    for (const link of channel.detached) if (!onShutdown) link.client?.end();
-    await channel.endDetached();
+    for (const link of detached) if (!onShutdown) link.client?.end();
+    await detached.end();
   } catch (error) {
     console.error(error);
   }
@@ -101,15 +103,25 @@ function listenBehind(server, app, { capacity = CAPACITY, name = `node ${process
     throw new RangeError(`maitred.listen: capacity is ${capacity}, and must be from 1 to ${CAPACITY_MAX}`);
   }
   const fd = Number(process.env[VARIABLE]);
-  // Programs that this one starts are not to take the channel for theirs.
+  const recoveryFd = process.env[RECOVERY_VARIABLE];
+  // Programs that this one starts are not to take them for theirs.
   delete process.env[VARIABLE];
+  delete process.env[RECOVERY_VARIABLE];
   watch(server);
-  // Before HELLO: as soon as that is sent, there may be something to finish.
+  const recovery = recoveryFd === undefined ? null : new Recovery(Number(recoveryFd));
+  const detached = new Detached();
   let channel = null;
-  process.on('SIGTERM', () => channel.leave());
+  const ended = () => leave(detached, app, onShutdown);
+  const lost = recovery && (() => recovery.next((next) => (next === null ? ended() : begin(next))));
+  const begin = (number) => { channel = new Channel(number, server, { capacity, name, ended, lost, detached }); };
+  // Before HELLO: as soon as that is sent, there may be something to finish.
+  process.on('SIGTERM', () => {
+    recovery?.stop();
+    channel.leave();
+  });
   // A terminal sends it to all processes, and the master decides.
   process.on('SIGINT', () => {});
-  channel = new Channel(fd, server, { capacity, name, ended: () => leave(channel, app, onShutdown) });
+  begin(fd);
 }
 
 /**

@@ -358,6 +358,13 @@ class Link {
     this.writer.close();
   }
 
+  /** The channel is lost. Its descriptor is closed before anything else can have its number. */
+  abandon() {
+    this.queue = [];
+    this.retired = true;
+    this.close();
+  }
+
   /** node:http, or the application, has given its socket up. */
   onDestroyed(client) {
     if (this.client !== client) return;
