@@ -168,15 +168,26 @@ impl Thread {
         })
     }
 
-    /// Whether the body of a request has to be kept for whoever answers it.
+    /// Whether the body of a request has to be kept for whoever answers it: whether [`Self::choose`] will give it to a pool. Early
+    /// data is no reason why not, since the handshake may be over when the body has come.
     pub(super) fn wants_body(&self, index: u32, request: &Request<'_, '_>) -> bool {
-        if self.connections[index as usize].admin {
+        let connection = &self.connections[index as usize];
+        let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";
+        if connection.admin || about_no_path || request.https && !connection.secure {
             return false;
         }
         let Ok(path) = uri::normalise(request.path) else { return false };
-        let router = &self.shared.router;
-        let site = router.site(request.authority);
-        matches!(router.choose(site, request.method, request.method_text, &path), Choice::Pool(_))
+        let shared = self.shared;
+        let listen = shared.start.config.listens.get(usize::from(connection.listen));
+        let redirects = listen.is_some_and(|listen| listen.redirect_http) && shared.redirect_port.is_some();
+        if redirects && !path.starts_with(redirect::CHALLENGES) || shared.acme.answer(&path).is_some() {
+            return false;
+        }
+        let site = shared.router.site(request.authority);
+        let choice = shared.router.choose(site, request.method, request.method_text, &path);
+        let misleads =
+            connection.is_stream() && forward::would_mislead(request, &choice, &shared.start.config.pools);
+        matches!(choice, Choice::Pool(_)) && !misleads
     }
 
     /// Whether, and how, the connection is kept after this request (9112-9.3).
