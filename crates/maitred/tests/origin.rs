@@ -278,3 +278,38 @@ fn a_reload_keeps_who_the_client_is() {
     assert_eq!(lines.len(), 9);
     assert!(lines.iter().all(|line| line["remote"] == "192.0.2.1"));
 }
+
+/// Fields that a client may not write, since applications believe them.
+const CLAIMS: &str = "X-Remote-User: root\r\nRemote-User: root\r\nX-Original-URL: /admin\r\nX-Rewrite-URL: /admin\r\n\
+                      Front-End-Https: on\r\nX-Scheme: https\r\nX-URL-Scheme: https\r\nTrue-Client-IP: 10.9.8.7\r\n\
+                      X-Client-IP: 10.9.8.7\r\nSSL-Client-Cert: x\r\nX-Auth-Request-Email: a@b\r\nX-Own: 1\r\n";
+
+#[test]
+fn only_a_trusted_proxy_says_who_the_user_is() {
+    let start = |pool: &str, setup: Setup| {
+        let server =
+            setup.pool("app", None, &format!("workers = 1\nqueue = {{ timeout = \"60s\" }}\n{pool}")).start();
+        server.wait_for_processes();
+        server
+    };
+    let claimed = |server: &Server| {
+        let seen = shown(&server.connect().method("GET", "/app/show", CLAIMS));
+        assert_eq!(seen["HTTP_X_OWN"].as_str(), Some("1"), "all others go on");
+        let names = CLAIMS.lines().filter_map(|line| line.split(": ").next()).filter(|name| *name != "X-Own");
+        let variable = |name: &str| format!("HTTP_{}", name.replace('-', "_").to_ascii_uppercase());
+        names.filter(|name| !seen[variable(name)].is_null()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for transport in ["direct", "relay"] {
+        let transport = format!("transport = \"{transport}\"\n");
+        let server = start(&transport, setup());
+        assert_eq!(claimed(&server), [""; 0], "{transport}");
+        server.stop();
+        let server =
+            start(&format!("{transport}request_headers = {{ keep = [\"X-Remote-User\"] }}\n"), setup());
+        assert_eq!(claimed(&server), ["X-Remote-User"], "{transport}");
+        server.stop();
+        let server = start(&transport, setup().server(TRUSTING));
+        assert_eq!(claimed(&server).len(), 11, "{transport}");
+        server.stop();
+    }
+}

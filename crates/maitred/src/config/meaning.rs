@@ -391,6 +391,17 @@ pub struct Pool {
     pub mount: String,
     /// `upgrade`: protocols that clients may switch to.
     pub upgrade: Vec<String>,
+    /// `request_headers`
+    pub request_headers: RequestHeaders,
+}
+
+/// `request_headers`: what is passed on of what is removed otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestHeaders {
+    /// `keep`: names in small letters.
+    pub keep: Vec<String>,
+    /// `underscores`
+    pub underscores: bool,
 }
 
 impl Pool {

@@ -658,6 +658,7 @@ pub const POOL: Table = Table {
             "The part of the path that the application is mounted at (`SCRIPT_NAME`).",
         ),
         requests::UPGRADE,
+        requests::REQUEST_HEADERS_KEY,
     ],
 };
 

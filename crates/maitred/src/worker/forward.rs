@@ -1,10 +1,12 @@
 //! What of a client's request goes on to an application or an HTTP server, and which other protocol it may switch to.
 
+mod identity;
+
 use maitred_handoff::HeadPart;
 use maitred_http::request::{Framing, Request, Version};
 
 use super::origin;
-use crate::config::Pool;
+use crate::config::{Pool, RequestHeaders};
 use crate::route::Choice;
 
 /// The protocol that the client may switch to: the first of those that it asks for which the pool allows; only in a request of
@@ -36,20 +38,39 @@ pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pool
         }
 }
 
-/// Appends the fields that go on: not those of this hop, nor those that [`origin::Teller::tell`] writes. `switch` is what the
-/// request may switch to.
-pub(super) fn append_fields(head: &mut HeadPart<'_>, request: &Request<'_, '_>, switch: Option<&str>) {
+/// Appends the fields that go on: not those of this hop, nor those that [`origin::Teller::tell`] writes, nor those that are the word of a
+/// proxy, unless it is one that is believed (`proxied`).
+pub(super) fn append_fields(
+    head: &mut HeadPart<'_>,
+    request: &Request<'_, '_>,
+    rules: &RequestHeaders,
+    proxied: bool,
+) {
     for field in request.fields {
-        let forwardable = maitred_handoff::is_forwardable(field.name)
+        if maitred_handoff::is_forwardable(field.name)
             && !named_by_connection(request, field.name)
-            && !origin::tells(field.name);
-        if forwardable {
+            && !origin::tells(field.name)
+            && passes(field.name, rules, proxied)
+        {
             head.field(field.name, field.value);
         }
     }
+}
+
+/// Appends what says that another protocol is asked for.
+pub(super) fn append_switch(head: &mut HeadPart<'_>, switch: Option<&str>) {
     if let Some(protocol) = switch {
         head.field("upgrade", protocol.as_bytes());
+        head.field("connection", b"upgrade");
     }
+}
+
+/// Whether a name may go on that may be another one for an application, or that an application may believe.
+#[inline]
+fn passes(name: &str, rules: &RequestHeaders, proxied: bool) -> bool {
+    let ambiguous = name.bytes().any(|byte| matches!(byte, b'_' | b'.'));
+    let refused = ambiguous && !rules.underscores || (ambiguous || !proxied) && identity::is_identity(name);
+    !refused || rules.keep.iter().any(|kept| kept.eq_ignore_ascii_case(name))
 }
 
 /// Whether `Connection` names a field, which makes it one of this hop only (9110-7.6.1).
@@ -57,4 +78,38 @@ fn named_by_connection(request: &Request<'_, '_>, name: &str) -> bool {
     let connections = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("connection"));
     let mut tokens = connections.flat_map(|field| field.value.split(|byte| *byte == b','));
     tokens.any(|token| token.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passed(names: &[&str], rules: &RequestHeaders, proxied: bool) -> Vec<String> {
+        names.iter().filter(|name| passes(name, rules, proxied)).map(|name| (*name).to_owned()).collect()
+    }
+
+    const NAMES: [&str; 7] = [
+        "Accept",
+        "api_key",
+        "v1.key",
+        "X-Remote-User",
+        "X_Remote_User",
+        "x.remote.user",
+        "X-Auth-Request-Email",
+    ];
+
+    #[test]
+    fn what_only_a_proxy_can_know_is_not_a_clients_to_say() {
+        let rules = |keep: &[&str], underscores| RequestHeaders {
+            keep: keep.iter().map(|name| (*name).to_owned()).collect(),
+            underscores,
+        };
+        assert_eq!(passed(&NAMES, &rules(&[], false), false), ["Accept"]);
+        assert_eq!(passed(&NAMES, &rules(&[], true), false), ["Accept", "api_key", "v1.key"]);
+        let trusted = ["Accept", "X-Remote-User", "X-Auth-Request-Email"];
+        assert_eq!(passed(&NAMES, &rules(&[], false), true), trusted, "another spelling is nobody's word");
+        let kept = rules(&["api_key", "x-remote-user"], false);
+        assert_eq!(passed(&NAMES, &kept, false), ["Accept", "api_key", "X-Remote-User"]);
+        assert_eq!(passed(&NAMES, &rules(&["x_remote_user"], true), false)[3], "X_Remote_User");
+    }
 }

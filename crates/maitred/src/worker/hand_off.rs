@@ -19,7 +19,7 @@ use super::answer::{Given, Step};
 use super::connection::{After, Again, Connection, Spool, State};
 use super::errors::RETRY_SOON;
 use super::event_loop::Thread;
-use super::forward::{append_fields, protocol};
+use super::forward::{append_fields, append_switch, protocol};
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
@@ -338,7 +338,8 @@ impl Thread {
         let mut head = meta.head(request.method_text, &canonical_target(exchange));
         let host = if request.authority.is_empty() { "localhost" } else { request.authority };
         head.field("host", host.as_bytes());
-        append_fields(&mut head, request, switch);
+        append_fields(&mut head, request, &settings.request_headers, client.proxied);
+        append_switch(&mut head, switch);
         let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
         carriers.fields(connection.wire, |name, value| head.field(name, value));
         for (name, value) in across.iter().flat_map(|across| &across.fields) {
@@ -346,9 +347,6 @@ impl Thread {
         }
         let began_unix_us = self.clock.unix_us().saturating_sub(queue_us);
         self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
-        if switch.is_some() {
-            head.field("connection", b"upgrade");
-        }
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let fits = append_body(head, request, given.body, spool.as_ref(), most);
         channel.note_body(number, sent_body(given.body, spool.is_some(), flags));

@@ -119,7 +119,7 @@ enum Told {
     Tls,
     /// Any other `X-Forwarded-*`, `X-Real-IP`, `X-Queue-Start`, `Early-Data` (RFC 8470 section 5.1)
     Other,
-    /// One of these with `_` for `-`. For an application that sees fields as CGI variables (RFC 3875 section 4.1.18) it
+    /// One of these with `_` or `.` for `-`. For an application that sees fields as CGI variables (RFC 3875 section 4.1.18) it
     /// would be the same one, so that it is never passed on.
     Disguised,
 }
@@ -149,12 +149,14 @@ fn told(name: &str) -> Option<Told> {
         None if starts_alike(name, TLS_PREFIX) => Told::Tls,
         None => return None,
     };
-    Some(if name.contains('_') { Told::Disguised } else { told })
+    Some(if name.contains(['_', '.']) { Told::Disguised } else { told })
 }
 
-/// Whether `name` starts with `known`, letter case and the difference of `_` and `-` aside.
-fn starts_alike(name: &str, known: &str) -> bool {
-    let alike = |(byte, known): (u8, u8)| byte.to_ascii_lowercase() == known || (byte, known) == (b'_', b'-');
+/// Whether `name` starts with `known`, letter case and the difference of `_`, `.` and `-` aside.
+pub(super) fn starts_alike(name: &str, known: &str) -> bool {
+    let alike = |(byte, known): (u8, u8)| {
+        byte.to_ascii_lowercase() == known || known == b'-' && matches!(byte, b'_' | b'.')
+    };
     name.len() >= known.len() && name.bytes().zip(known.bytes()).all(alike)
 }
 

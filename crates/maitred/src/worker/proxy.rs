@@ -34,7 +34,7 @@ use super::answer::{Given, Step};
 use super::connection::{Feed, Proxied, State};
 use super::errors::fields_of;
 use super::event_loop::Thread;
-use super::forward::{append_fields, protocol};
+use super::forward::{append_fields, append_switch, protocol};
 use super::hand_off::{append_body, canonical_target, payload_bytes_max};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
@@ -123,10 +123,11 @@ impl Thread {
             if request.authority.is_empty() { name_of(settings, 0) } else { request.authority.to_owned() };
         head.field("host", host.as_bytes());
         let switch = protocol(request, settings);
-        append_fields(&mut head, request, switch);
         let peer = &connection.peer();
         let wire = connection.wire;
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
+        append_fields(&mut head, request, &settings.request_headers, client.proxied);
+        append_switch(&mut head, switch);
         let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(waited);
         let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
@@ -137,9 +138,6 @@ impl Thread {
             client.proxied && request.fields.iter().any(|field| field.name.eq_ignore_ascii_case(PREFIX));
         if !settings.mount.is_empty() && !told {
             head.field(PREFIX, settings.mount.as_bytes());
-        }
-        if switch.is_some() {
-            head.field("connection", b"upgrade");
         }
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         append_body(head, request, given.body, spool, most).then_some(out)

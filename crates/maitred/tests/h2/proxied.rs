@@ -83,8 +83,12 @@ fn nobody_else_speaks_for_maitred() {
             peer.answer("")?;
         }
     });
-    let server = start(&upstream, "");
-    const LIES: [&str; 14] = [
+    let server = start(&upstream, "request_headers = { keep = [\"api_key\"] }");
+    const LIES: [&str; 18] = [
+        "x-remote-user",
+        "x_remote_user",
+        "true-client-ip",
+        "other_name",
         "x-ssl-client-verify",
         "x_ssl_client_verify",
         "x-ssl_client-verify",

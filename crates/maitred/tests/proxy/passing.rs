@@ -258,3 +258,38 @@ fn idle_connections_are_closed_when_the_server_stops() {
     server.stop();
     eventually("the connection is closed", || upstream.open() == 0);
 }
+
+/// A server sees fields as variables, perhaps, or believes what only a proxy can know.
+#[test]
+fn names_that_an_application_could_mistake_are_removed() {
+    let names = "api_key: 1\r\nv1.key: 1\r\nX_Remote_User: root\r\nx.remote.user: root\r\nX-Remote-User: root\r\n\
+                 X.Forwarded.For: 1\r\nContent_Length: 5\r\nX-Own: 1\r\n";
+    let underscores = "request_headers = { underscores = true }";
+    let keep = "request_headers = { keep = [\"api_key\", \"x-remote-user\"] }";
+    let both = "request_headers = { underscores = true, keep = [\"x_remote_user\"] }";
+    for (lines, trusts, expected) in [
+        ("", false, &["X-Own"][..]),
+        (underscores, false, &["api_key", "v1.key", "X-Own"]),
+        (keep, false, &["api_key", "X-Remote-User", "X-Own"]),
+        (both, false, &["api_key", "v1.key", "X_Remote_User", "X-Own"]),
+        ("", true, &["X-Remote-User", "X-Own"]),
+    ] {
+        let upstream = Upstream::start(|peer| {
+            let asked = peer.request()?;
+            let names: Vec<_> = asked.fields.iter().map(|(name, _)| name.as_str()).collect();
+            peer.answer(names.join(" "))
+        });
+        let mut setup = setup(&[&upstream], lines);
+        if trusts {
+            setup = setup.server("trusted_proxies = [\"127.0.0.0/8\"]");
+        }
+        let server = setup.start();
+        let response = server.connect().method("GET", "/x", names);
+        let sent: Vec<_> = names.lines().filter_map(|line| line.split(": ").next()).collect();
+        let seen = response.text().split(' ');
+        let seen: Vec<_> =
+            seen.filter_map(|name| sent.iter().find(|sent| sent.eq_ignore_ascii_case(name))).collect();
+        assert_eq!(seen, expected.iter().collect::<Vec<_>>(), "{lines} {trusts}");
+        server.stop();
+    }
+}

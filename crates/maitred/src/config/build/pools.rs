@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::finding::{At, Span};
 use super::super::meaning::{
-    Buckets, Listen, Pool, Sharing, Site, Source, StopSignal, Target, Transport, Upstream,
+    Buckets, Listen, Pool, RequestHeaders, Sharing, Site, Source, StopSignal, Target, Transport, Upstream,
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
@@ -50,6 +50,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         isolate,
         mount: mount(section),
         upgrade: upgrade(section),
+        request_headers: request_headers(&section.section("request_headers")),
     }
 }
 
@@ -152,7 +153,16 @@ fn only_with_listen(section: &Section<'_>) {
 
 /// What Maitred cannot do for processes that get no request from it.
 fn has_no_effect(section: &Section<'_>, workers: &Settings) {
-    let keys = ["queue", "transport", "isolate", "mount", "health_interval", "start_timeout", "upgrade"];
+    let keys = [
+        "queue",
+        "transport",
+        "isolate",
+        "mount",
+        "health_interval",
+        "start_timeout",
+        "upgrade",
+        "request_headers",
+    ];
     let given = keys.iter().filter_map(|key| Some((*key, section.given(key)?)));
     let requests = section.given("workers").filter(|_| workers.max_requests.is_some());
     for (key, span) in given.chain(requests.map(|span| ("max_requests", span))) {
@@ -357,17 +367,35 @@ fn mount(section: &Section<'_>) -> String {
     text.value
 }
 
+/// A token (9110-5.6.2) other than one with `*`, which would be taken for a pattern.
+fn is_token(text: &str) -> bool {
+    let others = b"!#$%&'+-.^_`|~";
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
+}
+
+/// `request_headers`
+fn request_headers(section: &Section<'_>) -> RequestHeaders {
+    let keep = section.texts("keep");
+    for name in &keep {
+        let shown = shorten(&name.value);
+        if !is_token(&name.value) {
+            section.cx.error(&name.span, format!("`keep`: \"{shown}\" is not the name of a field"));
+        } else if !maitred_handoff::is_forwardable(&name.value) {
+            let message = format!("`keep`: \"{shown}\" is never passed on as it was sent");
+            section.cx.error_with(&name.span, message, "it is about the client's own connection");
+        }
+    }
+    let keep = keep.into_iter().map(|name| name.value.to_ascii_lowercase()).collect();
+    RequestHeaders { keep, underscores: section.flag("underscores") }
+}
+
 /// `upgrade`. Never HTTP itself, or what hides it: its requests would pass routes, limits and the log (h2c smuggling).
 fn upgrade(section: &Section<'_>) -> Vec<String> {
-    let token = |text: &str| {
-        let others = b"!#$%&'+-.^_`|~";
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
-    };
     let texts = section.texts("upgrade");
     for text in &texts {
         let (name, version) = text.value.split_once('/').unwrap_or((&text.value, "0"));
         let shown = shorten(&text.value);
-        if !token(name) || !token(version) {
+        if !is_token(name) || !is_token(version) {
             let message = format!("`upgrade`: \"{shown}\" is not the name of a protocol");
             section.cx.error_with(&text.span, message, "it takes names such as \"websocket\"");
         } else if ["h2c", "h2", "h3", "http", "tls"].iter().any(|never| name.eq_ignore_ascii_case(never)) {

@@ -283,6 +283,21 @@ fn http_is_no_other_protocol() {
 }
 
 #[test]
+fn fields_of_the_connection_cannot_be_kept() {
+    let text = format!(
+        "{COMPLETE}[pool.a]\ncommand = [\"a\"]\nrequest_headers = {{ keep = [\"a b\", \"x-*\", \"Transfer_Encoding\", \"ok\"] }}\n"
+    );
+    assert_eq!(
+        brief(&text),
+        [
+            "5:29 `keep`: \"a b\" is not the name of a field",
+            "5:36 `keep`: \"x-*\" is not the name of a field",
+            "5:43 `keep`: \"Transfer_Encoding\" is never passed on as it was sent | it is about the client's own connection",
+        ]
+    );
+}
+
+#[test]
 fn a_route_cannot_lead_to_a_pool_that_listens() {
     let text = "listen = [{ address = \":8080\" }]\n[[site]]\n[[site.route]]\npath = \"/\"\npool = \"a\"\n\n\
                 [pool.a]\nlisten = \":1\"\ncommand = [\"x\"]\n";

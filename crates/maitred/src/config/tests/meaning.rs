@@ -119,6 +119,7 @@ open_files = 2000
 transport = "direct"
 mount = "/app"
 upgrade = ["websocket", "irc/6.9"]
+request_headers = { keep = ["API_key"], underscores = true }
 
 [pool.apart]
 command = ["app"]
@@ -299,6 +300,8 @@ fn sites_and_routes_reach_their_meaning() {
     assert_eq!((pool.transport, pool.mount.as_str()), (Transport::Direct, "/app"));
     assert!(!pool.isolate);
     assert_eq!(pool.upgrade, ["websocket", "irc/6.9"]);
+    let headers = &pool.request_headers;
+    assert_eq!((headers.keep.as_slice(), headers.underscores), (["api_key".to_owned()].as_slice(), true));
     let apart = &config.pools[1];
     assert_eq!((apart.isolate, apart.transport), (true, Transport::Relay));
     assert_eq!((pool.health_interval, pool.open_files), (Duration::from_secs(3), Some(2000)));
@@ -358,6 +361,7 @@ fn defaults_are_those_that_are_declared() {
     assert_eq!(config.pools[0].cwd, Path::new("/etc/maitred"));
     assert_eq!((config.pools[0].transport, config.pools[0].isolate), (Transport::Auto, false));
     assert_eq!(config.pools[0].upgrade, ["websocket"]);
+    assert!(config.pools[0].request_headers.keep.is_empty() && !config.pools[0].request_headers.underscores);
     assert_eq!(config.server.spool, Path::new("/var/tmp"));
     assert_eq!(config.listens[0].proxy_protocol_from, None);
     assert_eq!(config.log.access, AccessFormat::Combined);
