@@ -210,6 +210,25 @@ fn log_files_are_reopened_by_a_reload() {
 }
 
 /// What this process takes from the modes of new files, and what it starts too (proc_pid_status(5)).
+/// As the process of this number says (proc_pid_status(5)): 2 is a filter, 0 none.
+fn seccomp(pid: i32) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+    line.unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_worker_process_is_bound_to_its_system_calls_unless_the_configuration_says_otherwise() {
+    for (line, expected) in [("", "2"), ("seccomp = false", "0")] {
+        let server = Setup::with_files().server(line).start();
+        assert_eq!(server.connect().get("/a.txt").status, 200);
+        // Where the tests themselves run under a filter, so does everything that they start.
+        let own = seccomp(i32::try_from(std::process::id()).unwrap());
+        assert_eq!(seccomp(server.worker()), if own == "0" { expected } else { "2" });
+        server.stop();
+    }
+}
+
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("Umask:")).unwrap();

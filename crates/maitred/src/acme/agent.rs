@@ -20,6 +20,7 @@ use super::sandbox;
 use super::schedule::{Held, Now, Past, Schedule, Task, Window};
 use super::store::{self, Notes, Store};
 use super::{CONTROL_FD, START_FD};
+use crate::sandbox::seccomp;
 use crate::unix_time;
 
 /// Largest start document.
@@ -59,6 +60,11 @@ fn start() -> Result<(), String> {
     match sandbox::confine(&start) {
         Ok(status) => tracing::debug!("Landlock is {status}"),
         Err(error) => tracing::warn!(%error, "the process for certificates is not confined"),
+    }
+    if start.seccomp
+        && let Err(error) = seccomp::confine(seccomp::Process::Agent)
+    {
+        tracing::warn!(%error, "the process for certificates may make all system calls");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(live(start, socket))

@@ -26,6 +26,8 @@ pub struct Start {
     pub tls: bool,
     /// `log.level` of the configuration.
     pub log_level: String,
+    /// Whether it is bound to a list of system calls.
+    pub seccomp: bool,
 }
 
 /// A site that wants an automatic certificate.

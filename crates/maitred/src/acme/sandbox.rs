@@ -6,7 +6,7 @@ use landlock::{Access as _, AccessFs, RulesetError};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::messages::Start;
-use crate::sandbox::{self, WANTED};
+use crate::sandbox::{self, Connections, WANTED};
 
 /// What resolving names and believing authorities takes: the resolver's files, its modules, and certificates. Whole directories,
 /// because files in them are replaced while the agent runs.
@@ -29,10 +29,12 @@ pub fn confine(start: &Start) -> Result<&'static str, String> {
 }
 
 fn restrict(state: &Path, read: &[&Path]) -> Result<&'static str, RulesetError> {
-    sandbox::restrict(&[
+    let rules: [(&[&Path], _); 2] = [
         (read, AccessFs::from_read(WANTED) & !AccessFs::Execute),
         (&[state], AccessFs::from_all(WANTED) & !AccessFs::Execute),
-    ])
+    ];
+    // The authority and the resolver say where to connect to.
+    sandbox::restrict(&rules, Connections::Anywhere)
 }
 
 #[cfg(test)]
@@ -64,7 +66,7 @@ mod tests {
         let (status, kept, reads, lists, writes) = confined.join().unwrap();
         assert_eq!(kept.as_deref(), Some("two"));
         assert!(reads);
-        if status == "on" {
+        if status.starts_with("on") {
             assert!(!lists && !writes, "lists: {lists}, writes: {writes}");
         } else {
             eprintln!("skipped in part: this kernel has no Landlock");

@@ -54,6 +54,8 @@ pub struct Server {
     pub state: PathBuf,
     /// `server_header`: whether responses of our own carry `Server: maitred`.
     pub server_header: bool,
+    /// `seccomp`: whether worker processes and the agent for certificates are bound to a list of system calls.
+    pub seccomp: bool,
 }
 
 /// `affinity = "auto" | "off" | "0-3,8"`

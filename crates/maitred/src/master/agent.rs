@@ -48,6 +48,7 @@ pub fn start_document(config: &Config) -> Option<Start> {
         http: config.listens.iter().any(|listen| listen.tls.is_none()),
         tls: config.listens.iter().any(|listen| listen.tls.is_some()),
         log_level: config.log.level.clone(),
+        seccomp: config.server.seccomp,
     };
     (!start.sites.is_empty()).then_some(start)
 }

@@ -104,6 +104,7 @@ use crate::config::{Limits, Pool, Source};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::writer::{Settings, ThreadLog, Writer};
 use crate::route::Router;
+use crate::sandbox::seccomp;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
 use crate::serve::files::{FileServer, FileSet};
 use crate::serve::passed::Helpers;
@@ -159,6 +160,11 @@ fn start() -> Result<(), String> {
     match sandbox::confine(&start.config) {
         Ok(status) => tracing::debug!("Landlock is {status}"),
         Err(error) => tracing::warn!(%error, "the worker process is not confined by Landlock"),
+    }
+    if start.config.server.seccomp
+        && let Err(error) = seccomp::confine(seccomp::Process::Worker)
+    {
+        tracing::warn!(%error, "the worker process may make all system calls");
     }
     let text = |what: &str, error: std::io::Error| format!("{what}: {error}");
 

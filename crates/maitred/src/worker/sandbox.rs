@@ -1,12 +1,13 @@
-//! What a worker process may reach in the filesystem: the directories that the configuration names, to read, what
-//! adaptive affinity watches, the spool, and nothing else (landlock(7)). Everything else that it needs was opened by the master.
+//! What a worker process may reach: the directories that the configuration names, to read, what adaptive affinity watches, the
+//! spool, the ports of the HTTP servers that it passes requests to, and nothing else (landlock(7)). Everything else that it
+//! needs was opened by the master.
 
 use std::path::Path;
 
 use landlock::{AccessFs, BitFlags, RulesetError};
 
-use crate::config::Config;
-use crate::sandbox;
+use crate::config::{Config, Source, Upstream};
+use crate::sandbox::{self, Connections};
 
 /// Confines the calling thread, and all that it starts later, to reading below the configuration's roots, and, if there
 /// is a pool, to files in the spool. Gives back what the kernel made of it, in words.
@@ -28,16 +29,33 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     let roots = files.iter().map(|files| files.root.as_path()).chain(own);
     let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
     let spool = (!config.pools.is_empty()).then_some(config.server.spool.as_path());
-    restrict(&roots, spool).map_err(|error| error.to_string())
+    restrict(&roots, spool, &upstream_ports(config)).map_err(|error| error.to_string())
 }
 
-fn restrict(roots: &[&Path], spool: Option<&Path>) -> Result<&'static str, RulesetError> {
+/// Ports of all HTTP servers: their addresses are fixed as long as this process lives.
+fn upstream_ports(config: &Config) -> Vec<u16> {
+    let servers = config.pools.iter().flat_map(|pool| match &pool.source {
+        Source::Http(servers) => servers.as_slice(),
+        _ => &[],
+    });
+    let port = |server: &Upstream| match server {
+        Upstream::Tcp { address, .. } => Some(address.port()),
+        Upstream::Unix(_) => None,
+    };
+    servers.filter_map(port).collect()
+}
+
+fn restrict(roots: &[&Path], spool: Option<&Path>, ports: &[u16]) -> Result<&'static str, RulesetError> {
     let read: BitFlags<AccessFs> = AccessFs::ReadFile | AccessFs::ReadDir;
-    sandbox::restrict(&[(roots, read), (spool.as_slice(), AccessFs::ReadFile | AccessFs::WriteFile)])
+    let rules: [(&[&Path], _); 2] =
+        [(roots, read), (spool.as_slice(), AccessFs::ReadFile | AccessFs::WriteFile)];
+    sandbox::restrict(&rules, Connections::Ports(ports))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+
     use super::*;
 
     fn unnamed_file(dir: &Path) -> std::io::Result<std::fs::File> {
@@ -59,17 +77,42 @@ mod tests {
         let (root, other) = (inside.path().to_owned(), outside.path().to_owned());
         // Landlock binds the thread for good, so it has to be one of its own.
         let confined = std::thread::spawn(move || {
-            let status = restrict(&[&root], Some(spool.path())).unwrap();
+            let status = restrict(&[&root], Some(spool.path()), &[]).unwrap();
             unnamed_file(spool.path()).expect("the spool takes files without a name");
             let reads = |dir: &Path| std::fs::read_to_string(dir.join("file")).is_ok();
             (status, reads(&root), reads(&other), std::fs::write(root.join("new"), "").is_ok())
         });
         let (status, own, others, writes) = confined.join().unwrap();
         assert!(own);
-        if status == "on" {
+        if status.starts_with("on") {
             assert!(!others && !writes, "reads outside: {others}, writes: {writes}");
         } else {
             eprintln!("skipped in part: this kernel has no Landlock");
+        }
+    }
+
+    #[test]
+    fn a_confined_thread_connects_to_its_servers_binds_nothing_and_signals_no_other_process() {
+        let [server, other] = std::array::from_fn(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = |listener: &TcpListener| listener.local_addr().unwrap();
+        let (server_address, other_address) = (address(&server), address(&other));
+        let confined = std::thread::spawn(move || {
+            let status = restrict(&[], None, &[server_address.port()]).unwrap();
+            let connects = |address| TcpStream::connect(address).is_ok();
+            let parent = rustix::process::getppid().unwrap();
+            let signals = rustix::process::test_kill_process(parent).is_ok();
+            let binds = TcpListener::bind("127.0.0.1:0").is_ok();
+            (status, connects(server_address), connects(other_address), binds, signals)
+        });
+        let (status, to_its_server, to_another, binds, signals) = confined.join().unwrap();
+        assert!(to_its_server);
+        if status == "on" {
+            assert!(
+                !to_another && !binds && !signals,
+                "connects: {to_another}, binds: {binds}, signals: {signals}"
+            );
+        } else {
+            eprintln!("skipped in part: the kernel's Landlock is {status}");
         }
     }
 }

@@ -140,11 +140,13 @@ where
         counts.open.fetch_add(1, SeqCst);
         let (counts, serve) = (counts.clone(), serve.clone());
         std::thread::spawn(move || {
-            let mut peer = Peer { stream, buffer: Vec::new(), counts, number };
+            let mut peer = Peer { stream, buffer: Vec::new(), counts: counts.clone(), number };
             peer.set_patience();
             // Its end is the test's business, whichever way it comes.
             let _ = serve(&mut peer);
-            peer.counts.open.fetch_sub(1, SeqCst);
+            // It is open as long as its descriptor is.
+            drop(peer);
+            counts.open.fetch_sub(1, SeqCst);
         });
     }
 }

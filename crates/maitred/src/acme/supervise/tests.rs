@@ -18,7 +18,15 @@ fn start(name: &str) -> Start {
         retry: Duration::from_secs(1),
     };
     let sites = vec![Site { names: vec![name.to_owned()] }];
-    Start { acme, sites, state: "/state".into(), http: true, tls: true, log_level: "info".into() }
+    Start {
+        acme,
+        sites,
+        state: "/state".into(),
+        http: true,
+        tls: true,
+        log_level: "info".into(),
+        seccomp: true,
+    }
 }
 
 fn challenge(serial: u64) -> Challenge {

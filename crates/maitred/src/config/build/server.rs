@@ -24,6 +24,7 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         spool: spool(section),
         state: super::path(section, "state").unwrap_or_else(|| section.cx.lookup.state_directory()),
         server_header: section.flag("server_header"),
+        seccomp: section.flag("seccomp"),
     }
 }
 
