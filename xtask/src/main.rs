@@ -7,6 +7,7 @@ mod skips;
 mod step;
 mod test;
 mod test_acme;
+mod test_deny;
 mod test_go;
 mod test_h2;
 mod test_instructions;

@@ -57,6 +57,7 @@ pub(crate) fn run() -> Result<()> {
     // Tests of the workspace use both.
     let pebble = crate::test_acme::install(target);
     let python = crate::test_python::environment(&target.join("python"));
+    report.take(crate::test_deny::run());
     workspace(&mut report, pebble.as_deref());
     python_adapter(&mut report);
     report.take(rust_examples(target));
