@@ -150,6 +150,11 @@ impl Filter {
         Err(bad)
     }
 
+    /// The client's connection turns out to end behind the response. Without effect once the head has been written.
+    pub fn say_close(&mut self) {
+        self.wanted.keep = false;
+    }
+
     /// Status of the final response, once its head has been written.
     #[inline]
     pub fn status(&self) -> Option<u16> {
@@ -162,10 +167,11 @@ impl Filter {
         self.sink.body_bytes
     }
 
-    /// Whether the response is complete, and its client's connection can be kept.
+    /// Whether the response is complete, and its client's connection can be kept: that is what its head has told the client.
+    /// What an application sends too much never gets there.
     #[inline]
     pub fn keeps(&self) -> bool {
-        self.keep && !self.sink.excess && self.complete()
+        self.keep && self.complete()
     }
 
     /// Whether the application's own connection can be used for another request: the response is complete, its end was
@@ -217,7 +223,10 @@ impl Filter {
     /// said; what is over that is taken for excess.
     pub fn skip(&mut self, bytes: u64) {
         let passed = bytes.min(self.passthrough().unwrap_or(0));
-        self.sink.excess |= bytes > passed;
+        if bytes > passed {
+            // The client has got more than it was told to get.
+            (self.sink.excess, self.keep) = (true, false);
+        }
         self.sink.body_bytes += passed;
         if let State::Length(missing) = &mut self.state {
             *missing -= passed;

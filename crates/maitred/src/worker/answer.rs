@@ -199,14 +199,19 @@ impl Thread {
         }
         let limit = self.shared.start.config.limits.requests_per_connection_max;
         let kept = request.keep_alive && !last && connection.requests + 1 < limit;
-        // With a successor, a kept connection is given to it; without one it has to end.
-        let stays = connection.admin || connection.wire != Wire::Clear;
-        let ends = self.drain.as_ref().is_some_and(|drain| stays || !drain.has_successor());
         match request.version {
-            _ if !kept || ends => Persistence::Close,
+            _ if !kept || self.ends_soon(index) => Persistence::Close,
             Version::Http11 | Version::Http2 => Persistence::Implied,
             Version::Http10 => Persistence::Stated,
         }
+    }
+
+    /// Whether a connection ends with its next response, because this process does: with a successor, a kept connection is given
+    /// to it, if it can be.
+    pub(super) fn ends_soon(&self, index: u32) -> bool {
+        let Some(drain) = &self.drain else { return false };
+        let connection = &self.connections[index as usize];
+        connection.admin || connection.wire != Wire::Clear || !drain.has_successor()
     }
 
     /// Takes what a file handler gave back.

@@ -123,6 +123,7 @@ impl Thread {
     /// Puts bytes of the server through the filter, and sends the result.
     fn pass_on(&mut self, index: u32, input: &[u8], drained: bool) -> Result<(), String> {
         let date = self.clock.http_date;
+        let ends = self.ends_soon(index);
         let mut tx = std::mem::take(&mut self.tx);
         let Some(proxied) = self.work(index).proxied.as_deref_mut() else {
             self.tx = tx;
@@ -130,6 +131,9 @@ impl Thread {
         };
         let (headless, switched) = (!proxied.filter.head_written(), proxied.filter.switched());
         (proxied.begun, proxied.drained) = (true, drained);
+        if headless && ends {
+            proxied.filter.say_close();
+        }
         let result = proxied.filter.feed(input, &date, &mut tx).map_err(|bad| bad.to_string());
         let headed = headless && proxied.filter.head_written();
         let switches = !switched && proxied.filter.switched();

@@ -48,6 +48,15 @@ fn announces_over(framing: Framing, bytes: u64) -> bool {
     matches!(framing, Framing::Length(length) if length > bytes)
 }
 
+/// Why the connection cannot go on behind a body of which this much has come: it is malformed, or has more than `bytes_max`
+/// already.
+fn flaw(mut decoder: Decoder, come: &[u8], bytes_max: u64) -> Option<Reject> {
+    let mut bytes = 0;
+    let decoded = decoder.decode_with(come, |piece| bytes += piece.len() as u64);
+    let too_long = Reject { status: 413, reason: "a body that nobody wants, and that is long" };
+    decoded.err().or((bytes > bytes_max).then_some(too_long))
+}
+
 /// What a body is refused with that says beforehand how much too long it is.
 const TOO_LONG: Reject = Reject { status: 413, reason: "Content-Length over the limit" };
 
@@ -318,8 +327,10 @@ impl Thread {
     ) -> Option<Stop> {
         let Unread { head, rest, decoder } = unread;
         let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
+        // What has come of it shows already whether it will be read to its end. Found out later, that could not be said any more.
+        let flaw = flaw(decoder, rest, short);
         // Whoever asks first sends nothing when it is told (9110-10.1.1).
-        let last = request.expects_continue || announces_over(request.framing, short);
+        let last = request.expects_continue || announces_over(request.framing, short) || flaw.is_some();
         let given = Given { head, body: &[], warmed: false, last, followed: !rest.is_empty() };
         let step = match self.answer(index, request, given) {
             // It may send the body all the same, and must not lose the response to a reset for that.
@@ -328,6 +339,7 @@ impl Thread {
         };
         if step != Step::FlushFirst {
             *at += head.len();
+            flaw.into_iter().for_each(|reject| self.note_refusal(index, reject));
         }
         if matches!(step, Step::Next | Step::Waits) && !last {
             let work = self.work(index);

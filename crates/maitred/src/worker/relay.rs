@@ -251,6 +251,7 @@ impl Thread {
     /// Puts bytes of the application through the filter, and sends the result.
     fn filter(&mut self, index: u32, input: &[u8]) -> Result<(), String> {
         let date = self.clock.http_date;
+        let ends = self.ends_soon(index);
         let mut tx = std::mem::take(&mut self.tx);
         let relayed =
             self.connections[index as usize].work.as_mut().and_then(|work| work.relayed.as_deref_mut());
@@ -259,6 +260,9 @@ impl Thread {
             return Ok(());
         };
         let headless = !relayed.filter.head_written();
+        if headless && ends {
+            relayed.filter.say_close();
+        }
         let result = match relayed.filter.feed(input, &date, &mut tx) {
             Ok(progress) => {
                 relayed.complete = progress.complete;

@@ -8,6 +8,7 @@ mod admin;
 mod bodies;
 mod bodies_kept;
 mod cancelled;
+mod closing;
 mod connect;
 mod error_pages;
 mod files;

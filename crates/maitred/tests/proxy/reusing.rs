@@ -165,3 +165,24 @@ fn a_server_that_accepts_nothing_is_given_up_in_time() {
     }
     server.stop();
 }
+
+/// What a server sends too much is dropped: its connection is of no use any more, the client's goes on, as it was told.
+#[test]
+fn what_a_server_sends_too_much_costs_its_own_connection_only() {
+    let upstream = Upstream::start(|peer| {
+        peer.request()?;
+        peer.send(
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        )?;
+        peer.wait_for_end()
+    });
+    let server = start(&upstream, "");
+    let mut client = server.connect();
+    for _ in 0..5 {
+        let response = client.get("/x");
+        assert_eq!((response.text(), response.says_close()), ("ok", false));
+    }
+    assert!(client.is_quiet());
+    assert_eq!((upstream.connections(), upstream.requests()), (5, 5));
+    server.stop();
+}

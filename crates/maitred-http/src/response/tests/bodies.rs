@@ -20,7 +20,8 @@ fn content_of_stated_length_ends_there() {
         assert_eq!((split(&passed).1, passed.end), (sent, end));
         let excess = body.len() > 5;
         assert_eq!(passed.filter.excess(), excess);
-        assert_eq!(passed.filter.keeps(), end.is_ok() && !excess);
+        // The client gets what it was told to get, so that its connection goes on.
+        assert_eq!((passed.filter.keeps(), passed.filter.lasts()), (end.is_ok(), end.is_ok() && !excess));
         assert_eq!(passed.filter.body_bytes(), sent.len() as u64);
         assert!(passed.filter.head_written());
     }
@@ -34,7 +35,7 @@ fn excess_may_come_late() {
     assert!(filter.keeps());
     let before = out.clone();
     assert_eq!(filter.feed(b"b", DATE, &mut out), Ok(Progress { consumed: 1, complete: true }));
-    assert!(!filter.keeps() && filter.excess());
+    assert!(filter.keeps() && filter.excess() && !filter.lasts());
     assert_eq!(out, before);
 }
 
@@ -47,7 +48,8 @@ fn chunks_are_taken_apart_and_made_anew() {
     assert!(head.ends_with("\r\nTransfer-Encoding: chunked\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT"));
     assert_eq!(body, "a\r\n0123456789\r\n11\r\nabcdefghijklmnopq\r\n0\r\n\r\n");
     assert_eq!((passed.end, passed.filter.keeps(), passed.filter.body_bytes()), (Ok(()), true, 27));
-    assert!(!pass(GET, &format!("{response}x")).filter.keeps());
+    let excess = pass(GET, &format!("{response}x"));
+    assert_eq!((&excess.out, excess.filter.keeps(), excess.filter.lasts()), (&passed.out, true, false));
 
     let passed = pass(GET_10, response);
     let (head, body) = split(&passed);
@@ -102,7 +104,7 @@ fn responses_without_content_have_none() {
 
         let passed = pass(wanted, &format!("{response}hello"));
         assert_eq!((split(&passed).1, passed.end), ("", Ok(())));
-        assert!(passed.filter.excess() && !passed.filter.keeps());
+        assert!(passed.filter.excess() && passed.filter.keeps() && !passed.filter.lasts());
         assert_eq!(passed.filter.body_bytes(), 0);
     }
 }
@@ -123,8 +125,23 @@ fn a_205_says_that_it_is_empty() {
             assert_eq!(head.matches("Content-Length: 0").count(), 1);
             assert!(!head.contains("chunked"));
             assert_eq!((sent, passed.end, passed.filter.body_bytes()), ("", Ok(()), 0));
-            assert_eq!((passed.filter.excess(), passed.filter.keeps()), (excess, !excess));
+            assert_eq!((passed.filter.excess(), passed.filter.keeps()), (excess, true));
         }
+    }
+}
+
+#[test]
+fn a_close_is_said_as_long_as_the_head_is_not_out() {
+    let response = "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na";
+    for at in 0..response.len() {
+        let (first, rest) = response.as_bytes().split_at(at);
+        let (mut filter, mut out) = (Filter::new(GET), Vec::new());
+        filter.feed(first, DATE, &mut out).unwrap();
+        let headed = filter.head_written();
+        filter.say_close();
+        filter.feed(rest, DATE, &mut out).unwrap();
+        let says_close = String::from_utf8(out).unwrap().contains("\r\nConnection: close\r\n");
+        assert_eq!((says_close, filter.keeps()), (!headed, headed), "{at}");
     }
 }
 
