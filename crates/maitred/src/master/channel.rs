@@ -18,8 +18,8 @@ const TEXT_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 8;
 /// Messages that are taken from one worker process before signals, exits and the other processes have their turn. A worker
 /// process may be in the hands of an attacker, and could otherwise keep the master reading.
 pub const MESSAGES_PER_TURN_MAX: usize = 256;
-/// Messages that may wait for a worker process that does not read. A reload of the largest configuration is some for each of a few
-/// thousand slots; one that lets more wait has hung, or asks without reading the answers.
+/// Messages that may wait for a worker process that does not read. A reload of the largest configuration is some for each of a
+/// few thousand slots; one that lets more wait has hung, or asks without reading the answers.
 const WAITING_MAX: usize = 32 * 1024;
 
 /// What arrived.

@@ -22,8 +22,8 @@ fn start() -> Server {
     server
 }
 
-/// Sends all of `bytes` at once, and reads a response for each of `expected`: its status, and whether it says that it is the last.
-/// What it says has to be what happens.
+/// Sends all of `bytes` at once, and reads a response for each of `expected`: its status, and whether it says that it is the
+/// last. What it says has to be what happens.
 #[track_caller]
 fn answers(server: &Server, bytes: &str, expected: &[(u16, bool)]) {
     let mut client = server.connect();

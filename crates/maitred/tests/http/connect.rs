@@ -101,8 +101,14 @@ fn a_server_that_is_not_there_is_named() {
     eventually("the pool is in trouble", || trouble().is_some());
     let response = server.connect().get("/app/hello");
     assert_eq!(response.status, 503);
-    let text = response.text();
-    assert!(text.contains("pool \"app\" cannot be reached") && text.contains("app.sock"), "{text}");
+    assert!(
+        !response.text().contains("app.sock"),
+        "clients are told nothing of what is inside: {}",
+        response.text()
+    );
+    server.wait_for_line(|line| {
+        line.contains("503") && line.contains("pool \"app\" cannot be reached") && line.contains("app.sock")
+    });
     assert_eq!(server.connect().get("/a.txt").status, 200);
     server.stop();
 }
