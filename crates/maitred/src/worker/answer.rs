@@ -206,8 +206,8 @@ impl Thread {
         }
     }
 
-    /// Whether a connection ends with its next response, because this process does: with a successor, a kept connection is given
-    /// to it, if it can be.
+    /// Whether a connection ends with its next response, because this process does: with a successor, a kept connection is
+    /// given to it, if it can be.
     pub(super) fn ends_soon(&self, index: u32) -> bool {
         let Some(drain) = &self.drain else { return false };
         let connection = &self.connections[index as usize];
