@@ -16,6 +16,9 @@ _LISTENS = re.compile(r"http://(127\.0\.0\.1):(\d+)")
 _ROOT = Path(__file__).resolve().parent.parent.parent
 
 _CONFIGURATION = """
+[server]
+share_user = true
+
 [[listen]]
 address = "127.0.0.1:0"
 

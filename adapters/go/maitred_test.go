@@ -77,6 +77,7 @@ type maitred struct {
 
 const configurationOf = `
 [server]
+share_user = true
 threads = 2
 affinity = "off"
 

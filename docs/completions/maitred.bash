@@ -120,7 +120,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__pool)
-            opts="-c -a -h --json --config --admin --help restart drain scale"
+            opts="-c -a -h --json --config --admin --token --help restart drain scale"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -139,6 +139,10 @@ _maitred() {
                     return 0
                     ;;
                 -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -150,7 +154,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__reload)
-            opts="-c -a -h --config --admin --help"
+            opts="-c -a -h --config --admin --token --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -169,6 +173,10 @@ _maitred() {
                     return 0
                     ;;
                 -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -202,7 +210,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__serve)
-            opts="-l -t -h --listen --tls --threads --log --no-listing --hidden --help"
+            opts="-l -t -u -h --listen --tls --threads --user --log --no-listing --hidden --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -224,6 +232,14 @@ _maitred() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --user)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -u)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --log)
                     COMPREPLY=($(compgen -W "human combined json off" -- "${cur}"))
                     return 0
@@ -236,7 +252,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__status)
-            opts="-c -a -h --json --config --admin --help"
+            opts="-c -a -h --json --config --admin --token --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -255,6 +271,10 @@ _maitred() {
                     return 0
                     ;;
                 -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -266,7 +286,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__stop)
-            opts="-c -a -h --config --admin --help"
+            opts="-c -a -h --config --admin --token --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -288,6 +308,10 @@ _maitred() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --token)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -296,7 +320,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__top)
-            opts="-i -c -a -h --once --interval --config --admin --help"
+            opts="-i -c -a -h --once --interval --config --admin --token --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -326,6 +350,10 @@ _maitred() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --token)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -334,7 +362,7 @@ _maitred() {
             return 0
             ;;
         maitred__subcmd__upgrade)
-            opts="-c -a -h --config --admin --help"
+            opts="-c -a -h --config --admin --token --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -353,6 +381,10 @@ _maitred() {
                     return 0
                     ;;
                 -a)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --token)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

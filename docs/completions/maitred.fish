@@ -39,6 +39,7 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Pr
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "man" -d 'Print the manual page, in roff'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose [default: :8080, with --tls :8443]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s t -l threads -d 'Event-loop threads [default: one per usable CPU]' -r
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -s u -l user -d 'Account of the process that serves, if root starts it [default: maitred, if there is that account and it may list DIR; otherwise root]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l log -d 'Form of the access log [default: human on a terminal, combined elsewhere]' -r -f -a "human\t'Short lines for a terminal'
 combined\t'Combined Log Format'
 json\t'One JSON object a line'
@@ -53,24 +54,30 @@ complete -c maitred -n "__fish_maitred_using_subcommand check" -s c -l config -d
 complete -c maitred -n "__fish_maitred_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand status" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand status" -l json -d 'Print everything as JSON'
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s h -l help -d 'Print help'
 complete -c maitred -n "__fish_maitred_using_subcommand top" -s i -l interval -d 'Time between two looks at the server, in seconds' -r
 complete -c maitred -n "__fish_maitred_using_subcommand top" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand top" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand top" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand top" -l once -d 'Print one frame as text and end; standard output need not be a terminal'
 complete -c maitred -n "__fish_maitred_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand reload" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand upgrade" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand stop" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand stop" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
+complete -c maitred -n "__fish_maitred_using_subcommand pool" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -l json -d 'Print the pool\'s part of the status as JSON'
 complete -c maitred -n "__fish_maitred_using_subcommand pool" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c maitred -n "__fish_maitred_using_subcommand completions" -s h -l help -d 'Print help'

@@ -34,6 +34,8 @@ _arguments "${_arguments_options[@]}" : \
 '--listen=[Address to listen on; "\:8080" is all addresses of IPv4, port 0 lets the kernel choose \[default\: \:8080, with --tls \:8443\]]:ADDR:_default' \
 '-t+[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
 '--threads=[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
+'-u+[Account of the process that serves, if root starts it \[default\: maitred, if there is that account and it may list DIR; otherwise root\]]:ACCOUNT:_default' \
+'--user=[Account of the process that serves, if root starts it \[default\: maitred, if there is that account and it may list DIR; otherwise root\]]:ACCOUNT:_default' \
 '--log=[Form of the access log \[default\: human on a terminal, combined elsewhere\]]:FORM:((human\:"Short lines for a terminal"
 combined\:"Combined Log Format"
 json\:"One JSON object a line"
@@ -68,6 +70,7 @@ _arguments "${_arguments_options[@]}" : \
 '(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
 '--json[Print everything as JSON]' \
 '-h[Print help]' \
 '--help[Print help]' \
@@ -81,6 +84,7 @@ _arguments "${_arguments_options[@]}" : \
 '(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
 '--once[Print one frame as text and end; standard output need not be a terminal]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
@@ -92,6 +96,7 @@ _arguments "${_arguments_options[@]}" : \
 '(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
@@ -102,6 +107,7 @@ _arguments "${_arguments_options[@]}" : \
 '(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
@@ -112,6 +118,7 @@ _arguments "${_arguments_options[@]}" : \
 '(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \
 && ret=0
@@ -122,6 +129,7 @@ _arguments "${_arguments_options[@]}" : \
 '(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
 '--admin=[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
+'--token=[The file with the token that commands by a TCP address take \[default\: \`admin_token\` of the configuration file\]]:FILE:_files' \
 '()--json[Print the pool'\''s part of the status as JSON]' \
 '-h[Print help (see more with '\''--help'\'')]' \
 '--help[Print help (see more with '\''--help'\'')]' \

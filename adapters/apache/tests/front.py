@@ -14,6 +14,7 @@ from load import Load, ask  # noqa: E402
 
 CONFIGURATION = """
 [server]
+share_user = true
 trusted_proxies = ["127.0.0.1"]
 
 [log]

@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 // start runs Maitred with a site, and returns where it listens.
 func start(t *testing.T, site, file string) string {
 	text := strings.NewReplacer("PROGRAM", os.Args[0], "SITE_NAME", site, "FILE_NAME", file).Replace(`
+[server]
+share_user = true
 [[listen]]
 address = "127.0.0.1:0"
 [[site]]

@@ -92,6 +92,7 @@ async function start(app, { pool = '', more = '' } = {}) {
   const file = path.join(directory, 'maitred.toml');
   fs.writeFileSync(file, `
 [server]
+share_user = true
 threads = 1
 spool = "${directory}"
 grace = "10s"

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::acme::messages::{Challenge, Report};
 use crate::config::Config;
+use crate::tls::material::Bytes;
 
 /// Descriptor of the control socket in a worker process.
 pub const CONTROL_FD: i32 = 3;
@@ -32,6 +33,10 @@ pub struct Start {
     pub generation: u64,
     /// The account that it changes to; `None` if it stays what it is.
     pub account: Option<RunAs>,
+    /// The account of the master, who may command by the admin socket.
+    pub master_uid: u32,
+    /// What commands by a TCP admin address have to say; `None` if there are none.
+    pub admin_token: Option<Bytes>,
     /// What to do.
     pub config: Config,
     /// One entry per event-loop thread: the CPU that it is pinned to at first.

@@ -156,7 +156,7 @@ fn secure_files(dir: &Path, protocol: &[u8]) -> (Running, StreamOwned<ClientConn
     std::fs::write(dir.join("certificate.pem"), made.cert.pem()).unwrap();
     std::fs::write(dir.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
     let config = format!(
-        "[server]\nthreads = 1\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
+        "[server]\nthreads = 1\nshare_user = true\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
          [[listen]]\naddress = \"127.0.0.1:0\"\ntls = {{}}\n[[site]]\nroot = {SITE:?}\n\
          certificates = [{{ certificate = \"certificate.pem\", key = \"key.pem\" }}]\n"
     );
@@ -258,7 +258,7 @@ impl<S: Read + Write> Http2<S> {
 /// `/app/*` leads to the pool that is described so.
 fn pool(dir: &Path, pool: &str) -> Running {
     let config = format!(
-        "[server]\nthreads = 1\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
+        "[server]\nthreads = 1\nshare_user = true\n[log]\nerror_file = \"output\"\naccess_file = \"access.log\"\n\
          [[listen]]\naddress = \"127.0.0.1:0\"\n[[site]]\nroot = \".\"\n\
          [[site.route]]\npath = \"/app/*\"\npool = \"web\"\n[pool.web]\n{pool}\n"
     );

@@ -204,7 +204,7 @@ fn configuration(tls: bool, worker: &Path) -> String {
         ("", "")
     };
     format!(
-        "[server]\nthreads = 2\naffinity = \"off\"\n\
+        "[server]\nshare_user = true\nthreads = 2\naffinity = \"off\"\n\
          [[listen]]\naddress = \"127.0.0.1:0\"\n{listen}\
          [log]\naccess = \"combined\"\naccess_file = \"access.log\"\n\
          [[site]]\nroot = \"root\"\n{site}\

@@ -102,7 +102,9 @@ impl Site {
         let admin = directory.path().join("admin.sock");
         // However long the application takes to start on a busy machine.
         let text = text.replace("workers = ", "queue = { timeout = \"60s\" }\nworkers = ");
-        std::fs::write(&path, format!("[server]\nadmin = \"unix:{}\"\n\n{text}", admin.display())).unwrap();
+        let with_admin = format!("[server]\nadmin = \"unix:{}\"\n", admin.display());
+        assert!(text.contains("[server]\n"));
+        std::fs::write(&path, text.replace("[server]\n", &with_admin)).unwrap();
         let front = Maitred::start(binary, &["run", "-c", path.to_str().unwrap()]);
         let address = front.url.trim_start_matches("http://").parse().unwrap();
         Site::new(address, directory, Some(front), others, None)

@@ -38,12 +38,14 @@ pub(super) fn exchange(
     address: &AdminAddress,
     method: &str,
     path: &str,
+    token: Option<&str>,
     timeout: Duration,
 ) -> Result<Reply, Failure> {
     let deadline = Instant::now() + timeout;
     let mut stream = Stream::connect(address, timeout).map_err(Failure::Connect)?;
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{token}Content-Length: 0\r\nConnection: close\r\n\r\n"
     );
     let mut received = Vec::new();
     stream.talk(request.as_bytes(), &mut received, deadline).map_err(Failure::Exchange)?;
@@ -252,7 +254,7 @@ mod tests {
             (first, serve_once(tcp.accept().unwrap().0, answer))
         });
         for address in [AdminAddress::Unix(path), tcp_address] {
-            let reply = exchange(&address, "POST", "/reload", Duration::from_secs(20)).unwrap();
+            let reply = exchange(&address, "POST", "/reload", None, Duration::from_secs(20)).unwrap();
             assert_eq!(reply, Reply { status: 409, body: "bad".into() });
         }
         let (first, second) = server.join().unwrap();
@@ -266,7 +268,7 @@ mod tests {
         let path = dir.path().join("admin.sock");
         let address = AdminAddress::Unix(path.clone());
         let asked = |timeout| {
-            let failure = exchange(&address, "GET", "/", timeout).unwrap_err();
+            let failure = exchange(&address, "GET", "/", None, timeout).unwrap_err();
             failure.explained(&address).text
         };
         let patient = Duration::from_secs(20);

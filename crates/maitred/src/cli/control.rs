@@ -42,12 +42,12 @@ pub(super) fn document(address: &AdminAddress, path: &str) -> Result<serde_json:
 
 /// `maitred reload`: what the server says to it.
 pub fn reload(server: &Server) -> Result<String, Error> {
-    ask(&server.address()?, "POST", "/reload", COMMAND_TIMEOUT)
+    server.target()?.command("/reload")
 }
 
 /// `maitred upgrade`: what the server says to it.
 pub fn upgrade(server: &Server) -> Result<String, Error> {
-    ask(&server.address()?, "POST", "/upgrade", COMMAND_TIMEOUT)
+    server.target()?.command("/upgrade")
 }
 
 /// `maitred pool`: what the server says to it, or the pool's part of the status.
@@ -68,7 +68,7 @@ pub fn pool(pool: &Pool) -> Result<String, Error> {
             return Err(Error::usage("the number is missing", "see `maitred pool --help`"));
         }
     };
-    ask(&pool.server.address()?, "POST", &path, COMMAND_TIMEOUT)
+    pool.server.target()?.command(&path)
 }
 
 fn show_pool(pool: &Pool) -> Result<String, Error> {
@@ -101,9 +101,9 @@ pub(super) fn pool_name(text: &str) -> Result<String, String> {
 /// `maitred stop`: returns when the server has ended, so that another one can be started; if that cannot be seen, as soon as
 /// the server has said that it will.
 pub fn stop(server: &Server) -> Result<String, Error> {
-    let address = server.address()?;
-    let master = master(&address);
-    let reply = ask(&address, "POST", "/stop", COMMAND_TIMEOUT)?;
+    let target = server.target()?;
+    let master = master(&target.address);
+    let reply = target.command("/stop")?;
     let Some(master) = master else { return Ok(reply) };
     // The server bounds this by its grace.
     while let Err(Errno::INTR) = poll(&mut [PollFd::new(&master, PollFlags::IN)], None) {}
@@ -122,10 +122,20 @@ fn master(address: &AdminAddress) -> Option<OwnedFd> {
     (status["master_pid"].as_i64() == Some(listener.as_raw_nonzero().get().into())).then_some(process)
 }
 
-/// One request; the body of a 200.
+/// One question; the body of a 200.
 fn ask(address: &AdminAddress, method: &str, path: &str, timeout: Duration) -> Result<String, Error> {
-    let Reply { status, body } =
-        client::exchange(address, method, path, timeout).map_err(|failure| failure.explained(address))?;
+    request(address, method, path, None, timeout)
+}
+
+fn request(
+    address: &AdminAddress,
+    method: &str,
+    path: &str,
+    token: Option<&str>,
+    timeout: Duration,
+) -> Result<String, Error> {
+    let Reply { status, body } = client::exchange(address, method, path, token, timeout)
+        .map_err(|failure| failure.explained(address))?;
     match status {
         200 => Ok(body),
         _ => Err(Error {
@@ -135,25 +145,70 @@ fn ask(address: &AdminAddress, method: &str, path: &str, timeout: Duration) -> R
     }
 }
 
+/// A running server: where it is asked, and the file with the token that its commands take, if any.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    address: AdminAddress,
+    token_file: Option<PathBuf>,
+}
+
 impl Server {
     /// The admin address of the server that is meant.
     pub fn address(&self) -> Result<AdminAddress, Error> {
-        match (&self.admin, &self.config) {
-            (Some(address), _) => Ok(address.clone()),
-            (None, Some(file)) => of_file(file),
-            (None, None) if Path::new(DEFAULT_CONFIG).exists() => of_file(Path::new(DEFAULT_CONFIG)),
-            (None, None) => of_user(user_runtime_dir().as_deref()),
+        self.target().map(|target| target.address)
+    }
+
+    fn target(&self) -> Result<Target, Error> {
+        let mut target = match (&self.admin, &self.config) {
+            (Some(address), _) => Target { address: address.clone(), token_file: None },
+            (None, Some(file)) => of_file(file)?,
+            (None, None) if Path::new(DEFAULT_CONFIG).exists() => of_file(Path::new(DEFAULT_CONFIG))?,
+            (None, None) => Target { address: of_user(user_runtime_dir().as_deref())?, token_file: None },
+        };
+        if self.token.is_some() {
+            target.token_file.clone_from(&self.token);
         }
+        Ok(target)
     }
 }
 
-fn of_file(file: &Path) -> Result<AdminAddress, Error> {
-    config::admin_address(file)?.ok_or_else(|| {
+impl Target {
+    /// Has the server do something; what it says to it.
+    fn command(&self, path: &str) -> Result<String, Error> {
+        let token = match (&self.address, &self.token_file) {
+            (AdminAddress::Tcp(_), Some(file)) => Some(token(file)?),
+            _ => None,
+        };
+        request(&self.address, "POST", path, token.as_deref(), COMMAND_TIMEOUT)
+    }
+}
+
+fn token(file: &Path) -> Result<String, Error> {
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        Error::failed(
+            format_args!("cannot read the token of the server, {}: {error}", file.display()),
+            "the server writes it at its start, for its own account: run this as that user, or as root",
+        )
+    })?;
+    let token = text.trim();
+    match !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        true => Ok(token.to_owned()),
+        false => Err(Error::failed(
+            format_args!("there is no token in {}", file.display()),
+            "see `admin_token` in [server]",
+        )),
+    }
+}
+
+fn of_file(file: &Path) -> Result<Target, Error> {
+    let (address, token_file) = config::admin_address(file)?;
+    let address = address.ok_or_else(|| {
         Error::usage(
             format_args!("{} names no usable `admin` address", file.display()),
             "set admin = \"unix:/run/maitred.sock\" in [server] and restart the server, or give --admin",
         )
-    })
+    })?;
+    Ok(Target { address, token_file })
 }
 
 /// The one server that `maitred serve` runs for this user.
@@ -229,7 +284,7 @@ mod tests {
     #[test]
     fn a_file_without_an_admin_address_says_what_to_add() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let server = Server { config: Some(file.path().to_owned()), admin: None };
+        let server = Server { config: Some(file.path().to_owned()), admin: None, token: None };
         let error = server.address().unwrap_err();
         assert_eq!(error.exit.code(), 2);
         assert!(error.text.contains("set admin ="), "{error}");

@@ -113,6 +113,10 @@ pub struct Serve {
     /// Event-loop threads [default: one per usable CPU]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX as i64))]
     pub threads: Option<u16>,
+    /// Account of the process that serves, if root starts it [default: maitred, if there is that account and it may list DIR;
+    /// otherwise root]
+    #[arg(short, long, value_name = "ACCOUNT")]
+    pub user: Option<String>,
     /// Form of the access log [default: human on a terminal, combined elsewhere]
     #[arg(long, value_name = "FORM")]
     pub log: Option<LogForm>,
@@ -155,6 +159,9 @@ pub struct Server {
     /// The server with this admin address: unix:PATH, or a loopback address and port
     #[arg(short, long, value_name = "ADDR", value_parser = AdminAddress::parse)]
     pub admin: Option<AdminAddress>,
+    /// The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]
+    #[arg(long, value_name = "FILE")]
+    pub token: Option<PathBuf>,
 }
 
 /// `maitred status`
@@ -224,6 +231,7 @@ impl Serve {
             config.use_self_signed();
         }
         config.server.threads = self.threads;
+        config.serve_as(&self.dir, self.user.as_deref())?;
         if let Some(form) = self.log {
             config.log.access = match form {
                 LogForm::Human => AccessFormat::Human,

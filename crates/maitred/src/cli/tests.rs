@@ -142,7 +142,7 @@ fn a_file_that_is_no_configuration_is_called_what_it_is() {
     assert!(said("directory").contains("Is a directory") && !said("directory").contains("help"));
     assert!(said("none").contains("= help: name one with `-c FILE`"));
     // What editors of other systems leave behind.
-    let text = "\u{feff}[[listen]]\r\naddress = \"127.0.0.1:0\"\r\n[[site]]\r\nroot = \".\"\r\n";
+    let text = "\u{feff}[server]\r\nshare_user = true\r\n[[listen]]\r\naddress = \"127.0.0.1:0\"\r\n[[site]]\r\nroot = \".\"\r\n";
     std::fs::write(dir.path().join("windows"), text).unwrap();
     assert!(crate::config::load(&dir.path().join("windows")).is_ok());
 }

@@ -1,14 +1,17 @@
 //! The configuration of `maitred serve DIR`: no file, one site.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use super::meaning::{AccessFormat, AdminAddress, Certificate, Config, Files, Tls};
+use super::build::DEFAULT_USER;
+use super::meaning::{AccessFormat, AdminAddress, Certificate, Config, Files, Identity, Tls};
 use super::report::Failure;
 use super::{Lookup as _, Origin, System, read};
 
 /// All defaults, and nothing that depends on the directory.
-const TEXT: &str = "[[listen]]\naddress = \":8080\"\n[[site]]\nroot = \".\"\nlisting = true\n";
+const TEXT: &str =
+    "[server]\nshare_user = true\n[[listen]]\naddress = \":8080\"\n[[site]]\nroot = \".\"\nlisting = true\n";
 
 impl Config {
     /// Serves one directory on one address: with listings, an access log on standard output (for people if that is a
@@ -33,6 +36,23 @@ impl Config {
         Ok(config)
     }
 
+    /// Serves as the account of this name, if root starts the server. Without a name, as that of the package, if there is one and
+    /// it may look into the directory; otherwise as root.
+    pub fn serve_as(&mut self, dir: &Path, name: Option<&str>) -> Result<(), Failure> {
+        let refused = |why: String| Failure::Refused(format!("--user: {why}"));
+        if let Some(name) = name {
+            if !System.is_root() {
+                return Err(refused("only root can change to another account, and this is not root".into()));
+            }
+            let found = System.user(name).map_err(|error| refused(error.to_string()))?;
+            self.server.user = Some(found.ok_or_else(|| refused(format!("there is no account {name:?}")))?);
+        } else if System.is_root() {
+            let found = System.user(DEFAULT_USER).unwrap_or_default();
+            self.server.user = found.filter(|user| may_list(user, dir));
+        }
+        Ok(())
+    }
+
     /// Speaks TLS on all its addresses, with a certificate that the master makes.
     pub fn use_self_signed(&mut self) {
         for listen in &mut self.listens {
@@ -54,6 +74,21 @@ impl Config {
             }
         }
     }
+}
+
+/// Whether an account may search a directory and all above it, and list it, as far as modes say.
+fn may_list(user: &Identity, dir: &Path) -> bool {
+    let Ok(dir) = dir.canonicalize() else { return false };
+    dir.ancestors().all(|path| {
+        let Ok(found) = path.metadata() else { return false };
+        let needed = if path == dir { 0o5 } else { 0o1 };
+        let shift = match (found.uid() == user.uid, found.gid() == user.gid) {
+            (true, _) => 6,
+            (false, true) => 3,
+            (false, false) => 0,
+        };
+        found.mode() >> shift & needed == needed
+    })
 }
 
 impl AdminAddress {
@@ -104,6 +139,22 @@ mod tests {
         assert_eq!(files.root, dir.path().canonicalize().unwrap());
         assert!(files.listing);
         assert!(config.sites[0].hosts.is_empty());
+    }
+
+    #[test]
+    fn an_account_that_may_not_look_does_not_serve() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode =
+            |mode| std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(mode));
+        let (own, stranger) = (rustix::process::geteuid().as_raw(), u32::MAX - 1);
+        let user = |uid| Identity { name: "x".into(), uid, gid: u32::MAX - 1 };
+        for (bits, owner, other) in
+            [(0o700, true, false), (0o755, true, true), (0o711, true, false), (0o055, false, true)]
+        {
+            mode(bits).unwrap();
+            let may = (may_list(&user(own), dir.path()), may_list(&user(stranger), dir.path()));
+            assert_eq!(may, (owner, other), "{bits:o}");
+        }
     }
 
     #[test]

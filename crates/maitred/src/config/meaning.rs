@@ -38,10 +38,14 @@ pub struct Server {
     pub threads: Option<u16>,
     /// `affinity`
     pub affinity: Affinity,
-    /// `user`: whom worker and application processes run as when the master is root.
+    /// `user`: whom the worker process runs as when the master is root; filled in if the file does not name it.
     pub user: Option<Identity>,
+    /// `share_user`: application processes may have the account of the worker process.
+    pub share_user: bool,
     /// `admin`: where status, metrics and control are served; `None` is nowhere.
     pub admin: Option<AdminAddress>,
+    /// `admin_token`: the file with what commands by TCP take; absolute.
+    pub admin_token: Option<PathBuf>,
     /// `pid_file`
     pub pid_file: Option<PathBuf>,
     /// `grace`: how long a stopping or replaced worker process may take to finish what it has.

@@ -64,14 +64,15 @@ pub fn load(path: &Path) -> Result<Loaded, Failure> {
     Ok(Loaded { config, warnings })
 }
 
-/// The admin address of a configuration file, whatever else is wrong with the file: a running server can be stopped
-/// with a file that has been spoilt since.
-pub fn admin_address(path: &Path) -> Result<Option<AdminAddress>, Failure> {
+/// The admin address of a configuration file and the file with its token, whatever else is wrong with the file: a running server
+/// can be stopped with a file that has been spoilt since.
+pub fn admin_address(path: &Path) -> Result<(Option<AdminAddress>, Option<PathBuf>), Failure> {
     let (text, origin) = open(path)?;
     let (table, _) = DeTable::parse_recoverable(&text);
     let cx = Context::new(&origin, &System);
     let root = Section::open(&cx, Some(table.get_ref()), &tables::ROOT, 0..0, "the file".into());
-    Ok(build::admin(&root.section("server")))
+    let server = root.section("server");
+    Ok((build::admin(&server), build::admin_token(&server)))
 }
 
 fn open(path: &Path) -> Result<(String, Origin), Failure> {

@@ -69,8 +69,19 @@ pub const SERVER: Table = Table {
         Key::new(
             "user",
             Kind::Text("the name of an account"),
-            Default::Absent("the user who started it"),
-            "Whom worker and application processes run as. Only root can change to another user.",
+            Default::Absent(
+                "`maitred`, which has to exist, when root starts the server; otherwise who starts it",
+            ),
+            "The account of the worker process, which serves clients. It cannot be that of a pool, unless `share_user` says so. \
+             Only root can change to another account.",
+        ),
+        Key::new(
+            "share_user",
+            Kind::Flag,
+            Default::Flag(false),
+            "Have the processes of pools without a `user` run with the account of the worker process, and allow others to name \
+             it. Any application can then reach the connections of all clients, and stop the worker process. Without `user` too, \
+             everything has the account of whoever starts the server: for trying things out.",
         ),
         Key::new(
             "admin",
@@ -78,6 +89,14 @@ pub const SERVER: Table = Table {
             Default::Absent("nowhere"),
             "Where status, metrics and control are served: `maitred status`, `reload` and `stop` ask there. A socket \
              file is made with mode 0600; a TCP address must be a loopback address.",
+        ),
+        Key::new(
+            "admin_token",
+            Kind::Text("a path"),
+            Default::Absent("no commands by TCP"),
+            "For a TCP `admin` address, which every local user and every application reaches: where the server keeps the token \
+             that commands take (`Authorization: Bearer …`), made at the start with mode 0600. `maitred reload` and its like \
+             read it. Status and metrics need none.",
         ),
         Key::new(
             "pid_file",
@@ -602,8 +621,8 @@ pub const POOL: Table = Table {
         Key::new(
             "user",
             Kind::Text("the name of an account"),
-            Default::Absent("that of `[server]`"),
-            "Whom the processes run as. Only root can change to another user.",
+            Default::Absent("required when root starts the server; see `share_user` of `[server]`"),
+            "The account of the processes, another one than the worker process has. Only root can change to another account.",
         ),
         Key::new(
             "queue",
@@ -657,7 +676,7 @@ pub const POOL: Table = Table {
             Kind::Flag,
             Default::Flag(false),
             "Never give these processes a client's socket, which cannot be taken back: for an application that is not \
-             trusted with the clients of the others. The transport is then relay.",
+             trusted with the clients of the others. The transport is then relay. Needs a `user` that nothing else has.",
         ),
         Key::new(
             "mount",

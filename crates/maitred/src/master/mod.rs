@@ -11,8 +11,9 @@
 //! | [`prepare`] | a configuration with everything open that it needs |
 //! | [`certificates`] | keys and certificates, read again when their files change |
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
-//! | [`admin`] | the admin listener |
+//! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
 //! | [`agent`] | the process that gets certificates |
+//! | [`own_files`] | how logs and other files of its own are opened |
 //! | [`pid_file`] | the file with the master's process id |
 //! | [`process`] | how worker and application processes are started |
 //! | [`pool_sockets`] | the sockets of pools that accept connections by themselves |
@@ -22,12 +23,14 @@
 //! | [`channel`] | the control socket of one worker process |
 
 pub mod admin;
+pub mod admin_token;
 pub mod agent;
 pub mod certificates;
 pub mod channel;
 pub mod cpu_time;
 pub mod luggage;
 pub mod output;
+pub mod own_files;
 pub mod pid_file;
 pub mod pool_sockets;
 pub mod prepare;

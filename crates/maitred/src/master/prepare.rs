@@ -6,12 +6,13 @@ use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::rc::Rc;
 
 use super::admin::AdminListener;
+use super::admin_token::AdminToken;
 use super::certificates::Certificates;
+use super::own_files::Outsiders;
 use super::pid_file::PidFile;
 use super::pool_sockets::{self, PoolSockets};
 use super::sockets::{self, Group};
@@ -67,6 +68,7 @@ pub struct Open {
     access_log: Option<File>,
     key_logs: Vec<(usize, File)>,
     pid_file: Option<Rc<PidFile>>,
+    admin_token: Option<Rc<AdminToken>>,
 }
 
 impl Open {
@@ -77,7 +79,7 @@ impl Open {
         admin: Option<Rc<AdminListener>>,
         pid_file: Option<Rc<PidFile>>,
     ) -> Open {
-        Open { groups, pools, admin, access_log: None, key_logs: Vec::new(), pid_file }
+        Open { groups, pools, admin, access_log: None, key_logs: Vec::new(), pid_file, admin_token: None }
     }
 
     /// The file with the process id.
@@ -108,16 +110,18 @@ impl Prepared {
             .map_err(|error| error.to_string())?;
         let kept = present.map(|open| open.pools.as_slice()).unwrap_or_default();
         let pools = pool_sockets::bind(&config.pools, count, around, kept)?;
+        let outsiders = Outsiders::of(&config).map_err(|error| format!("accounts: {error}"))?;
         let open = Open {
             groups,
             pools,
             admin: admin(server.admin.as_ref(), around, present)?,
-            access_log: config.log.access_file.as_deref().map(log_file).transpose()?,
-            key_logs: key_logs(&config)?,
-            pid_file: pid_file(server.pid_file.as_deref(), present)?,
+            access_log: log_file(config.log.access_file.as_deref(), &outsiders)?,
+            key_logs: key_logs(&config, &outsiders)?,
+            pid_file: pid_file(server.pid_file.as_deref(), &outsiders, present)?,
+            admin_token: admin_token(&config, &outsiders, present)?,
         };
         let tls = Certificates::load(&config, around)?;
-        let error_log = config.log.error_file.as_deref().map(log_file).transpose()?;
+        let error_log = log_file(config.log.error_file.as_deref(), &outsiders)?;
         Ok(Prepared { config, open: Some(open), tls, error_log, threads })
     }
 
@@ -204,6 +208,8 @@ impl Prepared {
         let start = Start {
             generation,
             account: None,
+            master_uid: rustix::process::geteuid().as_raw(),
+            admin_token: open.admin_token.as_ref().map(|token| token.token().clone()),
             config: self.config.clone(),
             threads: self.threads.cpus.clone(),
             affinity_why: self.threads.why.clone(),
@@ -270,6 +276,11 @@ impl Prepared {
         })
     }
 
+    /// Where the token is that commands take, if they do.
+    pub fn admin_token(&self) -> Option<&Path> {
+        self.open.as_ref()?.admin_token.as_ref().map(|token| token.path())
+    }
+
     /// How the threads were placed, in one line.
     pub fn why(&self) -> &str {
         &self.threads.why
@@ -308,21 +319,40 @@ fn admin(
     AdminListener::bind(asked).map(|listener| Some(Rc::new(listener)))
 }
 
-fn pid_file(path: Option<&Path>, present: Option<&Open>) -> Result<Option<Rc<PidFile>>, String> {
+fn pid_file(
+    path: Option<&Path>,
+    outsiders: &Outsiders,
+    present: Option<&Open>,
+) -> Result<Option<Rc<PidFile>>, String> {
     let Some(path) = path else { return Ok(None) };
+    outsiders.check(path).map_err(|why| format!("pid file {why}"))?;
     match present.and_then(|open| open.pid_file.as_ref()).filter(|file| file.path() == path) {
         Some(kept) => Ok(Some(Rc::clone(kept))),
         None => PidFile::write(path).map(|file| Some(Rc::new(file))),
     }
 }
 
+fn admin_token(
+    config: &Config,
+    outsiders: &Outsiders,
+    present: Option<&Open>,
+) -> Result<Option<Rc<AdminToken>>, String> {
+    let (Some(path), Some(AdminAddress::Tcp(_))) = (&config.server.admin_token, &config.server.admin) else {
+        return Ok(None);
+    };
+    let path = outsiders.check(path).map_err(|why| format!("admin_token {why}"))?;
+    match present.and_then(|open| open.admin_token.as_ref()).filter(|token| token.path() == path) {
+        Some(kept) => Ok(Some(Rc::clone(kept))),
+        None => AdminToken::make(&path).map(|token| Some(Rc::new(token))),
+    }
+}
+
 /// Opened by the master, because the worker process may write nowhere.
-fn key_logs(config: &Config) -> Result<Vec<(usize, File)>, String> {
+fn key_logs(config: &Config, outsiders: &Outsiders) -> Result<Vec<(usize, File)>, String> {
     let wanted = config.listens.iter().enumerate();
     let wanted = wanted.filter_map(|(at, listen)| Some((at, listen.tls.as_ref()?.keylog.as_deref()?)));
     let open = |(at, path): (usize, &Path)| {
-        let opened = File::options().append(true).create(true).mode(0o600).open(path);
-        let file = opened.map_err(|error| format!("keylog {}: {error}", path.display()))?;
+        let file = outsiders.append(path, 0o600).map_err(|why| format!("keylog {why}"))?;
         tracing::warn!("the secrets of all TLS sessions are written to {}", path.display());
         Ok((at, file))
     };
@@ -330,7 +360,6 @@ fn key_logs(config: &Config) -> Result<Vec<(usize, File)>, String> {
 }
 
 /// Opened anew for each configuration, so that a reload finds a rotated file.
-fn log_file(path: &Path) -> Result<File, String> {
-    let opened = File::options().append(true).create(true).mode(0o640).open(path);
-    opened.map_err(|error| format!("log file {}: {error}", path.display()))
+fn log_file(path: Option<&Path>, outsiders: &Outsiders) -> Result<Option<File>, String> {
+    path.map(|path| outsiders.append(path, 0o640).map_err(|why| format!("log file {why}"))).transpose()
 }

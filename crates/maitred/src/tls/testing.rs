@@ -23,7 +23,9 @@ pub(crate) struct Authority {
 /// A configuration of this machine.
 pub(crate) fn config(dir: &Path, text: &str) -> Config {
     let origin = Origin { name: "maitred.toml".into(), base: dir.to_owned() };
-    config::read(text, &origin, &System).unwrap_or_else(|errors| panic!("{errors}")).0
+    // Whoever runs the tests.
+    let text = format!("{text}\n[server]\nshare_user = true\n");
+    config::read(&text, &origin, &System).unwrap_or_else(|errors| panic!("{errors}")).0
 }
 
 /// Writes certificate and key as `NAME.pem` and `NAME-key.pem`.

@@ -3,13 +3,15 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use maitred_http::request::{Method, Request};
+use rustix::net::sockopt::socket_peercred;
 
 use super::answer::Step;
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::shared::Outgoing;
-use crate::config::Pool;
+use crate::config::{AdminAddress, Pool};
 use crate::control::{Command, PoolCommand};
 use crate::serve::Persistence;
 use crate::serve::fixed::{Manner, Reply};
@@ -42,6 +44,13 @@ fn pool_command(path: &str) -> Option<Command> {
     };
     Pool::is_name(name).then(|| Command::Pool(name.to_owned(), wanted))
 }
+
+/// What is said to those who may not command.
+const NO_TOKEN: &str = "403 Forbidden\nCommands by TCP are off: set `admin_token` in [server], or a Unix socket as `admin`; \
+                        signals to the master do the same.\n";
+const WRONG_TOKEN: &str =
+    "403 Forbidden\nCommands by TCP take the token that is in the file `admin_token` of [server].\n";
+const NOT_OPERATOR: &str = "403 Forbidden\nOnly root and the account that started the server command it.\n";
 
 /// How long the master may take for a command: a reload waits for the new worker process, and it for its applications.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -100,6 +109,16 @@ impl Thread {
         if request.fields.iter().any(|field| field.name.eq_ignore_ascii_case("origin")) {
             return self.plain_error(index, request, 403, b"", persistence);
         }
+        if let Err(why) = self.may_command(index, request) {
+            return self.admin_reply(
+                index,
+                request,
+                403,
+                "text/plain; charset=utf-8",
+                why,
+                Persistence::Close,
+            );
+        }
         if !self.tx.is_empty() {
             return Step::FlushFirst;
         }
@@ -109,6 +128,26 @@ impl Thread {
         self.enter(index, State::Command);
         self.wheel.arm(index, self.clock.now + COMMAND_TIMEOUT);
         Step::Waits
+    }
+
+    /// Whether who asks may command: over the Unix socket root and the account of the master, which the kernel vouches for
+    /// (`SO_PEERCRED`, unix(7)); over TCP, where every local user and every application comes in, whoever has the token.
+    fn may_command(&self, index: u32, request: &Request<'_, '_>) -> Result<(), &'static str> {
+        let start = &self.shared.start;
+        if let Some(AdminAddress::Tcp(_)) = start.config.server.admin {
+            let Some(token) = &start.admin_token else { return Err(NO_TOKEN) };
+            let mut said =
+                request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("authorization"));
+            let said = said.next().and_then(|field| field.value.strip_prefix(b"Bearer "));
+            let right = said.is_some_and(|said| verify_slices_are_equal(said, &token.0).is_ok());
+            return if right { Ok(()) } else { Err(WRONG_TOKEN) };
+        }
+        let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
+        let peer = socket.and_then(|socket| socket_peercred(socket).ok()).map(|peer| peer.uid.as_raw());
+        match peer {
+            Some(uid) if uid == 0 || uid == start.master_uid => Ok(()),
+            _ => Err(NOT_OPERATOR),
+        }
     }
 
     /// The page; what it may do is said in its policy.

@@ -152,3 +152,123 @@ fn stop_is_a_command() {
     let stopped = server.wait_for_exit();
     assert!(stopped.status.success(), "{stopped:?}");
 }
+
+/// A connection to the TCP admin address of a server.
+fn over_tcp(server: &Server) -> (String, impl Fn(&str) -> crate::support::Response + use<>) {
+    let line = server.wait_for(" admin 127.0.0.1:");
+    let address = line.rsplit(' ').next().unwrap().to_owned();
+    let at = address.parse().unwrap();
+    (address, move |request: &str| crate::support::Client::connect(at).ask(request))
+}
+
+#[test]
+fn by_tcp_nobody_commands_unless_there_is_a_token() {
+    let server = Setup::with_files().server("admin = \"127.0.0.1:0\"").start();
+    let (_, ask) = over_tcp(&server);
+    for path in ["/reload", "/upgrade", "/stop", "/pool/app/restart"] {
+        let refused = ask(&format!("POST {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        assert_eq!(refused.status, 403, "{path}");
+        assert!(refused.text().contains("Commands by TCP are off"), "{}", refused.text());
+    }
+    let status = ask("GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let status: serde_json::Value = serde_json::from_slice(&status.body).unwrap();
+    assert_eq!(status["generation"], 1);
+    server.stop();
+}
+
+#[test]
+fn a_token_commands_by_tcp_and_is_a_private_file() {
+    let server =
+        Setup::with_files().server("admin = \"127.0.0.1:0\"").server("admin_token = \"token\"").start();
+    let (address, ask) = over_tcp(&server);
+    let file = server.path("token");
+    server.wait_for(&format!("commands by TCP take the token in {}", file.display()));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let token = fs::read_to_string(&file).unwrap();
+    let said = |field: &str| ask(&format!("POST /reload HTTP/1.1\r\nHost: localhost\r\n{field}\r\n"));
+    let half = &token[..32];
+    for wrong in ["", "Authorization: Bearer \r\n", &format!("Authorization: Bearer {half}\r\n")] {
+        let refused = said(wrong);
+        assert_eq!((refused.status, refused.text().contains("take the token")), (403, true), "{wrong}");
+    }
+    assert_eq!(said(&format!("Authorization: Bearer {}\r\n", token.trim_end())).status, 200);
+    let output = std::process::Command::new(crate::support::binary())
+        .args(["reload", "--admin", &address, "--token"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    server.wait_for("worker process 3 has taken over");
+    assert_eq!(fs::read_to_string(&file).unwrap(), token, "a reload keeps it");
+    server.stop();
+    assert!(!file.exists());
+}
+
+/// Even if others may write to the socket, as when a service manager made it.
+#[test]
+fn by_the_socket_root_and_the_servers_account_command_and_nobody_else() {
+    if !rustix::process::geteuid().is_root() {
+        return crate::support::skip_here("only root can be somebody else");
+    }
+    use std::os::unix::process::CommandExt as _;
+    let server = Setup::with_files().server("user = \"nobody\"").start();
+    let path = server.path("admin.sock");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let ask = |uid: u32, method: &str, target: &str| {
+        let program = "import socket, sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\n\
+                       s.sendall(' '.join(sys.argv[2:]).encode() + b' HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n')\n\
+                       print(s.recv(12).decode())\n";
+        let mut command = std::process::Command::new("python3");
+        command.args(["-c", program]).arg(&path).args([method, target]).current_dir("/").uid(uid).gid(uid);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    };
+    // That of the worker process, and one that is nobody's.
+    for uid in [65534, 54321] {
+        for target in ["/stop", "/upgrade", "/reload"] {
+            assert_eq!(ask(uid, "POST", target), "HTTP/1.1 403", "{uid} {target}");
+        }
+        assert_eq!(ask(uid, "GET", "/status.json"), "HTTP/1.1 200");
+    }
+    assert_eq!(server.status()["generation"], 1);
+    assert_eq!(ask(0, "POST", "/reload"), "HTTP/1.1 200");
+    server.stop();
+}
+
+#[test]
+fn logs_are_regular_files_where_nobody_else_can_put_a_link() {
+    let outside = tempfile::tempdir().unwrap();
+    let precious = outside.path().join("precious");
+    fs::write(&precious, "before\n").unwrap();
+    let root = rustix::process::geteuid().is_root();
+    for (line, said) in [
+        ("error_file = \"link\"", "log file "),
+        ("error_file = \"pipe\"", "this is a pipe"),
+        ("error_file = \"open/error.log\"", "may write the directory"),
+    ] {
+        let setup = Setup::with_files().log(line);
+        let setup = if root { setup.server("user = \"nobody\"") } else { setup };
+        let at = |name: &str| setup.directory.path().join(name);
+        std::os::unix::fs::symlink(&precious, at("link")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RWXU).unwrap();
+        fs::create_dir(at("open")).unwrap();
+        fs::set_permissions(at("open"), fs::Permissions::from_mode(0o777)).unwrap();
+        if line.contains("open/") && !root {
+            crate::support::skip_here("without root, directories are the server's own");
+            continue;
+        }
+        let server = setup.launch();
+        server.wait_for(said);
+        assert_eq!(server.wait_for_exit().status.code(), Some(1), "{line}");
+    }
+    // A file that has become a link is not followed by a reload.
+    let server = Setup::with_files().start();
+    fs::remove_file(server.path("access.log")).unwrap();
+    std::os::unix::fs::symlink(&precious, server.path("access.log")).unwrap();
+    let (status, said) = server.command(&["reload"]);
+    assert!(!status.success() && said.contains("symbolic link"), "{said}");
+    assert_eq!(server.connect().get("/a.txt").status, 200);
+    server.terminate(rustix::process::Signal::TERM);
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "before\n");
+}

@@ -15,6 +15,12 @@ fn with(transport: &str, more: &str) -> Server {
     server
 }
 
+fn isolated() -> Server {
+    let server = Setup::with_files().isolated_pool("app", "workers = 1").start();
+    server.wait_for_processes();
+    server
+}
+
 /// The response without what may differ: the date, and how the body is framed.
 fn essence(response: Response) -> (u16, Vec<u8>, bool) {
     let close = response.says_close();
@@ -75,7 +81,7 @@ fn responses_are_the_same_by_every_transport() {
 
 #[test]
 fn an_isolated_pool_never_gets_a_clients_socket() {
-    let server = with("auto", "workers = 1\nisolate = true");
+    let server = isolated();
     let mut client = server.connect();
     assert_eq!(client.get("/app/large?700000").body.len(), 700_000);
     assert_eq!(client.get("/app/large?700000").body.len(), 700_000);
@@ -86,7 +92,7 @@ fn an_isolated_pool_never_gets_a_clients_socket() {
 /// Without a descriptor for a relay there is no answer by other means: over TLS it would be in clear.
 #[test]
 fn an_isolated_pool_gets_no_socket_either_when_descriptors_run_out() {
-    let server = with("auto", "workers = 1\nisolate = true");
+    let server = isolated();
     let mut client = server.connect();
     assert_eq!(client.get("/a.txt").text(), "file a\n");
     let worker = Pid::from_raw(server.worker());

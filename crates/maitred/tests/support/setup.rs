@@ -118,6 +118,16 @@ impl Setup {
             .python(name, "application:application", &format!("GATE = \"{gate}\""), lines)
     }
 
+    /// An isolated pool as [`Setup::pool`] has it, with an account of its own where that can be.
+    pub(crate) fn isolated_pool(self, name: &str, lines: &str) -> Setup {
+        let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python/maitred");
+        // Beside the application, for the case that the repository is where nobody else may look.
+        let copied = Command::new("cp").arg("-r").arg(adapter).arg(self.directory.path()).status();
+        assert!(copied.unwrap().success());
+        let user = if rustix::process::geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
+        self.pool(name, None, &format!("isolate = true\n{user}{lines}"))
+    }
+
     /// A pool of any Python application, `MODULE:CALLABLE` in the directory of the configuration. `env` is what its
     /// processes find in their environment, as in TOML. Requests wait for a process as long as a slow machine needs to start one,
     /// unless `lines` say something else of the queue.
@@ -178,10 +188,12 @@ impl Setup {
         };
         let threads = default(&self.server, "threads", "threads = 1");
         let admin = default(&self.server, "admin", "admin = \"unix:admin.sock\"");
+        // Tests run as root or not, and their directories are for whoever runs them.
+        let share_user = default(&self.server, "share_user", "share_user = true");
         let address = default(&self.listen, "address", "address = \"127.0.0.1:0\"");
         let format = default(&self.log, "access ", "access = \"combined\"");
         format!(
-            "[server]\n{threads}\naffinity = \"off\"\n{admin}\n{}\n\
+            "[server]\n{threads}\naffinity = \"off\"\n{admin}\n{share_user}\n{}\n\
              [[listen]]\n{address}\n{}\n\
              [limits]\n{}\n\
              [log]\naccess_file = \"access.log\"\n{format}\n{}\n\

@@ -2,6 +2,7 @@
 //!
 //! Every function here gives a result whatever it finds; the findings decide whether it is used.
 
+mod accounts;
 mod acme;
 mod files;
 mod hosts;
@@ -20,7 +21,8 @@ use super::meaning::{AccessFormat, Config, Identity, Limits, Log, Network};
 use super::reader::{Section, shorten};
 use super::values;
 
-pub(super) use server::{admin, admin_address};
+pub(super) use accounts::DEFAULT_USER;
+pub(super) use server::{admin, admin_address, admin_token};
 
 /// The whole file.
 pub(super) fn config(root: &Section<'_>) -> Config {
@@ -28,12 +30,14 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
     let acme = acme::acme(root);
     let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.is_some());
-    let server = server::server(&root.section("server"));
+    let section = root.section("server");
+    let mut server = server::server(&section);
     acme::add_certificates(&mut sites, &server.state);
     let listens = listen::listens(root, &server.trusted_proxies);
     tls::check_together(root.cx, &listens, &sites, &certified);
     let listens: Vec<_> = listens.into_iter().map(|(listen, _)| listen).collect();
     pools::check_together(root, &named, &pools, &sites, &listens);
+    accounts::assign(root, &section, &named, &mut server, &pools);
     Config {
         listens,
         server,

@@ -10,6 +10,11 @@ use super::super::values;
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 pub(super) fn server(section: &Section<'_>) -> Server {
+    let admin = admin(section);
+    if let (false, Some(span)) = (matches!(admin, Some(AdminAddress::Tcp(_))), section.given("admin_token")) {
+        let why = "it is for a TCP `admin` address; a Unix socket knows who asks";
+        section.cx.warn(&span, "`admin_token` has no effect", why);
+    }
     Server {
         threads: match section.word_or_number("threads") {
             Some(WordOrNumber::Number(number)) => u16::try_from(number).ok(),
@@ -17,7 +22,9 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         },
         affinity: affinity(section),
         user: super::user(section),
-        admin: admin(section),
+        share_user: section.flag("share_user"),
+        admin,
+        admin_token: admin_token(section),
         pid_file: super::path(section, "pid_file"),
         grace: section.time("grace"),
         trusted_proxies: super::networks(section, "trusted_proxies"),
@@ -65,6 +72,11 @@ pub(in super::super) fn admin(section: &Section<'_>) -> Option<AdminAddress> {
             None
         }
     }
+}
+
+/// `admin_token`, also of a file that is wrong elsewhere.
+pub(in super::super) fn admin_token(section: &Section<'_>) -> Option<PathBuf> {
+    super::path(section, "admin_token")
 }
 
 /// `unix:PATH`, or a loopback address. Also what `--admin` takes; a relative path stays relative.

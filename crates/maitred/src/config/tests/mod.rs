@@ -1,5 +1,6 @@
 //! Every kind of error as it is shown, every key as it is read, and arbitrary bytes.
 
+mod accounts;
 mod acme;
 mod errors;
 mod meaning;
@@ -11,9 +12,11 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 
-/// A machine with two accounts, where every directory exists whose name does not contain "missing".
+/// A machine with some accounts, where every directory exists whose name does not contain "missing".
 struct Machine {
     root: bool,
+    /// Whether there is the account of the package.
+    packaged: bool,
 }
 
 impl Lookup for Machine {
@@ -22,6 +25,8 @@ impl Lookup for Machine {
         Ok(match name {
             "www-data" => known(33),
             "app" => known(1001),
+            "root" => known(0),
+            "maitred" if self.packaged => known(990),
             _ => None,
         })
     }
@@ -64,7 +69,7 @@ fn origin() -> Origin {
 }
 
 fn read_as(text: &str, root: bool) -> Result<(Config, Vec<Warning>), Errors> {
-    read(text, &origin(), &Machine { root })
+    read(text, &origin(), &Machine { root, packaged: true })
 }
 
 /// The start of a file that is complete, and one line long: what follows has line 2 and up.
@@ -74,7 +79,7 @@ const COMPLETE: &str = "listen = [{ address = \":8080\" }]\nsite = [{ root = \"w
 
 #[track_caller]
 fn good(text: &str) -> Config {
-    match read_as(text, true) {
+    match read_as(text, false) {
         Ok((config, _)) => config,
         Err(errors) => panic!("{errors}"),
     }
@@ -83,7 +88,7 @@ fn good(text: &str) -> Config {
 /// All errors as they are shown.
 #[track_caller]
 fn errors(text: &str) -> String {
-    match read_as(text, true) {
+    match read_as(text, false) {
         Ok(_) => panic!("no error in:\n{text}"),
         Err(errors) => errors.to_string(),
     }
@@ -92,7 +97,7 @@ fn errors(text: &str) -> String {
 /// `line:column message | hint` of each error.
 #[track_caller]
 fn brief(text: &str) -> Vec<String> {
-    match read_as(text, true) {
+    match read_as(text, false) {
         Ok(_) => panic!("no error in:\n{text}"),
         Err(errors) => errors.0.iter().map(one_line).collect(),
     }

@@ -200,6 +200,8 @@ fn warnings_do_not_stop_anything() {
             "4:8 `user` has no effect | only root can change to another user, and this is not root",
             "7:15 `access_file` has no effect | `access = \"off\"` writes no access log",
             "8:7 no route leads to [pool.web] | add [[site.route]] with pool = \"web\"",
+            "8:7 [pool.web] has no `user`, and the worker process shares its account with nobody: an error when root starts the \
+             server | add user = \"…\" to it, or share_user = true to [server]",
             "9:12 `command`: there is no program missing | it is looked for in the directories of PATH, as Maitred has it",
         ]
     );

@@ -139,11 +139,11 @@ impl Shell<'_> {
         match (rustix::process::geteuid().is_root(), user) {
             (true, None) if self.options.announce => {
                 tracing::warn!(
-                    "running as root, which `maitred serve` does not need; `maitred run` can change to another account"
+                    "running as root: no account `maitred` may list the directory; --user names another one"
                 )
             }
             (true, None) => {
-                tracing::warn!("running as root: set server.user to an account without privileges")
+                tracing::warn!("everything runs as root: set server.user to an account without privileges")
             }
             (false, Some(user)) => {
                 tracing::warn!(
@@ -347,6 +347,9 @@ impl Shell<'_> {
         }
         if let Some(admin) = prepared.admin_text() {
             tracing::info!("admin {admin}");
+        }
+        if let Some(path) = prepared.admin_token() {
+            tracing::info!("commands by TCP take the token in {}", path.display());
         }
     }
 
