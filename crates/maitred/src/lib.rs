@@ -20,6 +20,7 @@
 //! | [`tls`] | certificates and keys, from files to sessions |
 //! | [`upgrade`] | what crosses from one executable to the next |
 //! | [`budget`] | bounds on what all requests together take up |
+//! | [`overload`] | what is given up when memory, descriptors or time are short: a pure function |
 //! | [`backoff`] | growing delays for processes that keep dying |
 //! | [`sandbox`] | what a process may reach in the filesystem |
 //! | [`unix_time`] | the wall clock |
@@ -35,6 +36,7 @@ pub mod control;
 pub mod handoff;
 pub mod log;
 pub mod master;
+pub mod overload;
 pub mod pool;
 pub mod proxy;
 pub mod route;

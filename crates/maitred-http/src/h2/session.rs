@@ -177,6 +177,12 @@ pub struct Session {
     dead: Option<Fatal>,
     /// What a caller writes to streams that are over.
     sink: Vec<u8>,
+    /// Streams that there may be at the moment; what was announced first is `settings.streams_max`.
+    streams_now: u32,
+    /// The caller holds so much for the streams there are that it wants no others.
+    refusing: bool,
+    /// Streams that were refused because of one of these two, since the caller has asked.
+    refused: u32,
 }
 
 impl Session {
@@ -204,6 +210,9 @@ impl Session {
             settings_acknowledged: false,
             dead: None,
             sink: Vec::new(),
+            streams_now: settings.streams_max,
+            refusing: false,
+            refused: 0,
             settings,
         };
         settings.announce(&mut session.out);
@@ -389,6 +398,48 @@ impl Session {
     pub fn is_over(&self) -> bool {
         let left = self.leaving == Leaving::Decided || self.peer_leaves;
         self.dead.is_some() || (left && self.streams.open() == 0)
+    }
+
+    /// Serves no more than so many streams at a time from now on, nor than the settings say, and tells the peer (9113-5.1.2).
+    /// Those that there are go on; others are refused, and the peer may ask again. It is not held against the peer.
+    pub fn limit_streams(&mut self, max: u32) {
+        let max = max.clamp(1, self.settings.streams_max);
+        if max != self.streams_now && self.dead.is_none() {
+            self.streams_now = max;
+            frame::put_settings(&mut self.out, 0, &[(frame::setting::MAX_CONCURRENT_STREAMS, max)]);
+        }
+    }
+
+    /// Refuses streams, without another word, while there are any.
+    #[inline]
+    pub fn refuse_streams(&mut self, refuse: bool) {
+        self.refusing = refuse;
+    }
+
+    /// Streams that were refused for the caller's sake since the last call.
+    #[inline]
+    pub fn take_refused(&mut self) -> u32 {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// Whether another stream would be one too many for the caller, though the peer knows of no such bound yet.
+    #[inline]
+    fn is_short_of_room(&self) -> bool {
+        let open = self.streams.open();
+        open >= self.streams_now as usize || (self.refusing && open > 0)
+    }
+
+    /// Bytes of memory that `out` holds.
+    #[inline]
+    pub fn out_capacity(&self) -> usize {
+        self.out.capacity()
+    }
+
+    /// Gives the memory of `out` back, if nothing is in it.
+    pub fn shrink_out(&mut self) {
+        if self.out.is_empty() {
+            self.out = Vec::new();
+        }
     }
 
     /// Streams that were not released.

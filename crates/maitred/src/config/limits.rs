@@ -29,6 +29,12 @@ pub const BODY_MEMORY_BYTES_MAX: u64 = MIB;
 pub const BODIES_MEMORY_BYTES_MAX: u64 = 256 * MIB;
 /// Bytes of those on a disk.
 pub const BODIES_DISK_BYTES_MAX: u64 = 4 * GIB;
+/// Bytes that a worker process holds because clients have not taken them.
+pub const UNSENT_MEMORY_BYTES_MAX: u64 = 256 * MIB;
+/// Of these, what one HTTP/2 connection may have before further streams are refused.
+pub const UNSENT_CONNECTION_BYTES_MAX: u64 = 4 * MIB;
+/// How long a turn of an event loop may take where every turn takes so long.
+pub const LOOP_DELAY_MAX: Duration = Duration::from_millis(250);
 /// Requests on one connection.
 pub const REQUESTS_PER_CONNECTION_MAX: u64 = 100_000;
 /// Requests at a time on one HTTP/2 connection.
@@ -74,6 +80,8 @@ const _: () =
 const _: () = assert!(
     BODY_MEMORY_BYTES_MAX * 64 <= BODIES_MEMORY_BYTES_MAX && BODY_BYTES_MAX * 64 <= BODIES_DISK_BYTES_MAX
 );
+// One connection must not take the room of all others.
+const _: () = assert!(UNSENT_CONNECTION_BYTES_MAX * 64 <= UNSENT_MEMORY_BYTES_MAX);
 // One file must not push everything else out of the cache.
 const _: () = assert!(INLINE_FILE_BYTES_MAX * 64 <= FILE_CACHE_BYTES_MAX);
 // A full cache of the smallest bodies is bounded by descriptors, one of the largest by bytes.
@@ -182,6 +190,24 @@ pub const LIMITS: Table = Table {
             "256 bodies of the largest size. It is this space on the disk itself, twice while a reload is under way.",
         ),
         limit(
+            "unsent_memory_bytes_max",
+            Kind::Size { min: MIB, max: 1024 * GIB },
+            Default::Size(UNSENT_MEMORY_BYTES_MAX),
+            "What all responses together may take up in the memory of a worker process because their clients have not taken \
+             them yet. From 70 % of it on, HTTP/2 connections get fewer streams, and slow clients less time; from 90 % on, no \
+             connections are accepted. A response that finds no room at all is aborted. `docs/overload.md` has the steps.",
+            "64 connections that each have as much as one may have. It is this memory itself, twice while a reload is under way.",
+        ),
+        limit(
+            "unsent_connection_bytes_max",
+            Kind::Size { min: 64 * KIB, max: 16 * GIB },
+            Default::Size(UNSENT_CONNECTION_BYTES_MAX),
+            "What the responses of one HTTP/2 connection may take up, likewise. Further streams are refused \
+             (`REFUSED_STREAM`, after which clients ask again) until it takes some of it. Not more than \
+             `unsent_memory_bytes_max`.",
+            "A page of 64 images from a pool, of which each has 64 KiB here. It is this memory itself, for each such connection.",
+        ),
+        limit(
             "requests_per_connection_max",
             Kind::Whole { min: 1, max: u32::MAX as u64 },
             Default::Whole(REQUESTS_PER_CONNECTION_MAX),
@@ -237,6 +263,13 @@ pub const LIMITS: Table = Table {
              that the response is not lost to a reset (RFC 9112 section 9.6). Again as long while the peer still \
              takes what was sent to it.",
             "A round trip to anywhere, with a retransmission. One connection without buffers.",
+        ),
+        time(
+            "loop_delay_max",
+            LOOP_DELAY_MAX,
+            "How long each turn of an event loop may take before its thread counts as overloaded: what comes meanwhile waits for \
+             so long. It is the shortest turn of the last second that counts, so that a single long one does not.",
+            "What users notice. A turn takes less than a millisecond. No memory.",
         ),
         limit(
             "file_cache_bytes_max",

@@ -513,6 +513,10 @@ pub struct Limits {
     pub bodies_memory_bytes_max: u64,
     /// What all bodies in [`Server::spool`] may take up; further ones are refused.
     pub bodies_disk_bytes_max: u64,
+    /// What all responses may take up in memory while their clients do not take them.
+    pub unsent_memory_bytes_max: u64,
+    /// Of these, what those of one HTTP/2 connection may before further streams are refused.
+    pub unsent_connection_bytes_max: u64,
     /// Requests on one connection, after which it is closed.
     pub requests_per_connection_max: u32,
     /// Requests at a time on one HTTP/2 connection.
@@ -529,6 +533,8 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// After an error or a `close`, how long the peer's remaining bytes are read and dropped.
     pub linger_timeout: Duration,
+    /// How long each turn of an event loop may take before its thread counts as overloaded.
+    pub loop_delay_max: Duration,
     /// Per thread: bytes of small file bodies and prepared heads in memory.
     pub file_cache_bytes_max: u64,
     /// Per thread: open descriptors that the file cache may hold.

@@ -137,6 +137,8 @@ pub struct Live {
     pub pool_queues: Vec<u32>,
     /// Request bodies that are kept in files.
     pub bodies: [BodiesFacts; 2],
+    /// What the levels of overload are about.
+    pub budgets: [BudgetFacts; 2],
     /// Certificates in use.
     pub certificates: Vec<CertificateFacts>,
     /// How the sites with automatic certificates stand, by name.
@@ -171,6 +173,19 @@ pub struct Queues {
     pub pools: Vec<u32>,
     /// Request bodies that are kept in files.
     pub bodies: [BodiesFacts; 2],
+    /// What the levels of overload are about.
+    pub budgets: [BudgetFacts; 2],
+}
+
+/// How much is taken of something that all threads share.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BudgetFacts {
+    /// `unsent` (bytes) or `descriptors`.
+    pub name: &'static str,
+    /// At this moment.
+    pub used: u64,
+    /// How much there may be.
+    pub max: u64,
 }
 
 /// What request bodies take up in one place.

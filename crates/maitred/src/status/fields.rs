@@ -85,6 +85,21 @@ macro_rules! class {
     };
 }
 
+/// Declares the level of overload of one resource.
+macro_rules! overload {
+    ($index:literal, $resource:literal) => {
+        Field {
+            key: "overload",
+            metric: "maitred_thread_overload_level",
+            label: Some(("resource", $resource)),
+            kind: Kind::Gauge,
+            unit: Unit::One,
+            help: "Level of overload: 0 normal, 1 elevated, 2 critical. `docs/overload.md` says what is given up at each.",
+            read: |row| row.overload.get($index).map(|cell| cell.get()),
+        }
+    };
+}
+
 /// What the master knows.
 pub const MASTER: &[Field<MasterRow>] = &[
     cell!(Gauge, One, started_at, "maitred_start_time_seconds", "Unix time of the master's start."),
@@ -186,6 +201,16 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         full,
         "maitred_thread_full",
         "1 while the thread does not accept, because it holds as many connections as it may."
+    ),
+    overload!(0, "memory"),
+    overload!(1, "descriptors"),
+    overload!(2, "delay"),
+    cell!(
+        Gauge,
+        Micros,
+        loop_delay_us,
+        "maitred_thread_loop_delay_seconds",
+        "The shortest turn of the event loop in the last second: how long events wait where all turns are long."
     ),
     cell!(Counter, One, accepted, "maitred_thread_connections_accepted_total", "Connections accepted."),
     cell!(
@@ -399,6 +424,20 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         cut_off,
         "maitred_thread_cut_off_total",
         "Requests whose client went before they were answered; 499 in the access log."
+    ),
+    cell!(
+        Counter,
+        One,
+        streams_refused,
+        "maitred_thread_streams_refused_total",
+        "HTTP/2 streams that were refused because of overload, or because their connection takes nothing."
+    ),
+    cell!(
+        Counter,
+        One,
+        unsent_aborted,
+        "maitred_thread_unsent_aborted_total",
+        "Responses that were aborted because `unsent_memory_bytes_max` was reached."
     ),
     cell!(Counter, One, timeouts, "maitred_thread_timeouts_total", "Connections that ran into a time limit."),
     cell!(Counter, One, cache_hits, "maitred_thread_cache_hits_total", "Files found in the cache."),

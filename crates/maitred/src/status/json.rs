@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::acme::messages::Report;
 
-use super::facts::{BodiesFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts};
+use super::facts::{BodiesFacts, BudgetFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
 use super::rates::{PerSecond, Rates, Second};
 use super::scoreboard::{BucketRow, Scoreboard, SlotRow, StartRow};
@@ -25,6 +25,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "rates": rates(&live.rates),
         "listens": listens(facts, live),
         "bodies": bodies(live),
+        "budgets": budgets(live),
         "certificates": certificates(live),
         "automatic_certificates": automatic(live),
         "totals": totals(board, facts),
@@ -114,6 +115,11 @@ fn bodies(live: &Live) -> Map<String, Value> {
     live.bodies.iter().map(one).collect()
 }
 
+fn budgets(live: &Live) -> Map<String, Value> {
+    let one = |facts: &BudgetFacts| (facts.name.to_owned(), json!({ "used": facts.used, "max": facts.max }));
+    live.budgets.iter().map(one).collect()
+}
+
 fn certificates(live: &Live) -> Vec<Value> {
     let one = |facts: &CertificateFacts| {
         json!({
@@ -142,10 +148,12 @@ fn threads(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Value> {
     .collect()
 }
 
-/// Sums over all threads; a CPU's number has none.
+const OF_ONE_THREAD: [&str; 3] = ["cpu", "overload", "loop_delay_us"];
+
+/// Sums over all threads; a CPU's number, a level and a delay have none.
 fn totals(board: &Scoreboard, facts: &Facts) -> Map<String, Value> {
     let mut object = Map::new();
-    for field in fields::THREAD.iter().filter(|field| field.key != "cpu") {
+    for field in fields::THREAD.iter().filter(|field| !OF_ONE_THREAD.contains(&field.key)) {
         let rows = board.threads.iter().take(facts.threads.len());
         let sum = rows.filter_map(field.read).fold(0_u64, u64::wrapping_add);
         put(&mut object, field, Some(sum));

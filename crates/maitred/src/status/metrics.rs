@@ -20,6 +20,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.rows(fields::MASTER, &[(&[], &board.master)]);
     page.queues(facts, live);
     page.bodies(live);
+    page.budgets(live);
     page.certificates(live);
     page.automatic(live);
 
@@ -97,6 +98,17 @@ impl Page {
             self.family(name, Kind::Gauge, help);
             for facts in &live.bodies {
                 self.sample(name, &[("place", facts.place)], read(facts), Unit::Bytes);
+            }
+        }
+    }
+
+    fn budgets(&mut self, live: &Live) {
+        type Read = fn(&super::facts::BudgetFacts) -> u64;
+        let families: [(_, Read); 2] = [(BUDGET, |facts| facts.used), (BUDGET_MAX, |facts| facts.max)];
+        for ((name, help), read) in families {
+            self.family(name, Kind::Gauge, help);
+            for facts in &live.budgets {
+                self.sample(name, &[("budget", facts.name)], read(facts), Unit::One);
             }
         }
     }
@@ -194,6 +206,12 @@ pub(super) const BODIES: (&str, &str) =
     ("maitred_bodies_bytes", "What request bodies take up in files, in memory and on disk.");
 pub(super) const BODIES_MAX: (&str, &str) =
     ("maitred_bodies_max_bytes", "What they may take up there, before they go to the disk, or are refused.");
+pub(super) const BUDGET: (&str, &str) = (
+    "maitred_budget_used",
+    "What is taken of a budget: bytes of memory for what clients have not taken, descriptors of requests.",
+);
+pub(super) const BUDGET_MAX: (&str, &str) =
+    ("maitred_budget_max", "How much there may be; `docs/overload.md` says what happens near that.");
 pub(super) const CERTIFICATE: (&str, &str) =
     ("maitred_certificate_not_after_seconds", "Last second of a certificate in use, in Unix time.");
 pub(super) const POOL_QUEUE: (&str, &str) =

@@ -122,6 +122,7 @@ impl Status {
             queues: queues.accept,
             pool_queues: queues.pools,
             bodies: queues.bodies,
+            budgets: queues.budgets,
             certificates,
             automatic: self
                 .automatic

@@ -158,6 +158,12 @@ maitred_sys::shared! {
         /// 1 while the thread does not accept because it holds as many connections as it may.
         pub full: Cell,
 
+        /// Level of overload (0 normal, 1 elevated, 2 critical): by memory for what is unsent, descriptors of requests, the
+        /// event loop's delay.
+        pub overload: [Cell; 3],
+        /// The shortest turn of the event loop in the last second, in microseconds.
+        pub loop_delay_us: Cell,
+
         /// Connections accepted.
         pub accepted: Cell,
         /// Idle connections closed because all places were taken.
@@ -228,6 +234,10 @@ maitred_sys::shared! {
         pub cut_off: Cell,
         /// Connections that ran into a time limit.
         pub timeouts: Cell,
+        /// HTTP/2 streams refused because of overload, or because their connection takes nothing.
+        pub streams_refused: Cell,
+        /// Responses aborted because the budget for what is unsent was used up.
+        pub unsent_aborted: Cell,
         /// File-cache hits.
         pub cache_hits: Cell,
         /// File-cache misses.

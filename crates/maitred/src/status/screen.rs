@@ -115,6 +115,9 @@ impl Screen {
                 show(&master["worker_crashes"]),
             )),
         ];
+        if let Some(text) = super::text::overload(status) {
+            lines.push(Line::styled(format!("overload: {text}"), Color::Red));
+        }
         let troubles = super::text::troubles(totals);
         if !troubles.is_empty() {
             lines.push(Line::styled(format!("trouble: {}", troubles.join(", ")), Color::Yellow));

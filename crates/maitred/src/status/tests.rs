@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::acme::messages::Report;
 
-use super::facts::{BodiesFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts, Queue};
+use super::facts::{BodiesFacts, BudgetFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts, Queue};
 use super::fields::{self, Field, Kind, Unit};
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::scoreboard::{Scoreboard, SlotState};
@@ -65,6 +65,11 @@ fn live() -> Live {
         unix_secs: 1_000_090,
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         pool_queues: vec![4, 0],
+        budgets: [("unsent", 7_000), ("descriptors", 3)].map(|(name, used)| BudgetFacts {
+            name,
+            used,
+            max: 9_000,
+        }),
         bodies: [("memory", 1_000), ("disk", 0)].map(|(place, bytes)| BodiesFacts {
             place,
             bytes,
@@ -229,6 +234,8 @@ fn metrics_keep_to_the_format() {
         ("maitred_automatic_certificate_failures{name=\"c.example\"}", 3.0),
         ("maitred_bodies_bytes{place=\"memory\"}", 1_000.0),
         ("maitred_bodies_max_bytes{place=\"disk\"}", 5_000.0),
+        ("maitred_budget_used{budget=\"unsent\"}", 7_000.0),
+        ("maitred_budget_max{budget=\"descriptors\"}", 9_000.0),
         ("maitred_slot_requests{pool=\"a\\\"b\\\\c\",slot=\"0\"}", 0.0),
     ] {
         assert_eq!(series.get(name), Some(&value), "{name}");
@@ -437,6 +444,10 @@ fn the_document_has_every_metric() {
     }
     for ((metric, help), key) in [(metrics::BODIES, "bytes"), (metrics::BODIES_MAX, "bytes_max")] {
         writeln!(tables, "| `{metric}`, label `place` | gauge | `bodies.*.{key}` | {help} |")
+            .expect("a String");
+    }
+    for ((metric, help), key) in [(metrics::BUDGET, "used"), (metrics::BUDGET_MAX, "max")] {
+        writeln!(tables, "| `{metric}`, label `budget` | gauge | `budgets.*.{key}` | {help} |")
             .expect("a String");
     }
     let (metric, help) = metrics::CERTIFICATE;

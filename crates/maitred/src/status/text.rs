@@ -130,6 +130,9 @@ fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {
         size(rates["bytes_per_second"].as_f64()),
         size(bytes)
     )?;
+    if let Some(text) = overload(status) {
+        writeln!(out, "overload    {text}")?;
+    }
     let troubles = troubles(totals);
     if !troubles.is_empty() {
         writeln!(out, "trouble     {}", troubles.join(", "))?;
@@ -137,11 +140,28 @@ fn traffic(status: &Value, out: &mut String) -> std::fmt::Result {
     Ok(())
 }
 
+/// What is short, where anything is: the highest level of each resource, and on how many threads.
+pub(super) fn overload(status: &Value) -> Option<String> {
+    const LEVELS: [&str; 3] = ["normal", "elevated", "critical"];
+    let threads = list(&status["threads"]);
+    let text = |(resource, name): (&str, &str)| {
+        let levels = threads.iter().filter_map(|thread| thread["overload"][resource].as_u64());
+        let levels: Vec<u64> = levels.filter(|level| *level > 0).collect();
+        let level = LEVELS.get(usize::try_from(*levels.iter().max()?).ok()?)?;
+        Some(format!("{name} {level} on {}", plural(levels.len(), "thread")))
+    };
+    let resources = [("memory", "memory"), ("descriptors", "descriptors"), ("delay", "event loop")];
+    let short: Vec<String> = resources.into_iter().filter_map(text).collect();
+    (!short.is_empty()).then(|| short.join(", "))
+}
+
 /// Counters that are shown only when they are not zero.
-const TROUBLES: [(&str, &str); 6] = [
+const TROUBLES: [(&str, &str); 8] = [
     ("malformed", "malformed requests"),
     ("timeouts", "timeouts"),
     ("queue_refused", "refused by a queue"),
+    ("streams_refused", "HTTP/2 streams refused"),
+    ("unsent_aborted", "responses aborted for want of memory"),
     ("handoff_lost", "lost with their application process"),
     ("log_dropped", "log lines dropped"),
     ("panics", "panics"),

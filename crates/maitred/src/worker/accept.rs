@@ -197,7 +197,7 @@ impl Thread {
     }
 
     /// Stops accepting clients until there is room again: `pause` is for room that others have to make.
-    fn stop_accepting(&mut self, why: &'static str, pause: Option<Duration>) {
+    pub(super) fn stop_accepting(&mut self, why: &'static str, pause: Option<Duration>) {
         if !self.accepting {
             return;
         }
@@ -234,7 +234,11 @@ impl Thread {
             self.watch_listeners(true);
         }
         let free = max.saturating_sub(self.shared.loads[self.number].load(Relaxed) as usize);
-        if self.accepting || self.listeners.is_empty() || free < (max / 8).max(1) && !self.may_reclaim() {
+        if self.accepting
+            || self.is_critical()
+            || self.listeners.is_empty()
+            || free < (max / 8).max(1) && !self.may_reclaim()
+        {
             return;
         }
         self.watch_listeners(false);
@@ -320,7 +324,7 @@ impl Thread {
             return;
         }
         let limits = &self.shared.start.config.limits;
-        let patience = if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
+        let patience = if requests == 0 { limits.head_timeout } else { self.keep_alive_timeout };
         self.wheel.arm(index, self.clock.now + patience);
         if !input.is_empty() {
             self.work(index).input = input;

@@ -253,12 +253,18 @@ impl Thread {
         }
     }
 
+    /// Whether the peer may say whom its requests come from.
+    pub(super) fn is_trusted_proxy(&self, index: u32) -> bool {
+        let proxies = &self.shared.start.config.server.trusted_proxies;
+        let peer = self.connections.get(index as usize).and_then(|connection| connection.remote.address);
+        peer.is_some_and(|peer| origin::is_within(peer.ip(), proxies))
+    }
+
     /// Keeps of a request's head what the log will want once the response has ended.
     pub(super) fn keep_for_log(&mut self, index: u32, request: &Request<'_, '_>) {
         let connection = &self.connections[index as usize];
-        let proxies = &self.shared.start.config.server.trusted_proxies;
         let logged = self.log.is_on() && !connection.admin && !connection.internal;
-        let proxied = connection.remote.address.is_some_and(|peer| origin::is_within(peer.ip(), proxies));
+        let proxied = self.is_trusted_proxy(index);
         let head = &mut self.work(index).head;
         head.clear();
         if logged {

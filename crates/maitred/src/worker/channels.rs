@@ -263,6 +263,7 @@ impl Thread {
             return Err(format!("it returned more than {TAILS_MAX} pieces for one response"));
         }
         work.tail.push_back(piece);
+        self.count_unsent(index);
         Ok(())
     }
 

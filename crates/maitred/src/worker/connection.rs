@@ -172,6 +172,8 @@ pub struct Work {
     pub output: Vec<u8>,
     /// How much of `output` has been sent.
     pub sent: usize,
+    /// What it holds of the budget for what is unsent, if a part of a response was left over.
+    pub unsent: Option<Permit>,
     /// What follows `output`.
     pub segments: VecDeque<Segment>,
     /// End of the part of the present file segment that was found in the page cache.

@@ -243,7 +243,7 @@ impl Thread {
             State::Relayed { .. } | State::Proxied { .. } => waits,
             _ => false,
         };
-        let timeout = self.shared.start.config.limits.write_timeout;
+        let timeout = self.write_timeout;
         let last = self.socket(index).filter(|_| is_writing).and_then(maitred_sys::delivery::last_left);
         let Some(left) = last.and_then(|ago| timeout.checked_sub(ago)).filter(|left| !left.is_zero()) else {
             return false;

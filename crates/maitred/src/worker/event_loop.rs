@@ -29,6 +29,7 @@ use super::wire::{FILE_PIECE_BYTES, Wire};
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
 use crate::log::error::Limiter;
 use crate::log::writer::ThreadLog;
+use crate::overload::Overload;
 use crate::serve::files::FileServer;
 use crate::serve::{CachedBytes, Clock};
 use crate::status::scoreboard::ThreadRow;
@@ -114,6 +115,14 @@ pub(super) struct Thread {
     pub(super) tx_cached: Option<CachedBytes>,
     /// Connections that have more to do in this thread's next turn: index and serial.
     pub(super) again: Vec<(u32, u32)>,
+    /// Connections whose responses found no room in the budget for what is unsent: index and serial.
+    pub(super) without_room: Vec<(u32, u32)>,
+    pub(super) overload: Overload,
+    /// How long the last turn took.
+    pub(super) turn_took: Duration,
+    /// `keep_alive_timeout` and `write_timeout` at the present level of overload.
+    pub(super) keep_alive_timeout: Duration,
+    pub(super) write_timeout: Duration,
     pub(super) serial: u32,
     pub(super) teller: Teller,
     pub(super) drain: Option<Drain>,
@@ -197,6 +206,7 @@ impl Thread {
             http2: multiplex::settings(limits),
             wheel: Wheel::new(clock.now),
             next_choice: clock.now,
+            overload: Overload::new(limits.loop_delay_max, clock.now),
             clock,
             head_limits,
             files,
@@ -224,6 +234,10 @@ impl Thread {
             tx: Vec::with_capacity(RECEIVE_BYTES),
             tx_cached: None,
             again: Vec::new(),
+            without_room: Vec::new(),
+            turn_took: Duration::ZERO,
+            keep_alive_timeout: limits.keep_alive_timeout,
+            write_timeout: limits.write_timeout,
             serial: 0,
             teller: Teller::default(),
             drain: None,
@@ -240,7 +254,10 @@ impl Thread {
         let mut events = Vec::with_capacity(EVENTS_PER_TURN);
         while !self.is_finished() {
             events.clear();
-            let timeout = self.timeout();
+            // Read for the timeout anyway, so that the length of a turn costs nothing.
+            let now = Instant::now();
+            self.turn_took = now.saturating_duration_since(self.clock.now);
+            let timeout = self.timeout(now);
             match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => {
@@ -274,6 +291,8 @@ impl Thread {
         self.look_at_choices();
         self.drain_step();
         self.use_idle_upstreams();
+        self.manage_overload();
+        self.abort_without_room();
         self.flush_sessions();
         self.flush_channels();
         self.resume_accepting();
@@ -466,7 +485,7 @@ impl Thread {
     }
 
     /// How long to wait: not at all while something is left to do, otherwise until the first thing that is due.
-    fn timeout(&self) -> Option<Timespec> {
+    fn timeout(&self, now: Instant) -> Option<Timespec> {
         if !self.again.is_empty() || !self.loud.is_empty() || self.upstreams.has_reused() {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
@@ -482,9 +501,10 @@ impl Thread {
             self.watchers.next_event(),
             self.next_health,
             self.postponed_until,
+            self.next_overload_look(now),
         ];
         let first = due.into_iter().flatten().min()?;
-        let wait = first.saturating_duration_since(Instant::now());
+        let wait = first.saturating_duration_since(now);
         // Up to the next millisecond: epoll_wait(2) would round down and wake before anything is due.
         let wait = wait + Duration::from_micros(999);
         Timespec::try_from(wait).ok()
@@ -572,6 +592,7 @@ impl Thread {
                 let _ = rustix::net::sockopt::set_socket_linger(socket, None);
             }
         }
+        self.forget_unsent(index);
         self.leave_queue(index);
         self.leave_relay(index);
         self.leave_proxy(index);

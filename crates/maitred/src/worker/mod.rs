@@ -18,6 +18,7 @@
 //! | [`kept_head`] | what is held of a head until the log has it |
 //! | [`cut_off`] | requests that end without an answer |
 //! | [`send`] | answers → bytes, files, the end of a response |
+//! | [`unsent`] | what clients do not take: counted, bounded, and what is done when it is much |
 //! | [`hand_off`], [`choices`] | requests to application processes, and the cheaper way to answer them |
 //! | [`forward`] | what of a request goes on to an application or a server |
 //! | [`across`] | requests that go to another thread without their connection |
@@ -78,6 +79,7 @@ mod spool;
 mod streams;
 pub mod timers;
 mod tunnel;
+mod unsent;
 mod upstream;
 mod watch;
 mod wire;
@@ -287,7 +289,7 @@ fn share(
         descriptors: Budget::new(share.requests.saturating_mul(threads as u64)),
         bodies_in_memory: Budget::new(start.config.limits.bodies_memory_bytes_max),
         bodies_on_disk: Budget::new(start.config.limits.bodies_disk_bytes_max),
-        unsent: Budget::new(u64::MAX),
+        unsent: Budget::new(start.config.limits.unsent_memory_bytes_max),
         disk: DiskPool::new(DISK_THREADS_DEFAULT),
         passed: start.config.pools.iter().map(helpers).collect(),
         board: memfile::SharedMap::open(board)?,

@@ -25,6 +25,7 @@ use super::event_loop::{Thread, Token};
 use super::send::Sent;
 use super::streams::{NOBODY, Opened, Stream};
 use super::wire::Then;
+use crate::budget::Permit;
 use crate::config::Limits;
 
 /// Bytes that one stream may put into frames before others of the same urgency get their turn: four frames of the largest
@@ -52,6 +53,10 @@ pub(super) struct Multiplex {
     pub(super) streams: Vec<Stream>,
     /// How much of the session's output has been sent.
     sent: usize,
+    /// What its output takes of the budget for what is unsent.
+    pub(super) unsent: Permit,
+    /// What its streams hold of responses, in bytes.
+    pub(super) streams_unsent: u64,
     /// What is left of the present stream's share.
     pub(super) share: usize,
     /// It has its place in the turn's end already.
@@ -75,6 +80,13 @@ enum Half {
     Block(u32),
     /// A frame.
     Frame,
+}
+
+/// How long a connection may take for what.
+struct Timeouts {
+    head: Duration,
+    idle: Duration,
+    write: Duration,
 }
 
 /// What a connection may ask of this server.
@@ -105,18 +117,17 @@ impl Multiplex {
     }
 
     /// When something has to be done if nothing happens: the first of what the connection itself waits for.
-    fn deadline(&mut self, now: Instant, unsent: bool, requests: u32, limits: &Limits) -> Option<Instant> {
+    fn deadline(&mut self, now: Instant, unsent: bool, timeouts: &Timeouts) -> Option<Instant> {
         let turn = if unsent {
-            Some(*self.write_until.get_or_insert(now + limits.write_timeout))
+            Some(*self.write_until.get_or_insert(now + timeouts.write))
         } else {
             self.write_until = None;
             if self.session.streams() > 0 {
                 self.idle_until = None;
                 None
             } else {
-                let patience = if requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
                 // Since its last stream ended: frames that ask for nothing do not count.
-                let until = *self.idle_until.get_or_insert(now + patience);
+                let until = *self.idle_until.get_or_insert(now + timeouts.idle);
                 Some(until.min(now + SHRINK_AFTER))
             }
         };
@@ -124,8 +135,15 @@ impl Multiplex {
             // Nothing is read meanwhile, so that the client cannot go on.
             self.half = None;
         }
-        let half = self.half.map(|(_, since)| since + limits.head_timeout);
+        let half = self.half.map(|(_, since)| since + timeouts.head);
         turn.into_iter().chain(half).min()
+    }
+
+    /// Brings its deadlines forward.
+    pub(super) fn hurry(&mut self, idle: Instant, write: Instant) {
+        self.idle_until = self.idle_until.map(|until| until.min(idle));
+        self.write_until = self.write_until.map(|until| until.min(write));
+        self.session.shrink_out();
     }
 
     /// How many bytes of content a stream may put into a frame now; if that is none, it waits.
@@ -165,6 +183,8 @@ impl Thread {
             index,
             streams: Vec::new(),
             sent: 0,
+            unsent: self.shared.unsent.begin(),
+            streams_unsent: 0,
             share: SHARE_BYTES,
             dirty: false,
             idle_until: None,
@@ -175,6 +195,8 @@ impl Thread {
         };
         let key = self.sessions.insert(Box::new(multiplex)) as u32;
         self.enter(index, State::Multiplexed { session: key });
+        let streams_max = self.streams_max();
+        self.sessions[key as usize].session.limit_streams(streams_max);
         self.row.http2_connections.add(1);
         self.touch_session(key);
         key
@@ -227,6 +249,7 @@ impl Thread {
             }
         }
         self.head.put_back(head);
+        self.count_refused_streams(key);
         if self.sessions.contains(key as usize) {
             let rest = rx.get(at..).unwrap_or_default();
             if !rest.is_empty() {
@@ -367,13 +390,24 @@ impl Thread {
 
     /// Everything was sent that can be: how long the connection may stay as it is.
     fn settle_session(&mut self, index: u32, key: u32, sent: Sent) {
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
         let unsent = sent != Sent::All;
+        if !unsent
+            && self.is_short_of_memory()
+            && let Some(multiplex) = self.sessions.get_mut(key as usize)
+        {
+            // The next response needs the buffer again; but there may be thousands of connections that have nothing to send.
+            multiplex.session.shrink_out();
+        }
+        self.count_session(index, key);
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
         if !unsent && multiplex.session.is_over() {
             return self.linger(index);
         }
         let Connection { requests, ended, .. } = self.connections[index as usize];
-        match multiplex.deadline(self.clock.now, unsent, requests, &self.shared.start.config.limits) {
+        let head = self.shared.start.config.limits.head_timeout;
+        let idle = if requests == 0 { head } else { self.keep_alive_timeout };
+        let timeouts = Timeouts { head, idle, write: self.write_timeout };
+        match multiplex.deadline(self.clock.now, unsent, &timeouts) {
             Some(until) => self.wheel.arm(index, until),
             None => self.wheel.disarm(index),
         }
@@ -412,6 +446,7 @@ impl Thread {
             Some(until) if until > now => {
                 multiplex.session.shrink();
                 multiplex.streams = Vec::new();
+                multiplex.unsent.set(0);
                 let half = multiplex.half.map(|(_, since)| since + patience);
                 self.wheel.arm(index, half.map_or(until, |half| half.min(until)));
             }

@@ -38,11 +38,12 @@ impl Thread {
             let unsent = self.has_output(index);
             match self.send_rest(index) {
                 Sent::All => {}
-                Sent::Waits => return,
+                Sent::Waits => return self.count_unsent(index),
                 Sent::Share => return self.look_again(index),
                 Sent::Broken => return self.abort(index),
             }
             if unsent {
+                self.forget_unsent(index);
                 self.wait_for_server(index);
             }
             if self.is_answered(index) {

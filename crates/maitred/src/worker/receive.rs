@@ -488,8 +488,7 @@ impl Thread {
         }
         let reading = matches!(connection.state, State::Idle | State::Head | State::Body);
         if connection.state == State::Idle && connection.requests > 0 {
-            let patience = self.shared.start.config.limits.keep_alive_timeout;
-            self.wheel.arm(index, self.clock.now + patience);
+            self.wheel.arm(index, self.clock.now + self.keep_alive_timeout);
         }
         if reading && connection.ended && !more {
             // All is answered, or a request was cut short by the end of the stream and cannot be completed any more.

@@ -51,6 +51,8 @@ pub struct Secure {
     settled: bool,
     /// The client has said `close_notify`: nothing that comes behind it is looked at (RFC 8446 section 6.1).
     closed: bool,
+    /// About how many bytes were encrypted and have not been sent.
+    unsent: usize,
     /// Whom the client's certificate names.
     identity: Option<Box<Identity>>,
 }
@@ -77,7 +79,7 @@ impl Secure {
     fn flush(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut Socket(socket)) {
-                Ok(_) => {}
+                Ok(sent) => self.unsent = self.unsent.saturating_sub(sent),
                 Err(error) => match Errno::from_io_error(&error) {
                     Some(Errno::AGAIN) => return Ok(false),
                     Some(Errno::INTR) => {}
@@ -85,7 +87,13 @@ impl Secure {
                 },
             }
         }
+        self.unsent = 0;
         Ok(true)
+    }
+
+    /// About how many bytes wait for the socket.
+    pub(super) fn unsent(&self) -> usize {
+        self.unsent
     }
 
     /// Takes received bytes, and appends to `rx` what they say.
@@ -181,7 +189,7 @@ impl Thread {
         }
         let Ok(mut tls) = ServerConnection::new(config) else { return false };
         tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
-        let secure = Secure { tls, begun: false, settled: false, closed: false, identity: None };
+        let secure = Secure { tls, begun: false, settled: false, closed: false, unsent: 0, identity: None };
         let session = self.secures.insert(Box::new(secure)) as u32;
         connection.wire = Wire::Secure { session };
         connection.secure = true;
@@ -356,7 +364,10 @@ impl Thread {
             match secure.tls.writer().write(rest).unwrap_or(0) {
                 // It is full of what cannot be encrypted yet.
                 0 => break,
-                written => taken += written,
+                written => {
+                    taken += written;
+                    secure.unsent += written;
+                }
             }
         }
         if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }

@@ -92,6 +92,9 @@ impl Thread {
             self.start_writing(index);
         }
         self.put_back(tx);
+        if !finished {
+            self.count_unsent(index);
+        }
         match after {
             _ if streams => self.on_writable(index),
             Some(after) if finished => self.finish(index, after),
@@ -110,7 +113,7 @@ impl Thread {
     /// Waits for room in the socket.
     pub(super) fn start_writing(&mut self, index: u32) {
         self.enter(index, State::Writing);
-        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.write_timeout);
+        self.wheel.arm(index, self.clock.now + self.write_timeout);
     }
 
     /// Sends as much as the socket takes of what is left of a response, within the turn's share.
@@ -118,7 +121,7 @@ impl Thread {
         match self.send_rest(index) {
             Sent::All => self.end_response(index),
             Sent::Share => self.look_again(index),
-            Sent::Waits => {}
+            Sent::Waits => self.count_unsent(index),
             Sent::Broken => self.abort(index),
         }
     }
@@ -286,7 +289,7 @@ impl Thread {
     }
 
     pub(super) fn progress(&mut self, index: u32) {
-        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.write_timeout);
+        self.wheel.arm(index, self.clock.now + self.write_timeout);
     }
 
     /// Has a helper thread read what is missing; [`Thread::on_disk_done`] goes on.
@@ -373,6 +376,7 @@ impl Thread {
 
     /// The last byte of a response has left.
     pub(super) fn end_response(&mut self, index: u32) {
+        self.forget_unsent(index);
         self.log_kept(index, 0);
         let work = self.work(index);
         work.forget_pool();

@@ -20,7 +20,7 @@ use crate::serve::disk::DiskPool;
 use crate::serve::files::FileSet;
 use crate::serve::passed::{Helpers, Lane};
 use crate::status::Status;
-use crate::status::facts::{BodiesFacts, Queue, Queues};
+use crate::status::facts::{BodiesFacts, BudgetFacts, Queue, Queues};
 use crate::status::rates::PoolSample;
 use crate::status::scoreboard::{Cell, Scoreboard};
 use crate::tls::TlsServer;
@@ -285,6 +285,8 @@ impl Shared {
                 .collect(),
             bodies: [("memory", &self.bodies_in_memory), ("disk", &self.bodies_on_disk)]
                 .map(|(place, room)| BodiesFacts { place, bytes: room.used(), bytes_max: room.max() }),
+            budgets: [("unsent", &self.unsent), ("descriptors", &self.descriptors)]
+                .map(|(name, budget)| BudgetFacts { name, used: budget.used(), max: budget.max() }),
         }
     }
 

@@ -13,6 +13,7 @@ mod h2;
 mod lifetime;
 mod log;
 mod messages;
+mod overload;
 mod priorities;
 mod proxied;
 mod secure;

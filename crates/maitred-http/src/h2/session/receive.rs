@@ -180,6 +180,13 @@ impl Session {
             self.skip_block(block.bytes)?;
             return self.stream_error(now, block.stream, Code::RefusedStream);
         }
+        if self.is_short_of_room() {
+            self.skip_block(block.bytes)?;
+            self.refused = self.refused.saturating_add(1);
+            frame::put_number(&mut self.out, kind::RST_STREAM, block.stream, Code::RefusedStream as u32);
+            self.streams.note_reset(block.stream, false);
+            return Ok(None);
+        }
         self.last_served = block.stream;
         self.ledger.requested();
         let facts = match self.translate(block, head)? {

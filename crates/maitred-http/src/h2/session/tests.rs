@@ -14,6 +14,7 @@ mod leaving;
 mod priorities;
 mod properties;
 mod responses;
+mod shortage;
 mod states;
 mod windows;
 

@@ -80,6 +80,15 @@ fn limits(section: &Section<'_>) -> Limits {
         "bodies_disk_bytes_max",
         bodies_disk_bytes_max.value,
     );
+    let unsent_memory_bytes_max = section.number::<u64>("unsent_memory_bytes_max");
+    let unsent_connection_bytes_max = section.number::<u64>("unsent_connection_bytes_max");
+    not_above(
+        section,
+        "unsent_connection_bytes_max",
+        unsent_connection_bytes_max.value,
+        "unsent_memory_bytes_max",
+        unsent_memory_bytes_max.value,
+    );
     not_above(section, "target_bytes_max", target_bytes_max.value, "head_bytes_max", head_bytes_max.value);
     not_above(
         section,
@@ -98,6 +107,8 @@ fn limits(section: &Section<'_>) -> Limits {
         body_memory_bytes_max: body_memory_bytes_max.value,
         bodies_memory_bytes_max: bodies_memory_bytes_max.value,
         bodies_disk_bytes_max: bodies_disk_bytes_max.value,
+        unsent_memory_bytes_max: unsent_memory_bytes_max.value,
+        unsent_connection_bytes_max: unsent_connection_bytes_max.value,
         requests_per_connection_max: section.number("requests_per_connection_max").value,
         streams_per_connection_max: section.number("streams_per_connection_max").value,
         ranges_max: section.number("ranges_max").value,
@@ -106,6 +117,7 @@ fn limits(section: &Section<'_>) -> Limits {
         keep_alive_timeout: section.time("keep_alive_timeout"),
         write_timeout: section.time("write_timeout"),
         linger_timeout: section.time("linger_timeout"),
+        loop_delay_max: section.time("loop_delay_max"),
         file_cache_bytes_max: file_cache_bytes_max.value,
         file_cache_files_max: section.number("file_cache_files_max").value,
         inline_file_bytes_max: inline_file_bytes_max.value,

@@ -164,6 +164,8 @@ body_inline_bytes_max = 3
 body_memory_bytes_max = 4
 bodies_memory_bytes_max = 20
 bodies_disk_bytes_max = "21KiB"
+unsent_memory_bytes_max = "22MiB"
+unsent_connection_bytes_max = "123KiB"
 requests_per_connection_max = 5
 streams_per_connection_max = 19
 ranges_max = 6
@@ -172,6 +174,7 @@ body_timeout = 8
 keep_alive_timeout = 9
 write_timeout = 10
 linger_timeout = 11
+loop_delay_max = 24
 file_cache_bytes_max = 12
 file_cache_files_max = 13
 inline_file_bytes_max = 12
@@ -213,7 +216,10 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(config.limits.head_bytes_max, 32 * 1024);
     assert_eq!((config.limits.body_inline_bytes_max, config.limits.body_memory_bytes_max), (3, 4));
     assert_eq!((config.limits.bodies_memory_bytes_max, config.limits.bodies_disk_bytes_max), (20, 21 * 1024));
+    let unsent = (config.limits.unsent_memory_bytes_max, config.limits.unsent_connection_bytes_max);
+    assert_eq!(unsent, (22 << 20, 123 << 10));
     assert_eq!(config.limits.linger_timeout, Duration::from_secs(11));
+    assert_eq!(config.limits.loop_delay_max, Duration::from_secs(24));
     assert_eq!(config.limits.file_cache_files_max, 13);
     let log = Log {
         access: AccessFormat::Json,

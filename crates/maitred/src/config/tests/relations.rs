@@ -300,6 +300,19 @@ fn the_room_for_bodies_holds_the_largest_one() {
 }
 
 #[test]
+fn what_one_connection_has_unsent_is_no_more_than_what_all_have() {
+    let text = format!("{COMPLETE}[limits]\nunsent_memory_bytes_max = \"1MiB\"\n");
+    assert_eq!(
+        brief(&text),
+        [
+            "4:27 `unsent_connection_bytes_max` is above `unsent_memory_bytes_max` | set `unsent_connection_bytes_max` and \
+          `unsent_memory_bytes_max` together"
+        ]
+    );
+    good(&format!("{text}unsent_connection_bytes_max = \"1MiB\"\n"));
+}
+
+#[test]
 fn the_example_about_uploads_is_good() {
     let manual = include_str!("../../../../../docs/applications.md");
     let section = manual.split("## Request bodies\n").nth(1).unwrap();

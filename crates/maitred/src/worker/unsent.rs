@@ -1,0 +1,266 @@
+//! What is held for clients that do not take it. All of it counts in one budget of the process (`Shared::unsent`), by which the
+//! overload manager ([`crate::overload`]) decides; what of it belongs to one HTTP/2 connection has a bound of its own.
+//!
+//! Nothing is counted while clients take what they are sent: the first look is when something is left over.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::connection::{Connection, State, Work};
+use super::event_loop::Thread;
+use super::kept_head;
+use super::wire::Wire;
+use crate::budget::Permit;
+use crate::overload::{Level, Levels, Share};
+use crate::serve::Segment;
+
+/// How soon a thread with nothing to do looks whether a level has fallen.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+impl Work {
+    /// Whether a part of a response is here.
+    fn holds_response(&self) -> bool {
+        self.sent < self.output.len() || !self.segments.is_empty() || !self.tail.is_empty()
+    }
+
+    /// Memory that is held meanwhile. Of a file, that is the segment; entries of the cache count where they are.
+    fn unsent_bytes(&self) -> usize {
+        let segment = |segment: &Segment| match segment {
+            Segment::Bytes(bytes) => size_of::<Segment>() + bytes.len(),
+            Segment::Cached(_) | Segment::File { .. } => size_of::<Segment>(),
+        };
+        let segments: usize = self.segments.iter().map(segment).sum();
+        let tail = self.tail_bytes + self.tail.len() * size_of::<Segment>();
+        size_of::<Connection>() + size_of::<Work>() + self.capacity() + segments + tail
+    }
+
+    /// What it has in the budget.
+    fn counted(&self) -> u64 {
+        self.unsent.as_ref().map_or(0, Permit::taken)
+    }
+}
+
+impl Thread {
+    /// Counts what a connection holds of a response; to be called where something is left over, and where all has left.
+    pub(super) fn count_unsent(&mut self, index: u32) {
+        let Some(connection) = self.connections.get_mut(index as usize) else { return };
+        let (wire, serial) = (connection.wire, connection.serial);
+        let Some(work) = connection.work.as_deref_mut() else { return };
+        let encrypted = match wire {
+            Wire::Secure { session } => {
+                self.secures.get(session as usize).map_or(0, |secure| secure.unsent())
+            }
+            _ => 0,
+        };
+        if !work.holds_response() && encrypted == 0 {
+            return self.forget_unsent(index);
+        }
+        if work.unsent.is_none() {
+            self.trim_head(index);
+        }
+        let unsent = &self.shared.unsent;
+        let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return };
+        let (before, bytes) = (work.counted(), (work.unsent_bytes() + encrypted) as u64);
+        if bytes == before {
+            return;
+        }
+        let permit = work.unsent.get_or_insert_with(|| unsent.begin());
+        if bytes < before || !permit.grow(bytes - before) {
+            permit.set(bytes);
+            if bytes > before {
+                // Not here: whoever calls may have more to do with the connection.
+                self.without_room.push((index, serial));
+            }
+        }
+        if let Wire::Stream { session, .. } = wire {
+            self.count_stream(session, before, bytes);
+        }
+    }
+
+    /// Nothing more of a response is held.
+    pub(super) fn forget_unsent(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        let wire = connection.wire;
+        let permit = connection.work.as_deref_mut().and_then(|work| work.unsent.take());
+        if let (Some(permit), Wire::Stream { session, .. }) = (permit, wire) {
+            self.count_stream(session, permit.taken(), 0);
+        }
+    }
+
+    /// A stream of this connection holds another amount than before.
+    fn count_stream(&mut self, session: u32, before: u64, bytes: u64) {
+        let Some(multiplex) = self.sessions.get_mut(session as usize) else { return };
+        multiplex.streams_unsent = (multiplex.streams_unsent + bytes).saturating_sub(before);
+        self.judge_session(session);
+    }
+
+    /// Counts what waits for an HTTP/2 connection as a whole: frames, and what TLS has made of them.
+    pub(super) fn count_session(&mut self, index: u32, key: u32) {
+        let encrypted = match self.connections.get(index as usize).map(|connection| connection.wire) {
+            Some(Wire::Secure { session }) => {
+                self.secures.get(session as usize).map_or(0, |secure| secure.unsent())
+            }
+            _ => 0,
+        };
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        let bytes = (multiplex.session.out_capacity() + encrypted) as u64;
+        if bytes != multiplex.unsent.taken() {
+            multiplex.unsent.set(bytes);
+            self.judge_session(key);
+        }
+    }
+
+    /// Refuses further streams of a connection that holds too much.
+    fn judge_session(&mut self, key: u32) {
+        let max = self.shared.start.config.limits.unsent_connection_bytes_max;
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        multiplex.session.refuse_streams(multiplex.streams_unsent + multiplex.unsent.taken() > max);
+    }
+
+    /// Of the head of a request whose response has begun, nothing but the log wants anything.
+    fn trim_head(&mut self, index: u32) {
+        let Some(connection) = self.connections.get(index as usize) else { return };
+        let Some(work) = connection.work.as_deref() else { return };
+        let begun = match connection.state {
+            State::Relayed { .. } => {
+                work.relayed.as_ref().is_some_and(|relayed| relayed.filter.head_written())
+            }
+            State::Proxied { .. } => {
+                work.proxied.as_ref().is_some_and(|proxied| proxied.filter.head_written())
+            }
+            State::Writing => !work.complete && work.decoder.is_none(),
+            _ => false,
+        };
+        if !begun || work.head.is_empty() {
+            return;
+        }
+        let mut room = maitred_http::request::field_room();
+        let mut trimmed = Vec::new();
+        if let Ok(Some((request, _))) = maitred_http::request::parse(&work.head, &mut room, &self.head_limits)
+        {
+            kept_head::write(&request, self.is_trusted_proxy(index), &mut trimmed);
+        }
+        // A body was kept until now for whoever would answer.
+        let work = self.work(index);
+        (work.head, work.body) = (trimmed, Vec::new());
+    }
+
+    /// Ends the responses that there is no memory for.
+    pub(super) fn abort_without_room(&mut self) {
+        for (index, serial) in std::mem::take(&mut self.without_room) {
+            if !self.is_current(index, serial) {
+                continue;
+            }
+            self.row.unsent_aborted.add(1);
+            self.limiter.log(self.clock.now, || {
+                tracing::warn!("a response was aborted: unsent_memory_bytes_max is reached");
+            });
+            match self.connections[index as usize].state {
+                State::HandedOff { .. } => self.cut_short(index),
+                _ => self.abort_stalled(index),
+            }
+        }
+    }
+
+    /// Once per turn: how things stand, after a turn that took so long.
+    pub(super) fn manage_overload(&mut self) {
+        let before = self.overload.levels();
+        let share = |budget: &Arc<crate::budget::Budget>| Share { used: budget.used(), max: budget.max() };
+        let (memory, descriptors) = (share(&self.shared.unsent), share(&self.shared.descriptors));
+        self.overload.update(self.clock.now, self.turn_took, memory, descriptors);
+        let levels = self.overload.levels();
+        self.row.loop_delay_us.set(self.overload.delay().as_micros() as u64);
+        if levels != before {
+            self.enter_levels(before, levels);
+        }
+        if !levels.accepts() {
+            self.stop_accepting("the critical level of overload", None);
+        }
+    }
+
+    /// When to look again though nothing happens.
+    pub(super) fn next_overload_look(&self, now: Instant) -> Option<Instant> {
+        (self.overload.levels().highest() > Level::Normal).then(|| now + LOOK_EVERY)
+    }
+
+    fn enter_levels(&mut self, before: Levels, levels: Levels) {
+        let Levels { memory, descriptors, delay } = levels;
+        for (cell, level) in self.row.overload.iter().zip([memory, descriptors, delay]) {
+            cell.set(level as u64);
+        }
+        let (used, thread) = (self.shared.unsent.used(), self.number);
+        tracing::warn!(
+            thread,
+            unsent_bytes = used,
+            "overload: memory {}, descriptors {}, event loop {}",
+            memory.text(),
+            descriptors.text(),
+            delay.text()
+        );
+        let limits = &self.shared.start.config.limits;
+        self.keep_alive_timeout = levels.idle_timeout(limits.keep_alive_timeout);
+        self.write_timeout = levels.write_timeout(limits.write_timeout);
+        let streams_max = levels.streams_max(limits.streams_per_connection_max);
+        if streams_max != before.streams_max(limits.streams_per_connection_max) {
+            let keys: Vec<u32> = self.sessions.iter().map(|(key, _)| key as u32).collect();
+            for key in keys {
+                self.sessions[key as usize].session.limit_streams(streams_max);
+                self.touch_session(key);
+            }
+        }
+        if memory > before.memory {
+            self.give_memory_back();
+        }
+    }
+
+    /// Memory has become short: buffers that nothing is in go, and whoever holds some has less time from now on.
+    fn give_memory_back(&mut self) {
+        self.spare = Vec::new();
+        let now = self.clock.now;
+        let (idle, write) = (now + self.keep_alive_timeout, now + self.write_timeout);
+        let mut sessions = Vec::new();
+        for (index, connection) in &self.connections {
+            let index = index as u32;
+            let work = connection.work.as_deref();
+            match connection.state {
+                State::Idle if connection.requests > 0 && connection.is_idle() => self.wheel.arm(index, idle),
+                State::Multiplexed { session } => sessions.push(session),
+                State::Writing | State::Relayed { .. } | State::Proxied { .. }
+                    if work.is_some_and(|work| work.unsent.is_some() && !work.awaits_disk) =>
+                {
+                    self.wheel.arm(index, write);
+                }
+                _ => {}
+            }
+        }
+        for key in sessions {
+            if let Some(multiplex) = self.sessions.get_mut(key as usize) {
+                multiplex.hurry(idle, write);
+                self.touch_session(key);
+            }
+        }
+    }
+
+    /// Streams that an HTTP/2 connection may have now.
+    pub(super) fn streams_max(&self) -> u32 {
+        self.overload.levels().streams_max(self.shared.start.config.limits.streams_per_connection_max)
+    }
+
+    /// Counts streams that a session has refused for want of room.
+    pub(super) fn count_refused_streams(&mut self, key: u32) {
+        let refused = self.sessions.get_mut(key as usize).map_or(0, |found| found.session.take_refused());
+        if refused > 0 {
+            self.row.streams_refused.add(refused.into());
+        }
+    }
+
+    /// Whether buffers in which nothing is are given back at once.
+    pub(super) fn is_short_of_memory(&self) -> bool {
+        self.overload.levels().memory > Level::Normal
+    }
+
+    /// Whether no connections are accepted.
+    pub(super) fn is_critical(&self) -> bool {
+        !self.overload.levels().accepts()
+    }
+}

@@ -1,0 +1,153 @@
+//! What is given up when clients take nothing (`docs/overload.md`): streams, then connections, then responses.
+
+use std::time::Instant;
+
+use crate::h2::frame::{code, setting};
+use crate::h2::{Connection, Lost};
+use crate::support::{PATIENCE, Server, Setup, eventually};
+
+/// A response of 60 KB that is in no cache, so that each stream that cannot send it holds it.
+const LARGE: usize = 60_000;
+
+fn site(limits: &str) -> Setup {
+    let text = "x".repeat(LARGE);
+    Setup::with_files()
+        .route("/large", &format!("respond = {{ status = 200, body = \"{text}\" }}"))
+        .limit(limits)
+}
+
+/// A connection whose streams may send nothing.
+fn stalled(server: &Server) -> Connection {
+    Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, 0)])
+}
+
+fn level(server: &Server, resource: &str) -> u64 {
+    server.status()["threads"][0]["overload"][resource].as_u64().unwrap()
+}
+
+fn used(server: &Server) -> u64 {
+    server.status()["budgets"]["unsent"]["used"].as_u64().unwrap()
+}
+
+/// One connection gets no more than its part, and as much as it likes once it takes what is there.
+#[test]
+fn a_connection_that_takes_nothing_gets_no_more_streams() {
+    let server = site("unsent_connection_bytes_max = \"1MiB\"").start();
+    let mut connection = stalled(&server);
+    let mut held = Vec::new();
+    let refused = loop {
+        let id = connection.request("GET", "/large", &[], true);
+        connection.sync();
+        match connection.stream(id).reset {
+            None => held.push(id),
+            Some(code) => break code,
+        }
+        assert!(held.len() < 100, "{} bytes are held", held.len() * LARGE);
+    };
+    assert_eq!(refused, code::REFUSED_STREAM);
+    assert!((10..=18).contains(&held.len()), "{}", held.len());
+    assert_eq!(server.total("streams_refused"), 1);
+    assert!(used(&server) >= (held.len() * LARGE) as u64);
+    // Other connections are not concerned.
+    assert_eq!(Connection::new(server.address).get("/large").body.len(), LARGE);
+    for id in held {
+        connection.open_window(id, 1 << 20);
+        connection.open_window(0, 1 << 20);
+        assert_eq!(connection.response(id).body.len(), LARGE);
+    }
+    let id = connection.request("GET", "/large", &[], true);
+    connection.open_window(id, 1 << 20);
+    assert_eq!(connection.response(id).body.len(), LARGE);
+    drop(connection);
+    eventually("nothing is held any more", || used(&server) == 0);
+    server.stop();
+}
+
+/// Under pressure there are fewer streams, then no new connections, and slow clients have less time: so the pressure ends, without
+/// any doing of theirs, and whoever waits is served.
+#[test]
+fn under_pressure_streams_are_refused_then_connections_wait_and_it_passes() {
+    let server = site(
+        "unsent_memory_bytes_max = \"2MiB\"\nunsent_connection_bytes_max = \"1MiB\"\nwrite_timeout = \"60s\"",
+    )
+    .start();
+    let mut kept = Connection::new(server.address);
+    assert_eq!(kept.get("/a.txt").status, 200);
+    let mut connections: Vec<Connection> = Vec::new();
+    let begun = Instant::now();
+    while level(&server, "memory") == 0 {
+        assert!(begun.elapsed() < PATIENCE, "no pressure");
+        let mut connection = stalled(&server);
+        let ids: Vec<u32> = (0..8).map(|_| connection.request("GET", "/large", &[], true)).collect();
+        connection.sync();
+        assert!(ids.into_iter().all(|id| connection.stream(id).reset.is_none()));
+        connections.push(connection);
+    }
+    // All are told of fewer streams, and what is beyond is refused.
+    let first = &mut connections[0];
+    for _ in 0..40 {
+        first.request("GET", "/a.txt", &[], true);
+    }
+    first.sync();
+    let most = first.settings[&setting::MAX_CONCURRENT_STREAMS];
+    assert!(most <= 16, "{most}");
+    assert!(server.total("streams_refused") >= 20, "{}", server.total("streams_refused"));
+    // A client that takes its responses is served.
+    assert_eq!(kept.get("/a.txt").text(), "file a\n");
+    while level(&server, "memory") < 2 {
+        assert!(begun.elapsed() < PATIENCE, "no pressure");
+        let mut connection = stalled(&server);
+        for _ in 0..4 {
+            connection.request("GET", "/large", &[], true);
+        }
+        // It may have to wait already.
+        connections.push(connection);
+    }
+    let (_, text) = server.command(&["status"]);
+    assert!(text.contains("overload    memory critical on 1 thread"), "{text}");
+    // One that is accepted now has waited until the others had lost their time.
+    assert_eq!(Connection::new(server.address).get("/a.txt").text(), "file a\n");
+    eventually("the level is normal again", || level(&server, "memory") == 0);
+    assert!(server.total("timeouts") > 0);
+    assert_eq!(kept.get("/a.txt").text(), "file a\n");
+    kept.sync();
+    assert_eq!(kept.settings[&setting::MAX_CONCURRENT_STREAMS], 128, "as before");
+    drop(connections);
+    eventually("nothing is held any more", || used(&server) == 0);
+    server.stop();
+}
+
+/// What finds no room at all is aborted: many at once, before any level could be looked at.
+#[test]
+fn responses_that_find_no_room_are_aborted() {
+    let server = site("unsent_memory_bytes_max = \"1MiB\"\nunsent_connection_bytes_max = \"1MiB\"").start();
+    let mut connection = stalled(&server);
+    // In one piece, so that all of them come in one turn.
+    let ids: Vec<u32> = (0..24).map(|_| connection.open()).collect();
+    let requests = ids.iter().map(|id| connection.request_bytes(*id, "GET", "/large", &[], true));
+    let bytes = requests.collect::<Vec<_>>().concat();
+    connection.send(bytes);
+    connection.sync();
+    // That is answered in the same turn; what is aborted at its end, is known in the next.
+    connection.sync();
+    let resets: Vec<Option<u32>> = ids.iter().map(|id| connection.stream(*id).reset).collect();
+    let count = |wanted| resets.iter().filter(|reset| **reset == wanted).count() as u64;
+    let (held, aborted) = (count(None), count(Some(code::CANCEL)));
+    assert!((10..=18).contains(&held) && aborted > 0, "{resets:?}");
+    assert_eq!(
+        (server.total("unsent_aborted"), held + aborted + count(Some(code::REFUSED_STREAM))),
+        (aborted, 24)
+    );
+    assert!(used(&server) <= 1 << 20, "{}", used(&server));
+    drop(connection);
+    eventually("nothing is held any more", || used(&server) == 0);
+    eventually("whoever takes its response gets it", || {
+        let mut connection = Connection::new(server.address);
+        let id = connection.request("GET", "/large", &[], true);
+        match connection.try_response(id) {
+            Ok(response) => response.body.len() == LARGE,
+            Err(Lost::Reset(_) | Lost::Ended) => false,
+        }
+    });
+    server.stop();
+}
