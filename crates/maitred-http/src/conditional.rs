@@ -2,7 +2,7 @@
 
 use crate::date;
 use crate::etag::{Comparison, EntityTag, list_names};
-use crate::request::{Known, Method};
+use crate::request::{Known, List, Method};
 
 /// The validators of the representation that a request selects.
 #[derive(Debug, Default, Clone, Copy)]
@@ -36,7 +36,7 @@ pub fn evaluate(known: &Known<'_>, method: Method, exists: Option<&Validators<'_
     }
     let etag = exists.and_then(|exists| exists.etag);
     let last_modified = exists.and_then(|exists| exists.last_modified);
-    let names = |list, comparison| exists.is_some() && list_names(list, etag, comparison);
+    let names = |list: List<'_>, comparison| exists.is_some() && list_names(&list.joined(), etag, comparison);
 
     if let Some(list) = known.if_match {
         if !names(list, Comparison::Strong) {

@@ -37,15 +37,18 @@ fn if_match_compares_strongly() {
         (b"W/\"b\"", PreconditionFailed),
         (b"", PreconditionFailed),
     ] {
-        assert_eq!(get(Known { if_match: Some(list), ..none() }), outcome);
-        assert_eq!(put(Known { if_match: Some(list), ..none() }), outcome);
+        assert_eq!(get(Known { if_match: List::of(list), ..none() }), outcome);
+        assert_eq!(put(Known { if_match: List::of(list), ..none() }), outcome);
     }
 }
 
 #[test]
 fn if_match_takes_precedence_over_if_unmodified_since() {
-    assert_eq!(get(Known { if_match: Some(b"\"b\""), if_unmodified_since: Some(BEFORE), ..none() }), Proceed);
-    let other = Known { if_match: Some(b"\"a\""), if_unmodified_since: Some(AFTER), ..none() };
+    assert_eq!(
+        get(Known { if_match: List::of(b"\"b\""), if_unmodified_since: Some(BEFORE), ..none() }),
+        Proceed
+    );
+    let other = Known { if_match: List::of(b"\"a\""), if_unmodified_since: Some(AFTER), ..none() };
     assert_eq!(get(other), PreconditionFailed);
 }
 
@@ -67,7 +70,7 @@ fn if_none_match_compares_weakly() {
         (b"*", NotModified, PreconditionFailed),
         (b"\"a\"", Proceed, Proceed),
     ] {
-        let known = Known { if_none_match: Some(list), ..none() };
+        let known = Known { if_none_match: List::of(list), ..none() };
         assert_eq!(get(known), reading);
         assert_eq!(evaluate(&known, Method::Head, Some(&CURRENT), NOW), reading);
         assert_eq!(put(known), writing);
@@ -77,10 +80,10 @@ fn if_none_match_compares_weakly() {
 #[test]
 fn if_none_match_takes_precedence_over_if_modified_since() {
     assert_eq!(
-        get(Known { if_none_match: Some(b"\"a\""), if_modified_since: Some(AFTER), ..none() }),
+        get(Known { if_none_match: List::of(b"\"a\""), if_modified_since: Some(AFTER), ..none() }),
         Proceed
     );
-    let other = Known { if_none_match: Some(b"\"b\""), if_modified_since: Some(BEFORE), ..none() };
+    let other = Known { if_none_match: List::of(b"\"b\""), if_modified_since: Some(BEFORE), ..none() };
     assert_eq!(get(other), NotModified);
 }
 
@@ -97,13 +100,13 @@ fn if_modified_since_counts_for_get_and_head_only() {
 
 #[test]
 fn the_conditions_on_writing_come_first() {
-    let known = Known { if_match: Some(b"\"a\""), if_none_match: Some(b"\"b\""), ..none() };
+    let known = Known { if_match: List::of(b"\"a\""), if_none_match: List::of(b"\"b\""), ..none() };
     assert_eq!(get(known), PreconditionFailed);
 }
 
 #[test]
 fn nothing_there_meets_no_if_match_and_every_if_none_match() {
-    let asterisk: Option<&[u8]> = Some(b"*");
+    let asterisk = List::of(b"*");
     assert_eq!(evaluate(&Known { if_match: asterisk, ..none() }, Method::Put, None, NOW), PreconditionFailed);
     assert_eq!(evaluate(&Known { if_none_match: asterisk, ..none() }, Method::Put, None, NOW), Proceed);
 }
@@ -118,7 +121,7 @@ fn dates_are_ignored_where_there_is_no_date() {
 #[test]
 fn methods_without_a_representation_ignore_conditions() {
     for method in [Method::Connect, Method::Options, Method::Trace] {
-        let known = Known { if_match: Some(b"\"a\""), if_none_match: Some(b"*"), ..none() };
+        let known = Known { if_match: List::of(b"\"a\""), if_none_match: List::of(b"*"), ..none() };
         assert_eq!(evaluate(&known, method, Some(&CURRENT), NOW), Proceed);
     }
 }

@@ -1,11 +1,11 @@
 //! The one pass over the fields: everything that this server acts on.
 
-use super::{Known, Reject, bad_request, framing};
+use super::{Known, List, Reject, bad_request, framing};
 use crate::limits::CONNECTION_OPTIONS_MAX;
 
 /// What the one pass over the fields finds.
 #[derive(Default)]
-pub(super) struct Facts<'b> {
+pub(super) struct Facts<'h, 'b> {
     pub(super) host: Option<&'b [u8]>,
     pub(super) framing: framing::Seen,
     pub(super) close: bool,
@@ -15,15 +15,15 @@ pub(super) struct Facts<'b> {
     pub(super) upgrade: bool,
     pub(super) expects_continue: bool,
     pub(super) other_expectation: bool,
-    pub(super) known: Known<'b>,
+    pub(super) known: Known<'h>,
 }
 
 /// The one pass over the fields. Length and first letter choose the only name that a field can have here, so
 /// that the unknown ones cost one jump, and the known ones one comparison.
 #[inline]
-pub(super) fn facts<'b>(fields: &[httparse::Header<'b>]) -> Result<Facts<'b>, Reject> {
+pub(super) fn facts<'h, 'b>(fields: &'h [httparse::Header<'b>]) -> Result<Facts<'h, 'b>, Reject> {
     let mut facts = Facts::default();
-    for field in fields {
+    for (at, field) in fields.iter().enumerate() {
         let (name, value) = (field.name.as_bytes(), field.value);
         let first = name.first().map_or(0, |byte| byte | 0x20);
         let is = |expected: &[u8]| is_name(name, expected);
@@ -34,13 +34,17 @@ pub(super) fn facts<'b>(fields: &[httparse::Header<'b>]) -> Result<Facts<'b>, Re
             (6, b'e') if is(b"expect") => facts.expect(value),
             (7, b'r') if is(b"referer") => keep_first(&mut known.referer, value),
             (7, b'u') if is(b"upgrade") => facts.upgrade = true,
-            (8, b'i') if is(b"if-match") => keep_first(&mut known.if_match, value),
+            (8, b'i') if is(b"if-match") => List::take(&mut known.if_match, "if-match", fields, at),
             (8, b'i') if is(b"if-range") => keep_only(&mut known.if_range, value),
             (10, b'c') if is(b"connection") => facts.connection(value)?,
             (10, b'u') if is(b"user-agent") => keep_first(&mut known.user_agent, value),
-            (13, b'i') if is(b"if-none-match") => keep_first(&mut known.if_none_match, value),
+            (13, b'i') if is(b"if-none-match") => {
+                List::take(&mut known.if_none_match, "if-none-match", fields, at)
+            }
             (14, b'c') if is(b"content-length") => facts.framing.content_length(value)?,
-            (15, b'a') if is(b"accept-encoding") => keep_first(&mut known.accept_encoding, value),
+            (15, b'a') if is(b"accept-encoding") => {
+                List::take(&mut known.accept_encoding, "accept-encoding", fields, at)
+            }
             (17, b't') if is(b"transfer-encoding") => facts.framing.transfer_encoding(value)?,
             (17, b'i') if is(b"if-modified-since") => keep_only(&mut known.if_modified_since, value),
             (19, b'i') if is(b"if-unmodified-since") => keep_only(&mut known.if_unmodified_since, value),
@@ -79,7 +83,7 @@ fn keep_only<'b>(slot: &mut Option<&'b [u8]>, value: &'b [u8]) {
     *slot = Some(if slot.is_none() { value } else { b"" });
 }
 
-impl<'b> Facts<'b> {
+impl<'b> Facts<'_, 'b> {
     #[inline]
     fn host(&mut self, value: &'b [u8]) -> Result<(), Reject> {
         match self.host.replace(value) {
@@ -89,10 +93,12 @@ impl<'b> Facts<'b> {
     }
 
     fn expect(&mut self, value: &[u8]) {
-        if value.eq_ignore_ascii_case(b"100-continue") {
-            self.expects_continue = true;
-        } else {
-            self.other_expectation = true;
+        for expectation in value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii) {
+            match expectation {
+                b"" => {}
+                known if known.eq_ignore_ascii_case(b"100-continue") => self.expects_continue = true,
+                _ => self.other_expectation = true,
+            }
         }
     }
 

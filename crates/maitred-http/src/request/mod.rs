@@ -5,9 +5,12 @@ mod fields;
 mod framing;
 mod host;
 mod judge;
+mod list;
 mod target;
 #[cfg(test)]
 mod tests;
+
+pub use list::List;
 
 use std::mem::MaybeUninit;
 
@@ -131,19 +134,18 @@ pub struct Request<'h, 'b> {
     /// Whether `Upgrade` was asked for, and `Connection` names it.
     pub upgrade: bool,
     /// Fields that handlers look at, found in the one pass over all of them.
-    pub known: Known<'b>,
+    pub known: Known<'h>,
 }
 
-/// Field values that handlers look at. A list that goes on in a second line is known by its first line only;
-/// a condition or range that may stand once and stands twice is empty here, and so invalid.
+/// Field values that handlers look at. A condition or range that may stand once and stands twice is empty here, and so invalid.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Known<'b> {
-    /// `Accept-Encoding` (the first one)
-    pub accept_encoding: Option<&'b [u8]>,
+    /// `Accept-Encoding`
+    pub accept_encoding: Option<List<'b>>,
     /// `If-Match`
-    pub if_match: Option<&'b [u8]>,
+    pub if_match: Option<List<'b>>,
     /// `If-None-Match`
-    pub if_none_match: Option<&'b [u8]>,
+    pub if_none_match: Option<List<'b>>,
     /// `If-Modified-Since`
     pub if_modified_since: Option<&'b [u8]>,
     /// `If-Unmodified-Since`

@@ -22,9 +22,9 @@ pub(super) const REQUEST_HEADERS_KEY: Key = Key::new(
 /// `request_headers`
 pub(super) const REQUEST_HEADERS: Table = Table {
     title: "request_headers",
-    doc: "Fields of requests on their way to a pool. Fields in which proxies say who the client is (`X-Remote-User`, `True-Client-IP`, \
-          `SSL-Client-Cert`; `docs/proxies.md` has the list) are removed unless the peer is in `trusted_proxies`, and so are names \
-          with `_` or `.`, which applications that see fields as variables take for others.",
+    doc: "Fields of requests on their way to a pool. Those in which proxies say who the client is (`X-Remote-User`, \
+          `True-Client-IP`, `SSL-Client-Cert`; `docs/proxies.md` has the list) are removed unless the peer is in \
+          `trusted_proxies`, and so are names with `_` or `.`, which applications that see fields as variables take for others.",
     example: "[pool.web]\ncommand = [\"./app\"]\nrequest_headers = { keep = [\"x-remote-user\", \"api_key\"] }\n",
     keys: &[
         Key::new(

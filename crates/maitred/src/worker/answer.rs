@@ -168,8 +168,8 @@ impl Thread {
         })
     }
 
-    /// Whether the body of a request has to be kept for whoever answers it: whether [`Self::choose`] will give it to a pool. Early
-    /// data is no reason why not, since the handshake may be over when the body has come.
+    /// Whether the body of a request has to be kept for whoever answers it: whether [`Self::choose`] will give it to a pool.
+    /// Early data is no reason why not, since the handshake may be over when the body has come.
     pub(super) fn wants_body(&self, index: u32, request: &Request<'_, '_>) -> bool {
         let connection = &self.connections[index as usize];
         let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";

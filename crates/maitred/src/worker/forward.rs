@@ -38,8 +38,8 @@ pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pool
         }
 }
 
-/// Appends the fields that go on: not those of this hop, nor those that [`origin::Teller::tell`] writes, nor those that are the word of a
-/// proxy, unless it is one that is believed (`proxied`).
+/// Appends the fields that go on: not those of this hop, nor those that [`origin::Teller::tell`] writes, nor those that only a
+/// proxy may send, unless the peer is one that is believed (`proxied`).
 pub(super) fn append_fields(
     head: &mut HeadPart<'_>,
     request: &Request<'_, '_>,

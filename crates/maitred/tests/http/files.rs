@@ -15,6 +15,27 @@ fn cached() -> Server {
     Setup::with_files().site(site).start()
 }
 
+/// 9110-5.2: what comes in two lines means what it would in one.
+#[test]
+fn a_list_may_go_on_in_another_line() {
+    let server =
+        Setup::with_files().site("precompressed = [\"gzip\"]").file("a.txt.gz", b"not really gzip").start();
+    let mut client = server.connect();
+    let etag = client.get("/a.txt").need("etag").to_owned();
+    let mut ask = |lines: &str| client.method("GET", "/a.txt", lines);
+    assert_eq!(ask(&format!("If-None-Match: \"x\"\r\nX: 1\r\nIf-None-Match: {etag}\r\n")).status, 304);
+    assert_eq!(ask("If-None-Match: \"x\"\r\nIf-None-Match: *\r\n").status, 200, "no list has an asterisk");
+    assert_eq!(ask(&format!("If-Match: \"x\"\r\nIf-Match: {etag}\r\n")).status, 200);
+    assert_eq!(ask("If-Match: \"x\"\r\nIf-Match: \"y\"\r\n").status, 412);
+    let coded = ask("Accept-Encoding: br\r\nAccept-Encoding: gzip\r\n");
+    assert_eq!((coded.status, coded.field("content-encoding")), (200, Some("gzip")));
+    let refused = ask("Accept-Encoding: gzip;q=0\r\nAccept-Encoding: *\r\n");
+    assert_eq!(refused.field("content-encoding"), None);
+    // What is no list cannot stand twice: it is invalid, and as if it were not there (9110-14.2).
+    assert_eq!(ask("Range: bytes=0-1\r\nRange: bytes=2-3\r\n").status, 200);
+    server.stop();
+}
+
 #[test]
 fn files_state_their_length() {
     let server =

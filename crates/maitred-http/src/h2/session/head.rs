@@ -226,7 +226,9 @@ impl<'h> Translator<'h> {
             (4, Some(b'h')) if name == b"host" => return self.take_host(value),
             (6, Some(b'c')) if name == b"cookie" => return self.take_cookie(value),
             (7, Some(b'u')) if name == b"upgrade" => return Err(OF_CONNECTION),
-            (8, Some(b'p')) if name == b"priority" => self.facts.priority = Some(Priority::parse(value)),
+            (8, Some(b'p')) if name == b"priority" => {
+                self.facts.priority = Some(self.facts.priority.unwrap_or_default().with(value));
+            }
             (10, Some(b'c')) if name == b"connection" => return Err(OF_CONNECTION),
             (10, Some(b'k')) if name == b"keep-alive" => return Err(OF_CONNECTION),
             (14, Some(b'c')) if name == b"content-length" => self.take_length(value)?,

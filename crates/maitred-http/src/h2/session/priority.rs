@@ -23,7 +23,12 @@ impl Priority {
     /// Reads the value of a `Priority` field, a dictionary of RFC 8941. What is not understood is passed over, as
     /// 9218-4 asks for unknown parameters and for values out of range.
     pub(super) fn parse(value: &[u8]) -> Self {
-        let mut priority = Self::default();
+        Self::default().with(value)
+    }
+
+    /// Goes on with a further line of the field: lines are one dictionary, of which the last member of a name counts.
+    pub(super) fn with(self, value: &[u8]) -> Self {
+        let mut priority = self;
         for member in value.split(|byte| *byte == b',') {
             let member = member.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
             match member {

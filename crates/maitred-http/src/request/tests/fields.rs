@@ -1,5 +1,6 @@
 //! Field syntax (9112-5), and the fields that say something about the connection.
 
+use super::super::List;
 use super::*;
 
 #[test]
@@ -87,11 +88,14 @@ fn a_wish_for_100_is_seen_if_there_is_a_body() {
 fn other_expectations_fail() {
     for lines in [
         "Expect: x\r\n",
-        "Expect:\r\n",
+        "Expect: , x\r\n",
         "Expect: 100-continue, x\r\n",
         "Expect: 100-continue\r\nExpect: x\r\n",
     ] {
         assert_eq!(status_with(lines), 417, "{lines:?}");
+    }
+    for lines in ["Expect:\r\n", "Expect: 100-continue, ,100-Continue\r\nExpect: 100-continue\r\n"] {
+        assert_eq!(status_with(lines), 200, "{lines:?}");
     }
     assert_eq!(status(b"GET / HTTP/1.0\r\nExpect: x\r\n\r\n"), 200);
 }
@@ -102,16 +106,10 @@ fn fields_for_handlers_are_found_whatever_their_case() {
                  If-Range: 5\r\nRANGE: 6\r\nAccept-Encoding: 7\r\n";
     inspect_with("HTTP/1.1", lines, |request| {
         let known = request.known;
-        let values = [
-            known.if_match,
-            known.if_none_match,
-            known.if_modified_since,
-            known.if_unmodified_since,
-            known.if_range,
-            known.range,
-            known.accept_encoding,
-        ];
-        assert_eq!(values, [b"1", b"2", b"3", b"4", b"5", b"6", b"7"].map(|value| Some(&value[..])));
+        let values = [known.if_modified_since, known.if_unmodified_since, known.if_range, known.range];
+        assert_eq!(values, [b"3", b"4", b"5", b"6"].map(|value| Some(&value[..])));
+        let lists = [known.if_match, known.if_none_match, known.accept_encoding];
+        assert_eq!(lists.map(|list| list.unwrap().joined().into_owned()), [b"1", b"2", b"7"]);
     });
     inspect_with("HTTP/1.1", "Referer: 1\r\nUser-Agent: 2\r\nUser-Agent: 3\r\n", |request| {
         assert_eq!((request.known.referer, request.known.user_agent), (Some(&b"1"[..]), Some(&b"2"[..])));
@@ -135,6 +133,21 @@ fn conditions_and_ranges_that_stand_twice_are_invalid() {
 fn fields_that_only_look_alike_are_not_taken() {
     inspect_with("HTTP/1.1", "Rangs: 1\r\nX-Range: 2\r\nReferrer: 3\r\nIf-Matcg: 4\r\n", |request| {
         let known = request.known;
-        assert_eq!([known.range, known.referer, known.if_match, known.if_range], [None; 4]);
+        assert_eq!([known.range, known.referer, known.if_range], [None; 3]);
+        assert!(known.if_match.is_none());
+    });
+}
+
+/// 9110-5.2, 5.3
+#[test]
+fn the_lines_of_a_list_are_one_list() {
+    let lines = "If-None-Match: \"a\"\r\nAccept-Encoding: gzip;q=0\r\nIF-NONE-MATCH: \"b\", \"c\"\r\nIf-Match:\r\n\
+                 accept-encoding: br\r\nif-none-match: W/\"d\"\r\nIf-Match: *\r\n";
+    inspect_with("HTTP/1.1", lines, |request| {
+        let known = request.known;
+        let joined = |list: Option<List<'_>>| String::from_utf8(list.unwrap().joined().into_owned()).unwrap();
+        assert_eq!(joined(known.if_none_match), "\"a\", \"b\", \"c\", W/\"d\"");
+        assert_eq!(joined(known.accept_encoding), "gzip;q=0, br");
+        assert_eq!(joined(known.if_match), ", *");
     });
 }

@@ -94,7 +94,8 @@ fn negotiated<'e>(entry: &'e Rc<Entry>, known: &Known<'_>) -> Chosen<'e> {
         *place = token(*coding);
     }
     let offered = offered.get(..entry.encoded.len()).unwrap_or_default();
-    let best = negotiate::best(known.accept_encoding, offered);
+    let accepted = known.accept_encoding.map(|list| list.joined());
+    let best = negotiate::best(accepted.as_deref(), offered);
     let encoded = entry.encoded.iter().position(|(coding, _)| Some(token(*coding)) == best);
     encoded.and_then(|at| Chosen::encoded(entry, at)).unwrap_or(Chosen::plain(entry))
 }

@@ -1,7 +1,7 @@
 //! Fields in which proxies and login services tell an application who the client is, where it is, and what it asked for.
 //!
-//! An application that believes one of them believes whoever wrote it. None is a client's to write. Not here are those that Maitred
-//! writes itself (`worker::origin`): `X-Forwarded-*`, `X-Real-IP`, `X-SSL-*`.
+//! An application that believes one of them believes whoever wrote it. None is a client's to write. Not here are those that
+//! Maitred writes itself (`worker::origin`): `X-Forwarded-*`, `X-Real-IP`, `X-SSL-*`.
 
 use super::super::origin::starts_alike;
 
@@ -10,7 +10,7 @@ type Names = [&'static str];
 
 /// Those that begin with `x-`.
 const X: &Names = &[
-    // Who the user is: the authenticating proxy of Kubernetes, and CGI's variable as a field; Grafana; oauth2-proxy; authentik; Kong.
+    // Who the user is: Kubernetes' authenticating proxy, and CGI's variable as a field; Grafana; oauth2-proxy; authentik; Kong.
     "x-remote-*",
     "x-webauth-*",
     "x-auth-request-*",
@@ -24,8 +24,8 @@ const X: &Names = &[
     "x-ms-client-principal*",
     "x-amzn-oidc-*",
     "x-amzn-mtls-*",
-    // Where the client is: what request-ip (npm), django-ipware and the remote_ip of many frameworks look at; App Engine, Azure, Envoy,
-    // Vercel, Netlify.
+    // Where the client is: what request-ip (npm), django-ipware and the remote_ip of many frameworks look at; App Engine,
+    // Azure, Envoy, Vercel, Netlify.
     "x-client-ip",
     "x-cluster-client-ip",
     "x-forwarded",
@@ -38,8 +38,8 @@ const X: &Names = &[
     "x-envoy-internal",
     "x-vercel-forwarded-for",
     "x-nf-client-connection-ip",
-    // What was asked for: IIS and its successors (Symfony, Zend), ingress-nginx, Envoy; WSGI below a prefix; frameworks that take a host
-    // from wherever there is one.
+    // What was asked for: IIS and its successors (Symfony, Zend), ingress-nginx, Envoy; WSGI below a prefix; frameworks that
+    // take a host from wherever there is one.
     "x-original-url",
     "x-original-uri",
     "x-original-host",

@@ -1,13 +1,13 @@
 //! Precompressed siblings.
 
-use maitred_http::request::Known;
+use maitred_http::request::{Known, List};
 
 use super::super::testing::{Answer, Bench, INLINE_BYTES_MAX, files};
 use super::{put, tree};
 use crate::config::{Coding, Files};
 
 fn accepting(bench: &mut Bench, coding: &str) -> Answer {
-    bench.ask(b"/app.js", Known { accept_encoding: Some(coding.as_bytes()), ..Known::default() })
+    bench.ask(b"/app.js", Known { accept_encoding: List::of(coding.as_bytes()), ..Known::default() })
 }
 
 fn with_codings(root: &tempfile::TempDir) -> Files {
@@ -48,7 +48,7 @@ fn each_coding_has_its_own_tag_and_ranges_are_of_the_encoded_bytes() {
     let gzip = accepting(&mut bench, "gzip").field("ETag").unwrap().to_owned();
     assert!(gzip.ends_with("-gzip\"") && plain != gzip, "{plain} {gzip}");
     let known = Known {
-        accept_encoding: Some(b"gzip"),
+        accept_encoding: List::of(b"gzip"),
         range: Some(b"bytes=1-2"),
         if_range: Some(gzip.as_bytes()),
         ..Known::default()

@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use maitred_http::request::Known;
+use maitred_http::request::{Known, List};
 use maitred_sys::page_cache::cachestat;
 use rustix::fs::{Advice, fadvise};
 
@@ -61,7 +61,7 @@ fn a_cold_sibling_is_read_by_a_helper_thread_too() {
     put(root.path(), "a.gz", &gzip);
     let is_cold = chill(&root.path().join("a.gz"));
     let mut bench = roomy_bench(Files { precompressed: vec![Coding::Gzip], ..files(root.path()) });
-    let answer = bench.ask(b"/a", Known { accept_encoding: Some(b"gzip"), ..Known::default() });
+    let answer = bench.ask(b"/a", Known { accept_encoding: List::of(b"gzip"), ..Known::default() });
     assert!(answer.text() == gzip && (answer.blocked || !is_cold));
 }
 

@@ -1,6 +1,6 @@
 //! Conditions and ranges (RFC 9110 sections 13 and 14), byte by byte.
 
-use maitred_http::request::Known;
+use maitred_http::request::{Known, List};
 use proptest::prelude::*;
 
 use super::super::testing::{Answer, Bench, INLINE_BYTES_MAX, files};
@@ -116,17 +116,17 @@ fn conditions_follow_the_precedence_of_the_standard() {
     let old: &[u8] = b"Sun, 06 Nov 1994 08:49:37 GMT";
     let none = Known::default();
     for (known, status) in [
-        (Known { if_none_match: Some(etag), ..none }, 304),
-        (Known { if_none_match: Some(b"*"), ..none }, 304),
-        (Known { if_none_match: Some(b"\"other\""), ..none }, 200),
-        (Known { if_none_match: Some(b"\"other\""), if_modified_since: Some(date), ..none }, 200),
+        (Known { if_none_match: List::of(etag), ..none }, 304),
+        (Known { if_none_match: List::of(b"*"), ..none }, 304),
+        (Known { if_none_match: List::of(b"\"other\""), ..none }, 200),
+        (Known { if_none_match: List::of(b"\"other\""), if_modified_since: Some(date), ..none }, 200),
         (Known { if_modified_since: Some(date), ..none }, 304),
         (Known { if_modified_since: Some(old), ..none }, 200),
-        (Known { if_match: Some(etag), ..none }, 200),
-        (Known { if_match: Some(b"\"other\""), ..none }, 412),
+        (Known { if_match: List::of(etag), ..none }, 200),
+        (Known { if_match: List::of(b"\"other\""), ..none }, 412),
         (Known { if_unmodified_since: Some(old), ..none }, 412),
-        (Known { if_unmodified_since: Some(date), if_none_match: Some(etag), ..none }, 304),
-        (Known { if_none_match: Some(etag), range: Some(b"bytes=0-1"), ..none }, 304),
+        (Known { if_unmodified_since: Some(date), if_none_match: List::of(etag), ..none }, 304),
+        (Known { if_none_match: List::of(etag), range: Some(b"bytes=0-1"), ..none }, 304),
     ] {
         let answer = bench.ask(b"/small.txt", known);
         assert_eq!(answer.status, status, "{known:?}");

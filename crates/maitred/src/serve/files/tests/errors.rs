@@ -1,6 +1,6 @@
 //! Error pages, and what a broken site answers.
 
-use maitred_http::request::{Known, Method};
+use maitred_http::request::{Known, List, Method};
 
 use super::super::FileSet;
 use super::super::testing::{Bench, INLINE_BYTES_MAX, files};
@@ -36,7 +36,7 @@ fn error_pages_keep_the_status_of_the_error() {
     assert_eq!(bench.get("/b").status, 404);
 
     let mut bench = Bench::new(sets(site.path()));
-    let answer = bench.ask(b"/a", Known { if_match: Some(b"\"x\""), ..Known::default() });
+    let answer = bench.ask(b"/a", Known { if_match: List::of(b"\"x\""), ..Known::default() });
     assert_eq!((answer.status, answer.streamed, answer.text() == large), (412, true, true));
     let answer = bench.ask(b"/a", Known { range: Some(b"bytes=9-"), ..Known::default() });
     assert_eq!(
