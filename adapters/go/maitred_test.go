@@ -12,9 +12,11 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,6 +55,7 @@ func application() http.Handler {
 		}
 		log.Print("the client has gone")
 	})
+	mux.HandleFunc("/pids", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, os.Getpid(), os.Getppid()) })
 	mux.HandleFunc("/crash", func(http.ResponseWriter, *http.Request) { os.Exit(3) })
 	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, os.Args[0]) })
 	mux.HandleFunc("/upper", func(w http.ResponseWriter, _ *http.Request) {
@@ -253,4 +256,62 @@ func TestAProcessThatDiesIsReplaced(t *testing.T) {
 	if status, body, err := m.get(m.client(), "/bytes/3"); status != 200 || body != "xxx" {
 		t.Errorf("status %d, %q, %v", status, body, err)
 	}
+}
+
+// workerProcess is the process of Maitred that has the clients' connections.
+func workerProcess(t *testing.T, master int) int {
+	t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", master, master))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, child := range strings.Fields(string(children)) {
+		line, _ := os.ReadFile("/proc/" + child + "/cmdline")
+		if pid, err := strconv.Atoi(child); err == nil && strings.HasPrefix(string(line), "maitred: worker") {
+			return pid
+		}
+	}
+	t.Fatalf("no worker process among %s", children)
+	return 0
+}
+
+func TestProcessesOutliveTheWorkerProcess(t *testing.T) {
+	for _, transport := range []string{"direct", "relay"} {
+		configuration := fmt.Sprintf(configurationOf, os.Args[0], fmt.Sprintf("transport = %q", transport))
+		m := &maitred{maitredtest.Start(t, strings.Replace(configuration, "workers = 2", "workers = 1", 1)), t}
+		pids := func() (own, master int) {
+			// On a new connection: the one before may have ended with its worker process.
+			_, body, err := m.get(m.client(), "/pids")
+			if _, failed := fmt.Sscan(body, &own, &master); err != nil || failed != nil {
+				t.Fatalf("%q: %v", body, err)
+			}
+			return own, master
+		}
+		before, master := pids()
+		streams := m.client()
+		if response, err := streams.Get(m.URL("/stream")); err != nil || response.StatusCode != 200 {
+			t.Fatalf("the stream does not begin: %v", err)
+		}
+		for i := 0; i < 3; i++ {
+			worker := workerProcess(t, master)
+			if err := syscall.Kill(worker, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			for isThere(worker) {
+				runtime.Gosched()
+			}
+			if own, _ := pids(); own != before {
+				t.Fatalf("process %d answers, before it was %d", own, before)
+			}
+		}
+		// The request that ran was told.
+		m.Says(regexp.MustCompile("the client has gone"))
+	}
+}
+
+// isThere tells whether a process runs; one that has ended and was not reaped does not.
+func isThere(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return err == nil && !strings.HasPrefix(rest, "Z")
 }

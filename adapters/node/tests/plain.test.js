@@ -2,6 +2,7 @@
 
 const assert = require('node:assert/strict');
 const { once } = require('node:events');
+const fs = require('node:fs');
 const http = require('node:http');
 const net = require('node:net');
 const { after, before, describe, test } = require('node:test');
@@ -169,6 +170,49 @@ describe('long requests', { skip: missing }, () => {
     assert.equal((await maitred.json('/counts')).pid, pid);
     socket.destroy();
   });
+});
+
+describe('the death of the worker process', { skip: missing }, () => {
+  /** The process of Maitred that has the connections of clients. */
+  const workerOf = (master) => fs.readFileSync(`/proc/${master}/task/${master}/children`, 'utf8').trim().split(' ')
+    .find((child) => fs.readFileSync(`/proc/${child}/cmdline`, 'utf8').startsWith('maitred: worker'));
+  const runs = (pid) => {
+    try {
+      return !/\) Z/.test(fs.readFileSync(`/proc/${pid}/stat`, 'utf8'));
+    } catch {
+      return false;
+    }
+  };
+
+  for (const transport of ['direct', 'relay']) {
+    test(`this process stays, ${transport}`, async () => {
+      const maitred = await start('plain.js', { pool: `transport = "${transport}"` });
+      const { pid } = await maitred.json('/counts');
+      const endless = http.get({ port: maitred.port, path: '/endless' });
+      const [stream] = await once(endless, 'response');
+      stream.on('error', () => {}).resume();
+      const peer = new WebSocket(`ws://127.0.0.1:${maitred.port}/ws`);
+      peer.on('error', () => {});
+      await once(peer, 'open');
+      for (let n = 0; n < 3; n += 1) {
+        const worker = workerOf(maitred.child.pid);
+        process.kill(Number(worker), 'SIGKILL');
+        await until(() => !runs(worker));
+        // The connections of before are lost.
+        maitred.agent.destroy();
+        const counts = await maitred.json('/counts');
+        assert.equal(counts.pid, pid);
+      }
+      await until(async () => (await maitred.json('/counts')).closed === 1);
+      if (transport === 'direct') {
+        // It was the application's own.
+        peer.send('still there');
+        assert.equal(String((await once(peer, 'message'))[0]), 'still there');
+      }
+      peer.terminate();
+      await maitred.stop();
+    });
+  }
 });
 
 describe('the end', { skip: missing }, () => {

@@ -8,6 +8,8 @@
 mod channel;
 #[path = "../tower/exchange.rs"]
 mod exchange;
+#[path = "../support/recovery.rs"]
+mod recovery;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

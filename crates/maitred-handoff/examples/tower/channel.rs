@@ -1,6 +1,6 @@
 //! The channel: one task reads frames, one sends reports, and each request has a task of its own.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -22,12 +22,13 @@ use rustix::net::{
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tower::Service;
 
 use crate::exchange::{Connection, Exchange, Incoming};
+use crate::recovery;
 
 /// Bytes that are asked of the channel at a time.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -105,7 +106,7 @@ fn send<'f>(
     Ok(sendmsg(socket, &[IoSlice::new(bytes)], &mut control, flags)?)
 }
 
-/// Serves until Maitred ends the channel, then finishes what has begun.
+/// Serves until Maitred ends the channel, then finishes what has begun. A channel that is lost is followed by another.
 ///
 /// # Errors
 /// If the channel cannot be used, or Maitred breaks the protocol.
@@ -118,13 +119,42 @@ where
 {
     let number = std::env::var(CHANNEL_VARIABLE).ok().and_then(|number| number.parse().ok());
     let number = number.ok_or_else(|| refuse(format!("{CHANNEL_VARIABLE} names no descriptor")))?;
-    let socket = maitred_sys::inherit::take(number)?;
-    rustix::io::ioctl_fionbio(&socket, true)?;
+    let mut socket = maitred_sys::inherit::take(number)?;
+    let recovery = recovery::passed()?.map(stream).transpose()?;
     // One descriptor is kept per client connection.
     let hard = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: hard, maximum: hard })?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    // A terminal sends it to all processes; it is Maitred's to act on.
+    let _ignored = signal(SignalKind::interrupt())?;
+    loop {
+        let lost = serve_one(socket, &service, capacity, recovery.is_some(), &mut terminate).await?;
+        let Some(recovery) = recovery.as_ref().filter(|_| lost) else { return Ok(()) };
+        let next = tokio::select! {
+            next = tokio::time::timeout(recovery::PATIENCE, next_channel(recovery)) => next.unwrap_or(Ok(None))?,
+            _ = terminate.recv() => None,
+        };
+        let Some(next) = next else { return Ok(()) };
+        socket = next;
+    }
+}
+
+/// Serves one channel; tells whether it was lost, and another may come.
+async fn serve_one<S, B>(
+    socket: OwnedFd,
+    service: &S,
+    capacity: u32,
+    recovers: bool,
+    terminate: &mut Signal,
+) -> io::Result<bool>
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + 'static,
+    S::Error: Display,
+    B: Body<Data = Bytes> + 'static,
+    B::Error: Display,
+{
     let channel = Rc::new(Channel {
-        socket: UnixStream::from_std(socket.into())?,
+        socket: stream(socket)?,
         queued: RefCell::default(),
         more: Notify::new(),
         running: RefCell::default(),
@@ -135,18 +165,34 @@ where
         capacity,
         name: "rust tower",
         sockets_only: false,
-        recovers: false,
+        recovers,
     };
     channel.report(|out| encode_hello(out, &hello));
-    let mut reader = Reader::new(channel.clone(), service);
-    tokio::select! {
-        ended = reader.run() => ended?,
-        failed = obey_signals(&channel) => failed?,
-        () = send_reports(&channel) => {}
+    let stays = Cell::new(recovers);
+    let mut reader = Reader::new(channel.clone(), service.clone());
+    let lost = tokio::select! {
+        lost = reader.run(&stays) => lost?,
+        failed = leave_on(terminate, &channel, &stays) => failed?,
+        () = send_reports(&channel) => false,
+    };
+    if lost {
+        // Their descriptors go with them.
+        reader.requests.shutdown().await;
+    } else {
+        // If this fails, Maitred is gone, and needs no reports.
+        let _ = channel.flush().await;
     }
-    // If this fails, Maitred is gone, and needs no reports.
-    let _ = channel.flush().await;
-    Ok(())
+    Ok(lost)
+}
+
+fn stream(socket: OwnedFd) -> io::Result<UnixStream> {
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    UnixStream::from_std(socket.into())
+}
+
+/// Waits for another channel; `None` if there will be none.
+async fn next_channel(recovery: &UnixStream) -> io::Result<Option<OwnedFd>> {
+    recovery.async_io(Interest::READABLE, || recovery::next_channel(recovery)).await
 }
 
 fn refuse(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
@@ -164,11 +210,10 @@ async fn send_reports(channel: &Channel) {
     }
 }
 
-/// SIGTERM ends the channel's receiving side: what the kernel holds is still read. SIGINT is Maitred's to act on.
-async fn obey_signals(channel: &Channel) -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let _ignored = signal(SignalKind::interrupt())?;
+/// SIGTERM ends the channel's receiving side: what the kernel holds is still read. There will be no other.
+async fn leave_on(terminate: &mut Signal, channel: &Channel, stays: &Cell<bool>) -> io::Result<bool> {
     terminate.recv().await;
+    stays.set(false);
     shutdown(&channel.socket, Shutdown::Read)?;
     std::future::pending().await
 }
@@ -205,13 +250,20 @@ where
         }
     }
 
-    /// Until SHUTDOWN or the end of the channel, and until the last request has ended.
-    async fn run(&mut self) -> io::Result<()> {
-        while self.act()? && self.receive().await? {
+    /// Until SHUTDOWN or the end of the channel, and until the last request has ended; `true` at once if the channel is lost
+    /// while the process stays.
+    async fn run(&mut self, stays: &Cell<bool>) -> io::Result<bool> {
+        while self.act()? {
+            if !self.receive().await? {
+                if stays.get() {
+                    return Ok(true);
+                }
+                break;
+            }
             while self.requests.try_join_next().is_some() {}
         }
         while self.requests.join_next().await.is_some() {}
-        Ok(())
+        Ok(false)
     }
 
     /// One recvmsg; false at the end of the channel.

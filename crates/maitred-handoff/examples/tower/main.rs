@@ -8,6 +8,8 @@
 
 mod channel;
 mod exchange;
+#[path = "../support/recovery.rs"]
+mod recovery;
 
 use std::convert::Infallible;
 use std::io;

@@ -9,8 +9,8 @@ use maitred_sys::memfile;
 use maitred_sys::spawn::{Account, Child, Command};
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType,
 };
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -86,6 +86,8 @@ pub struct StartedApp {
 pub fn start_app(prepared: &Prepared, pool: &Pool, id: SlotId, open_files: Rlimit) -> io::Result<StartedApp> {
     let (channel, theirs) = stream_pair()?;
     let (recovery, their_recovery) = stream_pair()?;
+    // Nothing is read there, so that nothing may be written.
+    rustix::net::shutdown(&recovery, Shutdown::Read)?;
     let Source::Command(words) = &pool.source else {
         return Err(io::Error::other("the pool has no command"));
     };
