@@ -114,6 +114,7 @@ const PAUSES: &[(&str, &str)] = &[
     ("adapters/python/tests/reference.py", "slow application"),
     ("adapters/python/tests/served.py", "condition"),
     ("adapters/python/tests/test_wsgi.py", "slow application"),
+    ("bench/apps/slow_start.py", "slow application"),
     ("bench/experiments/", "measurement"),
     ("crates/maitred/tests/listen_pools/prefork.py", "slow application"),
     ("crates/maitred/tests/pools/breathing.py", "slow application"),

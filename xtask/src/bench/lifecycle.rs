@@ -10,7 +10,8 @@ use serde_json::json;
 
 use super::client::Client;
 use super::load;
-use super::server::{Running, send};
+use super::peers::Kind;
+use super::server::{Running, Setup, send};
 use super::{Bench, Budget, Outcome, Row};
 use crate::Result;
 
@@ -57,14 +58,36 @@ struct Seen {
 
 /// The worker process is killed under load; a fresh server in each round.
 pub(super) fn kill(bench: &Bench) -> Result<Outcome> {
-    let setup = bench.setup(Vec::new());
+    let what = "the worker process is killed (SIGKILL) under load of 8 clients that connect for each request; the worst round";
+    let (name, target) = ("kill", "/1k.txt");
+    killed(bench, (name, what), &bench.nginx_like().collect::<Vec<_>>(), &bench.setup(Vec::new()), target)
+}
+
+/// The same for requests that a Python application answers. Peers pass requests on to processes that are not theirs to end.
+pub(super) fn kill_pool(bench: &Bench) -> Result<Outcome> {
+    let what = "the worker process is killed (SIGKILL) under load of 8 clients that connect for each request, to a \
+                Python application that takes 1 s to load; the worst round";
+    let (name, target) = ("kill-pool", "/app/");
+    let mut setup = bench.setup(Vec::new());
+    setup.maitred_more = load::python_application(bench, "slow_start");
+    setup.ready = target.to_owned();
+    killed(bench, (name, what), &[Kind::Maitred], &setup, target)
+}
+
+fn killed(
+    bench: &Bench,
+    (name, what): (&'static str, &'static str),
+    kinds: &[Kind],
+    setup: &Setup,
+    target: &str,
+) -> Result<Outcome> {
     let mut rows = Vec::new();
     let mut raw = serde_json::Map::new();
-    for kind in bench.nginx_like() {
+    for kind in kinds.iter().copied() {
         let mut all = Vec::new();
         for _ in 0..bench.rounds {
-            let Some(server) = bench.start(kind, &setup)? else { break };
-            all.push(kill_once(&server)?);
+            let Some(server) = bench.start(kind, setup)? else { break };
+            all.push(kill_once(&server, target)?);
         }
         if all.is_empty() {
             continue;
@@ -87,16 +110,15 @@ pub(super) fn kill(bench: &Bench) -> Result<Outcome> {
             json!({ "back_ms": back, "refused": refused, "cut": cut, "answered": answered }),
         );
     }
-    let what = "the worker process is killed (SIGKILL) under load of 8 clients that connect for each request; the worst round";
-    Ok(Outcome::new("kill", what, Budget::Absolute(100.0), "ms until service is back", rows, raw.into()))
+    Ok(Outcome::new(name, what, Budget::Absolute(100.0), "ms until service is back", rows, raw.into()))
 }
 
-fn kill_once(server: &Running) -> Result<Seen> {
+fn kill_once(server: &Running, target: &str) -> Result<Seen> {
     let killed: Mutex<Option<Instant>> = Mutex::new(None);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let clients: Vec<_> =
-            (0..CLIENTS).map(|_| scope.spawn(|| ask(server.address, &killed, &stop))).collect();
+            (0..CLIENTS).map(|_| scope.spawn(|| ask(server.address, target, &killed, &stop))).collect();
         std::thread::sleep(BEFORE);
         let result = server.worker().and_then(|worker| {
             let mut killed = killed.lock().map_err(|_| "a client panicked")?;
@@ -118,7 +140,7 @@ fn kill_once(server: &Running) -> Result<Seen> {
     })
 }
 
-fn ask(address: SocketAddr, killed: &Mutex<Option<Instant>>, stop: &AtomicBool) -> Seen {
+fn ask(address: SocketAddr, target: &str, killed: &Mutex<Option<Instant>>, stop: &AtomicBool) -> Seen {
     let mut seen = Seen::default();
     while !stop.load(Ordering::Relaxed) {
         let killed = killed.lock().map_or(None, |killed| *killed);
@@ -129,7 +151,7 @@ fn ask(address: SocketAddr, killed: &Mutex<Option<Instant>>, stop: &AtomicBool) 
                 continue;
             }
         };
-        match client.get("/1k.txt") {
+        match client.get(target) {
             Ok(_) => {
                 seen.answered += 1;
                 seen.back_after = seen.back_after.or(killed.map(|killed| killed.elapsed()));

@@ -312,7 +312,7 @@ pub(super) fn run(bench: &Bench, load: &Load) -> Result<Outcome> {
     let dynamic = load.name == "dynamic-1k";
     let mut setup: Setup = bench.setup(floor);
     if dynamic {
-        setup.maitred_more = python_application(bench);
+        setup.maitred_more = python_application(bench, "kilobyte");
     }
     setup.protocol = load.protocol;
     let mut kinds = vec![Kind::Floor, Kind::Maitred];
@@ -358,13 +358,13 @@ pub(super) fn run(bench: &Bench, load: &Load) -> Result<Outcome> {
     ))
 }
 
-/// The route and the pool of `bench/apps/kilobyte.py`.
-fn python_application(bench: &Bench) -> String {
+/// The route `/app/*` and the pool of one of `bench/apps`.
+pub(super) fn python_application(bench: &Bench, name: &str) -> String {
     let apps = bench.directory.join("apps");
     let adapter = bench.repository().join("adapters/python");
     format!(
         "[[site.route]]\npath = \"/app/*\"\npool = \"web\"\n\n[pool.web]\n\
-         command = [\"python3\", \"-m\", \"maitred\", \"kilobyte:application\"]\nworkers = 2\ncwd = \"{apps}\"\n\
+         command = [\"python3\", \"-m\", \"maitred\", \"{name}:application\"]\nworkers = 2\ncwd = \"{apps}\"\n\
          env = {{ PYTHONPATH = \"{}:{apps}\" }}\n",
         adapter.display(),
         apps = apps.display(),

@@ -198,7 +198,7 @@ enum Run {
 }
 
 /// Scenarios beside [`load::LOADS`], and what each measures.
-const SCENARIOS: [(&str, &str, Run); 18] = [
+const SCENARIOS: [(&str, &str, Run); 19] = [
     ("idle-memory", "memory of an idle connection", Run::Figure(idle::run)),
     ("syscalls", "system calls per request, by strace", Run::Figure(syscalls::run)),
     ("instructions", "instructions per request, by callgrind", Run::Figure(instructions::run)),
@@ -212,6 +212,11 @@ const SCENARIOS: [(&str, &str, Run); 18] = [
     ),
     ("reload", "requests that fail while the configuration is reloaded", Run::Figure(lifecycle::reload)),
     ("kill", "how long nobody answers when the worker process is killed", Run::Figure(lifecycle::kill)),
+    (
+        "kill-pool",
+        "the same for requests of a pool whose application takes a second to load",
+        Run::Figure(lifecycle::kill_pool),
+    ),
     ("start", "time to the first answer", Run::Figure(lifecycle::start)),
     (
         "handoff",
