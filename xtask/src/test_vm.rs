@@ -53,6 +53,13 @@ const TESTS: &[Test] = &[
         machine: &["-smp", "8,sockets=1,cores=4,threads=2", "-cpu", "max,vendor=GenuineIntel"],
         modules: &[],
     },
+    Test {
+        name: "overlay",
+        script: include_str!("../vm/overlay.sh"),
+        suite: None,
+        machine: &["-smp", "1", "-cpu", "max"],
+        modules: &["fs/overlayfs/overlay.ko"],
+    },
 ];
 const NAME: &str = "virtual machine";
 /// What the machines are made with, and the Debian packages that have it.

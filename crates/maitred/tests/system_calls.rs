@@ -323,6 +323,37 @@ fn sixteen_requests_in_one_write_take_one_receive_and_one_send() {
     assert_at_most(calls, &[("send", 1), ("recv", 1), ("epoll_wait", 1)]);
 }
 
+/// Whether a file is in memory is asked for a tenth of a second, and not for each response.
+#[test]
+fn a_hot_file_that_is_sent_from_the_page_cache_takes_one_more_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let arguments = ["serve", docs, "--listen", "127.0.0.1:0", "--threads", "1", "--log", "combined"];
+    let server = start(dir.path(), &arguments);
+    let length = std::fs::metadata(format!("{docs}/status-page.png")).unwrap().len() as usize;
+    let mut stream = connect(dir.path());
+    let mut bytes = vec![0; length + 4096];
+    let calls = calls_of(dir.path(), server.0.id(), &mut |writes| {
+        for _ in 0..writes {
+            stream.write_all(b"GET /status-page.png HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            let (mut got, mut whole) = (0, usize::MAX);
+            while got < whole {
+                let more = stream.read(&mut bytes[got..]).unwrap();
+                assert!(more > 0, "the connection was closed");
+                got += more;
+                let head = bytes[..got].windows(4).position(|four| four == b"\r\n\r\n");
+                whole = head.map_or(usize::MAX, |head| head + 4 + length);
+            }
+        }
+    });
+    let Some(calls) = calls else { return };
+    // One for the head and one for the file, which are of a kind by their names.
+    assert!(calls.of("send") >= 2 * REQUESTS, "{calls:?}");
+    // An older strace(1) knows cachestat(2) by its number only.
+    let asked = calls.of("preadv2") + calls.of("cachestat") + calls.of("syscall_0x1c3");
+    assert!(asked <= REQUESTS / 4, "{asked} questions: {calls:?}");
+}
+
 #[test]
 fn over_tls_it_is_the_same() {
     let dir = tempfile::tempdir().unwrap();

@@ -189,6 +189,7 @@ pub(super) mod tests {
     use std::sync::mpsc;
 
     use super::*;
+    use crate::serve::OpenFile;
     use crate::serve::ServedFile;
 
     /// Does a job on this thread.
@@ -197,7 +198,11 @@ pub(super) mod tests {
     }
 
     fn read_job(file: &std::fs::File, len: u64) -> DiskJob {
-        DiskJob::Read { file: ServedFile::Own(file.try_clone().unwrap().into()), offset: 0, len }
+        DiskJob::Read {
+            file: ServedFile::Own(OpenFile::new(file.try_clone().unwrap().into())),
+            offset: 0,
+            len,
+        }
     }
 
     #[test]
@@ -226,7 +231,7 @@ pub(super) mod tests {
         let file = tempfile::tempfile().unwrap();
         pool.submit(read_job(&file, 1), Box::new(|_| panic!("of the test"))).unwrap();
         let (reader, _writer) = io::pipe().unwrap();
-        let job = DiskJob::Read { file: ServedFile::Own(reader.into()), offset: 0, len: 1 };
+        let job = DiskJob::Read { file: ServedFile::Own(OpenFile::new(reader.into())), offset: 0, len: 1 };
         pool.submit(job, Box::new(move |outcome| sender.send(outcome.is_err()).unwrap())).unwrap();
         assert!(receiver.recv().unwrap());
     }

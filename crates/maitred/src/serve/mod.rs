@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 pub use files::{CachedBytes, FileServer, FileSet, Wanted};
 pub use passed::ServedFile;
+pub use residency::OpenFile;
 
 pub mod disk;
 pub mod files;

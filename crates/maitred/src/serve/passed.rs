@@ -8,9 +8,11 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use rustix::io::{Errno, ReadWriteFlags};
 
+use super::residency::{self, OpenFile};
 use crate::budget::Permit;
 
 /// The most threads that a pool has. With two, a process that holds one up leaves the others of its pool another; more serve
@@ -328,7 +330,7 @@ pub enum Reading {
 #[derive(Debug)]
 pub enum ServedFile {
     /// One that was opened here.
-    Own(OwnedFd),
+    Own(OpenFile),
     /// One that an application process has passed.
     Passed(Passed, Reading),
 }
@@ -339,6 +341,22 @@ impl ServedFile {
         match self {
             ServedFile::Own(_) => Reading::Probed,
             ServedFile::Passed(_, reading) => *reading,
+        }
+    }
+
+    /// Since when these bytes are known to be in memory, so that sending them waits for no disk; `None` if they are not.
+    pub fn resident_since(&self, offset: u64, len: u64, now: Instant) -> Option<Instant> {
+        match self {
+            ServedFile::Own(file) => file.resident_since(offset, len, now),
+            ServedFile::Passed(_, Reading::InMemory) => Some(now),
+            ServedFile::Passed(..) => residency::resident(self.as_fd(), offset, len).then_some(now),
+        }
+    }
+
+    /// A helper thread has read these bytes.
+    pub fn was_read(&self, offset: u64, len: u64, now: Instant) {
+        if let ServedFile::Own(file) = self {
+            file.was_read(offset, len, now);
         }
     }
 
@@ -357,7 +375,7 @@ impl ServedFile {
     pub fn try_clone(&self) -> io::Result<ServedFile> {
         let copy = rustix::io::fcntl_dupfd_cloexec(self, 0)?;
         Ok(match self {
-            ServedFile::Own(_) => ServedFile::Own(copy),
+            ServedFile::Own(_) => ServedFile::Own(OpenFile::new(copy)),
             ServedFile::Passed(passed, reading) => {
                 ServedFile::Passed(Passed::new(copy, None, passed.lane.clone()), *reading)
             }

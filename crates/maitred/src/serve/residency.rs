@@ -1,8 +1,10 @@
 //! Whether a piece of a file is in memory, so that `sendfile` will not wait for a disk.
 
+use std::cell::Cell;
 use std::io::IoSliceMut;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use maitred_sys::page_cache::cachestat;
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -13,11 +15,67 @@ static CACHESTAT_REFUSED: AtomicBool = AtomicBool::new(false);
 /// How many places between first and last page are probed where `cachestat` cannot be asked.
 const INNER_PROBES: u64 = 3;
 
+/// How long pages that were found in memory are taken to stay there; a slow client may take minutes to come back.
+pub const RESIDENT_FOR: Duration = Duration::from_millis(100);
+
+/// A file that is being sent, and what was last found in memory of it. All responses of a thread share that, so that a file
+/// that is asked for all the time costs no question each time.
+#[derive(Debug)]
+pub struct OpenFile {
+    descriptor: OwnedFd,
+    seen: Cell<Option<Seen>>,
+}
+
+/// These bytes were in memory then.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    from: u64,
+    until: u64,
+    at: Instant,
+}
+
+impl OpenFile {
+    /// Nothing is known of it.
+    pub fn new(descriptor: OwnedFd) -> OpenFile {
+        OpenFile { descriptor, seen: Cell::new(None) }
+    }
+
+    /// As [`resident`], unless that was found less than [`RESIDENT_FOR`] ago. Since when the bytes are known to be in memory;
+    /// `None` if they are not.
+    pub fn resident_since(&self, offset: u64, len: u64, now: Instant) -> Option<Instant> {
+        let until = offset.saturating_add(len);
+        let fresh = self.seen.get().filter(|seen| now.saturating_duration_since(seen.at) <= RESIDENT_FOR);
+        if let Some(seen) = fresh.filter(|seen| seen.from <= offset && until <= seen.until) {
+            return Some(seen.at);
+        }
+        if !resident(self.as_fd(), offset, len) {
+            return None;
+        }
+        // Sending goes from piece to piece: what was found before still counts, as long as its first piece would.
+        let before = fresh.filter(|seen| seen.from <= offset && offset <= seen.until);
+        let seen = before.map_or(Seen { from: offset, until, at: now }, |seen| Seen { until, ..seen });
+        self.seen.set(Some(seen));
+        Some(now)
+    }
+
+    /// A helper thread has read these bytes.
+    pub fn was_read(&self, offset: u64, len: u64, now: Instant) {
+        self.seen.set(Some(Seen { from: offset, until: offset.saturating_add(len), at: now }));
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
 /// Whether the bytes `offset..offset + len` can be sent without waiting for a disk, as far as can be known.
 ///
 /// First and last page are probed with `preadv2(RWF_NOWAIT)`, which fails for a page whose read is still in flight;
-/// `cachestat` counts such a page as cached, but sees holes in the middle. Files of filesystems that know no `RWF_NOWAIT`
-/// (overlayfs, some of FUSE) are taken to be in memory: `cachestat` knows nothing of their pages either.
+/// `cachestat` counts such a page as cached, but sees holes in the middle. Of files whose filesystem knows no `RWF_NOWAIT` it
+/// is the only source: it sees the pages of FUSE and NFS. Those of overlayfs belong to the file below, so that nothing seems to
+/// be in memory, and a helper thread reads.
 pub fn resident(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
     if len == 0 {
         return true;
@@ -26,7 +84,7 @@ pub fn resident(file: BorrowedFd<'_>, offset: u64, len: u64) -> bool {
     let page = rustix::param::page_size() as u64;
     let pages = last / page - offset / page + 1;
     match readable_now(file, offset) {
-        Probe::Unknown => return true,
+        Probe::Unknown => return cached_pages(file, offset, len).is_some_and(|cached| cached >= pages),
         Probe::Waits => return false,
         Probe::Ready if pages == 1 => return true,
         Probe::Ready => {}
@@ -110,6 +168,35 @@ mod tests {
         assert!(resident(file.as_fd(), 5_000, 1));
         assert!(resident(file.as_fd(), 0, 0));
         assert!(resident(file.as_fd(), 200_000, 1));
+    }
+
+    #[test]
+    fn a_filesystem_that_cannot_say_is_taken_to_wait() {
+        // procfs has neither RWF_NOWAIT nor pages, as overlayfs.
+        let file = std::fs::File::open("/proc/version").unwrap();
+        assert_eq!(readable_now(file.as_fd(), 0), Probe::Unknown);
+        assert!(!resident(file.as_fd(), 0, 1));
+    }
+
+    #[test]
+    fn what_was_found_holds_for_a_while_and_for_the_pieces_found_since() {
+        let now = Instant::now();
+        let file = OpenFile::new(std::fs::File::open("/proc/version").unwrap().into());
+        assert_eq!(file.resident_since(0, 10, now), None);
+        file.was_read(0, 10, now);
+        assert_eq!(file.resident_since(0, 10, now + RESIDENT_FOR), Some(now));
+        assert_eq!(file.resident_since(5, 6, now), None);
+        assert_eq!(file.resident_since(0, 10, now + RESIDENT_FOR * 2), None);
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[1; 100_000]).unwrap();
+        let file = OpenFile::new(file.into());
+        let later = now + RESIDENT_FOR / 2;
+        assert_eq!(file.resident_since(0, 50_000, now), Some(now));
+        assert_eq!(file.resident_since(50_000, 50_000, later), Some(later));
+        assert_eq!(file.resident_since(0, 100_000, later), Some(now));
+        // Both pieces are as old as the first one.
+        let end = now + RESIDENT_FOR + Duration::from_millis(1);
+        assert_eq!(file.resident_since(0, 100_000, end), Some(end));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! From responses to sent bytes: one write for everything that was answered, then files by `sendfile`.
 
-use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -15,15 +14,14 @@ use super::event_loop::Thread;
 use super::inbox::Message;
 use super::wire::{Then, Wire};
 use crate::serve::passed::Reading;
-use crate::serve::{CachedBytes, DiskJob, Segment, ServedFile, Summary, residency};
+use crate::serve::residency::RESIDENT_FOR;
+use crate::serve::{CachedBytes, DiskJob, Segment, ServedFile, Summary};
 
 /// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread. Also what
 /// a client finds in the CPU's caches: files of 10 MB cost 1.2 × floor with it, client included, and 1.7 with 1 MiB.
 const FILE_BYTES_PER_TURN: u64 = 256 * 1024;
 /// Bytes that are looked for in the page cache, and read in by a helper thread, at a time.
 const RESIDENT_BYTES: u64 = 256 * 1024;
-/// How long pages that were found in memory are taken to stay there; a slow client may take minutes to come back.
-const RESIDENT_FOR: Duration = Duration::from_millis(100);
 /// Reads of a lingering connection in one turn.
 const LINGER_READS_PER_TURN: u32 = 16;
 
@@ -254,13 +252,12 @@ impl Thread {
         let stale = work.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
         if *offset >= work.resident_until || stale {
             let bytes = (*end - *offset).min(RESIDENT_BYTES);
-            let in_memory = file.reading() == Reading::InMemory;
-            if !in_memory && !residency::resident(file.as_fd(), *offset, bytes) {
+            let Some(since) = file.resident_since(*offset, bytes, now) else {
                 let (file, offset) = (Rc::clone(file), *offset);
                 return self.ask_disk(index, &file, offset, bytes);
-            }
+            };
             work.resident_until = *offset + bytes;
-            work.resident_at = Some(now);
+            work.resident_at = Some(since);
         }
         let bytes = (work.resident_until.min(*end) - *offset).min(*share);
         let (file, mut at, end) = (Rc::clone(file), *offset, *end);
@@ -360,9 +357,12 @@ impl Thread {
                 let work = self.work(index);
                 work.awaits_disk = false;
                 // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
-                if let Some(Segment::File { offset, end, .. }) = work.segments.front() {
+                if let Some(Segment::File { file, offset, end }) = work.segments.front() {
                     work.resident_until = (*offset + RESIDENT_BYTES).min(*end);
                     work.resident_at = Some(now);
+                    if result.is_ok() {
+                        file.was_read(*offset, work.resident_until - *offset, now);
+                    }
                 }
                 self.progress(index);
                 match self.connections[index as usize].state {

@@ -16,7 +16,7 @@ use super::resolve::{FoundFile, Meta, Miss, Opened, Patience};
 use super::set::FileSet;
 use crate::budget::{Budget, Permit};
 use crate::config::Coding;
-use crate::serve::{Clock, ServedFile};
+use crate::serve::{Clock, OpenFile, ServedFile};
 
 /// How often a file that changes while it is read is read again.
 const READ_ATTEMPTS_MAX: usize = 3;
@@ -281,7 +281,7 @@ impl Maker<'_> {
             let (mut made, mut bytes) = self.prepare(&meta, media, coding, vary);
             if meta.size > u64::from(self.inline_bytes_max) {
                 made.bytes = bytes.into_boxed_slice();
-                made.file = Some(Rc::new(ServedFile::Own(file)));
+                made.file = Some(Rc::new(ServedFile::Own(OpenFile::new(file))));
                 return Ok((made, true));
             }
             let head_len = bytes.len();
