@@ -74,12 +74,34 @@ pub fn last_left(socket: BorrowedFd<'_>) -> Option<Duration> {
     moves.then(|| Duration::from_millis(u64::from(info.tcpi_last_data_sent)))
 }
 
+/// How far a peer has come with what it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Bytes that it has acknowledged, since the connection was made.
+    pub acknowledged: u64,
+    /// For how long something was there for it that it had not acknowledged.
+    pub busy: Duration,
+    /// Something has not left yet, because the peer, or the network, takes no more at the moment.
+    pub unsent: bool,
+}
+
+/// How far the peer of this TCP socket has come. `None` if nothing is known, as of a socket that is no TCP one.
+pub fn progress(socket: BorrowedFd<'_>) -> Option<Progress> {
+    let info = tcp_info(socket).ok()?;
+    let [_, _, acknowledged, _] = info.rates;
+    Some(Progress {
+        acknowledged,
+        busy: Duration::from_micros(info.tcpi_busy_time),
+        unsent: info.tcpi_notsent_bytes > 0,
+    })
+}
+
 /// No data segment at all has left, and none waits.
 fn never_sent(info: &TcpInfo) -> bool {
     info.tcpi_data_segs_out == 0 && info.tcpi_notsent_bytes == 0
 }
 
-/// The beginning of `struct tcp_info` of linux/tcp.h as of Linux 4.6; later kernels append to it, and getsockopt(2)
+/// The beginning of `struct tcp_info` of linux/tcp.h as of Linux 4.10; later kernels append to it, and getsockopt(2)
 /// fills as much as there is room for.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
@@ -88,15 +110,19 @@ struct TcpInfo {
     before: [u32; 9],
     tcpi_last_data_sent: u32,
     between: [u32; 14],
+    /// Two pacing rates, bytes acknowledged, bytes received.
     rates: [u64; 4],
     segments: [u32; 2],
     tcpi_notsent_bytes: u32,
     min_rtt: u32,
     tcpi_data_segs_in: u32,
     tcpi_data_segs_out: u32,
+    delivery_rate: u64,
+    /// Microseconds.
+    tcpi_busy_time: u64,
 }
 
-const _: () = assert!(size_of::<TcpInfo>() == 160);
+const _: () = assert!(size_of::<TcpInfo>() == 176);
 
 fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     let mut info = TcpInfo::default();
@@ -214,6 +240,32 @@ mod tests {
         let mut room = vec![0; 1 << 20];
         client.read_exact(&mut room).unwrap();
         wait_until("more has left", &|ago| ago < old);
+    }
+
+    #[test]
+    fn progress_is_what_the_peer_has_acknowledged() {
+        let (mut client, mut server) = pair();
+        let before = progress(server.as_fd()).unwrap();
+        server.write_all(&[0; 1000]).unwrap();
+        client.read_exact(&mut [0; 1000]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        let taken = || progress(server.as_fd()).unwrap().acknowledged - before.acknowledged;
+        while taken() < 1000 {
+            assert!(Instant::now() < deadline, "{} bytes", taken());
+            std::thread::yield_now();
+        }
+        assert!(!progress(server.as_fd()).unwrap().unsent);
+        server.set_nonblocking(true).unwrap();
+        let mut writer = &server;
+        while writer.write(&[0; 65536]).is_ok() {}
+        let full = progress(server.as_fd()).unwrap();
+        assert!(full.unsent);
+        while progress(server.as_fd()).unwrap().busy <= full.busy {
+            assert!(Instant::now() < deadline, "what is not taken keeps the socket busy");
+            std::thread::yield_now();
+        }
+        let (one, _two) = std::os::unix::net::UnixStream::pair().unwrap();
+        assert_eq!(progress(one.as_fd()), None);
     }
 
     #[test]

@@ -41,8 +41,18 @@ pub const REQUESTS_PER_CONNECTION_MAX: u64 = 100_000;
 pub const STREAMS_PER_CONNECTION_MAX: u64 = 128;
 /// Ranges in one request.
 pub const RANGES_MAX: u64 = 16;
-/// From the first byte of a head to its end.
-pub const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// From the first byte of a head to its end, without what its bytes add to that.
+pub const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
+/// The same with all of it.
+pub const HEAD_TIMEOUT_MAX: Duration = Duration::from_secs(40);
+/// Bytes of a head, or of a body, that add a second to the time for it; bytes of a response that have to be taken in a second.
+pub const BYTES_PER_SECOND_MIN: u64 = 500;
+/// Before the rate of a body counts.
+pub const BODY_RATE_GRACE: Duration = Duration::from_secs(20);
+/// Over which the rate of a response is taken.
+pub const RESPONSE_RATE_WINDOW: Duration = Duration::from_secs(60);
+/// Without a byte in either direction after an upgrade.
+pub const TUNNEL_IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Between two pieces of a request body.
 pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Idle between two requests.
@@ -89,6 +99,9 @@ const _: () = assert!(FILE_CACHE_FILES_MAX * INLINE_FILE_BYTES_MAX >= FILE_CACHE
 // The log's buffer holds the longest line (target, referer and user agent, each escaped to four times its length).
 const _: () = assert!(4 * HEAD_BYTES_MAX <= LOG_BUFFER_BYTES_MAX);
 // A slow head must be given up before an idle connection is.
+const _: () = assert!(HEAD_TIMEOUT_MAX.as_millis() < KEEP_ALIVE_TIMEOUT.as_millis());
+// A head of the largest size can come at the minimal rate.
+const _: () = assert!(HEAD_BYTES_MAX / BYTES_PER_SECOND_MIN <= HEAD_TIMEOUT_MAX.as_secs());
 const _: () = assert!(HEAD_TIMEOUT.as_millis() < KEEP_ALIVE_TIMEOUT.as_millis());
 // Lingering is a courtesy and must be the shortest wait of all.
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < HEAD_TIMEOUT.as_millis());
@@ -101,6 +114,14 @@ const fn limit(
     reason: &'static str,
 ) -> Key {
     Key { name, kind, default, doc, reason }
+}
+
+const fn rate(name: &'static str, doc: &'static str, reason: &'static str) -> Key {
+    limit(name, Kind::Whole { min: 0, max: 1_000_000_000 }, Default::Whole(BYTES_PER_SECOND_MIN), doc, reason)
+}
+
+const fn total(name: &'static str, doc: &'static str, reason: &'static str) -> Key {
+    limit(name, Kind::Time { min: TIME_MIN, max: TIME_MAX }, Default::Absent("no bound"), doc, reason)
 }
 
 const fn time(name: &'static str, default: Duration, doc: &'static str, reason: &'static str) -> Key {
@@ -232,15 +253,45 @@ pub const LIMITS: Table = Table {
         time(
             "head_timeout",
             HEAD_TIMEOUT,
-            "From the first byte of a head to its end. Then 408, and the connection is closed.",
-            "A head is one or two packets; 10 s outlasts several retransmissions. Bounds how long a slow sender holds \
-             `head_bytes_max`.",
+            "From the first byte of a head to its end; longer by a second for each `head_bytes_per_second_min` bytes of it. \
+             Then 408, and the connection is closed. Also how long a new connection may say nothing, and how long the PROXY \
+             header and the handshake of TLS may take.",
+            "As in Apache's mod_reqtimeout. A head is one or two packets; 20 s outlasts several retransmissions. Bounds how long a \
+             slow sender holds `head_bytes_max`.",
+        ),
+        time(
+            "head_timeout_max",
+            HEAD_TIMEOUT_MAX,
+            "From the first byte of a head to its end, however many bytes come. Without effect below `head_timeout`.",
+            "As in Apache's mod_reqtimeout. At the minimal rate, more than the largest head takes.",
+        ),
+        rate(
+            "head_bytes_per_second_min",
+            "Bytes of a head that add a second to `head_timeout`. 0: none do.",
+            "As in Apache's mod_reqtimeout. 4 kbit/s: any network that carries a page is quicker. No memory.",
         ),
         time(
             "body_timeout",
             BODY_TIMEOUT,
-            "Between two pieces of a request body.",
+            "Between two pieces of a request body. Then 408, and the connection is closed.",
             "Outlasts a change of mobile cell. Bounds how long a stalled sender holds `body_bytes_max`.",
+        ),
+        rate(
+            "body_bytes_per_second_min",
+            "The rate at which a request body has to come, over all the time since its head, after `body_rate_grace`. A slower one \
+             gets 408, and the connection is closed. Time in which the server does not read does not count. 0: any rate will do.",
+            "As in Apache's mod_reqtimeout. Bounds how long a slow sender holds what has come of `body_bytes_max`.",
+        ),
+        time(
+            "body_rate_grace",
+            BODY_RATE_GRACE,
+            "How long a request body may take before its rate counts.",
+            "As in Apache's mod_reqtimeout: a form on a bad line takes seconds.",
+        ),
+        total(
+            "request_total_timeout",
+            "From the first byte of a request to the end of its body, whatever its rate. Then 408, and the connection is closed.",
+            "What is slow and goes on is bounded by rates; a bound on the whole would end large uploads of honest clients.",
         ),
         time(
             "keep_alive_timeout",
@@ -255,6 +306,33 @@ pub const LIMITS: Table = Table {
             "How long a response may make no progress at all before the connection is dropped. What leaves the kernel's \
              buffer is progress, too.",
             "Bounds how long a peer that reads nothing holds a socket buffer and an open file.",
+        ),
+        rate(
+            "response_bytes_per_second_min",
+            "The rate at which a client has to take a response. One for which something waited all through `response_rate_window`, \
+             and that has taken less, is dropped; over HTTP/2, also a stream whose window it does not open. Time in which there \
+             is nothing to send does not count, so that event streams may be silent. 0: any rate will do.",
+            "The same as for what clients send: 4 kbit/s. Bounds how long a slow reader holds a socket buffer and an open file.",
+        ),
+        time(
+            "response_rate_window",
+            RESPONSE_RATE_WINDOW,
+            "Over which time that rate is taken. Looked at four times in it.",
+            "Outlasts a change of mobile cell, and the time that a player pauses for while its buffer is full.",
+        ),
+        total(
+            "response_total_timeout",
+            "From the first byte of a request to the end of its response, whatever the rate, time in a queue and event streams \
+             included. Then the connection, or the stream, is dropped. Upgraded connections are not meant.",
+            "What is slow and goes on is bounded by rates; a bound on the whole would end large downloads of honest clients.",
+        ),
+        time(
+            "tunnel_idle_timeout",
+            TUNNEL_IDLE_TIMEOUT,
+            "How long no byte may come in either direction after an upgrade (WebSocket), where Maitred passes them on. A process \
+             that was given the client's own socket decides by itself.",
+            "Applications send a ping every minute or so; those that do not are seldom silent for an hour. One connection, and a \
+             relay or a connection to a server.",
         ),
         time(
             "linger_timeout",

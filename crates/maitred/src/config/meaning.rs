@@ -523,14 +523,32 @@ pub struct Limits {
     pub streams_per_connection_max: u32,
     /// Ranges in one request, after merging; more are answered with the whole file.
     pub ranges_max: u16,
-    /// From the first byte of a head to its end.
+    /// From the first byte of a head to its end, a second longer for each `head_bytes_per_second_min` bytes.
     pub head_timeout: Duration,
+    /// The longest that can become.
+    pub head_timeout_max: Duration,
+    /// Bytes of a head that make its time longer by a second; 0 for none.
+    pub head_bytes_per_second_min: u32,
     /// Between two pieces of a request body.
     pub body_timeout: Duration,
+    /// The rate at which a body has to come; 0 for any.
+    pub body_bytes_per_second_min: u32,
+    /// How long it may take before that counts.
+    pub body_rate_grace: Duration,
+    /// From the first byte of a request to its last.
+    pub request_total_timeout: Option<Duration>,
     /// Idle between two requests.
     pub keep_alive_timeout: Duration,
     /// Without any progress while a response is written.
     pub write_timeout: Duration,
+    /// The rate at which a client has to take what waits for it; 0 for any.
+    pub response_bytes_per_second_min: u32,
+    /// Over which time that is taken.
+    pub response_rate_window: Duration,
+    /// From the first byte of a request to the last of its response.
+    pub response_total_timeout: Option<Duration>,
+    /// Without a byte in either direction after an upgrade.
+    pub tunnel_idle_timeout: Duration,
     /// After an error or a `close`, how long the peer's remaining bytes are read and dropped.
     pub linger_timeout: Duration,
     /// How long each turn of an event loop may take before its thread counts as overloaded.

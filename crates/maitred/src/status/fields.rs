@@ -440,6 +440,14 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         "Responses that were aborted because `unsent_memory_bytes_max` was reached."
     ),
     cell!(Counter, One, timeouts, "maitred_thread_timeouts_total", "Connections that ran into a time limit."),
+    cell!(
+        Counter,
+        One,
+        slow,
+        "maitred_thread_slow_total",
+        "Of the connections that ran into a time limit, those whose client took less of a response than the minimal rate, or took too long \
+         for all of it."
+    ),
     cell!(Counter, One, cache_hits, "maitred_thread_cache_hits_total", "Files found in the cache."),
     cell!(Counter, One, cache_misses, "maitred_thread_cache_misses_total", "Files not found in the cache."),
     cell!(

@@ -238,6 +238,8 @@ maitred_sys::shared! {
         pub streams_refused: Cell,
         /// Responses aborted because the budget for what is unsent was used up.
         pub unsent_aborted: Cell,
+        /// Of these, with a response that was taken too slowly.
+        pub slow: Cell,
         /// File-cache hits.
         pub cache_hits: Cell,
         /// File-cache misses.

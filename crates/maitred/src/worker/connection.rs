@@ -3,8 +3,8 @@
 //! | state | what is going on | reads the socket | deadline |
 //! |---|---|---|---|
 //! | `Idle` | nothing received since the last response | yes | first `head_timeout`, later `keep_alive_timeout` |
-//! | `Head` | part of a head is there | yes | `head_timeout` from its first byte |
-//! | `Body` | the head was judged, its body is coming | yes | `body_timeout` since the last piece |
+//! | `Head` | part of a head is there | yes | `head_timeout` from its first byte, and more as it comes (`rates`) |
+//! | `Body` | the head was judged, its body is coming | yes | `body_timeout` since the last piece, and its rate (`rates`) |
 //! | `Spooling` | a helper thread writes a piece of the body | no | none: the disk answers |
 //! | `Disk` | a helper thread fetches what the answer needs | no | none: the disk answers |
 //! | `Queued` | waits for an application process | no | the pool's `queue_timeout` |
@@ -16,6 +16,8 @@
 //! | `Multiplexed` | HTTP/2: its streams are connections (`multiplex`) | yes | `keep_alive_timeout`, `write_timeout` |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
 //! | `Linger` | the last response is on its way | yes, and drops | `linger_timeout`, anew while the client reads |
+//!
+//! Where something waits for the client, its rate is looked at as well (`rates`), and the time of the whole if that has a bound.
 //!
 //! A connection that does not read leaves the bytes in the kernel: that is the back-pressure. What epoll reports
 //! meanwhile is kept in [`Connection::readable`], since an edge comes only once.
@@ -32,6 +34,7 @@ use maitred_http::response::Filter;
 use super::across::Across;
 use super::errors::Refusal;
 use super::origin::Peer;
+use super::rates::Pace;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
 use crate::budget::Permit;
@@ -162,6 +165,8 @@ pub struct Work {
     pub dropped: u64,
     /// Length of the body as announced; 0 if it was not.
     pub expected: u64,
+    /// How fast it comes.
+    pub pace: Option<Pace>,
     /// A body that is too large to be sent in a frame.
     pub spool: Option<Spool>,
     /// What the request is to be answered with, whoever it is for.

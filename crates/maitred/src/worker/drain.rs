@@ -22,6 +22,7 @@ use super::accept::NO_LISTEN;
 use super::connection::{Again, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
+use super::rates::waits_for_client;
 use super::shared::Outgoing;
 use super::wire::Wire;
 
@@ -235,9 +236,7 @@ impl Thread {
     /// what TLS has encrypted. It has its time anew, then, from when the last bytes left.
     fn is_taken_slowly(&mut self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
-        let waits = connection.work.as_deref().is_some_and(|work| {
-            work.sent < work.output.len() || !work.segments.is_empty() && !work.awaits_disk
-        });
+        let waits = connection.work.as_deref().is_some_and(waits_for_client);
         let is_writing = match connection.state {
             State::Writing => true,
             State::Relayed { .. } | State::Proxied { .. } => waits,

@@ -18,6 +18,7 @@ use super::drain::Drain;
 use super::inbox::Message;
 use super::multiplex::{self, Multiplex};
 use super::origin::Teller;
+use super::rates::Rates;
 use super::reclaim::Reclaim;
 use super::scratch::Scratch;
 use super::secure::{CIPHERTEXT_BYTES, Secure};
@@ -82,6 +83,8 @@ pub(super) struct Thread {
     pub(super) accept_again_at: Option<Instant>,
     /// Who is closed for a new connection when all places are taken.
     pub(super) reclaim: Reclaim,
+    /// Who takes too little of what is sent.
+    pub(super) rates: Rates,
     pub(super) pools: Pools,
     /// Connections to HTTP servers.
     pub(super) upstreams: Upstreams,
@@ -218,6 +221,7 @@ impl Thread {
             admin_paused: false,
             accept_again_at: None,
             reclaim: Reclaim::default(),
+            rates: Rates::default(),
             pools: Pools::new(shared.start.config.pools.len()),
             upstreams: Upstreams::new(&shared.start.config.pools, number),
             dirty: Vec::new(),
@@ -289,6 +293,7 @@ impl Thread {
         self.tell_watchers();
         self.check_health();
         self.look_at_choices();
+        self.look_at_rates();
         self.drain_step();
         self.use_idle_upstreams();
         self.manage_overload();
@@ -495,6 +500,7 @@ impl Thread {
             self.log.flush_due(),
             self.accept_again_at,
             self.reclaim.next_scan(),
+            self.next_look(),
             drain,
             self.next_watch(),
             self.upstreams.next_sweep(),

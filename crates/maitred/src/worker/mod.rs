@@ -23,6 +23,7 @@
 //! | [`forward`] | what of a request goes on to an application or a server |
 //! | [`across`] | requests that go to another thread without their connection |
 //! | [`relay`] | responses that come through a relay |
+//! | [`rates`] | minimal rates, of what clients send and take |
 //! | [`spool`] | request bodies that are too large for a frame |
 //! | [`feed`] | the same, for processes that take no files |
 //! | [`proxy`] | requests to HTTP servers: choice, request, failure |
@@ -66,6 +67,7 @@ mod processes;
 mod proxied;
 mod proxy;
 mod pump;
+mod rates;
 mod receive;
 mod reclaim;
 mod relay;

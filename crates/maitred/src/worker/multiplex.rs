@@ -22,6 +22,7 @@ use rustix::io::Errno;
 
 use super::connection::{Connection, State};
 use super::event_loop::{Thread, Token};
+use super::rates::head_deadline;
 use super::send::Sent;
 use super::streams::{NOBODY, Opened, Stream};
 use super::wire::Then;
@@ -57,6 +58,8 @@ pub(super) struct Multiplex {
     pub(super) unsent: Permit,
     /// What its streams hold of responses, in bytes.
     pub(super) streams_unsent: u64,
+    /// Bytes of content that are in frames so far, of all streams.
+    pub(super) framed: u64,
     /// What is left of the present stream's share.
     pub(super) share: usize,
     /// It has its place in the turn's end already.
@@ -65,12 +68,22 @@ pub(super) struct Multiplex {
     pub(super) idle_until: Option<Instant>,
     /// If something is unsent: when the client has had long enough to take a byte of it.
     write_until: Option<Instant>,
-    /// A header block, or another frame, of which a part has come: which one, and since when.
-    half: Option<(Half, Instant)>,
+    /// A header block, or another frame, of which a part has come.
+    half: Option<Partial>,
     /// When it was told to go away.
     left_at: Option<Instant>,
     /// It was told again, so that what it asks for now is refused.
     left: bool,
+}
+
+/// When what has come in part has to be whole.
+#[derive(Debug, Clone, Copy)]
+struct Partial {
+    half: Half,
+    since: Instant,
+    /// Bytes of it that were looked at in earlier frames.
+    bytes: u64,
+    until: Instant,
 }
 
 /// What has come in part. The content of DATA is not meant: its streams have deadlines of their own.
@@ -84,7 +97,6 @@ enum Half {
 
 /// How long a connection may take for what.
 struct Timeouts {
-    head: Duration,
     idle: Duration,
     write: Duration,
 }
@@ -135,7 +147,7 @@ impl Multiplex {
             // Nothing is read meanwhile, so that the client cannot go on.
             self.half = None;
         }
-        let half = self.half.map(|(_, since)| since + timeouts.head);
+        let half = self.half.map(|part| part.until);
         turn.into_iter().chain(half).min()
     }
 
@@ -157,8 +169,21 @@ impl Multiplex {
 
     /// Starts a frame of so many bytes, which the caller appends.
     pub(super) fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
-        self.share -= bytes.min(self.share);
+        self.count_framed(stream, bytes);
         self.session.data(stream, bytes, ended)
+    }
+
+    fn count_framed(&mut self, stream: StreamKey, bytes: usize) {
+        self.share -= bytes.min(self.share);
+        self.framed += bytes as u64;
+        if let Some(found) = self.streams.get_mut(stream.slot()) {
+            found.framed += bytes as u64;
+        }
+    }
+
+    /// Whether frames wait for room in the socket.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.write_until.is_some()
     }
 
     /// Writes a frame with what `append` appends, no more than there is room for. See [`Session::fill`].
@@ -169,7 +194,7 @@ impl Multiplex {
         append: impl FnOnce(&mut Vec<u8>),
     ) -> usize {
         let bytes = self.session.fill(stream, ended, append);
-        self.share -= bytes.min(self.share);
+        self.count_framed(stream, bytes);
         bytes
     }
 }
@@ -185,6 +210,7 @@ impl Thread {
             sent: 0,
             unsent: self.shared.unsent.begin(),
             streams_unsent: 0,
+            framed: 0,
             share: SHARE_BYTES,
             dirty: false,
             idle_until: None,
@@ -255,7 +281,7 @@ impl Thread {
             if !rest.is_empty() {
                 self.work(index).input.extend_from_slice(rest);
             }
-            self.note_half(key, at > 0, !rest.is_empty());
+            self.note_half(key, at, rest.len());
             // When too much is unsent, whole frames may be left over: no event will tell of them.
             let left = self.is_backed_up(key);
             self.connections[index as usize].readable |= more || left;
@@ -265,16 +291,20 @@ impl Thread {
         self.rx.put_back(rx);
     }
 
-    /// Notes since when a part of something is there. `moved`: whole frames were taken; `left`: bytes were not.
-    fn note_half(&mut self, key: u32, moved: bool, left: bool) {
-        let now = self.clock.now;
+    /// Notes since when a part of something is there: bytes of whole frames that were taken, and those that were not.
+    fn note_half(&mut self, key: u32, taken: usize, left: usize) {
+        let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
         let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
         let block = multiplex.session.half_block().map(Half::Block);
-        let half = block.or(left.then_some(Half::Frame));
+        let half = block.or((left > 0).then_some(Half::Frame));
         // A block goes on over many frames, but a frame behind others is a new one.
         let before =
-            multiplex.half.filter(|(before, _)| Some(*before) == half && (block.is_some() || !moved));
-        multiplex.half = half.map(|half| (half, before.map_or(now, |(_, since)| since)));
+            multiplex.half.filter(|before| Some(before.half) == half && (block.is_some() || taken == 0));
+        multiplex.half = half.map(|half| {
+            let (since, bytes) =
+                before.map_or((now, 0), |before| (before.since, before.bytes + taken as u64));
+            Partial { half, since, bytes, until: head_deadline(limits, since, bytes + left as u64) }
+        });
     }
 
     fn note_broken_session(&mut self, index: u32, why: &str) {
@@ -406,7 +436,7 @@ impl Thread {
         let Connection { requests, ended, .. } = self.connections[index as usize];
         let head = self.shared.start.config.limits.head_timeout;
         let idle = if requests == 0 { head } else { self.keep_alive_timeout };
-        let timeouts = Timeouts { head, idle, write: self.write_timeout };
+        let timeouts = Timeouts { idle, write: self.write_timeout };
         match multiplex.deadline(self.clock.now, unsent, &timeouts) {
             Some(until) => self.wheel.arm(index, until),
             None => self.wheel.disarm(index),
@@ -429,11 +459,10 @@ impl Thread {
     /// turn ends.
     pub(super) fn on_multiplexed_timeout(&mut self, index: u32, key: u32) {
         let now = self.clock.now;
-        let patience = self.shared.start.config.limits.head_timeout;
         // What TLS holds back counts, too: a peer that takes nothing would be told to go for ever.
         let flushed = self.is_flushed(index) == Ok(true);
         let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        if multiplex.half.take_if(|(_, since)| *since + patience <= now).is_some() {
+        if multiplex.half.take_if(|part| part.until <= now).is_some() {
             // Its streams end with it: whatever the client said next would be a part of what is missing.
             multiplex.session.lose_patience("a frame or a header block took too long");
             return self.touch_session(key);
@@ -447,7 +476,7 @@ impl Thread {
                 multiplex.session.shrink();
                 multiplex.streams = Vec::new();
                 multiplex.unsent.set(0);
-                let half = multiplex.half.map(|(_, since)| since + patience);
+                let half = multiplex.half.map(|part| part.until);
                 self.wheel.arm(index, half.map_or(until, |half| half.min(until)));
             }
             Some(_) => self.dismiss_session(index, key, true),

@@ -32,7 +32,7 @@ impl Thread {
     /// Takes the PROXY header that `rest` starts with. `None` to go on with what follows.
     pub(super) fn take_proxy_header(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
         match proxy_protocol::parse(rest) {
-            Ok(None) => Some(self.wait_for_head(index)),
+            Ok(None) => Some(self.wait_for_head(index, rest.len())),
             Err(bad) => {
                 self.refuse_unproxied(index, bad.0);
                 Some(Stop::Gone)

@@ -10,7 +10,7 @@
 //! | asked | not `begun` | `request_timeout` since the last byte that was sent | 504 | asked again, if that is harmless; or 502 |
 //! | head | `begun`, no head written | `request_timeout` since its last byte | 504 | 502 |
 //! | content | a head was written | the same, or the client's `write_timeout` | cut off | its end, or cut off |
-//! | tunnel | the filter has `switched` | [`TUNNEL_IDLE_TIMEOUT`] | cut off | the end, once the client has all |
+//! | tunnel | the filter has `switched` | `tunnel_idle_timeout` | cut off | the end, once the client has all |
 //!
 //! **Asked again** (the request goes over another connection): one that could not be made has had no byte of the request, so
 //! that any request is given to the next server. One that ends without a byte of a response may have been acted on, so that
@@ -43,8 +43,6 @@ use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Failure;
 use crate::serve::{Exchange, Persistence};
 
-/// How long nothing may come from either side after an upgrade. WebSockets are silent for minutes, and say PING if not.
-pub(super) const TUNNEL_IDLE_TIMEOUT: Duration = Duration::from_secs(3600);
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
 const ATTEMPTS_MAX: u8 = 4;
 /// How long the response may take to begin once the client has stopped sending.

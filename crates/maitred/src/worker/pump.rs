@@ -9,7 +9,6 @@ use rustix::net::{RecvFlags, recv};
 
 use super::connection::{After, State};
 use super::event_loop::Thread;
-use super::proxy::TUNNEL_IDLE_TIMEOUT;
 use super::send::Sent;
 use crate::proxy::Failure;
 use crate::serve::Summary;
@@ -83,7 +82,8 @@ impl Thread {
     fn wait_for_server(&mut self, index: u32) {
         let Some(proxied) = self.work(index).proxied.as_deref() else { return };
         let (pool, switched) = (proxied.pool, proxied.filter.switched());
-        let patience = if switched { TUNNEL_IDLE_TIMEOUT } else { self.request_timeout(pool) };
+        let tunnel = self.shared.start.config.limits.tunnel_idle_timeout;
+        let patience = if switched { tunnel } else { self.request_timeout(pool) };
         self.arm_proxied(index, patience);
     }
 

@@ -168,13 +168,13 @@ impl Thread {
             if rest.first() == Some(&b'P') && self.may_begin_http2(index) {
                 match http2_preface(rest) {
                     Some(true) => return Stop::Http2,
-                    Some(false) => return self.wait_for_head(index),
+                    Some(false) => return self.wait_for_head(index, rest.len()),
                     None => {}
                 }
             }
             let mut room = request::field_room();
             match request::parse(rest, &mut room, &self.head_limits) {
-                Ok(None) => return self.wait_for_head(index),
+                Ok(None) => return self.wait_for_head(index, rest.len()),
                 Err(reject) => return self.refuse(index, rest, reject),
                 Ok(Some((request, head_bytes))) => {
                     if self.connections[index as usize].state == State::Idle {
@@ -242,7 +242,7 @@ impl Thread {
         match step {
             Step::Next if self.is_answered_early(index) => {
                 self.enter(index, State::Body);
-                self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.body_timeout);
+                self.begin_pace(index);
                 None
             }
             Step::Next => {
@@ -265,12 +265,13 @@ impl Thread {
         connection.and_then(|found| found.work.as_deref()).is_some_and(|work| work.answered)
     }
 
-    pub(super) fn wait_for_head(&mut self, index: u32) -> Stop {
+    /// Part of a head is there: so many bytes.
+    pub(super) fn wait_for_head(&mut self, index: u32, bytes: usize) -> Stop {
         if self.connections[index as usize].state == State::Idle {
             self.connections[index as usize].began = self.clock.now;
             self.enter(index, State::Head);
-            self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.head_timeout);
         }
+        self.arm_head(index, bytes);
         Stop::Starved
     }
 
@@ -312,7 +313,7 @@ impl Thread {
             return Some(self.refuse_body(index, TOO_LONG.status, b""));
         }
         self.enter(index, State::Body);
-        self.wheel.arm(index, self.clock.now + limits.body_timeout);
+        self.begin_pace(index);
         None
     }
 
@@ -363,6 +364,9 @@ impl Thread {
             }
         };
         *at += progress.consumed;
+        if let Some(pace) = &mut work.pace {
+            pace.count(progress.consumed);
+        }
         work.dropped += work.body.len() as u64;
         work.body.clear();
         if work.dropped > short {
@@ -375,7 +379,7 @@ impl Thread {
             self.enter(index, State::Idle);
             return None;
         }
-        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.body_timeout);
+        self.arm_body(index);
         Some(Stop::Starved)
     }
 
@@ -384,7 +388,6 @@ impl Thread {
         if rest.is_empty() {
             return Some(Stop::Starved);
         }
-        let now = self.clock.now;
         let work = self.work(index);
         if work.answered {
             return self.drop_body(index, rest, at);
@@ -398,6 +401,9 @@ impl Thread {
             }
         };
         *at += progress.consumed;
+        if let Some(pace) = &mut work.pace {
+            pace.count(progress.consumed);
+        }
         if progress.complete {
             work.decoder = None;
         }
@@ -411,7 +417,7 @@ impl Thread {
             return Some(stop);
         }
         if !progress.complete {
-            self.wheel.arm(index, now + self.shared.start.config.limits.body_timeout);
+            self.arm_body(index);
             return Some(Stop::Starved);
         }
         if !self.tx.is_empty() {

@@ -389,6 +389,7 @@ impl Thread {
         if unfinished {
             // What did not fit at once came before the request whose body is read: earlier answers, or its 100.
             self.enter(index, State::Body);
+            self.begin_pace(index);
             return self.settle(index, true);
         }
         work.head.clear();

@@ -119,7 +119,7 @@ impl Thread {
             return Err(io::Error::other("the disk helpers have too much to do").into());
         }
         self.enter(index, State::Spooling);
-        self.wheel.disarm(index);
+        self.pause_body(index);
         Ok(false)
     }
 
@@ -147,7 +147,7 @@ impl Thread {
             self.send_joined(index, after);
             return self.settle(index, false);
         }
-        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.body_timeout);
+        self.arm_body(index);
         self.settle(index, true);
     }
 }

@@ -30,6 +30,8 @@ pub(super) struct Stream {
     heard: bool,
     /// Bytes of the body that nobody has acted on, and for which the client gets no new room.
     unread: usize,
+    /// Bytes of the response's content that are in frames so far.
+    pub(super) framed: u64,
 }
 
 /// What the session says of a request that has begun.
@@ -51,7 +53,8 @@ enum Body {
     Chunked,
 }
 
-const FREE: Stream = Stream { index: NOBODY, body: Body::Plain, headed: false, heard: false, unread: 0 };
+const FREE: Stream =
+    Stream { index: NOBODY, body: Body::Plain, headed: false, heard: false, unread: 0, framed: 0 };
 
 impl Thread {
     /// A request: `head` is one of HTTP/1.1.

@@ -20,7 +20,6 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::connection::State;
 use super::event_loop::Thread;
-use super::proxy::TUNNEL_IDLE_TIMEOUT;
 use super::wire::Received;
 
 /// Reads of one client in one turn, so that the others get theirs.
@@ -155,7 +154,7 @@ impl Thread {
     /// Either of the two may be silent for so long, unless the client has something to take.
     fn arm_tunnel(&mut self, index: u32) {
         if !self.has_output(index) {
-            self.wheel.arm(index, self.clock.now + TUNNEL_IDLE_TIMEOUT);
+            self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.tunnel_idle_timeout);
         }
     }
 

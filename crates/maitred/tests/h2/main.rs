@@ -16,6 +16,7 @@ mod messages;
 mod overload;
 mod priorities;
 mod proxied;
+mod rates;
 mod secure;
 mod streams;
 #[path = "../support/mod.rs"]

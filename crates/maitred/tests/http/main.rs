@@ -21,6 +21,7 @@ mod persistence;
 mod pipelining;
 mod pools;
 mod pools_failing;
+mod rates;
 mod replacing;
 mod routing;
 mod stopping;

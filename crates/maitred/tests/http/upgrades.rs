@@ -226,3 +226,13 @@ fn processes_end_their_tunnels_when_the_server_stops() {
         assert_eq!(reader.join().unwrap(), b"the end", "{transport}");
     }
 }
+
+#[test]
+fn a_tunnel_in_which_nothing_moves_is_closed_after_tunnel_idle_timeout() {
+    let server = start(setup("relay").limit("tunnel_idle_timeout = \"500ms\""));
+    let mut client = upgrade(&server, "/echo", b"");
+    client.is_echoed();
+    assert_eq!(rest(client), b"");
+    assert_eq!(server.total("timeouts"), 1);
+    server.stop();
+}

@@ -146,6 +146,16 @@ impl Session {
         self.streams.next_waiting()
     }
 
+    /// Whether a stream has more to write than the peer has opened its window for.
+    pub fn waits_for_window(&self, stream: StreamKey) -> bool {
+        self.streams.peek(stream).is_some_and(|known| known.waiting && known.send_window <= 0)
+    }
+
+    /// Whether some stream has more to write than the peer has opened the window of the connection for.
+    pub fn waits_for_connection(&self) -> bool {
+        self.streams.waiting() > 0 && self.send_window <= 0
+    }
+
     /// Notes that a stream has more to write, so that [`Session::next_writable`] names it in its turn.
     #[inline]
     pub fn wait(&mut self, stream: StreamKey) {

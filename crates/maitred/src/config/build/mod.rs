@@ -15,6 +15,7 @@ mod tls;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::finding::{At, Context};
 use super::meaning::{AccessFormat, Config, Identity, Limits, Log, Network};
@@ -113,9 +114,18 @@ fn limits(section: &Section<'_>) -> Limits {
         streams_per_connection_max: section.number("streams_per_connection_max").value,
         ranges_max: section.number("ranges_max").value,
         head_timeout: section.time("head_timeout"),
+        head_timeout_max: section.time("head_timeout_max"),
+        head_bytes_per_second_min: section.number("head_bytes_per_second_min").value,
         body_timeout: section.time("body_timeout"),
+        body_bytes_per_second_min: section.number("body_bytes_per_second_min").value,
+        body_rate_grace: section.time("body_rate_grace"),
+        request_total_timeout: given_time(section, "request_total_timeout"),
         keep_alive_timeout: section.time("keep_alive_timeout"),
         write_timeout: section.time("write_timeout"),
+        response_bytes_per_second_min: section.number("response_bytes_per_second_min").value,
+        response_rate_window: section.time("response_rate_window"),
+        response_total_timeout: given_time(section, "response_total_timeout"),
+        tunnel_idle_timeout: section.time("tunnel_idle_timeout"),
         linger_timeout: section.time("linger_timeout"),
         loop_delay_max: section.time("loop_delay_max"),
         file_cache_bytes_max: file_cache_bytes_max.value,
@@ -124,6 +134,11 @@ fn limits(section: &Section<'_>) -> Limits {
         output_bytes_per_second_max: section.number("output_bytes_per_second_max").value,
         log_buffer_bytes_max: section.number("log_buffer_bytes_max").value,
     }
+}
+
+/// A time that has no default.
+fn given_time(section: &Section<'_>, name: &str) -> Option<Duration> {
+    section.given(name).map(|_| section.time(name))
 }
 
 /// A limit that cannot be above another. Said at the one that is given; a smaller bound alone pulls the default of the

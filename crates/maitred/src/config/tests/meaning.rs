@@ -173,6 +173,15 @@ head_timeout = 7
 body_timeout = 8
 keep_alive_timeout = 9
 write_timeout = 10
+head_timeout_max = 21
+head_bytes_per_second_min = 22
+body_bytes_per_second_min = 23
+body_rate_grace = 24
+request_total_timeout = 25
+response_bytes_per_second_min = 26
+response_rate_window = 27
+response_total_timeout = 28
+tunnel_idle_timeout = 29
 linger_timeout = 11
 loop_delay_max = 24
 file_cache_bytes_max = 12
@@ -218,8 +227,15 @@ fn every_key_reaches_its_meaning() {
     assert_eq!((config.limits.bodies_memory_bytes_max, config.limits.bodies_disk_bytes_max), (20, 21 * 1024));
     let unsent = (config.limits.unsent_memory_bytes_max, config.limits.unsent_connection_bytes_max);
     assert_eq!(unsent, (22 << 20, 123 << 10));
-    assert_eq!(config.limits.linger_timeout, Duration::from_secs(11));
     assert_eq!(config.limits.loop_delay_max, Duration::from_secs(24));
+    let limits = &config.limits;
+    assert_eq!(limits.linger_timeout, Duration::from_secs(11));
+    assert_eq!((limits.head_timeout_max, limits.head_bytes_per_second_min), (Duration::from_secs(21), 22));
+    assert_eq!((limits.body_bytes_per_second_min, limits.body_rate_grace), (23, Duration::from_secs(24)));
+    assert_eq!(limits.request_total_timeout, Some(Duration::from_secs(25)));
+    assert_eq!((limits.response_bytes_per_second_min, limits.response_rate_window.as_secs()), (26, 27));
+    assert_eq!(limits.response_total_timeout, Some(Duration::from_secs(28)));
+    assert_eq!(limits.tunnel_idle_timeout, Duration::from_secs(29));
     assert_eq!(config.limits.file_cache_files_max, 13);
     let log = Log {
         access: AccessFormat::Json,

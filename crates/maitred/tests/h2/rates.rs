@@ -1,0 +1,72 @@
+//! Clients that open windows so slowly that they hold what they never take.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::h2::frame::{code, setting};
+use crate::h2::{Connection, Lost};
+use crate::support::{Setup, eventually, pace};
+
+/// Between two openings of a window.
+const PAUSE: Duration = Duration::from_millis(50);
+/// By how much it is opened: less than the rate by far.
+const STEP: u32 = 100;
+
+fn setup() -> Setup {
+    let setup = Setup::with_files().limit(
+        "response_bytes_per_second_min = 100000\nresponse_rate_window = \"1s\"\nwrite_timeout = \"10m\"",
+    );
+    fs::File::create(setup.directory.path().join("root/zeros.bin")).unwrap().set_len(10_000_000).unwrap();
+    setup
+}
+
+#[test]
+fn a_stream_whose_window_stays_small_is_reset() {
+    let server = setup().start();
+    let mut connection = Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, STEP)]);
+    let slow = connection.request("GET", "/zeros.bin", &[], true);
+    eventually("the stream is given up", || {
+        connection.open_window(slow, STEP);
+        pace(PAUSE);
+        server.total("slow") == 1
+    });
+    assert_eq!(connection.try_response(slow).unwrap_err(), Lost::Reset(code::CANCEL));
+    // Others go on.
+    assert_eq!(connection.get("/a.txt").text(), "file a\n");
+    server.stop();
+}
+
+#[test]
+fn a_connection_whose_window_stays_small_is_closed() {
+    let server = setup().start();
+    let mut connection = Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, 10_000_000)]);
+    let slow = connection.request("GET", "/zeros.bin", &[], true);
+    eventually("the connection is given up", || {
+        // The window of the connection, which is 65,535 bytes at first.
+        connection.open_window(0, STEP);
+        pace(PAUSE);
+        server.total("slow") == 1
+    });
+    assert_eq!(connection.try_response(slow).unwrap_err(), Lost::Ended);
+    assert_eq!(Connection::new(server.address).get("/a.txt").text(), "file a\n");
+    server.stop();
+}
+
+#[test]
+fn a_body_that_trickles_gets_408() {
+    let server = Setup::with_files()
+        .limit("body_bytes_per_second_min = 1000\nbody_rate_grace = \"500ms\"")
+        .pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }")
+        .start();
+    server.wait_for_processes();
+    let mut connection = Connection::new(server.address);
+    let id = connection.request("POST", "/app/length", &[("content-length", "100000")], false);
+    eventually("the request is given up", || {
+        connection.upload(id, b"x", false);
+        pace(PAUSE);
+        server.total("timeouts") == 1
+    });
+    assert_eq!(connection.response(id).status, 408);
+    assert_eq!(connection.get("/a.txt").text(), "file a\n");
+    server.stop();
+}
