@@ -13,6 +13,8 @@ const GIB: u64 = 1024 * MIB;
 
 /// Open client connections of one thread.
 pub const CONNECTIONS_PER_THREAD_MAX: u64 = 8192;
+/// Open connections of one address.
+pub const CONNECTIONS_PER_ADDRESS_MAX: u64 = 1024;
 /// Bytes of a request head.
 pub const HEAD_BYTES_MAX: u64 = 16 * KIB;
 /// Header fields of a request.
@@ -77,6 +79,8 @@ pub const OUTPUT_BYTES_PER_SECOND_MAX: u64 = MIB;
 const TIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 const TIME_MIN: Duration = Duration::from_millis(1);
 
+// One address must not take the room of all others.
+const _: () = assert!(CONNECTIONS_PER_ADDRESS_MAX * 8 <= CONNECTIONS_PER_THREAD_MAX);
 // A target has to fit into its head, with room for the method, the version and a Host field.
 const _: () = assert!(TARGET_BYTES_MAX + KIB <= HEAD_BYTES_MAX);
 // Every field takes at least "a:\r\n", so that more fields than this could never arrive.
@@ -144,6 +148,25 @@ pub const LIMITS: Table = Table {
              ones wait in the accept queue. The process's limit on open files lowers it further: to what that leaves for each \
              thread, and with pools to a third of it, because a request may need two descriptors more.",
             "8192 idle connections take at most 8 MiB of user memory per thread, at 1 KiB each.",
+        ),
+        limit(
+            "connections_per_address_max",
+            Kind::Whole { min: 0, max: 1_000_000 },
+            Default::Whole(CONNECTIONS_PER_ADDRESS_MAX),
+            "Open connections of one client address, over all threads of a worker process; a network of IPv6 with 64 bits (`/64`) \
+             counts as one address. With `proxy_protocol`, the address that the header tells. A further one is closed at \
+             once. 0: any number.",
+            "An office behind one address does not meet it: a thousand browsers with HTTP/2, or 170 that fetch pages over \
+             HTTP/1.1 with six connections each within `keep_alive_timeout`. An address takes an eighth of one thread's \
+             places at most. Raise it for clients behind a carrier's NAT, and for load tests.",
+        ),
+        limit(
+            "connections_per_address_exempt",
+            Kind::Texts("addresses and networks such as `\"10.0.0.0/8\"`"),
+            Default::Absent("loopback addresses and `trusted_proxies`"),
+            "Whose connections are not counted for that. `[]`: everybody's are. Those of the admin address and of Unix sockets \
+             never are.",
+            "A proxy has the connections of all its clients.",
         ),
         limit(
             "head_bytes_max",

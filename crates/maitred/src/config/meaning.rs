@@ -496,6 +496,10 @@ pub enum Transport {
 pub struct Limits {
     /// Open client connections of one thread.
     pub connections_per_thread_max: u32,
+    /// Open connections of one address; 0 for any number.
+    pub connections_per_address_max: u32,
+    /// Whose are not counted.
+    pub connections_per_address_exempt: Vec<Network>,
     /// Bytes of a request head, request line included.
     pub head_bytes_max: u32,
     /// Header fields of a request.

@@ -216,6 +216,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        refused_by_address,
+        "maitred_thread_connections_refused_by_address_total",
+        "Connections closed because their address had as many as it may."
+    ),
+    cell!(
+        Counter,
+        One,
         reclaimed,
         "maitred_thread_connections_reclaimed_total",
         "Idle connections closed for new ones, because all places were taken."

@@ -166,6 +166,8 @@ maitred_sys::shared! {
 
         /// Connections accepted.
         pub accepted: Cell,
+        /// Connections closed because their address had as many as it may.
+        pub refused_by_address: Cell,
         /// Idle connections closed because all places were taken.
         pub reclaimed: Cell,
         /// Connections passed to a less loaded thread of the same bucket.

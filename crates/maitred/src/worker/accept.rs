@@ -135,14 +135,21 @@ impl Thread {
             Ok(awaits_proxy) => awaits_proxy,
             Err(NotAProxy) => return,
         };
+        let counted = !admin && !awaits_proxy;
+        if counted && !self.admit(remote) {
+            return;
+        }
         if let Some(other) = self.less_loaded(which).filter(|other| self.shared.claim(*other)) {
             self.row.passed_on.add(1);
+            if counted {
+                self.uncount(remote);
+            }
             let migrant = Migrant::accepted(socket, remote, listen, awaits_proxy);
             self.shared.transfer(other, migrant);
             return;
         }
         let mut connection = Connection::new(socket, listen, remote, self.clock.now);
-        connection.admin = admin;
+        (connection.admin, connection.counted) = (admin, counted);
         connection.awaits_proxy = awaits_proxy;
         self.welcome(connection, deferred);
     }
@@ -309,6 +316,7 @@ impl Thread {
         if origin == Origin::Predecessor {
             self.row.adopted.add(1);
         }
+        self.readmit(&mut connection);
         let claimed = !connection.internal;
         let index = self.insert(connection);
         if claimed {

@@ -130,6 +130,8 @@ pub struct Connection {
     pub admin: bool,
     /// Its other end is another thread's, which has the client, and logs and counts what becomes of the request.
     pub internal: bool,
+    /// It is one of those that its address has.
+    pub counted: bool,
     /// It is in the epoll set.
     pub registered: bool,
     /// Index of the listen entry that it came in by.
@@ -442,6 +444,7 @@ impl Connection {
             secure: false,
             admin: false,
             internal: false,
+            counted: false,
             registered: false,
             listen,
             requests: 0,

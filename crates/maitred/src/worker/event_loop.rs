@@ -610,6 +610,9 @@ impl Thread {
         self.row.lingering.sub(1);
         self.wheel.disarm(index);
         let mut connection = self.connections.remove(index as usize);
+        if connection.counted {
+            self.uncount(connection.remote.address);
+        }
         if let Some(work) = connection.work.take() {
             self.recycle(work);
         }

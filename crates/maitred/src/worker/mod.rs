@@ -6,6 +6,7 @@
 //! | [`control`] | the conversation with the master |
 //! | [`event_loop`] | one turn of one thread |
 //! | [`accept`] | new connections, admission, the choice between two threads |
+//! | [`addresses`] | how many connections each address has |
 //! | [`reclaim`] | at the limit: the longest idle connection makes room |
 //! | [`connection`] | what a connection is and can be doing |
 //! | [`wire`] | what carries its bytes: a socket, TLS, a stream |
@@ -43,6 +44,7 @@
 
 pub mod accept;
 mod across;
+mod addresses;
 mod admin;
 mod answer;
 mod channels;
@@ -97,6 +99,7 @@ use maitred_sys::{inherit, memfile};
 use rustix::process::Pid;
 
 use self::accept::{Listener, NO_LISTEN};
+use self::addresses::Addresses;
 use self::control::Told;
 use self::event_loop::Thread;
 use self::inbox::Inbox;
@@ -286,6 +289,7 @@ fn share(
         only_tunnels: std::iter::repeat_with(AtomicBool::default).take(threads).collect(),
         pools: pools.collect(),
         locals: locals(&start, buckets),
+        addresses: Addresses::new(&start.config.limits),
         connections_max: share.connections as usize,
         cached_files_max: share.cached_files as u32,
         descriptors: Budget::new(share.requests.saturating_mul(threads as u64)),

@@ -43,6 +43,12 @@ impl Thread {
                 connection.awaits_proxy = false;
                 if header.client.is_some() {
                     connection.remote = Remote::new(header.client);
+                    // The proxy is not counted, and its health checks are not.
+                    if !self.admit(header.client) {
+                        self.close(index);
+                        return Some(Stop::Gone);
+                    }
+                    self.connections[index as usize].counted = true;
                 }
                 // The time for the header does not count for the request, which has not begun.
                 self.enter(index, State::Idle);

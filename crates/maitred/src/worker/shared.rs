@@ -11,6 +11,7 @@ use maitred_sys::tcp::accept_queue;
 use rustix::io::Errno;
 
 use super::accept::NO_LISTEN;
+use super::addresses::Addresses;
 use super::inbox::{Inbox, Message, Migrant};
 use crate::acme::challenges::Challenges;
 use crate::budget::{Budget, Permit};
@@ -48,6 +49,8 @@ pub struct Shared {
     pub pools: Vec<PoolShared>,
     /// Connections that one thread may hold: the configured bound, or what the limit on open files leaves.
     pub connections_max: usize,
+    /// How many connections each address has.
+    pub addresses: Addresses,
     /// Files that one thread may keep open in its cache, likewise.
     pub cached_files_max: u32,
     /// The budget of descriptors of requests, besides their clients' sockets: relays, connections to servers and to other

@@ -172,3 +172,60 @@ fn the_admin_address_answers_when_all_places_are_taken() {
     assert_eq!(waiting.response("GET").text(), "file b\n");
     server.stop();
 }
+
+/// What is said to a connection that comes in vain: nothing.
+fn is_refused(mut client: Client) -> bool {
+    // The kernel hands a connection over when something has come.
+    let _ = client.try_send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.try_response("GET").is_err()
+}
+
+#[test]
+fn an_address_has_no_more_connections_than_it_may() {
+    const MAX: usize = 5;
+    let limits = format!("connections_per_address_max = {MAX}\nconnections_per_address_exempt = []");
+    let server = Setup::with_files().limit(&limits).server("threads = 2").listen("buckets = 1").start();
+    let mut clients: Vec<Client> = (0..MAX).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    assert!(is_refused(server.connect()));
+    assert_eq!(server.total("refused_by_address"), 1);
+    server.wait_for("connection closed: it has connections_per_address_max already");
+    // Those that are there are none the worse for it, and each that goes lets another in.
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    clients.pop();
+    eventually("its place is free", || server.total("connections") == MAX as u64);
+    let mut last = server.connect();
+    assert_eq!(last.get("/a.txt").status, 200);
+    assert!(is_refused(server.connect()));
+    // They are those of the next worker process after a reload.
+    server.signal(rustix::process::Signal::HUP);
+    eventually("they were given on", || server.total("adopted") == MAX as u64);
+    assert!(is_refused(server.connect()));
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    server.stop();
+}
+
+#[test]
+fn the_address_that_a_proxy_tells_counts() {
+    let server =
+        Setup::with_files().limit("connections_per_address_max = 2").listen("proxy_protocol = true").start();
+    let from = |address: &str| {
+        let mut client = server.connect();
+        client.send(format!("PROXY TCP4 {address} 192.0.2.9 1 80\r\n"));
+        client
+    };
+    let mut clients = [from("192.0.2.1"), from("192.0.2.1"), from("192.0.2.2")];
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    assert!(is_refused(from("192.0.2.1")));
+    assert_eq!(from("192.0.2.2").get("/a.txt").status, 200);
+    assert_eq!(server.total("refused_by_address"), 1);
+    server.stop();
+}
+
+#[test]
+fn loopback_addresses_are_not_counted_by_default() {
+    let server = Setup::with_files().limit("connections_per_address_max = 2").start();
+    let mut clients: Vec<Client> = (0..5).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    server.stop();
+}

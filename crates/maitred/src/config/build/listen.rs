@@ -1,7 +1,5 @@
 //! `[[listen]]`
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use super::super::finding::Span;
 use super::super::meaning::{Buckets, Listen, Network};
 use super::super::reader::{Section, shorten};
@@ -69,8 +67,6 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Option<(Listen, Span)> 
 
 /// Who may send a PROXY header: whoever may can claim to be any client, so that it is never just anybody.
 fn proxy_protocol_from(section: &Section<'_>, trusted: &[Network]) -> Option<Vec<Network>> {
-    const LOOPBACK: [Network; 2] =
-        [(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8), (IpAddr::V6(Ipv6Addr::LOCALHOST), 128)];
     let given = section.given("proxy_protocol_from");
     let networks = super::networks(section, "proxy_protocol_from");
     if !section.flag("proxy_protocol") {
@@ -92,6 +88,6 @@ fn proxy_protocol_from(section: &Section<'_>, trusted: &[Network]) -> Option<Vec
     }
     match given {
         Some(_) => Some(networks),
-        None => Some(LOOPBACK.iter().chain(trusted).copied().collect()),
+        None => Some(super::LOOPBACK.iter().chain(trusted).copied().collect()),
     }
 }

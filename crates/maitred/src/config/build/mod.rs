@@ -14,6 +14,7 @@ mod sites;
 mod tls;
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -36,21 +37,14 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     acme::add_certificates(&mut sites, &server.state);
     let listens = listen::listens(root, &server.trusted_proxies);
     tls::check_together(root.cx, &listens, &sites, &certified);
+    let limits = limits(&root.section("limits"), &server.trusted_proxies);
     let listens: Vec<_> = listens.into_iter().map(|(listen, _)| listen).collect();
     pools::check_together(root, &named, &pools, &sites, &listens);
     accounts::assign(root, &section, &named, &mut server, &pools);
-    Config {
-        listens,
-        server,
-        sites,
-        pools,
-        acme,
-        limits: limits(&root.section("limits")),
-        log: log(&root.section("log")),
-    }
+    Config { listens, server, sites, pools, acme, limits, log: log(&root.section("log")) }
 }
 
-fn limits(section: &Section<'_>) -> Limits {
+fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
     let head_bytes_max = section.number("head_bytes_max");
     let target_bytes_max = section.number("target_bytes_max");
     let file_cache_bytes_max = section.number("file_cache_bytes_max");
@@ -100,6 +94,8 @@ fn limits(section: &Section<'_>) -> Limits {
     );
     Limits {
         connections_per_thread_max: section.number("connections_per_thread_max").value,
+        connections_per_address_max: section.number("connections_per_address_max").value,
+        connections_per_address_exempt: exempt(section, trusted),
         head_bytes_max: head_bytes_max.value,
         header_count_max: section.number("header_count_max").value,
         target_bytes_max: target_bytes_max.value,
@@ -133,6 +129,19 @@ fn limits(section: &Section<'_>) -> Limits {
         inline_file_bytes_max: inline_file_bytes_max.value,
         output_bytes_per_second_max: section.number("output_bytes_per_second_max").value,
         log_buffer_bytes_max: section.number("log_buffer_bytes_max").value,
+    }
+}
+
+/// Loopback addresses.
+const LOOPBACK: [Network; 2] =
+    [(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8), (IpAddr::V6(Ipv6Addr::LOCALHOST), 128)];
+
+/// Whose connections are not counted by address.
+fn exempt(section: &Section<'_>, trusted: &[Network]) -> Vec<Network> {
+    let networks = networks(section, "connections_per_address_exempt");
+    match section.given("connections_per_address_exempt") {
+        Some(_) => networks,
+        None => LOOPBACK.iter().chain(trusted).copied().collect(),
     }
 }
 

@@ -156,6 +156,8 @@ listen = [":8000"]
 
 [limits]
 connections_per_thread_max = 1
+connections_per_address_max = 30
+connections_per_address_exempt = ["192.0.2.0/24"]
 head_bytes_max = "32KiB"
 header_count_max = 2
 target_bytes_max = 3000
@@ -235,6 +237,8 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(limits.request_total_timeout, Some(Duration::from_secs(25)));
     assert_eq!((limits.response_bytes_per_second_min, limits.response_rate_window.as_secs()), (26, 27));
     assert_eq!(limits.response_total_timeout, Some(Duration::from_secs(28)));
+    assert_eq!(limits.connections_per_address_max, 30);
+    assert_eq!(limits.connections_per_address_exempt, [("192.0.2.0".parse().unwrap(), 24)]);
     assert_eq!(limits.tunnel_idle_timeout, Duration::from_secs(29));
     assert_eq!(config.limits.file_cache_files_max, 13);
     let log = Log {
@@ -378,6 +382,12 @@ fn defaults_are_those_that_are_declared() {
     assert!(config.server.server_header && config.server.seccomp);
     assert_eq!(config.listens[0].backlog, 4096);
     assert_eq!(config.limits.connections_per_thread_max, 8192);
+    let loopback = [("127.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)];
+    assert_eq!(config.limits.connections_per_address_exempt, loopback);
+    let trusted = good(&format!("{COMPLETE}[server]\ntrusted_proxies = [\"10.0.0.0/8\"]\n"));
+    assert_eq!(trusted.limits.connections_per_address_exempt.len(), 3);
+    let nobody = good(&format!("{COMPLETE}[limits]\nconnections_per_address_exempt = []\n"));
+    assert_eq!(nobody.limits.connections_per_address_exempt, []);
     assert_eq!(config.limits.keep_alive_timeout, Duration::from_secs(75));
     assert_eq!(config.limits.file_cache_bytes_max, 32 << 20);
     let files = config.sites[0].files.as_ref().unwrap();

@@ -37,6 +37,8 @@ pub(super) fn limits() -> Limits {
     let second = Duration::from_secs(1);
     Limits {
         connections_per_thread_max: 1,
+        connections_per_address_max: 1,
+        connections_per_address_exempt: Vec::new(),
         head_bytes_max: 1,
         header_count_max: 1,
         target_bytes_max: 1,
