@@ -89,6 +89,32 @@ fn a_process_comes_to_the_end_of_its_request_before_it_recovers() {
     server.terminate(Signal::TERM);
 }
 
+/// After a reload the old worker process has the channel of a process that is busy. When it dies, the process goes to the new one.
+#[test]
+fn a_process_of_an_old_worker_process_recovers_to_the_new_one() {
+    let gate = Gate::new();
+    let lines = "workers = 1\nqueue = { timeout = \"60s\" }";
+    let server = breathing(Setup::new(), "app", Some(&gate), "", lines).start();
+    server.wait_for_processes();
+    let before = server.connect().get("/app/pid").text().to_owned();
+    let mut first = server.connect();
+    first.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let waiting = gate.arrival();
+    let old = server.answering_worker();
+    let (status, said) = server.command(&["reload"]);
+    assert!(status.success(), "{said}");
+    eventually("the new worker process answers", || server.status()["generation"] == 2);
+    send_signal(old, Signal::KILL);
+    eventually("the old worker process is gone", || !server.workers().contains(&old));
+    let mut next = server.connect();
+    next.send("GET /app/pid HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    eventually("the next request is queued", || server.total("queued") == 1);
+    waiting.release();
+    assert_eq!(next.response("GET").text(), before);
+    assert_eq!(starts_and_crashes(&server), (1, 0));
+    server.terminate(Signal::TERM);
+}
+
 /// A pool whose processes say nothing of recovery ends with the worker process, and begins anew.
 #[test]
 fn processes_that_do_not_recover_are_replaced() {
