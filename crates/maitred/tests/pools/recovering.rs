@@ -89,7 +89,8 @@ fn a_process_comes_to_the_end_of_its_request_before_it_recovers() {
     server.terminate(Signal::TERM);
 }
 
-/// After a reload the old worker process has the channel of a process that is busy. When it dies, the process goes to the new one.
+/// After a reload the old worker process has the channel of a process that is busy. When it dies, the process goes to the new
+/// one.
 #[test]
 fn a_process_of_an_old_worker_process_recovers_to_the_new_one() {
     let gate = Gate::new();
