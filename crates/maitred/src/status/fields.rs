@@ -467,6 +467,20 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(Counter, One, log_dropped, "maitred_thread_log_lines_dropped_total", "Access-log lines dropped."),
     cell!(Counter, One, panics, "maitred_thread_panics_total", "Panics that ended a connection."),
     cell!(Counter, One, turns, "maitred_thread_turns_total", "Turns of the event loop."),
+    cell!(
+        Counter,
+        One,
+        slow_turns,
+        "maitred_thread_slow_turns_total",
+        "Turns of the event loop that took longer than 100 ms; the error log says what they were about."
+    ),
+    cell!(
+        Gauge,
+        Micros,
+        longest_turn_us,
+        "maitred_thread_longest_turn_seconds",
+        "The longest turn of the event loop so far: as long, every connection of the thread had to wait."
+    ),
     cell!(Counter, Nanos, cpu_ns, "maitred_thread_cpu_seconds_total", "CPU time used."),
     cell!(
         Counter,

@@ -150,12 +150,13 @@ fn threads(board: &Scoreboard, facts: &Facts, live: &Live) -> Vec<Value> {
 
 const OF_ONE_THREAD: [&str; 3] = ["cpu", "overload", "loop_delay_us"];
 
-/// Sums over all threads; a CPU's number, a level and a delay have none.
+/// Sums over all threads, of the longest turn the longest; a CPU's number, a level and a delay have none.
 fn totals(board: &Scoreboard, facts: &Facts) -> Map<String, Value> {
     let mut object = Map::new();
     for field in fields::THREAD.iter().filter(|field| !OF_ONE_THREAD.contains(&field.key)) {
         let rows = board.threads.iter().take(facts.threads.len());
-        let sum = rows.filter_map(field.read).fold(0_u64, u64::wrapping_add);
+        let add = if field.key == "longest_turn_us" { u64::max } else { u64::wrapping_add };
+        let sum = rows.filter_map(field.read).fold(0_u64, add);
         put(&mut object, field, Some(sum));
     }
     object

@@ -254,6 +254,10 @@ maitred_sys::shared! {
         pub panics: Cell,
         /// Turns of the event loop.
         pub turns: Cell,
+        /// Those that took longer than 100 ms.
+        pub slow_turns: Cell,
+        /// Microseconds that the longest one took.
+        pub longest_turn_us: Cell,
         /// Nanoseconds of CPU time used (control thread).
         pub cpu_ns: Cell,
         /// Nanoseconds spent runnable but waiting for a CPU (control thread, from schedstat).

@@ -156,7 +156,7 @@ pub(super) fn overload(status: &Value) -> Option<String> {
 }
 
 /// Counters that are shown only when they are not zero.
-const TROUBLES: [(&str, &str); 8] = [
+const TROUBLES: [(&str, &str); 9] = [
     ("malformed", "malformed requests"),
     ("timeouts", "timeouts"),
     ("queue_refused", "refused by a queue"),
@@ -164,6 +164,7 @@ const TROUBLES: [(&str, &str); 8] = [
     ("unsent_aborted", "responses aborted for want of memory"),
     ("handoff_lost", "lost with their application process"),
     ("log_dropped", "log lines dropped"),
+    ("slow_turns", "slow turns of an event loop"),
     ("panics", "panics"),
 ];
 

@@ -26,6 +26,7 @@ use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
 use super::upstream::Upstreams;
 use super::watch::Watchers;
+use super::watchdog::{EVENTS_PER_MARK, Turn};
 use super::wire::{FILE_PIECE_BYTES, Wire};
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
 use crate::log::error::Limiter;
@@ -161,7 +162,7 @@ impl Token {
         epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
     }
 
-    fn unpack(data: epoll::EventData) -> Token {
+    pub(super) fn unpack(data: epoll::EventData) -> Token {
         let bits = data.u64();
         let (serial, index) = ((bits >> 32) as u32 & SERIAL_MASK, bits as u32);
         match bits >> 56 {
@@ -256,11 +257,9 @@ impl Thread {
     /// Runs until the process has drained.
     pub(super) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_PER_TURN);
+        let mut now = self.clock.now;
         while !self.is_finished() {
             events.clear();
-            // Read for the timeout anyway, so that the length of a turn costs nothing.
-            let now = Instant::now();
-            self.turn_took = now.saturating_duration_since(self.clock.now);
             let timeout = self.timeout(now);
             match epoll::wait(&self.epoll, spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -270,11 +269,21 @@ impl Thread {
                 }
             }
             clock::advance(&mut self.clock);
-            for event in &events {
-                let (token, flags) = (Token::unpack(event.data), event.flags);
-                self.guarded(token, |thread| thread.on_event(token, flags));
+            let mut turn = Turn::begin(self.clock.now);
+            for part in events.chunks(EVENTS_PER_MARK) {
+                for event in part {
+                    let (token, flags) = (Token::unpack(event.data), event.flags);
+                    self.guarded(token, |thread| thread.on_event(token, flags));
+                }
+                if part.len() == EVENTS_PER_MARK {
+                    turn.mark(Instant::now(), EVENTS_PER_MARK);
+                }
             }
             self.end_turn();
+            // Read for the timeout anyway, so that the length of a turn costs nothing.
+            now = Instant::now();
+            self.turn_took = now.saturating_duration_since(self.clock.now);
+            self.end_watch(turn, now, &events);
         }
         drop(self.log);
         self.shared.outbox.send(Outgoing::Drained);

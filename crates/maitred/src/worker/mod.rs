@@ -40,6 +40,7 @@
 //! | [`outlive`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`share`](mod@share) | how many connections and files the limit on descriptors allows |
+//! | [`watchdog`] | turns of an event loop that take too long |
 //! | [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
 
 pub mod accept;
@@ -86,6 +87,7 @@ mod tunnel;
 mod unsent;
 mod upstream;
 mod watch;
+mod watchdog;
 mod wire;
 
 use std::collections::BTreeMap;

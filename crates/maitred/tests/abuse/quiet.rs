@@ -1,12 +1,14 @@
 //! A server that has nothing to do does nothing.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use crate::support::eventually;
-use crate::support::processes::cpu_ticks;
+use crate::support::load::SetOnDrop;
+use crate::support::processes::{cpu_ticks, send_signal};
 use crate::{get, next, open_gate, setup};
 
 /// How long the server is watched, and how much CPU time it may take in that time, in ticks of 10 ms. A loop that does not
@@ -24,6 +26,36 @@ fn becomes_quiet(worker: i32, what: &str) {
         assert_eq!(poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&watched)).unwrap(), 0, "{what}");
         cpu_ticks(worker) - before <= TICKS_MAX
     });
+}
+
+/// Nothing that a test can do makes a turn long but stopping the process in the middle of one, so that it is given much to do and
+/// stopped until that has happened.
+#[test]
+fn a_slow_turn_is_counted_and_logged() {
+    let server = setup("").start();
+    let worker = server.worker();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = server.connect();
+            while !over.load(Relaxed) {
+                client.send(get("/small").repeat(300));
+                (0..300).for_each(|_| assert_eq!(next(&mut client).status, 200));
+            }
+        });
+        let _ends = SetOnDrop(&over);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stopped = Timespec::try_from(Duration::from_millis(120)).unwrap();
+        eventually("it was stopped in the middle of a turn", || {
+            send_signal(worker, Signal::STOP);
+            let nobody = poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&stopped)).unwrap();
+            send_signal(worker, Signal::CONT);
+            nobody == 0 && server.total("slow_turns") > 0
+        });
+    });
+    assert!(server.total("longest_turn_us") > 100_000);
+    server.wait_for("a slow turn of the event loop: connection");
+    server.stop();
 }
 
 #[test]
