@@ -13,7 +13,7 @@ import struct
 import subprocess
 
 REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME = 1, 2, 3, 4, 5, 6
-HELLO, DONE, TAIL, PONG, DETACH = 65, 66, 67, 68, 69
+HELLO, DONE, TAIL, PONG, DETACH, LIMITS = 65, 66, 67, 68, 69, 70
 KEEP, HTTP10, HEAD, BODY_FD, MAY_DETACH, BODY_STREAM = 1, 2, 4, 8, 16, 32
 SOCKETS_ONLY, RECOVERS = 1, 2
 CLEAN, CLOSE = 1, 2
@@ -290,6 +290,7 @@ class Worker:
         self.recovery = None
         self.recovers = False
         self._arrived = []
+        self.limits = []
         self._clients = []
         self._reading = []
         self._request = 0
@@ -406,6 +407,10 @@ class Worker:
                     payload = self._data[HEADER.size : HEADER.size + size]
                     self._data = self._data[HEADER.size + size :]
                     self._take(descriptors)
+                    if kind == LIMITS:
+                        expect(flags == OPTIONAL and size == 4 and payload != bytes(4), "LIMITS is not as it has to be")
+                        self.limits.append(struct.unpack("<I", payload)[0])
+                        continue
                     return kind, flags, connection, request, payload
             self._receive()
 
@@ -464,7 +469,11 @@ class Worker:
 
     def at_end(self):
         """Whether the adapter has closed the channel, without another frame."""
-        return not self._data and self.sock.recv(65536) == b""
+        while data := self.sock.recv(65536):
+            self._data += data
+        while self._data[4:5] == bytes([LIMITS]):
+            self._data = self._data[HEADER.size + 4 :]
+        return not self._data
 
     def ask(self, target, client=None, descriptors=(), **options):
         """One request, one response, one DONE, on a connection of its own. Returns (answer, done, client)."""

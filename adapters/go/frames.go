@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -20,6 +21,7 @@ const (
 	kindTail     = 67
 	kindPong     = 68
 	kindDetach   = 69
+	kindLimits   = 70
 
 	flagOptional = 1 << 7
 
@@ -157,6 +159,15 @@ func appendHello(out []byte, capacity int, name string, recovers bool) []byte {
 	out = binary.LittleEndian.AppendUint16(out, version)
 	out = binary.LittleEndian.AppendUint32(out, uint32(capacity))
 	return append(out, name...)
+}
+
+// appendLimits says how many files the process may have open.
+func appendLimits(out []byte, openFiles uint64) []byte {
+	out = appendHeader(out, 4, kindLimits, flagOptional, 0, 0, 0)
+	if openFiles > math.MaxUint32 {
+		openFiles = math.MaxUint32
+	}
+	return binary.LittleEndian.AppendUint32(out, uint32(openFiles))
 }
 
 // done is what DONE says.

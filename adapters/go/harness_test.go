@@ -117,7 +117,10 @@ func (s *server) frame() (header, []byte) {
 				}
 				payload := s.input[headerBytes : headerBytes+length]
 				s.input = s.input[headerBytes+length:]
-				return h, payload
+				if h.kind != kindLimits {
+					return h, payload
+				}
+				continue
 			}
 		}
 		if s.receive() == 0 {

@@ -148,6 +148,15 @@ func channelDescriptor(value string) (int, error) {
 	return fd, nil
 }
 
+// openFiles is how many files this process may have open.
+func openFiles() uint64 {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 1024
+	}
+	return uint64(limit.Cur)
+}
+
 // raiseLimitOfFiles allows as many open files as possible: one descriptor is kept for each connection. Go does it at
 // start, too; a program may have changed it since.
 func raiseLimitOfFiles() {

@@ -42,6 +42,17 @@ class Detached extends Set {
   }
 }
 
+/** How many files this process may have open; 0 if that is not known. */
+function openFiles() {
+  try {
+    const [, soft] = /^Max open files\s+(\d+|unlimited)/m.exec(fs.readFileSync('/proc/self/limits', 'latin1'));
+    return soft === 'unlimited' ? Infinity : Number(soft);
+  } catch {
+    // Without /proc, Maitred goes by its configuration.
+    return 0;
+  }
+}
+
 /** Maitred's other end: what comes from there, and what is reported. */
 class Channel {
   /**
@@ -82,6 +93,8 @@ class Channel {
     this.socket.on('end', () => this.onEnd());
     this.socket.on('error', () => this.onEnd());
     this.say(frames.hello(capacity, name, lost !== null));
+    const files = openFiles();
+    if (files) this.say(frames.limits(files));
     this.flush();
   }
 

@@ -16,7 +16,7 @@ const VERSION = 1;
 
 const KIND = Object.freeze({
   REQUEST: 1, FORGET: 2, CANCEL: 3, PING: 4, SHUTDOWN: 5, WELCOME: 6,
-  HELLO: 65, DONE: 66, TAIL: 67, PONG: 68, DETACH: 69,
+  HELLO: 65, DONE: 66, TAIL: 67, PONG: 68, DETACH: 69, LIMITS: 70,
 });
 /** Flags of REQUEST. */
 const FLAG = Object.freeze({ KEEP: 1, HTTP10: 2, HEAD: 4, BODY_FD: 8, MAY_DETACH: 16, BODY_STREAM: 32 });
@@ -150,6 +150,13 @@ function hello(capacity, name, recovers = false) {
   return bytes;
 }
 
+/** How many files this process may have open. */
+function limits(openFiles) {
+  const bytes = header(KIND.LIMITS, OPTIONAL, 0, 0, 4);
+  bytes.writeUInt32LE(Math.min(Math.max(openFiles, 1), 2 ** 32 - 1), 16);
+  return bytes;
+}
+
 /** `outcome` is one of OUTCOME, `serviceUs` microseconds, `bodyBytes` without head and framing. */
 function done(connection, request, outcome, status, serviceUs, bodyBytes) {
   const bytes = header(KIND.DONE, outcome, connection, request, 16);
@@ -194,6 +201,6 @@ function detach(connection, request) {
 }
 
 module.exports = {
-  Decoder, FLAG, KIND, OUTCOME, TAIL_TOTAL_BYTES_MAX, Violation, detach, done, hello, pong, refuse, tailFile, tails,
+  Decoder, FLAG, KIND, OUTCOME, TAIL_TOTAL_BYTES_MAX, Violation, detach, done, hello, limits, pong, refuse, tailFile, tails,
   welcome,
 };

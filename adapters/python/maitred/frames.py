@@ -9,6 +9,7 @@ An entry is a tuple whose first item is the kind:
 """
 
 import os
+import resource
 import struct
 from collections import deque
 
@@ -23,7 +24,7 @@ TAILS_MAX = 1024
 TAIL_FILES_MAX = 8
 
 REQUEST, FORGET, CANCEL, PING, SHUTDOWN, WELCOME = 1, 2, 3, 4, 5, 6
-HELLO, DONE, TAIL, PONG, DETACH = 65, 66, 67, 68, 69
+HELLO, DONE, TAIL, PONG, DETACH, LIMITS = 65, 66, 67, 68, 69, 70
 
 # Flags of HELLO, of REQUEST, of DONE, of TAIL, and of any frame.
 RECOVERS = 2
@@ -38,6 +39,7 @@ _DONE = struct.Struct("<IBBHIIHHIQ")
 _TAIL_FILE = struct.Struct("<IBBHIIQQ")
 _DETACH = struct.Struct("<IBBHIIHH")
 _HELLO = struct.Struct("<IBBHIIHHI")
+_LIMITS = struct.Struct("<IBBHIII")
 _WELCOME = struct.Struct("<HHI")
 _HEADER_BYTES = _HEADER.size
 _PARTS_BYTES = _HEADER.size + _LENGTHS.size
@@ -52,6 +54,13 @@ def hello(capacity, name, recovers=False):
     flags = RECOVERS if recovers else 0
     name = name.encode()[:NAME_BYTES_MAX].decode(errors="ignore").encode()
     return _HELLO.pack(8 + len(name), HELLO, flags, 0, 0, 0, VERSION, VERSION, capacity) + name
+
+
+def limits():
+    """LIMITS: how many files this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_files = 0xFFFFFFFF if soft == resource.RLIM_INFINITY else min(soft, 0xFFFFFFFF)
+    return _LIMITS.pack(4, LIMITS, OPTIONAL, 0, 0, 0, open_files)
 
 
 def done(connection, request, flags, status, service_us, body_bytes):

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 # Bounds how long a broken server can hold a test up.
 DEADLINE_S = 60
 _HEADER = struct.Struct("<IBBHII")
-HELLO, DONE = 65, 66
+HELLO, DONE, LIMITS = 65, 66, 70
 
 
 class Process:
@@ -84,9 +84,12 @@ class Channel:
         self._request = 0
 
     def frame(self):
-        """The next frame: kind, flags, request, payload."""
-        size, kind, flags, _, _, request = _HEADER.unpack(self._exactly(16))
-        return kind, flags, request, self._exactly(size)
+        """The next frame but LIMITS: kind, flags, request, payload."""
+        kind = LIMITS
+        while kind == LIMITS:
+            size, kind, flags, _, _, request = _HEADER.unpack(self._exactly(16))
+            payload = self._exactly(size)
+        return kind, flags, request, payload
 
     def _exactly(self, count):
         while len(self._data) < count:
@@ -124,9 +127,10 @@ class Channel:
     def at_end(self):
         """Whether the worker closes the channel without another frame."""
         try:
-            return not self._data and not self.socket.recv(1)
-        except ConnectionResetError:
-            return True
+            self.frame()
+        except (ConnectionResetError, EOFError):
+            return not self._data
+        return False
 
     def close(self):
         self.socket.close()

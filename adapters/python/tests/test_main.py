@@ -122,7 +122,7 @@ class Loading(unittest.TestCase):
                 ours.shutdown(socket.SHUT_WR)
                 self.assertEqual(run("app", *flags, files={"app.py": source}, channel=theirs), (0, ""))
                 hello = ours.recv(4096)
-            self.assertTrue(hello.endswith(interface.encode()), hello)
+            self.assertTrue(hello[24 : 16 + hello[0]].endswith(interface.encode()), hello)
             self.assertEqual(int.from_bytes(hello[20:24], "little"), {"wsgi": 1, "asgi": 100}[interface])
 
     def test_a_server_that_is_gone_is_an_orderly_end(self):

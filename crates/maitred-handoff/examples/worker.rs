@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use maitred_handoff::{
     CHANNEL_VARIABLE, Done, FromServer, Hello, MESSAGE_DESCRIPTORS_MAX, Outcome, PAYLOAD_BYTES_MAX, Request,
-    RequestFlags, TAIL_TOTAL_BYTES_MAX, VERSION, encode_done, encode_hello, encode_pong, encode_tail,
-    encode_tail_file,
+    RequestFlags, TAIL_TOTAL_BYTES_MAX, VERSION, encode_done, encode_hello, encode_limits, encode_pong,
+    encode_tail, encode_tail_file,
 };
 use maitred_sys::signals::{Signal, Signals};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -272,6 +272,8 @@ impl Worker {
             recovers: self.recovers,
         };
         encode_hello(&mut self.reports, &hello);
+        let open_files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        encode_limits(&mut self.reports, u32::try_from(open_files).unwrap_or(u32::MAX));
     }
 
     /// Drops all that the channel has brought, and what was to be said on it.

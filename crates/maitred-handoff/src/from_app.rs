@@ -1,6 +1,6 @@
 //! What an application sends.
 
-use crate::header::{Header, kind};
+use crate::header::{Header, OPTIONAL, kind};
 use crate::{
     APP_PAYLOAD_BYTES_MAX, CAPACITY_MAX, DETACH_STATUS, NAME_BYTES_MAX, ProtocolError, Rule, Side,
     TAIL_BYTES_MAX,
@@ -12,6 +12,7 @@ const FILE: u8 = 1 << 0;
 const DONE_BYTES: u32 = 16;
 const TAIL_FILE_BYTES: u32 = 16;
 const DETACH_BYTES: u32 = 4;
+const LIMITS_BYTES: u32 = 4;
 const HELLO_BYTES_MIN: usize = 8;
 /// Flag of HELLO.
 const SOCKETS_ONLY: u8 = 1 << 0;
@@ -105,6 +106,11 @@ pub enum FromApp<'a> {
         /// Echo of the PING's number.
         request: u32,
     },
+    /// LIMITS: how many files the process may have open.
+    Limits {
+        /// Its soft limit (`RLIMIT_NOFILE`), at least 1.
+        open_files: u32,
+    },
     /// A kind that is not known and may be skipped; its descriptors are to be taken from the queue and closed.
     Skipped {
         /// How many.
@@ -131,6 +137,7 @@ impl<'a> FromApp<'a> {
                 header.expect_plain(0, Side::App)?;
                 Self::Pong { request: header.request }
             }
+            kind::LIMITS => Self::Limits { open_files: decode_limits(&header, payload)? },
             _ => {
                 header.skip_or_refuse(Side::App)?;
                 Self::Skipped { descriptors: header.descriptors }
@@ -145,7 +152,12 @@ impl<'a> FromApp<'a> {
         match self {
             Self::TailFile { .. } => 1,
             Self::Skipped { descriptors } => *descriptors,
-            Self::Hello(_) | Self::Done(_) | Self::Tail { .. } | Self::Detach { .. } | Self::Pong { .. } => 0,
+            Self::Hello(_)
+            | Self::Done(_)
+            | Self::Tail { .. }
+            | Self::Detach { .. }
+            | Self::Limits { .. }
+            | Self::Pong { .. } => 0,
         }
     }
 }
@@ -220,6 +232,12 @@ fn decode_detach<'a>(header: &Header, payload: &[u8]) -> Result<FromApp<'a>, Pro
     Ok(FromApp::Detach { connection: header.connection, request: header.request, status })
 }
 
+fn decode_limits(header: &Header, payload: &[u8]) -> Result<u32, ProtocolError> {
+    header.expect_plain(LIMITS_BYTES, Side::App)?;
+    let open_files = <[u8; 4]>::try_from(payload).map_err(|_| broken(Rule::Range))?;
+    Some(u32::from_le_bytes(open_files)).filter(|count| *count > 0).ok_or(broken(Rule::Range))
+}
+
 fn decode_hello<'a>(header: &Header, payload: &'a [u8]) -> Result<Hello<'a>, ProtocolError> {
     header.expect_flags(SOCKETS_ONLY | RECOVERS, Side::App)?;
     header.expect_descriptors(0, Side::App)?;
@@ -264,6 +282,15 @@ pub fn encode_hello(out: &mut Vec<u8>, hello: &Hello<'_>) {
     out.extend_from_slice(&hello.version_max.to_le_bytes());
     out.extend_from_slice(&hello.capacity.to_le_bytes());
     out.extend_from_slice(name.as_bytes());
+}
+
+/// Appends LIMITS, to be sent behind HELLO: how many files the process may have open.
+pub fn encode_limits(out: &mut Vec<u8>, open_files: u32) {
+    // A server that does not know it skips it.
+    let header =
+        Header { payload_bytes: LIMITS_BYTES, kind: kind::LIMITS, flags: OPTIONAL, ..Header::default() };
+    out.extend_from_slice(&header.to_bytes());
+    out.extend_from_slice(&open_files.max(1).to_le_bytes());
 }
 
 /// Appends DONE.

@@ -2,8 +2,8 @@
 
 use crate::{
     FromApp, FromServer, HEADER_BYTES, PAYLOAD_BYTES_MAX, Request, begin_request, encode_cancel,
-    encode_detach, encode_done, encode_forget, encode_hello, encode_ping, encode_pong, encode_shutdown,
-    encode_tail, encode_tail_file, encode_welcome,
+    encode_detach, encode_done, encode_forget, encode_hello, encode_limits, encode_ping, encode_pong,
+    encode_shutdown, encode_tail, encode_tail_file, encode_welcome,
 };
 
 /// Reads `data` as a channel of either side. Whatever it is, decoding must end without a panic, never claim more bytes
@@ -54,6 +54,7 @@ fn write_from_app(frame: &FromApp<'_>) {
             encode_tail_file(&mut out, *connection, *request, *offset, *length);
         }
         FromApp::Detach { connection, request, .. } => encode_detach(&mut out, *connection, *request),
+        FromApp::Limits { open_files } => encode_limits(&mut out, *open_files),
         FromApp::Pong { request } => encode_pong(&mut out, *request),
         FromApp::Skipped { .. } => return,
     }

@@ -26,6 +26,8 @@ pub mod kind {
     pub const PONG: u8 = 68;
     /// Takes a connection over (upgrades).
     pub const DETACH: u8 = 69;
+    /// What the process may have open.
+    pub const LIMITS: u8 = 70;
 }
 
 /// Flag of any frame: a receiver that does not know the kind skips the frame.

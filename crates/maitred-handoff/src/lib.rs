@@ -23,8 +23,8 @@ mod header;
 pub use builder::{BodyPart, HeadPart, MetaPart, begin_request, is_forwardable};
 pub use error::{ProtocolError, Rule, Side};
 pub use from_app::{
-    Done, FromApp, Hello, Outcome, encode_detach, encode_done, encode_hello, encode_pong, encode_tail,
-    encode_tail_file,
+    Done, FromApp, Hello, Outcome, encode_detach, encode_done, encode_hello, encode_limits, encode_pong,
+    encode_tail, encode_tail_file,
 };
 pub use from_server::{
     FromServer, Request, Welcome, encode_cancel, encode_forget, encode_ping, encode_shutdown, encode_welcome,

@@ -95,6 +95,10 @@ fn the_python_adapter_speaks_what_this_crate_speaks() {
         }
         other => panic!("wanted HELLO, found {other:?}"),
     });
+    adapter.frame(|frame| match frame {
+        FromApp::Limits { open_files } => assert!(open_files >= 16),
+        other => panic!("wanted LIMITS, found {other:?}"),
+    });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (far, _) = listener.accept().unwrap();

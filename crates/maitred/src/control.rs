@@ -148,6 +148,8 @@ pub enum FromWorker {
     Ready,
     /// The application process has said HELLO.
     SlotReady(SlotId, Greeting),
+    /// The application process has said how many files it may have open.
+    SlotLimits(SlotId, u32),
     /// This process has let go of the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way on it.
     SlotReleased(SlotId),
     /// Requests of this pool wait because no application process has room. A hint to look at the pool at once.
@@ -179,6 +181,9 @@ pub struct Greeting {
     pub capacity: u32,
     /// It takes one descriptor per message, and only stream sockets.
     pub sockets_only: bool,
+    /// How many files it may have open, if it has said so.
+    #[serde(default)]
+    pub open_files: Option<u32>,
     /// It waits for another channel when its worker process dies.
     pub recovers: bool,
     /// The adapter's name.

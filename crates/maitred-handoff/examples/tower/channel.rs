@@ -13,7 +13,7 @@ use http::{Request, Response};
 use http_body::Body;
 use maitred_handoff::{
     CHANNEL_VARIABLE, FromServer, Hello, MESSAGE_DESCRIPTORS_MAX, PAYLOAD_BYTES_MAX, VERSION, encode_hello,
-    encode_pong,
+    encode_limits, encode_pong,
 };
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -168,6 +168,8 @@ where
         recovers,
     };
     channel.report(|out| encode_hello(out, &hello));
+    let open_files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    channel.report(|out| encode_limits(out, u32::try_from(open_files).unwrap_or(u32::MAX)));
     let stays = Cell::new(recovers);
     let mut reader = Reader::new(channel.clone(), service.clone());
     let lost = tokio::select! {

@@ -52,6 +52,16 @@ fn nothing_written_is_a_broken_response_with_status_0() {
 }
 
 #[test]
+fn limits_are_optional_and_come_back() {
+    let mut bytes = Vec::new();
+    encode_limits(&mut bytes, 1024);
+    assert_eq!(bytes.get(5).map(|flags| flags & OPTIONAL), Some(OPTIONAL), "an old server has to skip it");
+    assert_eq!(FromApp::decode(&bytes), Ok(Some((FromApp::Limits { open_files: 1024 }, HEADER_BYTES + 4))));
+    let none = [&bytes[..HEADER_BYTES], &[0; 4]].concat();
+    assert!(FromApp::decode(&none).is_err());
+}
+
+#[test]
 fn bad_hellos_are_named() {
     let hello = Hello {
         version_min: 1,
@@ -98,7 +108,7 @@ fn a_name_is_cut_at_a_character() {
 
 #[test]
 fn kinds_of_later_versions_are_refused_unless_optional() {
-    for kind in [70, kind::REQUEST, 0, 200] {
+    for kind in [71, kind::REQUEST, 0, 200] {
         let header = Header { kind, descriptors: 2, ..Header::default() };
         assert_eq!(rule_of(&header.to_bytes()), Rule::Kind(kind));
         let header = Header { flags: 0x80, ..header };

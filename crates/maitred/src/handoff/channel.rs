@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES, MESSAGE_DESCRIPTORS_MAX};
 use rustix::io::Errno;
 use rustix::net::{
@@ -17,7 +17,7 @@ use rustix::net::{
 use slab::Slab;
 
 use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
-use super::known::Known;
+use super::known::{Allowance, Known, OPEN_FILES_DEFAULT};
 use crate::budget::{Budget, Permit};
 use crate::control::SlotId;
 use crate::serve::passed::{Lane, Passed, Reading};
@@ -166,6 +166,12 @@ pub struct Channel {
     pub input: Vec<u8>,
     /// Which descriptors it keeps.
     pub known: Known,
+    /// How many it may have.
+    pub allowance: Allowance,
+    /// Relays that it has, idle or not.
+    pub relays: usize,
+    /// Descriptors that it was told to forget, by the number of the first request behind that: once that one is done, so are these.
+    forgotten: VecDeque<(u32, usize)>,
     /// Whether it is in the list of channels that have something to flush.
     pub dirty: bool,
     /// Whether it is about to leave.
@@ -205,6 +211,9 @@ impl Channel {
             idle_relays: Vec::new(),
             input: Vec::new(),
             known: Known::default(),
+            allowance: Allowance::of(OPEN_FILES_DEFAULT),
+            relays: 0,
+            forgotten: VecDeque::new(),
             dirty: false,
             leave: Leave::Stays,
             asked: None,
@@ -285,14 +294,15 @@ impl Channel {
 
     /// How many more requests it can start on at once.
     pub fn room(&self) -> u32 {
-        if self.is_live() { self.capacity.saturating_sub(self.in_flight.len() as u32) } else { 0 }
+        let takes = self.is_live() && !self.is_cramped();
+        if takes { self.capacity.saturating_sub(self.in_flight.len() as u32) } else { 0 }
     }
 
     /// Whether one more request may wait in it, and how long that is expected to take, in microseconds. A process that has
     /// been at its present request for longer than it usually takes may be at it for ever.
     pub fn prefetch_wait(&self, now: Instant) -> Option<u32> {
         let busy_us = self.busy_since.map_or(0, |since| now.saturating_duration_since(since).as_micros());
-        if !self.is_live() || self.service_us == 0 || busy_us > u128::from(PREFETCH_US) {
+        if !self.is_live() || self.is_cramped() || self.service_us == 0 || busy_us > u128::from(PREFETCH_US) {
             return None;
         }
         let waiting = (self.in_flight.len() as u32 + 1).saturating_sub(self.capacity);
@@ -320,11 +330,10 @@ impl Channel {
     pub fn enter_direct(&mut self, index: u32, now: Instant) -> (u32, bool) {
         let passes = !self.known.has(index);
         if passes {
-            let busy = |other: u32| self.in_flight.values().any(|busy| busy.number == other);
-            if let Some(oldest) = self.known.surplus(|other| !busy(other)) {
-                self.forget(oldest);
-            }
+            self.make_room();
             self.known.insert(index);
+        } else {
+            self.known.touch(index);
         }
         (self.enter(index, index, passes.then_some(Carried::Connection(index)), now), passes)
     }
@@ -338,7 +347,60 @@ impl Channel {
         now: Instant,
     ) -> (u32, bool) {
         let passes = far_end.is_some();
+        if passes {
+            self.make_room();
+            self.relays += 1;
+        }
         (self.enter(number, index, far_end.map(Carried::Relay), now), passes)
+    }
+
+    /// Descriptors that it has of what it was given: connections, relays, and files of bodies.
+    fn given(&self) -> usize {
+        let kept = self.known.len() + self.relays;
+        if kept + self.in_flight.len() < self.allowance.given {
+            // Not even a body for each request would make a difference.
+            return kept;
+        }
+        kept + self.in_flight.values().filter(|found| found.body == SentBody::Carried).count()
+    }
+
+    /// Whether it has no room for one more relay, or connection, unless one is forgotten.
+    pub fn is_full(&self) -> bool {
+        self.given() >= self.allowance.given
+    }
+
+    /// Has it forget the connection that was unused for longest, if it has no room for another one.
+    fn make_room(&mut self) {
+        if self.is_full() {
+            let busy: HashSet<u32> = self.in_flight.values().map(|found| found.number).collect();
+            if let Some(unused) = self.known.unused(|other| !busy.contains(&other)) {
+                self.forget(unused);
+            }
+        }
+    }
+
+    /// Whether it is better not to give it anything more before it has answered something: all that it has is in use, or it may
+    /// still have too many descriptors that it was told to forget.
+    fn is_cramped(&self) -> bool {
+        let forgotten: usize = self.forgotten.iter().map(|(_, count)| count).sum();
+        !self.in_flight.is_empty()
+            && (forgotten > self.allowance.forgotten || self.in_flight.len() >= self.allowance.given)
+    }
+
+    /// Notes that it is told to forget something.
+    fn note_forgotten(&mut self) {
+        match self.forgotten.back_mut() {
+            Some((before, count)) if *before == self.next_request => *count += 1,
+            _ => self.forgotten.push_back((self.next_request, 1)),
+        }
+    }
+
+    /// A request is done: whatever it was told before that one it has done, too.
+    pub fn note_done(&mut self, request: u32) {
+        let is_before = |before: u32| request.wrapping_sub(before) < 1 << 31;
+        while self.forgotten.front().is_some_and(|(before, _)| is_before(*before)) {
+            self.forgotten.pop_front();
+        }
     }
 
     fn enter(&mut self, number: u32, index: u32, carried: Option<Carried>, now: Instant) -> u32 {
@@ -398,12 +460,15 @@ impl Channel {
         if kept && matches!(self.phase, Phase::Starting | Phase::Live) {
             self.frames.push((self.out.len(), None));
             maitred_handoff::encode_forget(&mut self.out, connection);
+            self.note_forgotten();
         }
         kept
     }
 
     /// Has the process drop the descriptor that it knows by a relay's number.
     pub fn forget_number(&mut self, number: u32) {
+        self.relays = self.relays.saturating_sub(1);
+        self.note_forgotten();
         if matches!(self.phase, Phase::Starting | Phase::Live) {
             self.frames.push((self.out.len(), None));
             maitred_handoff::encode_forget(&mut self.out, number);

@@ -1,22 +1,59 @@
-//! Which connections an application process can write to.
+//! Which connections an application process can write to, and how many descriptors it can have of what it is given.
 
 use std::collections::VecDeque;
 
-/// Descriptors that one application process keeps. Below the usual soft limit of 1,024 open files, with room for its own.
-pub(super) const DESCRIPTORS_KEPT_MAX: usize = 900;
+/// Open files that a process is taken to be allowed, if neither it nor the configuration says so: the usual soft limit.
+pub const OPEN_FILES_DEFAULT: u32 = 1_024;
+/// Of more than that no use is made: forgetting a connection looks through those that are kept.
+const OPEN_FILES_MAX: u32 = 8_192;
+/// Descriptors that a process has at least for itself: channel, output, what its interpreter and its database have open.
+const OWN_MIN: u32 = 32;
+/// Descriptors that it is given at all events, however few it may have.
+const GIVEN_MIN: usize = 4;
 
-/// Which connections' descriptors an application process keeps, in the order in which it got them.
+/// How many descriptors a process may have of what it is given: connections, relays, files of bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    /// Those that it keeps. Before it gets one more, the longest unused is forgotten.
+    pub given: usize,
+    /// Those that it was told to forget, and of which it is not known whether it has. A descriptor arrives before the process
+    /// has seen what stands before it.
+    pub forgotten: usize,
+}
+
+impl Allowance {
+    /// What a process may have that can open so many files: an eighth, but at least [`OWN_MIN`], is its own.
+    pub fn of(open_files: u32) -> Allowance {
+        let open_files = open_files.min(OPEN_FILES_MAX);
+        let own = (open_files / 8).max(OWN_MIN);
+        let given = (open_files.saturating_sub(own) as usize).max(GIVEN_MIN);
+        Allowance { given, forgotten: (own / 3) as usize }
+    }
+}
+
+/// Which connections' descriptors an application process keeps, those about first that were unused for longest.
 #[derive(Debug, Default)]
 pub struct Known {
     bits: Vec<u64>,
+    /// Used since it was last looked for one to forget.
+    used: Vec<u64>,
     pub(super) order: VecDeque<u32>,
 }
 
 impl Known {
     /// Whether the descriptor of `connection` is kept there.
     pub fn has(&self, connection: u32) -> bool {
-        let word = self.bits.get(connection as usize / 64).copied().unwrap_or(0);
-        word & (1 << (connection % 64)) != 0
+        has(&self.bits, connection)
+    }
+
+    /// How many are.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
     }
 
     /// Notes that it is kept from now on.
@@ -24,9 +61,18 @@ impl Known {
         let word = connection as usize / 64;
         if word >= self.bits.len() {
             self.bits.resize(word + 1, 0);
+            self.used.resize(word + 1, 0);
         }
         self.bits[word] |= 1 << (connection % 64);
+        self.used[word] &= !(1 << (connection % 64));
         self.order.push_back(connection);
+    }
+
+    /// Notes that the one that is kept is used again.
+    pub fn touch(&mut self, connection: u32) {
+        if let Some(word) = self.used.get_mut(connection as usize / 64) {
+            *word |= 1 << (connection % 64);
+        }
     }
 
     /// Notes that it is not; false if it was not kept anyway.
@@ -39,11 +85,25 @@ impl Known {
         true
     }
 
-    /// The one that was passed longest ago and that `spare` allows to let go, once there are too many.
-    pub(super) fn surplus(&self, spare: impl Fn(u32) -> bool) -> Option<u32> {
-        if self.order.len() < DESCRIPTORS_KEPT_MAX {
-            return None;
+    /// One that was not used for long and that `spare` allows to let go: the first that was not used since the last time, as
+    /// CLOCK does it for pages.
+    pub(super) fn unused(&mut self, spare: impl Fn(u32) -> bool) -> Option<u32> {
+        for _ in 0..2 * self.order.len() {
+            let connection = self.order.pop_front()?;
+            let used = has(&self.used, connection);
+            if !used && spare(connection) {
+                self.order.push_front(connection);
+                return Some(connection);
+            }
+            self.order.push_back(connection);
+            if let Some(word) = self.used.get_mut(connection as usize / 64) {
+                *word &= !(1 << (connection % 64));
+            }
         }
-        self.order.iter().copied().find(|connection| spare(*connection))
+        None
     }
+}
+
+fn has(bits: &[u64], connection: u32) -> bool {
+    bits.get(connection as usize / 64).copied().unwrap_or(0) & (1 << (connection % 64)) != 0
 }

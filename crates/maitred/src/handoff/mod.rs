@@ -13,6 +13,6 @@ mod relay;
 pub use channel::{Arrival, Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
 pub use choice::{Choice, Costs, PERIOD as CHOICE_PERIOD, Sample};
 pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
-pub use known::Known;
+pub use known::{Allowance, Known, OPEN_FILES_DEFAULT};
 pub use pool::{LocalPool, Pools};
 pub use relay::{RELAY_BIT, Relay};

@@ -468,6 +468,9 @@ impl Master {
             FromWorker::SlotReady(id, greeting) => {
                 self.slot(number, id.epoch, |pool, slot, _| pool.ready(now, slot, greeting));
             }
+            FromWorker::SlotLimits(id, open_files) => {
+                self.slot(number, id.epoch, |pool, slot, _| pool.limited(slot, open_files));
+            }
             FromWorker::SlotLost(id, why) => {
                 self.slot(number, id.epoch, |pool, slot, out| pool.lost(now, slot, &why, out));
             }

@@ -30,7 +30,7 @@ use super::hand_off::payload_bytes_max;
 use super::shared::Outgoing;
 use crate::budget::Permit;
 use crate::control::{FromWorker, Greeting, SlotId};
-use crate::handoff::{InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
+use crate::handoff::{Allowance, InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
 use crate::serve::{Segment, Summary};
 
 /// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
@@ -141,6 +141,12 @@ impl Thread {
                     let skipped = usize::from(descriptors).min(received.len());
                     received.drain(..skipped);
                 }
+                FromApp::Limits { open_files } => {
+                    let channel = &mut self.pools.channels[key];
+                    channel.allowance = Allowance::of(open_files);
+                    let id = channel.id;
+                    self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotLimits(id, open_files)));
+                }
                 FromApp::Pong { .. } => self.pools.channels[key].answered(),
             }
         }
@@ -172,7 +178,8 @@ impl Thread {
         );
         self.touch(key);
         let Hello { capacity, sockets_only, recovers, .. } = *hello;
-        let greeting = Greeting { capacity, sockets_only, recovers, name: hello.name.to_owned() };
+        let name = hello.name.to_owned();
+        let greeting = Greeting { capacity, sockets_only, recovers, open_files: None, name };
         self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReady(id, greeting)));
         Ok(())
     }
@@ -198,6 +205,7 @@ impl Thread {
         let (index, number) = self.in_flight(key, done.connection, done.request)?;
         let channel = &mut self.pools.channels[key];
         channel.in_flight.remove(&done.request);
+        channel.note_done(done.request);
         channel.learn(done.service_us, self.clock.now);
         if let Some(row) = self.slot_row(key) {
             row.requests.add(1);
@@ -279,7 +287,10 @@ impl Thread {
         }
         let channel = &mut self.pools.channels[key];
         channel.in_flight.remove(&request);
+        channel.note_done(request);
         if number & RELAY_BIT != 0 {
+            // What it has of it is its own from now on.
+            channel.relays = channel.relays.saturating_sub(1);
             self.detach_relay(number & !RELAY_BIT);
             return Ok(());
         }

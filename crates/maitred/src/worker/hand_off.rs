@@ -219,6 +219,7 @@ impl Thread {
         let began = self.connections[index as usize].began;
         let queue_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
         let way = self.way(index, key, exchange.request);
+        self.give_up_idle_relay(key, way == Way::Direct);
         let relay = if way == Way::Direct { None } else { self.take_relay(key).ok() };
         if way == Way::Relay && relay.is_none() {
             // No descriptors are left. That is no reason to give away what must not be.
@@ -267,6 +268,15 @@ impl Thread {
         self.touch(key);
         self.show_slot(key);
         Step::Waits
+    }
+
+    /// A process that has no room for another descriptor gives up a relay that nobody uses, where it is given a connection.
+    fn give_up_idle_relay(&mut self, key: usize, direct: bool) {
+        let channel = &self.pools.channels[key];
+        let idle = channel.idle_relays.first().copied();
+        if let Some(relay) = idle.filter(|_| direct && channel.known.is_empty() && channel.is_full()) {
+            self.drop_relay(relay);
+        }
     }
 
     /// Keeps what the log, an error and another process will want to know.

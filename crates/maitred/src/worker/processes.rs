@@ -22,7 +22,9 @@ use super::relay::unwatch;
 use super::shared::Outgoing;
 use crate::config::Source;
 use crate::control::{FromWorker, SlotId, Started};
-use crate::handoff::{Channel, Health, Leave, Phase, RELAY_BIT, Received, Relay};
+use crate::handoff::{
+    Allowance, Channel, Health, Leave, OPEN_FILES_DEFAULT, Phase, RELAY_BIT, Received, Relay,
+};
 use crate::status::scoreboard::{SlotRow, SlotState};
 
 /// How often the health of processes is looked at; a pool's `health_interval` is met to within this.
@@ -36,6 +38,10 @@ impl Thread {
         let Started { pid, greeting, lent } = started;
         let lane = self.shared.lane(id);
         let mut channel = Channel::new(id, pid, self.shared.slot_row(id), socket, lane);
+        let pool = self.shared.start.config.pools.get(usize::from(id.pool));
+        let configured = pool.and_then(|pool| u32::try_from(pool.open_files?).ok());
+        let stated = greeting.as_ref().and_then(|greeting| greeting.open_files);
+        channel.allowance = Allowance::of(stated.or(configured).unwrap_or(OPEN_FILES_DEFAULT));
         if let Some(greeting) = greeting {
             channel.phase = Phase::Live;
             channel.capacity = greeting.capacity;

@@ -1,5 +1,6 @@
 //! Applications behind handoff: what a client sees of them is what it would see of any server.
 
+use crate::support::processes::descriptors;
 use crate::support::{End, Gate, Server, Setup};
 
 /// For pools whose processes are slow to start: the queue waits for them.
@@ -11,6 +12,26 @@ fn with_pool(threads: u32, workers: u32) -> Server {
         Setup::with_files().server(&format!("threads = {threads}")).pool("app", None, &lines).start();
     server.wait_for_processes();
     server
+}
+
+/// More connections than the process may have descriptors: the longest unused are forgotten, and it never loses one.
+#[test]
+fn a_process_is_given_no_more_descriptors_than_it_may_have() {
+    let lines = format!("workers = 1\ntransport = \"direct\"\nopen_files = 64\n{PATIENT}");
+    let server = Setup::with_files().pool("app", None, &lines).start();
+    let mut clients: Vec<_> = (0..200).map(|_| server.connect()).collect();
+    assert_eq!(clients[0].get("/app/hello?x").text(), "hello x\n");
+    let process = server.applications();
+    for round in 0..3 {
+        // One after another, and all at once.
+        clients.iter_mut().for_each(|client| assert_eq!(client.get("/app/hello?x").text(), "hello x\n"));
+        clients.iter_mut().for_each(|client| client.send("GET /app/hello?y HTTP/1.1\r\nHost: a\r\n\r\n"));
+        clients.iter_mut().for_each(|client| assert_eq!(client.response("GET").text(), "hello y\n"));
+        assert_eq!(server.applications(), process, "round {round}");
+    }
+    let open = descriptors(process[0]);
+    assert!((20..=64).contains(&open), "{open} descriptors");
+    server.stop();
 }
 
 #[test]

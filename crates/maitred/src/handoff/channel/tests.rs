@@ -1,7 +1,6 @@
 use super::Health::{Asked, Good, Silent};
 use super::*;
 use crate::budget::Budget;
-use crate::handoff::known::DESCRIPTORS_KEPT_MAX;
 use crate::serve::passed::Helpers;
 use proptest::prelude::*;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -226,9 +225,40 @@ fn what_is_kept_is_bounded_and_spares_the_busy() {
             channel.in_flight.remove(&request);
         }
     }
-    assert_eq!(channel.known.order.len(), DESCRIPTORS_KEPT_MAX);
+    assert_eq!(channel.known.len(), channel.allowance.given);
     assert!(channel.known.has(0), "connection 0 is in use");
     assert!(!channel.known.has(1));
+}
+
+#[test]
+fn what_is_used_is_kept_and_what_was_forgotten_counts_until_it_is_gone() {
+    let (mut channel, _theirs) = channel();
+    channel.allowance = Allowance { given: 10, forgotten: 3 };
+    channel.capacity = 100;
+    let answer = |channel: &mut Channel, connection: u32| {
+        let (request, passes) = channel.enter_direct(connection, Instant::now());
+        channel.in_flight.remove(&request);
+        channel.note_done(request);
+        passes
+    };
+    (0..10).for_each(|connection| assert!(answer(&mut channel, connection)));
+    assert!(!answer(&mut channel, 0), "it is kept");
+    assert!(answer(&mut channel, 10));
+    assert!(channel.known.has(0) && !channel.known.has(1), "1 was unused for longest");
+    // A relay, and a body, take the place of connections.
+    let far_end = || Some(rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap());
+    let (request, _) = channel.enter_relay(1 << 31, 20, far_end(), Instant::now());
+    assert_eq!((channel.known.len(), channel.relays), (9, 1));
+    channel.note_body(request, SentBody::Carried);
+    channel.enter_direct(30, Instant::now());
+    assert_eq!((channel.known.len(), channel.relays, channel.given()), (9, 1, 11));
+    // Three more that it has to forget, and nothing says yet that it has.
+    for connection in 31..34 {
+        channel.enter_direct(connection, Instant::now());
+    }
+    assert!(channel.is_cramped() && channel.room() == 0);
+    channel.note_done(request + 2);
+    assert!(!channel.is_cramped(), "{:?}", channel.forgotten);
 }
 
 #[test]

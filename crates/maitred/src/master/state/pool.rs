@@ -249,6 +249,14 @@ impl Pool {
         self.slots.iter_mut().for_each(|slot| slot.terminate(kill_at, out));
     }
 
+    /// The process in this slot said how many files it may have open, which whoever gets its channel next has to know.
+    pub fn limited(&mut self, number: usize, open_files: u32) {
+        let greeting = self.slots.get_mut(number).and_then(|slot| slot.greeting.as_mut());
+        if let Some(greeting) = greeting {
+            greeting.open_files = Some(open_files);
+        }
+    }
+
     /// The process in this slot said HELLO.
     pub fn ready(&mut self, now: Instant, number: usize, greeting: Greeting) {
         let Some(slot) = self.slots.get_mut(number) else { return };

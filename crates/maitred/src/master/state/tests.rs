@@ -150,7 +150,7 @@ impl World {
             }
             self.hello.insert(epoch);
             let (recovers, name) = (self.recovers, "test".to_owned());
-            let greeting = Greeting { capacity: 1, sockets_only: false, recovers, name };
+            let greeting = Greeting { capacity: 1, sockets_only: false, open_files: None, recovers, name };
             self.event(Event::Worker(generation, FromWorker::SlotReady(slot, greeting)));
         }
     }
@@ -614,7 +614,13 @@ fn messages_of_the_dead_and_unknown_are_ignored() {
     world.event(Event::Worker(77, FromWorker::Ready));
     world.event(Event::WorkerExited { generation: 77, how: String::new() });
     let slot = SlotId { pool: 9, slot: 9, epoch: 999 };
-    let greeting = Greeting { capacity: 1, sockets_only: false, recovers: false, name: "test".to_owned() };
+    let greeting = Greeting {
+        capacity: 1,
+        sockets_only: false,
+        open_files: None,
+        recovers: false,
+        name: "test".to_owned(),
+    };
     world.event(Event::Worker(1, FromWorker::SlotReady(slot, greeting)));
     world.event(Event::Worker(1, FromWorker::SlotLost(slot, String::new())));
     world.event(Event::AppExited { slot, clean: false, how: String::new() });

@@ -112,7 +112,13 @@ fn slot(epoch: u64) -> SlotId {
 }
 
 fn greeting() -> crate::control::Greeting {
-    crate::control::Greeting { capacity: 1, sockets_only: false, recovers: false, name: "test".to_owned() }
+    crate::control::Greeting {
+        capacity: 1,
+        sockets_only: false,
+        open_files: None,
+        recovers: false,
+        name: "test".to_owned(),
+    }
 }
 
 fn exited(generation: u64) -> Event {
