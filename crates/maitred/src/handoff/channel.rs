@@ -170,7 +170,8 @@ pub struct Channel {
     pub allowance: Allowance,
     /// Relays that it has, idle or not.
     pub relays: usize,
-    /// Descriptors that it was told to forget, by the number of the first request behind that: once that one is done, so are these.
+    /// Descriptors that it was told to forget, by the number of the first request behind that. Once that one is done, they are
+    /// gone.
     forgotten: VecDeque<(u32, usize)>,
     /// Whether it is in the list of channels that have something to flush.
     pub dirty: bool,

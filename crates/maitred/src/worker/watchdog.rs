@@ -1,5 +1,5 @@
-//! How long the turns of an event loop take. Nothing in one may wait, so that a long one is a bug, a disk that was not expected, or
-//! a thread that got no CPU; it is counted, and logged with what it was about.
+//! How long the turns of an event loop take. Nothing in one may wait, so that a long one is a bug, a disk that was not expected,
+//! or a thread that got no CPU; it is counted, and logged with what it was about.
 
 use std::fmt::Write as _;
 use std::ops::Range;
