@@ -1,9 +1,11 @@
 //! What is given up when clients take nothing (`docs/overload.md`): streams, then connections, then responses.
 
+use std::io::{Read as _, Write as _};
 use std::time::Instant;
 
 use crate::h2::frame::{code, setting};
 use crate::h2::{Connection, Lost};
+use crate::secure::Door;
 use crate::support::{PATIENCE, Server, Setup, eventually};
 
 /// A response of 60 KB that is in no cache, so that each stream that cannot send it holds it.
@@ -150,4 +152,46 @@ fn responses_that_find_no_room_are_aborted() {
         }
     });
     server.stop();
+}
+
+/// What TLS has encrypted and the socket does not take is counted, and given back when the client has gone.
+#[test]
+fn what_tls_holds_is_counted() {
+    let (setup, roots) = Door::prepare(Setup::with_files(), "");
+    let path = setup.directory.path().join("root/zeros.bin");
+    std::fs::File::create(path).unwrap().set_len(50_000_000).unwrap();
+    let server = setup.start();
+    let mut stream = Door::of(&server, roots).offer(&["http/1.1"]).unwrap();
+    stream.write_all(b"GET /zeros.bin HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    eventually("its socket is full", || used(&server) >= 32 * 1024);
+    assert!(used(&server) <= 256 * 1024, "{}", used(&server));
+    let mut head = [0; 15];
+    stream.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200 OK");
+    drop(stream);
+    eventually("nothing is held any more", || used(&server) == 0);
+    server.stop();
+}
+
+/// A response of a pool that is not taken: what of it is here is counted. Of the request's head, which is large, the log has all that
+/// it wants.
+#[test]
+fn what_a_pool_has_answered_is_counted() {
+    let server = Setup::with_files().pool("app", None, "workers = 1").start();
+    server.wait_for_processes();
+    let mut connection = stalled(&server);
+    let large = "x".repeat(12_000);
+    let fields = [("x-large", large.as_str()), ("user-agent", "slow/1"), ("referer", "http://a.example/")];
+    let id = connection.request("GET", "/app/large?400000", &fields, true);
+    assert_eq!(connection.head(id).status, 200);
+    eventually("the response waits", || used(&server) > 32 * 1024);
+    assert!(used(&server) < 320 * 1024, "{}", used(&server));
+    connection.open_window(0, 1 << 24);
+    connection.open_window(id, 1 << 24);
+    assert_eq!(connection.response(id).body.len(), 400_000);
+    drop(connection);
+    eventually("nothing is held any more", || used(&server) == 0);
+    let log = server.stop().access;
+    let line = log.iter().find(|line| line.contains("\"GET /app/large?400000 HTTP/2")).expect("its line");
+    assert!(line.contains("400000 \"http://a.example/\" \"slow/1\""), "{line}");
 }
