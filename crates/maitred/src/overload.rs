@@ -28,7 +28,7 @@ const ELEVATED_STREAMS: u32 = 16;
 const CRITICAL_STREAMS: u32 = 1;
 /// How long connections may be idle while memory is short.
 const ELEVATED_IDLE: Duration = Duration::from_secs(5);
-/// How long a client may take nothing of a response while memory is short.
+/// How long a client may take nothing of a response while memory is short, or descriptors: it may hold both.
 const ELEVATED_WRITE: Duration = Duration::from_secs(10);
 const CRITICAL_WRITE: Duration = Duration::from_secs(2);
 
@@ -186,7 +186,7 @@ impl Levels {
 
     /// How long a client may take nothing of its response.
     pub fn write_timeout(self, configured: Duration) -> Duration {
-        match self.memory {
+        match self.memory.max(self.descriptors) {
             Level::Normal => configured,
             Level::Elevated => configured.min(ELEVATED_WRITE),
             Level::Critical => configured.min(CRITICAL_WRITE),

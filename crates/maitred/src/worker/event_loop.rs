@@ -315,6 +315,7 @@ impl Thread {
             self.row.log_dropped.add(dropped);
         }
         self.limiter.tick(self.clock.now);
+        self.files.sweep(self.clock.now);
         let cache = self.files.cache_use();
         self.row.cache_bytes.set(cache.bytes);
         self.row.cache_entries.set(cache.entries);

@@ -115,7 +115,7 @@ use crate::log::writer::{Settings, ThreadLog, Writer};
 use crate::route::Router;
 use crate::sandbox::seccomp;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
-use crate::serve::files::{FileServer, FileSet};
+use crate::serve::files::{FileServer, FileSet, GivenUp};
 use crate::serve::passed::Helpers;
 use crate::status::Status;
 use crate::status::facts::Facts;
@@ -405,8 +405,9 @@ fn prepare_thread(
     }
     let config = &shared.start.config;
     let limits = Limits { file_cache_files_max: shared.cached_files_max, ..config.limits.clone() };
-    let (sets, unsent) = (shared.file_sets.clone(), Arc::clone(&shared.unsent));
-    let files = FileServer::new(&limits, sets, config.server.server_header, unsent);
+    let given_up =
+        GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
+    let files = FileServer::new(&limits, shared.file_sets.clone(), config.server.server_header, given_up);
     let mut thread = Thread::new(shared, number, row, files, log).map_err(|error| error.to_string())?;
     for listener in listeners {
         thread.listen(listener).map_err(|error| format!("cannot watch a listener: {error}"))?;

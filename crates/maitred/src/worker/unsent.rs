@@ -208,13 +208,15 @@ impl Thread {
                 self.touch_session(key);
             }
         }
-        if memory > before.memory {
-            self.give_memory_back();
+        if memory > before.memory || descriptors > before.descriptors {
+            self.hurry_clients();
         }
     }
 
-    /// Memory has become short: buffers that nothing is in go, and whoever holds some has less time from now on.
-    fn give_memory_back(&mut self) {
+    /// Memory or descriptors have become short: buffers that nothing is in go, and clients that hold something have less time from
+    /// now on.
+    fn hurry_clients(&mut self) {
+        let short = self.is_short_of_memory();
         self.spare = Vec::new();
         let now = self.clock.now;
         let (idle, write) = (now + self.keep_alive_timeout, now + self.write_timeout);
@@ -223,7 +225,9 @@ impl Thread {
             let index = index as u32;
             let work = connection.work.as_deref();
             match connection.state {
-                State::Idle if connection.requests > 0 && connection.is_idle() => self.wheel.arm(index, idle),
+                State::Idle if short && connection.requests > 0 && connection.is_idle() => {
+                    self.wheel.arm(index, idle)
+                }
                 State::Multiplexed { session } => sessions.push(session),
                 State::Writing | State::Relayed { .. } | State::Proxied { .. }
                     if work.is_some_and(|work| work.unsent.is_some() && !work.awaits_disk) =>

@@ -195,3 +195,24 @@ fn what_a_pool_has_answered_is_counted() {
     let line = log.iter().find(|line| line.contains("\"GET /app/large?400000 HTTP/2")).expect("its line");
     assert!(line.contains("400000 \"http://a.example/\" \"slow/1\""), "{line}");
 }
+
+/// Files that the cache has given up while clients do not take them are open all the same, and count among the descriptors.
+#[test]
+fn files_that_only_slow_clients_need_count_among_the_descriptors() {
+    const FILES: u64 = 40;
+    let mut setup = Setup::with_files().limit("file_cache_files_max = 4");
+    for number in 0..FILES {
+        setup = setup.file(&format!("{number}.bin"), &[b'x'; 40_000]);
+    }
+    let server = setup.start();
+    let mut connection = stalled(&server);
+    for number in 0..FILES {
+        let id = connection.request("GET", &format!("/{number}.bin"), &[], true);
+        assert_eq!(connection.head(id).status, 200);
+    }
+    let held = || server.status()["budgets"]["descriptors"]["used"].as_u64().unwrap();
+    eventually("all but the cache's are counted", || held() == FILES - 4);
+    drop(connection);
+    eventually("they are closed", || held() == 0);
+    server.stop();
+}

@@ -4,17 +4,22 @@
 //! a hit only sets a bit, and eviction takes the first entry that the hand finds without it.
 
 use std::hash::{BuildHasher, Hasher};
-use std::rc::Rc;
+
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::entry::Entry;
-use crate::budget::Budget;
+use crate::budget::{Budget, Permit};
+use crate::serve::ServedFile;
 
 /// How long an entry is served without asking the filesystem.
 pub(super) const FRESH_FOR: Duration = Duration::from_secs(1);
+
+/// How often it is looked which files that were given up are closed by now: a descriptor does not say so itself.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Which set, and how the path is meant: two paths that read the same may be found in different ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +50,20 @@ pub(super) struct Cache {
     files_max: u32,
     /// What counts the memory of entries that are given up and still needed.
     unsent: Arc<Budget>,
+    /// What counts their descriptors.
+    descriptors: Arc<Budget>,
+    /// These, until they are found to be closed.
+    pinned: Vec<(Weak<ServedFile>, Permit)>,
+    next_sweep: Option<Instant>,
+}
+
+/// The budgets that what the cache gives up counts in, for as long as there are responses that still need it.
+#[derive(Debug, Clone)]
+pub struct GivenUp {
+    /// Memory.
+    pub unsent: Arc<Budget>,
+    /// Descriptors.
+    pub descriptors: Arc<Budget>,
 }
 
 #[derive(Debug)]
@@ -72,7 +91,7 @@ fn cost_bytes(entry: &Entry) -> u64 {
 }
 
 impl Cache {
-    pub(super) fn new(bytes_max: u64, files_max: u32, unsent: Arc<Budget>) -> Cache {
+    pub(super) fn new(bytes_max: u64, files_max: u32, given_up: GivenUp) -> Cache {
         Cache {
             table: HashTable::new(),
             slots: Vec::new(),
@@ -83,7 +102,10 @@ impl Cache {
             files: 0,
             bytes_max,
             files_max,
-            unsent,
+            unsent: given_up.unsent,
+            descriptors: given_up.descriptors,
+            pinned: Vec::new(),
+            next_sweep: None,
         }
     }
 
@@ -148,6 +170,14 @@ impl Cache {
         }
     }
 
+    /// Gives back what counted descriptors that are closed by now: [`SWEEP_EVERY`].
+    pub(super) fn sweep(&mut self, now: Instant) {
+        if !self.pinned.is_empty() && self.next_sweep.is_none_or(|at| at <= now) {
+            self.pinned.retain(|(file, _)| file.strong_count() > 0);
+            self.next_sweep = Some(now + SWEEP_EVERY);
+        }
+    }
+
     /// An entry is not kept: the response that it was made for holds it alone.
     pub(super) fn note_unkept(&self, entry: &Entry) {
         entry.charge(&self.unsent);
@@ -198,6 +228,9 @@ impl Cache {
         if Rc::strong_count(&slot.entry) > 1 {
             slot.entry.charge(&self.unsent);
         }
+        for file in slot.entry.files().filter(|file| Rc::strong_count(file) > 1) {
+            self.pinned.push((Rc::downgrade(file), self.descriptors.charge(1)));
+        }
     }
 }
 
@@ -218,16 +251,20 @@ mod tests {
     use super::*;
 
     const SPACE: Space = Space(0);
+    const OFFSETS: Offsets = Offsets { type_at: 0, coding_at: 0, common_at: 0 };
+
+    fn given_up() -> GivenUp {
+        GivenUp { unsent: Budget::new(0), descriptors: Budget::new(0) }
+    }
 
     fn entry(path: &str, body_bytes: usize) -> Rc<Entry> {
-        let offsets = Offsets { type_at: 0, coding_at: 0, common_at: 0 };
-        let page = Representation::of_page(b"", offsets, &vec![0; body_bytes]);
+        let page = Representation::of_page(b"", OFFSETS, &vec![0; body_bytes]);
         Rc::new(Entry::of_page(path.as_bytes(), page))
     }
 
     #[test]
     fn entries_are_fresh_for_a_second_and_again_once_confirmed() {
-        let mut cache = Cache::new(1 << 20, 10, Budget::new(0));
+        let mut cache = Cache::new(1 << 20, 10, given_up());
         let start = Instant::now();
         cache.insert(SPACE, entry("/a", 1), start);
         assert!(cache.fresh(SPACE, b"/a", start + FRESH_FOR).is_some());
@@ -243,7 +280,7 @@ mod tests {
     #[test]
     fn the_budget_holds_and_what_is_used_survives() {
         let one = cost_bytes(&entry("/000", 1000));
-        let mut cache = Cache::new(10 * one, 10, Budget::new(0));
+        let mut cache = Cache::new(10 * one, 10, given_up());
         let now = Instant::now();
         cache.insert(SPACE, entry("/hot", 1000), now);
         for nth in 0..100 {
@@ -258,7 +295,7 @@ mod tests {
 
     #[test]
     fn too_large_an_entry_is_not_kept_and_costs_nobody_a_place() {
-        let mut cache = Cache::new(2 * cost_bytes(&entry("/a", 0)), 10, Budget::new(0));
+        let mut cache = Cache::new(2 * cost_bytes(&entry("/a", 0)), 10, given_up());
         let now = Instant::now();
         cache.insert(SPACE, entry("/a", 0), now);
         cache.insert(SPACE, entry("/b", 10_000), now);
@@ -268,7 +305,7 @@ mod tests {
 
     #[test]
     fn replacing_and_removing_give_the_budget_back() {
-        let mut cache = Cache::new(1 << 20, 10, Budget::new(0));
+        let mut cache = Cache::new(1 << 20, 10, given_up());
         let now = Instant::now();
         for size in [0, 5000, 10] {
             cache.insert(SPACE, entry("/a", size), now);
@@ -282,7 +319,11 @@ mod tests {
     fn what_was_evicted_and_is_still_needed_counts_as_unsent() {
         let unsent = Budget::new(0);
         let one = entry("/a", 1000);
-        let mut cache = Cache::new(cost_bytes(&one), 10, Arc::clone(&unsent));
+        let mut cache = Cache::new(
+            cost_bytes(&one),
+            10,
+            GivenUp { unsent: Arc::clone(&unsent), descriptors: Budget::new(0) },
+        );
         let now = Instant::now();
         cache.insert(SPACE, Rc::clone(&one), now);
         let sending = [Rc::clone(&one), one];
@@ -298,6 +339,35 @@ mod tests {
         assert_eq!(unsent.used(), large.cost_bytes(), "it was never kept");
         drop(large);
         assert_eq!(unsent.used(), 0);
+    }
+
+    #[test]
+    fn a_file_that_was_evicted_and_is_still_sent_counts_among_the_descriptors() {
+        let descriptors = Budget::new(0);
+        let given_up = GivenUp { unsent: Budget::new(0), descriptors: Arc::clone(&descriptors) };
+        let mut cache = Cache::new(1 << 20, 1, given_up);
+        let mut now = Instant::now();
+        let file = |path: &str| {
+            let mut entry = Entry::of_page(path.as_bytes(), Representation::of_page(b"", OFFSETS, b""));
+            let file = ServedFile::Own(tempfile::tempfile().unwrap().into());
+            entry.plain.keep_open(Rc::new(file));
+            Rc::new(entry)
+        };
+        let one = file("/a");
+        let sending = one.files().next().map(Rc::clone);
+        cache.insert(SPACE, one, now);
+        assert_eq!(descriptors.used(), 0, "it is one of the cache's");
+        cache.insert(SPACE, file("/b"), now);
+        assert_eq!(descriptors.used(), 1);
+        cache.insert(SPACE, file("/c"), now);
+        cache.sweep(now);
+        assert_eq!(descriptors.used(), 1, "nobody sends the other one");
+        drop(sending);
+        cache.sweep(now);
+        assert_eq!(descriptors.used(), 1, "not yet");
+        now += SWEEP_EVERY;
+        cache.sweep(now);
+        assert_eq!(descriptors.used(), 0);
     }
 
     #[derive(Debug, Clone)]
@@ -320,7 +390,7 @@ mod tests {
         fn whatever_happens_the_sums_are_right_and_what_is_found_is_the_newest(
             steps in proptest::collection::vec(step(), 0..200),
         ) {
-            let mut cache = Cache::new(8000, 10, Budget::new(0));
+            let mut cache = Cache::new(8000, 10, given_up());
             let mut newest = std::collections::HashMap::new();
             let now = Instant::now();
             for step in steps {

@@ -179,6 +179,12 @@ impl Representation {
         }
     }
 
+    /// Makes it one whose body is a file.
+    #[cfg(test)]
+    pub(super) fn keep_open(&mut self, file: Rc<ServedFile>) {
+        self.file = Some(file);
+    }
+
     fn part(&self, from: u32, to: u32) -> &[u8] {
         self.bytes.get(from as usize..to as usize).unwrap_or_default()
     }
@@ -219,6 +225,12 @@ impl Entry {
     pub(super) fn cost_files(&self) -> u32 {
         let files = |one: &Representation| u32::from(one.file.is_some());
         files(&self.plain) + self.encoded.iter().map(|(_, one)| files(one)).sum::<u32>()
+    }
+
+    /// The descriptors that it holds.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Rc<ServedFile>> {
+        let encoded = self.encoded.iter().map(|(_, one)| one);
+        std::iter::once(&self.plain).chain(encoded).filter_map(|one| one.file.as_ref())
     }
 
     /// Whether what was found now is what the entry was made from.

@@ -15,13 +15,14 @@ mod set;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::time::Instant;
 
 use maitred_http::request::Method;
 use maitred_http::uri;
 use rustix::io::Errno;
 
 use self::answer::{Answer, Boundaries};
+pub use self::cache::GivenUp;
 use self::cache::{Cache, Space};
 pub use self::entry::CachedBytes;
 use self::entry::{Entry, Maker, Representation};
@@ -31,7 +32,6 @@ use self::resolve::{Found, FoundFile, Miss, Patience};
 pub use self::set::FileSet;
 use super::fixed::{self, Failure, Manner, Reply};
 use super::{DiskJob, Exchange, Served};
-use crate::budget::Budget;
 use crate::config::Limits;
 
 /// Serves files for one thread, with that thread's cache.
@@ -68,11 +68,11 @@ enum LookUp {
 
 impl FileServer {
     /// A server of these sets; callers name a set by its index. `server_header` is whether responses carry
-    /// `Server: maitred`; `unsent` counts what clients have not taken: of entries, too, that only their responses still need.
-    pub fn new(limits: &Limits, sets: Vec<FileSet>, server_header: bool, unsent: Arc<Budget>) -> FileServer {
+    /// `Server: maitred`; `given_up` counts what only responses still need, and not the cache.
+    pub fn new(limits: &Limits, sets: Vec<FileSet>, server_header: bool, given_up: GivenUp) -> FileServer {
         FileServer {
             sets,
-            cache: Cache::new(limits.file_cache_bytes_max, limits.file_cache_files_max, unsent),
+            cache: Cache::new(limits.file_cache_bytes_max, limits.file_cache_files_max, given_up),
             boundaries: Boundaries::default(),
             inline_bytes_max: limits.inline_file_bytes_max,
             ranges_max: usize::from(limits.ranges_max),
@@ -80,6 +80,11 @@ impl FileServer {
             hits: 0,
             misses: 0,
         }
+    }
+
+    /// To be called once per turn: gives back what was counted for responses that have ended.
+    pub fn sweep(&mut self, now: Instant) {
+        self.cache.sweep(now);
     }
 
     /// For the scoreboard.

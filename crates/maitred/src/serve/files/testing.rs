@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use maitred_http::request::{Known, Method, Request};
 
-use super::{FileServer, FileSet};
+use super::{FileServer, FileSet, GivenUp};
 use crate::budget::Budget;
 use crate::config::{Files, HeaderRules, Limits};
 use crate::serve::testing::request;
@@ -123,8 +123,9 @@ impl Bench {
             unix_micros: 0,
             http_date: *b"Sun, 06 Nov 1994 08:49:37 GMT",
         };
+        let given_up = GivenUp { unsent: Budget::new(u64::MAX), descriptors: Budget::new(u64::MAX) };
         Bench {
-            server: FileServer::new(limits, sets, false, Budget::new(u64::MAX)),
+            server: FileServer::new(limits, sets, false, given_up),
             clock,
             method: Method::Get,
             query: None,
