@@ -213,8 +213,8 @@ impl Thread {
         }
     }
 
-    /// Memory or descriptors have become short: buffers that nothing is in go, and clients that hold something have less time from
-    /// now on.
+    /// Memory or descriptors have become short: buffers that nothing is in go, and clients that hold something have less time
+    /// from now on.
     fn hurry_clients(&mut self) {
         let short = self.is_short_of_memory();
         self.spare = Vec::new();

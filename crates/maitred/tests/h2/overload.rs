@@ -65,8 +65,8 @@ fn a_connection_that_takes_nothing_gets_no_more_streams() {
     server.stop();
 }
 
-/// Under pressure there are fewer streams, then no new connections, and slow clients have less time: so the pressure ends, without
-/// any doing of theirs, and whoever waits is served.
+/// Under pressure there are fewer streams, then no new connections, and slow clients have less time: so the pressure ends
+/// without any doing of theirs, and whoever waits is served.
 #[test]
 fn under_pressure_streams_are_refused_then_connections_wait_and_it_passes() {
     let server = site(
@@ -173,8 +173,8 @@ fn what_tls_holds_is_counted() {
     server.stop();
 }
 
-/// A response of a pool that is not taken: what of it is here is counted. Of the request's head, which is large, the log has all that
-/// it wants.
+/// A response of a pool that is not taken: what of it is here is counted. Of the request's head, which is large, the log has all
+/// that it wants.
 #[test]
 fn what_a_pool_has_answered_is_counted() {
     let server = Setup::with_files().pool("app", None, "workers = 1").start();

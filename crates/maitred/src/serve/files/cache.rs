@@ -249,6 +249,7 @@ mod tests {
     use super::super::entry::Representation;
     use super::super::prepare::Offsets;
     use super::*;
+    use crate::serve::residency::OpenFile;
 
     const SPACE: Space = Space(0);
     const OFFSETS: Offsets = Offsets { type_at: 0, coding_at: 0, common_at: 0 };
@@ -349,7 +350,7 @@ mod tests {
         let mut now = Instant::now();
         let file = |path: &str| {
             let mut entry = Entry::of_page(path.as_bytes(), Representation::of_page(b"", OFFSETS, b""));
-            let file = ServedFile::Own(tempfile::tempfile().unwrap().into());
+            let file = ServedFile::Own(OpenFile::new(tempfile::tempfile().unwrap().into()));
             entry.plain.keep_open(Rc::new(file));
             Rc::new(entry)
         };
