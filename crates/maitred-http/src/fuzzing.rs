@@ -154,6 +154,31 @@ pub fn uri(data: &[u8]) {
     assert!(encoded.iter().all(u8::is_ascii_graphic));
     let encoded = String::from_utf8_lossy(&encoded);
     assert_eq!(uri::normalise(&encoded).as_deref(), Ok(&*normal));
+    for slashes in [uri::Slashes::Decode, uri::Slashes::Keep, uri::Slashes::Reject] {
+        canonical(path, &normal, slashes);
+    }
+}
+
+/// What an application gets is the same path for everybody, and has one form.
+fn canonical(path: &str, normal: &[u8], slashes: uri::Slashes) {
+    // No target holds a backslash, which would be an encoded one afterwards.
+    if path.contains('\\') || uri::judge(path, slashes, true).is_err() {
+        return;
+    }
+    let mut form = Vec::new();
+    assert_eq!(uri::canonical_path(path, slashes, &mut form), Ok(()), "what normalises has a form");
+    let form = String::from_utf8_lossy(&form);
+    assert_eq!(uri::judge(&form, slashes, true).as_deref(), Ok(normal), "{form}");
+    assert!(
+        form.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}?#[]".contains(&byte)),
+        "{form}"
+    );
+    let mut again = Vec::new();
+    assert_eq!(uri::canonical_path(&form, slashes, &mut again), Ok(()));
+    assert_eq!(again, form.as_bytes());
+    if uri::is_canonical(path, None) && !path.contains('%') && normal == path.as_bytes() {
+        assert_eq!(form, path, "what is canonical is left as it is");
+    }
 }
 
 /// A header of the PROXY protocol: every answer is the same for the whole input and for the shortest part of it that has

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::bytes::{ByteSet, byte_set};
 use crate::request::Reject;
 
 /// Decodes and normalises the path of a target, so that equal resources have equal bytes: percent-encoded
@@ -51,7 +52,11 @@ fn rewrite(path: &[u8]) -> Result<Vec<u8>, Reject> {
     if path.first() != Some(&b'/') {
         return Err(bad_path("path does not start with a slash"));
     }
-    let decoded = decode(path)?;
+    resolve(&decode(path)?)
+}
+
+/// Merges slashes, and removes dot segments.
+fn resolve(decoded: &[u8]) -> Result<Vec<u8>, Reject> {
     let mut normal = Vec::with_capacity(decoded.len());
     let mut segments = decoded.split(|byte| *byte == b'/').skip(1).peekable();
     normal.push(b'/');
@@ -114,10 +119,113 @@ fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
+/// What an encoded slash (`%2F`) in a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slashes {
+    /// A slash like any other, for routes, files and applications.
+    Decode,
+    /// A slash for routes and files, and encoded for applications, of whose segment it is a part.
+    Keep,
+    /// 400, as is an encoded backslash.
+    Reject,
+}
+
+/// [`normalise`] for a server that looks at some paths more closely. `parameters`: a segment may have parameters, which begin
+/// with `;`; an application may take what stands before them for the whole segment.
+///
+/// # Errors
+///
+/// Those of [`normalise`], and 400 for what is not wanted. With [`Slashes::Keep`] that is a `.` or `..` in a path with an encoded
+/// slash: it would lead routes to another place than an application that does not decode the slash.
+#[inline]
+pub fn judge(path: &str, slashes: Slashes, parameters: bool) -> Result<Cow<'_, [u8]>, Reject> {
+    let normal = normalise(path)?;
+    if !parameters && path.contains(';') {
+        return Err(bad_path("path with parameters"));
+    }
+    if slashes != Slashes::Decode && path.contains('%') {
+        judge_slashes(path.as_bytes(), slashes)?;
+    }
+    Ok(normal)
+}
+
+#[cold]
+fn judge_slashes(path: &[u8], slashes: Slashes) -> Result<(), Reject> {
+    let encoded = |code: &[u8]| path.windows(3).any(|window| window.eq_ignore_ascii_case(code));
+    if slashes == Slashes::Reject && (encoded(b"%2f") || encoded(b"%5c")) {
+        return Err(bad_path("path with an encoded slash"));
+    }
+    let is_dots = |segment: &[u8]| matches!(segment, b"." | b"..");
+    if encoded(b"%2f") && decode(path)?.split(|byte| *byte == b'/').any(is_dots) {
+        return Err(bad_path("dot segment and encoded slash in one path"));
+    }
+    Ok(())
+}
+
+/// Bytes of a path in its canonical form, besides encoded ones: `/` and `pchar` (RFC 3986 section 3.3).
+static CANONICAL_PATH: ByteSet =
+    byte_set(&[(b'a', b'z'), (b'@', b'Z'), (b'0', b'9'), (b'&', b'/')], b"-._~!$:;=");
+/// Bytes of a query in its canonical form, `%` among them: RFC 3986 section 3.4, and brackets, which many forms have.
+static CANONICAL_QUERY: ByteSet =
+    byte_set(&[(b'a', b'z'), (b'?', b'['), (b'0', b'9'), (b'$', b'/')], b"]_~!:;=");
+
+/// Whether a path that [`normalise`] leaves as it is, and its query, have the form in which applications get them.
+#[inline]
+pub fn is_canonical(path: &str, query: Option<&str>) -> bool {
+    path.bytes().all(|byte| CANONICAL_PATH[usize::from(byte)])
+        && query.is_none_or(|query| query.bytes().all(|byte| CANONICAL_QUERY[usize::from(byte)]))
+}
+
+/// Appends the one form of a path that an application gets, whatever form the client has chosen (RFC 3986 section 6.2.2):
+/// slashes merged, dot segments removed, unreserved bytes as they are, other encoded bytes with capital digits, and bytes
+/// encoded that no URI has. A reserved byte stays encoded or not, which are two paths; but for a slash, with [`Slashes::Decode`].
+///
+/// # Errors
+///
+/// Those of [`normalise`].
+pub fn canonical_path(path: &str, slashes: Slashes, out: &mut Vec<u8>) -> Result<(), Reject> {
+    let mut text = Vec::with_capacity(path.len() + 16);
+    let mut rest = path.as_bytes();
+    loop {
+        rest = match rest {
+            [] => break,
+            [b'%', high, low, after @ ..] => {
+                let digits = hex_digit(*high).zip(hex_digit(*low)).ok_or(BAD_ENCODING)?;
+                match digits.0 << 4 | digits.1 {
+                    b'/' if slashes == Slashes::Decode => text.push(b'/'),
+                    byte if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => text.push(byte),
+                    byte => push_encoded(byte, &mut text),
+                }
+                after
+            }
+            [b'%', ..] => return Err(BAD_ENCODING),
+            [byte, after @ ..] => {
+                push_canonical(*byte, &CANONICAL_PATH, &mut text);
+                after
+            }
+        };
+    }
+    out.extend_from_slice(&resolve(&text)?);
+    Ok(())
+}
+
+/// Appends a query in the same way: what no URI has is encoded, and nothing is decoded, since its parts are the application's.
+pub fn canonical_query(query: &str, out: &mut Vec<u8>) {
+    query.bytes().for_each(|byte| push_canonical(byte, &CANONICAL_QUERY, out));
+}
+
+fn push_canonical(byte: u8, plain: &ByteSet, out: &mut Vec<u8>) {
+    if plain[usize::from(byte)] { out.push(byte) } else { push_encoded(byte, out) }
+}
+
+fn push_encoded(byte: u8, out: &mut Vec<u8>) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+}
+
 /// Appends `path` with everything percent-encoded that may not stand for itself in a path: all but `/` and
 /// `pchar` without `&`, `'` and `;`, so that the result can also stand in HTML and in field values.
 pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in path {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => out.push(*byte),
@@ -125,7 +233,7 @@ pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
             | b':' | b'@' => {
                 out.push(*byte);
             }
-            _ => out.extend([b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
+            _ => push_encoded(*byte, out),
         }
     }
 }

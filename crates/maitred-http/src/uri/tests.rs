@@ -79,6 +79,59 @@ fn encoding_leaves_nothing_that_could_mean_something() {
     assert_eq!(String::from_utf8_lossy(&out), "x/a%20b/%0D%0A%22%3C%3E%26%27%25%3F%23%3B%FF%5C/~-._");
 }
 
+fn canonical(path: &str, slashes: Slashes) -> String {
+    let mut form = Vec::new();
+    canonical_path(path, slashes, &mut form).unwrap();
+    String::from_utf8(form).unwrap()
+}
+
+#[test]
+fn an_application_gets_one_form_of_a_path() {
+    for (path, form) in [
+        ("/a|b^{c}`[d]", "/a%7Cb%5E%7Bc%7D%60%5Bd%5D"),
+        ("/a%7cb%5e%7Bc%7d%60%5bd%5D", "/a%7Cb%5E%7Bc%7D%60%5Bd%5D"),
+        ("/%7euser/%41%2d%2E%5f", "/~user/A-._"),
+        ("/a;b=c,d&e'f!", "/a;b=c,d&e'f!"),
+        ("/a%3bb%26%27%21%3A%40", "/a%3Bb%26%27%21%3A%40"),
+        ("//a/./b/..//c%20d%C3%a9", "/a/c%20d%C3%A9"),
+        ("/a%2f%2E%2e/b%5c", "/b%5C"),
+        ("/@scope%2fpkg", "/@scope/pkg"),
+        ("/%252f%2500", "/%252f%2500"),
+    ] {
+        assert_eq!(canonical(path, Slashes::Decode), form, "{path}");
+        assert_eq!(canonical(form, Slashes::Decode), form, "{path}");
+    }
+    assert_eq!(canonical("/@scope%2fpkg/-//x", Slashes::Keep), "/@scope%2Fpkg/-/x");
+    assert_eq!(canonical("/api/queues/%2f/q", Slashes::Keep), "/api/queues/%2F/q");
+    let mut query = Vec::new();
+    canonical_query("a[]={\"b\"}^`|\\<>&c=%7c%zz?/", &mut query);
+    assert_eq!(String::from_utf8(query).unwrap(), "a[]=%7B%22b%22%7D%5E%60%7C%5C%3C%3E&c=%7c%zz?/");
+}
+
+#[test]
+fn what_an_application_may_read_in_another_way_can_be_refused() {
+    let status =
+        |path, slashes, parameters| judge(path, slashes, parameters).err().map(|reject| reject.status);
+    for path in ["/a%2Fb", "/a%2fb", "/a%5cb", "/%5C"] {
+        assert_eq!(status(path, Slashes::Decode, true), None, "{path}");
+        assert_eq!(status(path, Slashes::Keep, true), None, "{path}");
+        assert_eq!(status(path, Slashes::Reject, true), Some(400), "{path}");
+    }
+    // The first is /public to a route, and below /admin to an application; the third is the other way round.
+    for path in
+        ["/admin/..%2Fpublic", "/admin/x%2F..%2f../public", "/public%2Fx/../admin", "/a/%2e%2Fb", "/a%2F."]
+    {
+        assert_eq!(status(path, Slashes::Decode, true), None, "{path}");
+        assert_eq!(status(path, Slashes::Keep, true), Some(400), "{path}");
+    }
+    assert_eq!(status("/a/../b%5Cc", Slashes::Keep, true), None);
+    for path in ["/admin;x/y", "/a;", "/;/"] {
+        assert_eq!(status(path, Slashes::Decode, true), None, "{path}");
+        assert_eq!(status(path, Slashes::Decode, false), Some(400), "{path}");
+    }
+    assert_eq!(status("/a%3Bb", Slashes::Decode, false), None, "an encoded one is no parameter");
+}
+
 /// The same by another way: segments on a stack, decoded one byte at a time.
 fn model(path: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::new();

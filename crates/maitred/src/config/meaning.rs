@@ -60,6 +60,31 @@ pub struct Server {
     pub server_header: bool,
     /// `seccomp`: whether worker processes and the agent for certificates are bound to a list of system calls.
     pub seccomp: bool,
+    /// `encoded_slashes`
+    pub encoded_slashes: EncodedSlashes,
+    /// `path_parameters`: whether a path may have `;`.
+    pub path_parameters: bool,
+}
+
+/// `encoded_slashes = "decode" | "keep" | "reject"`: what `%2F` in a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EncodedSlashes {
+    /// A slash.
+    Decode,
+    /// A slash for routes, and encoded for applications.
+    Keep,
+    /// A reason for 400.
+    Reject,
+}
+
+impl From<EncodedSlashes> for maitred_http::uri::Slashes {
+    fn from(slashes: EncodedSlashes) -> Self {
+        match slashes {
+            EncodedSlashes::Decode => Self::Decode,
+            EncodedSlashes::Keep => Self::Keep,
+            EncodedSlashes::Reject => Self::Reject,
+        }
+    }
 }
 
 /// `affinity = "auto" | "off" | "0-3,8"`

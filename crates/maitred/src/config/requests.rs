@@ -41,3 +41,29 @@ pub(super) const REQUEST_HEADERS: Table = Table {
         ),
     ],
 };
+
+/// `encoded_slashes`
+pub(super) const ENCODED_SLASHES: Key = Key::new(
+    "encoded_slashes",
+    Kind::Choice(&["decode", "keep", "reject"]),
+    Default::Text("decode"),
+    "What `%2F` in a path is. `\"decode\"`: a slash like any other. `\"keep\"`: a slash for routes and files, but applications \
+     get it encoded, as a part of a segment; a path with it and with `.` or `..` gets 400. `\"reject\"`: 400, as does `%5C`.",
+);
+
+/// `path_parameters`
+pub(super) const PATH_PARAMETERS: Key = Key::new(
+    "path_parameters",
+    Kind::Choice(&["keep", "reject"]),
+    Default::Text("keep"),
+    "What `;` in a path is. Servlet containers take `/admin;x/y` for `/admin/y`, which is another path to routes: where one is \
+     behind routes that protect paths, `\"reject\"` answers 400.",
+);
+
+/// `mount`
+pub(super) const MOUNT: Key = Key::new(
+    "mount",
+    Kind::Text("a path that does not end with `/`"),
+    Default::Text(""),
+    "The part of the path that the application is mounted at (`SCRIPT_NAME`).",
+);

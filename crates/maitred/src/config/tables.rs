@@ -140,6 +140,8 @@ pub const SERVER: Table = Table {
             Default::Flag(true),
             "Whether responses that Maitred writes itself carry `Server: maitred`.",
         ),
+        requests::ENCODED_SLASHES,
+        requests::PATH_PARAMETERS,
         Key::new(
             "seccomp",
             Kind::Flag,
@@ -678,12 +680,7 @@ pub const POOL: Table = Table {
             "Never give these processes a client's socket, which cannot be taken back: for an application that is not \
              trusted with the clients of the others. The transport is then relay. Needs a `user` that nothing else has.",
         ),
-        Key::new(
-            "mount",
-            Kind::Text("a path that does not end with `/`"),
-            Default::Text(""),
-            "The part of the path that the application is mounted at (`SCRIPT_NAME`).",
-        ),
+        requests::MOUNT,
         requests::UPGRADE,
         requests::REQUEST_HEADERS_KEY,
     ],

@@ -171,7 +171,7 @@ pub(super) fn see(
 pub(super) fn push_query(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
     if let Some(query) = exchange.request.query {
         out.push(b'?');
-        out.extend_from_slice(query.as_bytes());
+        uri::canonical_query(query, out);
     }
 }
 

@@ -1,5 +1,7 @@
 //! One request, one answer: chosen, written, counted, logged.
 
+use std::borrow::Cow;
+
 use maitred_http::request::{MISDIRECTED, Method, Reject, Request, Version};
 use maitred_http::uri;
 
@@ -77,7 +79,7 @@ impl Thread {
         }
         // Their targets are no paths: an asterisk, or an authority.
         let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";
-        let path = match uri::normalise(if about_no_path { "/" } else { request.path }) {
+        let path = match self.judge_path(if about_no_path { "/" } else { request.path }) {
             Ok(path) => path,
             Err(reject) => return self.answer_bad_target(index, request, reject),
         };
@@ -168,6 +170,12 @@ impl Thread {
         })
     }
 
+    /// The path that routes and files go by.
+    fn judge_path<'p>(&self, path: &'p str) -> Result<Cow<'p, [u8]>, Reject> {
+        let server = &self.shared.start.config.server;
+        uri::judge(path, server.encoded_slashes.into(), server.path_parameters)
+    }
+
     /// Whether the body of a request has to be kept for whoever answers it: whether [`Self::choose`] will give it to a pool.
     /// Early data is no reason why not, since the handshake may be over when the body has come.
     pub(super) fn wants_body(&self, index: u32, request: &Request<'_, '_>) -> bool {
@@ -176,7 +184,7 @@ impl Thread {
         if connection.admin || about_no_path || request.https && !connection.secure {
             return false;
         }
-        let Ok(path) = uri::normalise(request.path) else { return false };
+        let Ok(path) = self.judge_path(request.path) else { return false };
         let shared = self.shared;
         let listen = shared.start.config.listens.get(usize::from(connection.listen));
         let redirects = listen.is_some_and(|listen| listen.redirect_http) && shared.redirect_port.is_some();

@@ -2,12 +2,36 @@
 
 mod identity;
 
+use std::borrow::Cow;
+
 use maitred_handoff::HeadPart;
 use maitred_http::request::{Framing, Request, Version};
+use maitred_http::uri;
 
 use super::origin;
-use crate::config::{Pool, RequestHeaders};
+use crate::config::{Pool, RequestHeaders, Server};
 use crate::route::Choice;
+use crate::serve::Exchange;
+
+/// The target in origin form and in its one form: the application sees the path that the route was chosen by, and what browsers
+/// send as it is comes encoded.
+pub(super) fn canonical_target<'r>(exchange: &Exchange<'r>, server: &Server) -> Cow<'r, str> {
+    let request = exchange.request;
+    let untouched = exchange.path == request.path.as_bytes() && request.target.starts_with('/');
+    if untouched && uri::is_canonical(request.path, request.query) {
+        return Cow::Borrowed(request.target);
+    }
+    let mut target = Vec::with_capacity(request.target.len() + 16);
+    if uri::canonical_path(request.path, server.encoded_slashes.into(), &mut target).is_err() {
+        // It was judged before, by the same rules.
+        uri::encode_path(exchange.path, &mut target);
+    }
+    if let Some(query) = request.query {
+        target.push(b'?');
+        uri::canonical_query(query, &mut target);
+    }
+    Cow::Owned(String::from_utf8_lossy(&target).into_owned())
+}
 
 /// The protocol that the client may switch to: the first of those that it asks for which the pool allows; only in a request of
 /// version 1.1 that ends with its head (9110-7.8). Names are compared without case, and the pool's spelling goes on.

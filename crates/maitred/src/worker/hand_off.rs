@@ -3,7 +3,6 @@
 //! A connection in `HandedOff` belongs to the application process; only `DONE`, the loss of the process or the request's
 //! deadline bring it home. Its socket stays in the epoll set meanwhile, and what epoll reports is noted.
 
-use std::borrow::Cow;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -13,13 +12,12 @@ use std::time::Instant;
 use maitred_handoff::{HeadPart, MetaPart, RequestFlags, begin_request};
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::{Filter, Wanted};
-use maitred_http::uri;
 
 use super::answer::{Given, Step};
 use super::connection::{After, Again, Connection, Spool, State};
 use super::errors::RETRY_SOON;
 use super::event_loop::Thread;
-use super::forward::{append_fields, append_switch, protocol};
+use super::forward::{append_fields, append_switch, canonical_target, protocol};
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
@@ -345,7 +343,8 @@ impl Thread {
         let meta = begin_request(channel.out(), connection_number, number, flags, descriptors);
         let local = self.shared.locals.get(usize::from(connection.listen));
         let meta = append_meta(meta, client, local, &settings.mount).number("queue_us", queue_us);
-        let mut head = meta.head(request.method_text, &canonical_target(exchange));
+        let mut head =
+            meta.head(request.method_text, &canonical_target(exchange, &self.shared.start.config.server));
         let host = if request.authority.is_empty() { "localhost" } else { request.authority };
         head.field("host", host.as_bytes());
         append_fields(&mut head, request, &settings.request_headers, client.proxied);
@@ -606,19 +605,4 @@ pub(super) fn append_body(
 /// The largest frame that an application is told to expect.
 pub(super) fn payload_bytes_max(body_inline_bytes_max: u32) -> u32 {
     body_inline_bytes_max.saturating_add(HEAD_ALLOWANCE)
-}
-
-/// The target in origin form, as it was judged: the application sees the path that the route was chosen by.
-pub(super) fn canonical_target<'r>(exchange: &Exchange<'r>) -> Cow<'r, str> {
-    let request = exchange.request;
-    if exchange.path == request.path.as_bytes() && request.target.starts_with('/') {
-        return Cow::Borrowed(request.target);
-    }
-    let mut target = Vec::with_capacity(request.target.len());
-    uri::encode_path(exchange.path, &mut target);
-    if let Some(query) = request.query {
-        target.push(b'?');
-        target.extend_from_slice(query.as_bytes());
-    }
-    Cow::Owned(String::from_utf8_lossy(&target).into_owned())
 }

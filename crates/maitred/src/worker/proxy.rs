@@ -34,8 +34,8 @@ use super::answer::{Given, Step};
 use super::connection::{Feed, Proxied, State};
 use super::errors::fields_of;
 use super::event_loop::Thread;
-use super::forward::{append_fields, append_switch, protocol};
-use super::hand_off::{append_body, canonical_target, payload_bytes_max};
+use super::forward::{append_fields, append_switch, canonical_target, protocol};
+use super::hand_off::{append_body, payload_bytes_max};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
 use super::upstream::UpstreamConnection;
@@ -115,8 +115,8 @@ impl Thread {
             body_stream: false,
         };
         // A frame without meta lines: what is behind its prefix is the canonical head, which HTTP servers get, too.
-        let mut head =
-            begin_request(&mut out, 0, 0, flags, 0).head(request.method_text, &canonical_target(exchange));
+        let target = canonical_target(exchange, &self.shared.start.config.server);
+        let mut head = begin_request(&mut out, 0, 0, flags, 0).head(request.method_text, &target);
         let host =
             if request.authority.is_empty() { name_of(settings, 0) } else { request.authority.to_owned() };
         head.field("host", host.as_bytes());

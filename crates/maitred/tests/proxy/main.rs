@@ -9,6 +9,7 @@ mod passing;
 mod reusing;
 #[path = "../support/mod.rs"]
 mod support;
+mod targets;
 mod upgrading;
 mod upstream;
 

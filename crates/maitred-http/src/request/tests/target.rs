@@ -99,8 +99,11 @@ fn targets_hold_visible_ascii_and_no_fragment() {
     }
     let head = [b"GET /", &[0xff][..], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
     assert_eq!(status(&head), 400);
+    for bad in ["/a\\b", "/\\..\\a", "/<a", "/a>", "/\"", "http://x/a\\b"] {
+        assert_eq!(status_of_target("GET", bad), 400, "{bad:?}");
+    }
     // Browsers send these as they are, so that they pass.
-    assert_eq!(status_of_target("GET", "/a|b?c[]={\"d\"}^`\\<>"), 200);
+    assert_eq!(status_of_target("GET", "/a|b^{}[]`;?c[]={\"d\"}^`\\<>"), 200);
 }
 
 #[test]

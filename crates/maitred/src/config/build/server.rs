@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::super::meaning::{AdminAddress, Affinity, Server};
+use super::super::meaning::{AdminAddress, Affinity, EncodedSlashes, Server};
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
 
@@ -31,6 +31,12 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         spool: spool(section),
         state: super::path(section, "state").unwrap_or_else(|| section.cx.lookup.state_directory()),
         server_header: section.flag("server_header"),
+        encoded_slashes: match section.choice("encoded_slashes") {
+            Some("keep") => EncodedSlashes::Keep,
+            Some("reject") => EncodedSlashes::Reject,
+            _ => EncodedSlashes::Decode,
+        },
+        path_parameters: section.choice("path_parameters") != Some("reject"),
         seccomp: section.flag("seccomp"),
     }
 }

@@ -27,6 +27,8 @@ trusted_proxies = ["10.0.0.0/8", "::1"]
 spool = "spool"
 state = "state"
 server_header = false
+encoded_slashes = "keep"
+path_parameters = "reject"
 seccomp = false
 
 [[listen]]
@@ -211,6 +213,7 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(server.grace, Duration::from_secs(90));
     assert_eq!(server.trusted_proxies, [("10.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)]);
     assert_eq!(server.spool, std::path::Path::new("/etc/maitred/spool"));
+    assert!(!server.path_parameters && server.encoded_slashes == EncodedSlashes::Keep);
     assert!(!server.server_header && !server.seccomp);
     let listen = Listen {
         address: "[::1]:8443".parse().unwrap(),
@@ -379,6 +382,8 @@ fn defaults_are_those_that_are_declared() {
     assert_eq!(config.server.threads, None);
     assert_eq!(config.server.affinity, Affinity::Auto);
     assert_eq!(config.server.grace, Duration::from_secs(30));
+    assert!(config.server.path_parameters);
+    assert_eq!(config.server.encoded_slashes, EncodedSlashes::Decode);
     assert!(config.server.server_header && config.server.seccomp);
     assert_eq!(config.listens[0].backlog, 4096);
     assert_eq!(config.limits.connections_per_thread_max, 8192);
