@@ -16,8 +16,16 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// # Errors
 /// What memfd_create(2), write(2) or fcntl(2) say.
 pub fn sealed(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
+    sealed_by(name, |file| file.write_all(content))
+}
+
+/// The same with what `write` writes, which then need not stand in memory as a whole.
+///
+/// # Errors
+/// As [`sealed`], and what `write` says.
+pub fn sealed_by(name: &str, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<OwnedFd> {
     let mut file = File::from(create(name)?);
-    file.write_all(content)?;
+    write(&mut file)?;
     file.rewind()?;
     let all = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(&file, all)?;
@@ -31,7 +39,9 @@ pub fn sealed(name: &str, content: &[u8]) -> io::Result<OwnedFd> {
 pub fn read(file: OwnedFd, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut file = File::from(file);
     file.rewind()?;
-    let mut content = Vec::new();
+    // As large as it has to be: a vector that grows leaves copies behind, and some files hold secrets.
+    let length = file.metadata()?.len().min(bytes_max);
+    let mut content = Vec::with_capacity(usize::try_from(length).unwrap_or(0).saturating_add(64));
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut content)?;
     if content.len() as u64 > bytes_max {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("more than {bytes_max} bytes")));

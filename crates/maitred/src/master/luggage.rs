@@ -14,6 +14,7 @@ use std::rc::Rc;
 use maitred_sys::{inherit, memfile};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
 use super::sockets::Group;
 use super::state::upgrade::{Legacy, OldWorker};
@@ -165,7 +166,8 @@ impl Luggage {
         let secrets = Secrets { tickets, self_signed: self.self_signed.take() };
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-        let text = serde_json::to_vec(&secrets)?;
+        let mut text = Zeroizing::new(Vec::with_capacity(SECRETS_BYTES_MAX));
+        serde_json::to_writer(&mut *text, &secrets)?;
         if text.len() > SECRETS_BYTES_MAX {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
@@ -178,8 +180,8 @@ impl Luggage {
     fn take_secrets(&mut self) -> Result<(), String> {
         let Some(number) = self.secrets.take() else { return Ok(()) };
         let socket = Unpacker::take(number)?;
-        let mut room = vec![0; SECRETS_BYTES_MAX];
-        let received = rustix::net::recv(&socket, &mut room, RecvFlags::DONTWAIT);
+        let mut room = Zeroizing::new(vec![0; SECRETS_BYTES_MAX]);
+        let received = rustix::net::recv(&socket, &mut **room, RecvFlags::DONTWAIT);
         let (length, _) = received.map_err(|error| format!("secrets: {error}"))?;
         let text = room.get(..length).unwrap_or_default();
         let Secrets { tickets, self_signed } =

@@ -10,12 +10,12 @@ use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
 use rustls::server::ParsedCertificate;
-use rustls::sign::CertifiedKey;
 use rustls::{Error, InconsistentKeys};
 use x509_parser::prelude::{CertificateRevocationList, FromDer, GeneralName, X509Certificate};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::client::rfc_4514;
-use super::material::{Bytes, Pair};
+use super::material::{Bytes, Pair, check_match};
 use crate::config::HostPattern;
 
 /// Largest file that is read: a bundle of a thousand certificates has less.
@@ -64,8 +64,11 @@ pub struct Leaf {
 /// What open(2) or read(2) say; `FileTooLarge` for a larger one.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
-    let mut content = Vec::new();
-    std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
+    let file = std::fs::File::open(path)?;
+    // At once as large as it gets: a vector that grows leaves copies behind, and there may be a key in it.
+    let length = file.metadata()?.len().min(FILE_BYTES_MAX);
+    let mut content = Vec::with_capacity(usize::try_from(length).unwrap_or(0).saturating_add(64));
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
     match content.len() as u64 > FILE_BYTES_MAX {
         true => Err(io::ErrorKind::FileTooLarge.into()),
         false => Ok(content),
@@ -201,7 +204,7 @@ pub fn staple(der: Vec<u8>) -> Result<Bytes, Fault> {
 /// A [`Fault`] of the part that is wrong; that they do not match is the key's.
 pub fn pair(
     chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    mut key: PrivateKeyDer<'static>,
     ocsp: Option<Bytes>,
 ) -> Result<(Pair, Leaf), Fault> {
     let leaf = chain.first().ok_or(Fault {
@@ -215,8 +218,9 @@ pub fn pair(
         key: Bytes(key.secret_der().to_vec()),
         ocsp,
     };
-    match CertifiedKey::from_der(chain, key, super::provider()) {
-        Ok(_) => Ok((made, leaf)),
+    key.zeroize();
+    match made.unchecked().and_then(|made| check_match(&made)) {
+        Ok(()) => Ok((made, leaf)),
         Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => Err(Fault {
             part: Part::Key,
             text: "this is not the key of the certificate".into(),
@@ -248,9 +252,11 @@ pub fn load<'p>(
     let get = |part, path: &'p Path| {
         read(path).map_err(|error| (Fault { part, text: unreadable(&error, path), hint: "" }, path))
     };
-    let chain = get(Part::Certificate, certificate)?;
+    // The key may be in the same file.
+    let chain = Zeroizing::new(get(Part::Certificate, certificate)?);
     let chain = certificates(&chain).map_err(|fault| (fault, certificate))?;
-    let der = private_key(&get(Part::Key, key)?).map_err(|fault| (fault, key))?;
+    let pem = Zeroizing::new(get(Part::Key, key)?);
+    let der = private_key(&pem).map_err(|fault| (fault, key))?;
     let staple = match ocsp {
         Some(path) => Some(staple(get(Part::Ocsp, path)?).map_err(|fault| (fault, path))?),
         None => None,

@@ -2,14 +2,20 @@
 //! seed of the keys of session tickets.
 
 use std::fmt;
+use std::fs::File;
 use std::io;
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use maitred_sys::memfile;
+use rustls::InconsistentKeys;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::tickets::Seed;
 use super::{client, files};
@@ -45,9 +51,15 @@ pub struct Pair {
     pub ocsp: Option<Bytes>,
 }
 
-/// Bytes that are written as hexadecimal digits, and not shown.
+/// Bytes that are written as hexadecimal digits, and not shown. What they were is overwritten when they are dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 impl fmt::Debug for Bytes {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,28 +68,87 @@ impl fmt::Debug for Bytes {
 }
 
 impl Serialize for Bytes {
+    /// Digit by digit to where they go, with no text of all of them in between.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&hex(&self.0))
+        to.collect_str(&Hex(&self.0))
     }
 }
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
-        unhex(&text).map(Bytes).ok_or_else(|| serde::de::Error::custom("not hexadecimal"))
+        from.deserialize_str(Digits)
+    }
+}
+
+/// Takes a text where it stands.
+struct Digits;
+
+impl Visitor<'_> for Digits {
+    type Value = Bytes;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("hexadecimal digits")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Bytes, E> {
+        unhex(text).ok_or_else(|| E::custom("not hexadecimal"))
+    }
+}
+
+/// Shows bytes as hexadecimal digits, in lower case.
+struct Hex<'a>(&'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digit = |value: u8| char::from(*DIGITS.get(usize::from(value)).unwrap_or(&b'0'));
+        self.0.iter().try_for_each(|byte| {
+            fmt::Write::write_char(out, digit(byte >> 4))?;
+            fmt::Write::write_char(out, digit(byte & 15))
+        })
     }
 }
 
 /// Hexadecimal digits, in lower case.
 pub fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('0');
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    Hex(bytes).to_string()
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+fn unhex(text: &str) -> Option<Bytes> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    pairs.iter().map(|[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
+    // At once as large as it gets: one that grows leaves copies behind.
+    let mut bytes = Bytes(Vec::with_capacity(pairs.len()));
+    for [high, low] in pairs {
+        bytes.0.push(digit(high)? << 4 | digit(low)?);
+    }
+    Some(bytes)
+}
+
+/// Bytes on their way to a file, overwritten when they are there.
+struct Wiped<'a> {
+    file: &'a mut File,
+    pending: Zeroizing<Vec<u8>>,
+}
+
+/// Bytes that wait to be written.
+const PENDING_BYTES: usize = 16 * 1024;
+
+impl Write for Wiped<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.pending.len() >= PENDING_BYTES {
+            self.flush()?;
+        }
+        let room = PENDING_BYTES.saturating_sub(self.pending.len()).min(bytes.len());
+        self.pending.extend_from_slice(bytes.get(..room).unwrap_or_default());
+        Ok(room)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_all(&self.pending)?;
+        self.pending.clear();
+        Ok(())
+    }
 }
 
 impl Material {
@@ -137,7 +208,11 @@ impl Material {
     /// # Errors
     /// What memfd_create(2) and its like say.
     pub fn seal(&self) -> io::Result<OwnedFd> {
-        memfile::sealed("maitred-tls", &serde_json::to_vec(self)?)
+        memfile::sealed_by("maitred-tls", |file| {
+            let mut wiped = Wiped { file, pending: Zeroizing::new(Vec::with_capacity(PENDING_BYTES)) };
+            serde_json::to_writer(&mut wiped, self)?;
+            wiped.flush()
+        })
     }
 
     /// From a memory file that [`Material::seal`] made.
@@ -145,7 +220,7 @@ impl Material {
     /// # Errors
     /// What read(2) says; `InvalidData` if it is something else.
     pub fn open(file: OwnedFd) -> io::Result<Material> {
-        let text = memfile::read(file, MATERIAL_BYTES_MAX)?;
+        let text = Zeroizing::new(memfile::read(file, MATERIAL_BYTES_MAX)?);
         serde_json::from_slice(&text).map_err(|_| io::ErrorKind::InvalidData.into())
     }
 }
@@ -187,10 +262,7 @@ impl Pair {
     /// # Errors
     /// A text, if the key cannot be used.
     pub fn for_challenge(&self) -> Result<CertifiedKey, String> {
-        let chain = self.chain.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
-        let key = PrivateKeyDer::try_from(self.key.0.clone())?;
-        let key = super::provider().key_provider.load_private_key(key).map_err(|error| error.to_string())?;
-        Ok(CertifiedKey::new(chain, key))
+        self.unchecked().map_err(|error| error.to_string())
     }
 
     /// As rustls takes it.
@@ -198,11 +270,26 @@ impl Pair {
     /// # Errors
     /// A text, if certificate and key cannot be used; what [`Material::load`] gave back can be.
     pub fn certified(&self) -> Result<CertifiedKey, String> {
-        let chain = self.chain.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
-        let key = PrivateKeyDer::try_from(self.key.0.clone())?;
-        let made = CertifiedKey::from_der(chain, key, super::provider());
-        let mut made = made.map_err(|error| error.to_string())?;
+        let mut made = self.unchecked().map_err(|error| error.to_string())?;
+        check_match(&made).map_err(|error| error.to_string())?;
         made.ocsp = self.ocsp.as_ref().map(|der| der.0.clone());
         Ok(made)
+    }
+
+    /// Certificates and key, whether or not they go together. Nothing of the key is copied but by the library.
+    pub(super) fn unchecked(&self) -> Result<CertifiedKey, rustls::Error> {
+        let chain = self.chain.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
+        let key = PrivateKeyDer::try_from(self.key.0.as_slice())
+            .map_err(|error| rustls::Error::General(error.to_owned()))?;
+        Ok(CertifiedKey::new(chain, any_supported_type(&key)?))
+    }
+}
+
+/// Whether the key is that of the first certificate, as far as that can be seen.
+pub(super) fn check_match(made: &CertifiedKey) -> Result<(), rustls::Error> {
+    match made.keys_match() {
+        // As the library does in `CertifiedKey::from_der`.
+        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),
+        Err(error) => Err(error),
     }
 }

@@ -20,6 +20,8 @@ use rustls::server::ProducesTickets;
 use rustls::time_provider::TimeProvider;
 use serde::{Deserialize, Serialize};
 
+use zeroize::Zeroizing;
+
 use super::material::Bytes;
 
 /// Length of an epoch, in seconds, and what clients are told of the life of a ticket. Twelve hours let a visitor of this
@@ -89,9 +91,9 @@ impl Seed {
         let next = derive(&self.chain.0, &[b"maitred next"])?;
         let key = |chain: &[u8]| -> Result<LessSafeKey, Failed> {
             let key = derive(chain, &[b"maitred ticket", context])?;
-            Ok(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key)?))
+            Ok(LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &*key)?))
         };
-        Ok(Keys { previous: key(&self.chain.0)?, present: key(&next)? })
+        Ok(Keys { previous: key(&self.chain.0)?, present: key(&*next)? })
     }
 }
 
@@ -103,9 +105,9 @@ impl KeyType for KeyBytes {
     }
 }
 
-fn derive(chain: &[u8], info: &[&[u8]]) -> Result<[u8; KEY_BYTES], Failed> {
-    let mut key = [0; KEY_BYTES];
-    Prk::new_less_safe(HKDF_SHA256, chain).expand(info, KeyBytes)?.fill(&mut key)?;
+fn derive(chain: &[u8], info: &[&[u8]]) -> Result<Zeroizing<[u8; KEY_BYTES]>, Failed> {
+    let mut key = Zeroizing::new([0; KEY_BYTES]);
+    Prk::new_less_safe(HKDF_SHA256, chain).expand(info, KeyBytes)?.fill(&mut *key)?;
     Ok(key)
 }
 
