@@ -20,6 +20,7 @@ use super::sandbox;
 use super::schedule::{Held, Now, Past, Schedule, Task, Window};
 use super::store::{self, Notes, Store};
 use super::{CONTROL_FD, START_FD};
+use crate::control::RunAs;
 use crate::sandbox::seccomp;
 use crate::unix_time;
 
@@ -52,8 +53,12 @@ fn start() -> Result<(), String> {
     let (socket, document) = (take(CONTROL_FD)?, take(START_FD)?);
     let wrong = |error: &dyn std::fmt::Display| format!("start document: {error}");
     let document = memfile::read(document, START_BYTES_MAX).map_err(|error| wrong(&error))?;
-    let start: Start = serde_json::from_slice(&document).map_err(|error| wrong(&error))?;
+    let (start, account): (Start, Option<RunAs>) =
+        serde_json::from_slice(&document).map_err(|error| wrong(&error))?;
     crate::log::error::init("acme", &start.log_level)?;
+    if let Some(account) = account {
+        account.assume().map_err(|error| format!("changing to its account: {error}"))?;
+    }
     store::make_directory(&start.state)
         .map_err(|error| format!("state directory: {}: {error}", start.state.display()))?;
     // Before any other thread is started, because it binds the thread and those that it starts.

@@ -12,9 +12,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown,
+};
 use std::path::{Path, PathBuf};
 
+use maitred_sys::spawn::Account;
 use rustix::fs::FlockOperation;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -138,6 +141,57 @@ impl Store {
                 tracing::warn!("{}: {error}", path.display());
                 None
             }
+        }
+    }
+}
+
+/// Gives the state directory to the account of the agent, with what an agent that was root has left there; makes it if need be.
+/// One that somebody else has, or that holds other things, is left alone: the master is root, and whose it is was somebody's choice.
+///
+/// # Errors
+/// What the system says, with the path; a text if the directory is not the agent's.
+pub fn give(state: &Path, account: &Account) -> io::Result<()> {
+    let failed = |error: io::Error| with_path(&error, state);
+    make_parents(state).map_err(failed)?;
+    let found = std::fs::symlink_metadata(state).map_err(failed)?;
+    if found.is_dir() && found.uid() == account.uid() {
+        return Ok(());
+    }
+    let not_ours = |what: &str| {
+        let text =
+            format!("{}: {what}: give it to the account of the process for certificates", state.display());
+        Err(io::Error::other(text))
+    };
+    if !found.is_dir() || found.uid() != 0 {
+        return not_ours("this is not a directory of root");
+    }
+    // While it is root's, nobody else can change what is in it.
+    make_directory(state).map_err(failed)?;
+    let entries = |path: &Path| -> io::Result<Vec<PathBuf>> {
+        std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()
+    };
+    let own = entries(state).map_err(failed)?;
+    let names = ["certificates", "accounts", "lock"].map(|name| state.join(name));
+    if !own.iter().all(|path| names.contains(path)) {
+        return not_ours("there are other files in it");
+    }
+    for path in own {
+        if std::fs::symlink_metadata(&path)?.is_dir() {
+            for inside in entries(&path)? {
+                lchown(&inside, Some(account.uid()), Some(account.gid()))?;
+            }
+        }
+        lchown(&path, Some(account.uid()), Some(account.gid()))?;
+    }
+    lchown(state, Some(account.uid()), Some(account.gid())).map_err(failed)
+}
+
+fn make_parents(state: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(state) {
+        Ok(_) => Ok(()),
+        Err(_) => {
+            state.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            std::fs::DirBuilder::new().mode(0o700).create(state)
         }
     }
 }

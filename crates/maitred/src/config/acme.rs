@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::keys::{Default, Key, Kind, Table};
+use super::meaning::Identity;
 
 /// Let's Encrypt.
 const DIRECTORY: &str = "https://acme-v02.api.letsencrypt.org/directory";
@@ -29,6 +30,8 @@ pub struct Acme {
     pub ca_file: Option<PathBuf>,
     /// `external_account`
     pub external_account: Option<ExternalAccount>,
+    /// `user`: whom the process for certificates runs as; filled in if the file does not name it, `None` is the master's account.
+    pub user: Option<Identity>,
     /// `retry`: the delay after a first refusal.
     pub retry: Duration,
 }
@@ -119,6 +122,15 @@ pub const ACME: Table = Table {
             Kind::Section(&EXTERNAL_ACCOUNT),
             Default::Absent("none"),
             "An account that you already have with the authority, if it asks for one.",
+        ),
+        Key::new(
+            "user",
+            Kind::Text("the name of an account"),
+            Default::Absent(
+                "`maitred-acme`, if root starts the server and there is that account; otherwise who starts it",
+            ),
+            "The account of the process that gets certificates. It owns `state` of `[server]`, and is neither that of the worker \
+             process nor of a pool, unless `share_user` says so. Only root can change to another account.",
         ),
         Key::new(
             "retry",

@@ -11,9 +11,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use super::prepare::Prepared;
-use super::process::{NOT_PASSED_ON, SELF};
+use super::process::{self, NOT_PASSED_ON, SELF};
 use crate::acme::messages::{FromAgent, MESSAGE_BYTES_MAX, Site, Start, ToAgent};
+use crate::acme::store;
 use crate::config::{Config, HostPattern};
+use crate::control::RunAs;
 
 /// The agent process.
 #[derive(Debug)]
@@ -54,8 +56,8 @@ pub fn start_document(config: &Config) -> Option<Start> {
 }
 
 impl Agent {
-    /// Starts the agent. It has the account of the master, since the files are for nobody else, and rights to nothing more than
-    /// these ([`crate::acme::agent`]).
+    /// Starts the agent, with the account of the master. It changes to one of its own, if it has one, which is given the state
+    /// directory, and has rights to nothing more than that ([`crate::acme::agent`]).
     ///
     /// # Errors
     /// What the system says.
@@ -63,7 +65,12 @@ impl Agent {
         let (socket, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&socket, true)?;
-        let document = memfile::sealed("maitred-acme", &serde_json::to_vec(start)?)?;
+        let account = process::account(start.acme.user.as_ref())?;
+        if let Some(account) = &account {
+            store::give(&start.state, account)?;
+        }
+        let account = account.as_ref().map(RunAs::from);
+        let document = memfile::sealed("maitred-acme", &serde_json::to_vec(&(start, account))?)?;
         let mut command = Command::new(SELF);
         command.arg0("maitred: acme").arg("acme-agent").new_group().no_new_privs();
         command.descriptor(theirs.as_fd()).descriptor(document.as_fd());

@@ -6,6 +6,7 @@
 use std::io;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName};
@@ -68,6 +69,32 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     // At once as large as it gets: a vector that grows leaves copies behind, and there may be a key in it.
     let length = file.metadata()?.len().min(FILE_BYTES_MAX);
     let mut content = Vec::with_capacity(usize::try_from(length).unwrap_or(0).saturating_add(64));
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
+    match content.len() as u64 > FILE_BYTES_MAX {
+        true => Err(io::ErrorKind::FileTooLarge.into()),
+        false => Ok(content),
+    }
+}
+
+/// The same of a file that the process for certificates has put there: the master may be root, and that process in the hands of
+/// somebody who would have it read another file, or wait at a pipe. `path` is two levels below the directory of that process.
+///
+/// # Errors
+/// As [`read`]; `ELOOP` if there is a symbolic link on the way.
+pub fn read_of_agent(path: &Path) -> io::Result<Vec<u8>> {
+    use std::io::Read as _;
+    let base = path.ancestors().nth(2).ok_or(io::ErrorKind::InvalidInput)?;
+    let below = path.strip_prefix(base).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let directory = std::fs::File::open(base)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    let file = std::fs::File::from(rustix::fs::openat2(&directory, below, flags, Mode::empty(), resolve)?);
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(io::Error::other("this is not a regular file"));
+    }
+    let mut content =
+        Vec::with_capacity(usize::try_from(found.len().min(FILE_BYTES_MAX)).unwrap_or(0).saturating_add(64));
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut content)?;
     match content.len() as u64 > FILE_BYTES_MAX {
         true => Err(io::ErrorKind::FileTooLarge.into()),

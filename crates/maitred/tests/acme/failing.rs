@@ -134,3 +134,43 @@ fn a_server_without_such_sites_has_no_agent() {
     eventually("the agent is gone", || agent(&server).is_none());
     server.stop();
 }
+
+/// Nothing answers where the authority is said to be; the process lives, and keeps what it knows in its directory.
+#[test]
+fn the_process_for_certificates_has_an_account_and_a_directory_of_its_own() {
+    use std::os::unix::fs::{MetadataExt as _, symlink};
+    if !rustix::process::geteuid().is_root() {
+        return crate::support::skip_here("it takes root to become another user");
+    }
+    let acme = "[acme]\nagree = true\ndirectory = \"https://127.0.0.1:1/dir\"\nuser = \"nobody\"\n";
+    let setup = Setup::with_files().server("state = \"state\"").listen("tls = {}").table(acme);
+    let setup = setup.site("hosts = [\"a.example\"]\nacme = true");
+    // As one that was root has left it.
+    let state = setup.directory.path().join("state");
+    std::fs::create_dir_all(state.join("certificates")).unwrap();
+    std::fs::write(state.join("certificates/old.example.pem"), "old").unwrap();
+    let server = setup.start();
+    server.wait_for_line(|line| line.contains("no certificate:") && line.contains("a.example"));
+    let pid = agent(&server).unwrap().as_raw_nonzero();
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let field =
+        |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+    let uid = std::fs::metadata(&state).unwrap().uid();
+    assert_ne!(uid, 0);
+    assert_eq!(field("Uid:"), [uid; 4].map(|id| id.to_string()).join("\t"));
+    assert_eq!(field("CapPrm:").trim_matches('0'), "");
+    for name in ["certificates/old.example.pem", "certificates/a.example.json", "lock"] {
+        assert_eq!(std::fs::metadata(state.join(name)).unwrap().uid(), uid, "{name}");
+    }
+    // What it could put in the place of a certificate is not followed, and holds nobody up.
+    rustix::fs::mkfifoat(rustix::fs::CWD, state.join("certificates/a.example.pem"), rustix::fs::Mode::RWXU)
+        .unwrap();
+    let (reloaded, said) = server.command(&["reload"]);
+    assert!(reloaded.success(), "{said}");
+    std::fs::remove_file(state.join("certificates/a.example.pem")).unwrap();
+    symlink("/etc/passwd", state.join("certificates/a.example.pem")).unwrap();
+    let (reloaded, said) = server.command(&["reload"]);
+    assert!(reloaded.success(), "{said}");
+    server.wait_for_line(|line| line.contains("cannot be used") && line.contains("a.example.pem"));
+    server.terminate(Signal::TERM);
+}

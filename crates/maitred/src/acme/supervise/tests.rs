@@ -15,6 +15,7 @@ fn start(name: &str) -> Start {
         profile: None,
         ca_file: None,
         external_account: None,
+        user: None,
         retry: Duration::from_secs(1),
     };
     let sites = vec![Site { names: vec![name.to_owned()] }];

@@ -1,11 +1,15 @@
 //! Which accounts the processes have, and which they share.
 
+use super::super::acme::Acme;
 use super::super::finding::{At, Span};
 use super::super::meaning::{Identity, Pool, Server, Source};
 use super::super::reader::Section;
 
 /// The account of the worker process where none is named, and the master is root.
 pub(in super::super) const DEFAULT_USER: &str = "maitred";
+
+/// That of the process for certificates, if there is such an account.
+const AGENT_USER: &str = "maitred-acme";
 
 /// Processes that Maitred starts, and their account.
 struct Group<'a> {
@@ -52,6 +56,29 @@ pub(super) fn assign(
     }));
     for (number, ((_, section), _)) in (1..).zip(&all).filter(|(_, (_, pool))| pool.isolate) {
         isolated(section, number, &groups);
+    }
+}
+
+/// The account of the process for certificates.
+pub(super) fn of_agent(root: &Section<'_>, acme: &mut Acme, server: &Server, pools: &[Pool]) {
+    let (cx, span) = (root.cx, root.key_span("acme").unwrap_or(0..0));
+    if acme.user.is_none() && cx.lookup.is_root() && !server.share_user {
+        acme.user = cx.lookup.user(AGENT_USER).unwrap_or_default();
+        if acme.user.is_none() {
+            let message = "the process for certificates stays root, without capabilities";
+            let hint = format!(
+                "make the account {AGENT_USER} (useradd --system --no-create-home --shell /usr/sbin/nologin {AGENT_USER}), or \
+                 set `user` in [acme]"
+            );
+            cx.warn(&span, message, hint);
+        }
+    }
+    let others = pools.iter().filter_map(|pool| pool.user.as_ref()).chain(&server.user);
+    let Some(user) = acme.user.as_ref().filter(|_| !server.share_user) else { return };
+    if others.into_iter().any(|other| other.uid == user.uid) {
+        let message =
+            format!("`user` of [acme]: \"{}\" is the account of the worker process or of a pool", user.name);
+        cx.error_with(&span, message, "give it one of its own, or set share_user = true in [server]");
     }
 }
 

@@ -27,6 +27,7 @@ pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {
         profile: section.text("profile").map(|text| text.value),
         ca_file: super::path(&section, "ca_file"),
         external_account: external_account(&section),
+        user: super::user(&section),
         retry: section.time("retry"),
     };
     let agreed = section.flag("agree");

@@ -30,7 +30,7 @@ pub(super) use server::{admin, admin_address, admin_token};
 pub(super) fn config(root: &Section<'_>) -> Config {
     let named = root.named("pool");
     let pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
-    let acme = acme::acme(root);
+    let mut acme = acme::acme(root);
     let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.is_some());
     let section = root.section("server");
     let mut server = server::server(&section);
@@ -41,6 +41,9 @@ pub(super) fn config(root: &Section<'_>) -> Config {
     let listens: Vec<_> = listens.into_iter().map(|(listen, _)| listen).collect();
     pools::check_together(root, &named, &pools, &sites, &listens);
     accounts::assign(root, &section, &named, &mut server, &pools);
+    if let Some(acme) = &mut acme {
+        accounts::of_agent(root, acme, &server, &pools);
+    }
     Config { listens, server, sites, pools, acme, limits, log: log(&root.section("log")) }
 }
 

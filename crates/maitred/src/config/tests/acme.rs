@@ -25,12 +25,13 @@ fn every_key_is_read() {
     let config = good(&with_site(
         "[\"a.example\", \"b.example\"]",
         "[acme]\nagree = true\ncontact = [\"me@a.example\"]\ndirectory = \"https://ca.example:14000/dir\"\n\
-         challenge = \"tls-alpn-01\"\nkey = \"rsa2048\"\nprofile = \"short\"\nca_file = \"ca.pem\"\nretry = \"5s\"\n\
+         challenge = \"tls-alpn-01\"\nkey = \"rsa2048\"\nuser = \"app\"\nprofile = \"short\"\nca_file = \"ca.pem\"\nretry = \"5s\"\n\
          external_account = { key_id = \"k\", hmac_key_file = \"k.key\" }\n[server]\nstate = \"state\"\n",
     ));
     let acme = config.acme.unwrap();
     assert_eq!(acme.contact, ["me@a.example"]);
     assert_eq!((acme.challenge, acme.key), (ChallengeChoice::TlsAlpn01, KeyType::Rsa2048));
+    assert_eq!(acme.user.map(|user| user.uid), Some(1001));
     assert_eq!(acme.profile.as_deref(), Some("short"));
     assert_eq!(acme.ca_file.as_deref(), Some(Path::new("/etc/maitred/ca.pem")));
     let external = acme.external_account.unwrap();
