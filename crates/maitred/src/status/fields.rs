@@ -446,6 +446,13 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         "maitred_thread_unsent_aborted_total",
         "Responses that were aborted because `unsent_memory_bytes_max` was reached."
     ),
+    cell!(
+        Counter,
+        One,
+        files_broken,
+        "maitred_thread_files_broken_total",
+        "Responses that were broken off because a file was shorter than announced, or could not be read."
+    ),
     cell!(Counter, One, timeouts, "maitred_thread_timeouts_total", "Connections that ran into a time limit."),
     cell!(
         Counter,

@@ -234,6 +234,8 @@ maitred_sys::shared! {
         pub malformed: Cell,
         /// Requests that were cut off before they had an answer, or all of it: status 499 in the access log.
         pub cut_off: Cell,
+        /// Responses that were broken off because a file was shorter than announced, or could not be read.
+        pub files_broken: Cell,
         /// Connections that ran into a time limit.
         pub timeouts: Cell,
         /// HTTP/2 streams refused because of overload, or because their connection takes nothing.

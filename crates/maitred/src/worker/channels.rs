@@ -204,6 +204,7 @@ impl Thread {
     fn on_done(&mut self, key: usize, done: &Done) -> Result<(), String> {
         let (index, number) = self.in_flight(key, done.connection, done.request)?;
         let channel = &mut self.pools.channels[key];
+        let id = channel.id;
         channel.in_flight.remove(&done.request);
         channel.note_done(done.request);
         channel.learn(done.service_us, self.clock.now);
@@ -243,6 +244,7 @@ impl Thread {
         // What the process left to be sent goes at the client's speed, and without it.
         work.after = Some(after);
         work.segments = std::mem::take(&mut work.tail);
+        work.returned_by = Some(id);
         work.tail_bytes = 0;
         work.resident_until = 0;
         self.start_writing(index);

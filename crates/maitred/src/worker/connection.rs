@@ -38,6 +38,7 @@ use super::rates::Pace;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
 use crate::budget::Permit;
+use crate::control::SlotId;
 use crate::serve::{Segment, Summary};
 
 /// What a connection is doing. The module's table says what each means.
@@ -199,6 +200,8 @@ pub struct Work {
     pub tail: VecDeque<Segment>,
     /// Bytes in memory that `tail` holds.
     pub tail_bytes: usize,
+    /// The application process that returned the files in `segments`.
+    pub returned_by: Option<SlotId>,
     /// The response that comes through a relay.
     pub relayed: Option<Box<Relayed>>,
     /// What another thread has said of the request, besides the request itself.
@@ -367,7 +370,7 @@ impl Work {
 
     /// The request that a pool was asked for has its line in the log; the next one may be for nobody's pool.
     pub fn forget_pool(&mut self) {
-        (self.pool, self.request_id, self.queue_us) = (None, None, 0);
+        (self.pool, self.request_id, self.queue_us, self.returned_by) = (None, None, 0, None);
     }
 
     /// Bytes of memory that the buffers hold.

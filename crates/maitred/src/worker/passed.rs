@@ -193,17 +193,36 @@ impl Thread {
     pub(super) fn break_off_file(&mut self, index: u32) {
         match self.connections[index as usize].state {
             State::Relayed { .. } => {
+                self.row.files_broken.add(1);
                 self.fail_relay(
                     index,
                     "it returned a file that is shorter than it said, or that cannot be read",
                 );
             }
             _ => {
-                self.limiter.log(self.clock.now, || {
-                    tracing::warn!("a file of a response is shorter than it was, or cannot be read");
-                });
+                self.note_broken_file(index);
                 self.abort(index);
             }
         }
+    }
+
+    /// Counts a response that is broken off because of a file, and says whose that was.
+    pub(super) fn note_broken_file(&mut self, index: u32) {
+        self.row.files_broken.add(1);
+        let work = self.connections[index as usize].work.as_deref();
+        let relayed = work.and_then(|work| work.relayed.as_deref()).map(|relayed| relayed.request.0);
+        let channel = relayed.and_then(|key| self.pools.channels.get(key as usize));
+        let by = channel.map(|channel| channel.id).or(work.and_then(|work| work.returned_by));
+        self.limiter.log(self.clock.now, || match by {
+            Some(id) => {
+                let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
+                tracing::warn!(
+                    pool,
+                    slot,
+                    "response broken off: the process returned a file that is shorter than it said, or cannot be read"
+                );
+            }
+            None => tracing::warn!("response broken off: a file has become shorter, or cannot be read"),
+        });
     }
 }

@@ -27,6 +27,9 @@ use crate::handoff::{
 };
 use crate::status::scoreboard::{SlotRow, SlotState};
 
+/// How a process is said to have ended that found nothing wrong.
+const CLEAN_EXIT: &str = "exited with status 0";
+
 /// How often the health of processes is looked at; a pool's `health_interval` is met to within this.
 const HEALTH_TICK: Duration = Duration::from_millis(500);
 /// The master hears of waiting requests at most this often for each pool; having heard, it looks by itself ten times a second.
@@ -268,7 +271,10 @@ impl Thread {
             || channel.phase == Phase::Leaving
             || channel.leave == Leave::Told
             || foreign && closed;
-        if !expected || !channel.in_flight.is_empty() {
+        if !expected && channel.in_flight.is_empty() && said.is_none() && how == CLEAN_EXIT {
+            let (pool, slot, pid) = (self.shared.pool_name(id.pool), id.slot, channel.pid);
+            tracing::info!(pool, slot, pid, "application process has ended: {how}");
+        } else if !expected || !channel.in_flight.is_empty() {
             let (pool, slot, pid) = (self.shared.pool_name(id.pool), id.slot, channel.pid);
             let why = heard.err().map(|why| format!("{why}; ")).unwrap_or_default();
             tracing::warn!(

@@ -118,7 +118,7 @@ impl Thread {
         let target = canonical_target(exchange, &self.shared.start.config.server);
         let mut head = begin_request(&mut out, 0, 0, flags, 0).head(request.method_text, &target);
         let host =
-            if request.authority.is_empty() { name_of(settings, 0) } else { request.authority.to_owned() };
+            if request.authority.is_empty() { host_of(settings) } else { request.authority.to_owned() };
         head.field("host", host.as_bytes());
         let switch = protocol(request, settings);
         let peer = &connection.peer();
@@ -468,15 +468,24 @@ impl Thread {
     }
 }
 
-/// What a server of a pool is called.
-fn name_of(settings: &Pool, server: usize) -> String {
+/// The host that a request names which came without one.
+fn host_of(settings: &Pool) -> String {
     match &settings.source {
-        Source::Http(servers) => match servers.get(server) {
+        Source::Http(servers) => match servers.first() {
             Some(Upstream::Tcp { name, .. }) => name.clone(),
-            Some(Upstream::Unix(path)) if server > 0 => path.display().to_string(),
             _ => "localhost".to_owned(),
         },
         _ => "localhost".to_owned(),
+    }
+}
+
+/// What the log calls a server of a pool.
+fn name_of(settings: &Pool, server: usize) -> String {
+    let Source::Http(servers) = &settings.source else { return String::new() };
+    match servers.get(server) {
+        Some(Upstream::Tcp { name, .. }) => name.clone(),
+        Some(Upstream::Unix(path)) => path.display().to_string(),
+        None => String::new(),
     }
 }
 

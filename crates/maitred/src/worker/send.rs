@@ -263,8 +263,11 @@ impl Thread {
         let (file, mut at, end) = (Rc::clone(file), *offset, *end);
         let then = if at + bytes < end { Then::More } else { self.then(index) };
         match self.send_file_piece(index, &file, &mut at, bytes, then) {
-            // The file is shorter than it was when its length was promised.
-            Ok(0) => Sent::Broken,
+            // The file is shorter than it was when its length was promised, or cannot be read.
+            Ok(0) => {
+                self.note_broken_file(index);
+                Sent::Broken
+            }
             Ok(sent) => {
                 *share -= sent;
                 let work = self.work(index);

@@ -188,6 +188,11 @@ def act(path, connection, request, body):
             for _ in range(count):
                 tail_file(file.fileno(), connection, request)
         done(connection, request, body_bytes=5 * count)
+    elif path == "/app/beyond":
+        write(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n")
+        with open("file.txt", "rb") as file:
+            tail_file(file.fileno(), connection, request, 500)
+        done(connection, request, body_bytes=500)
     elif path.startswith("/app/proc/"):
         # A file system that does not promise never to wait: what has framing of its own, and what has not.
         with open("/proc/version", "rb") as file:

@@ -112,6 +112,28 @@ fn a_file_that_might_make_its_reader_wait_is_read_by_helpers() {
     }
 }
 
+/// An ordinary file, which is sent without a helper: that it ends too early is said and counted, and costs its response only.
+#[test]
+fn a_file_that_ends_before_it_was_said_to_is_named() {
+    for transport in ["direct", "relay"] {
+        let server = crate::setup_with(transport, "").outside("file.txt", b"five!").start();
+        assert_eq!(server.connect().get("/app/ok").status, 200);
+        let before = server.applications();
+        let mut cut = server.connect();
+        cut.send(get("/app/beyond"));
+        let mut received = Vec::new();
+        let _ = cut.tcp().read_to_end(&mut received);
+        assert!(received.ends_with(b"five!"), "{}", String::from_utf8_lossy(&received));
+        server.wait_for_line(|line| {
+            line.contains("shorter than it said") && line.contains("pool=fake") && line.contains("slot=0")
+        });
+        assert_eq!(server.total("files_broken"), 1, "{transport}");
+        assert_eq!(server.connect().get("/app/ok").status, 200);
+        assert_eq!(server.applications(), before, "{transport}: the process lives on");
+        server.stop();
+    }
+}
+
 /// The limit on open files of a process, as `/proc/PID/limits` has it: soft, and hard.
 fn open_files(process: i32) -> Rlimit {
     let text = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();

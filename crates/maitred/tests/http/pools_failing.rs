@@ -46,6 +46,22 @@ fn an_application_that_breaks_off_closes_the_connection() {
     server.stop();
 }
 
+/// Nobody has lost anything by it, and the log does not say so.
+#[test]
+fn a_process_that_ends_in_order_is_not_called_lost() {
+    let (_gate, server) = with_pool(1);
+    let [pid] = server.applications()[..] else { panic!("one process") };
+    send_signal(pid, Signal::TERM);
+    let said = server.wait_for_line(|line| line.contains("application process has ended"));
+    assert!(
+        said.contains("INFO") && said.contains("pool=app") && said.contains("exited with status 0"),
+        "{said}"
+    );
+    assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n", "another one takes its place");
+    let stopped = server.stop();
+    assert!(!stopped.said.iter().any(|line| line.contains("lost")), "{:#?}", stopped.said);
+}
+
 #[test]
 fn a_process_that_dies_costs_its_own_request_only() {
     let (gate, server) = with_pool(2);

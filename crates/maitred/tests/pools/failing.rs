@@ -154,5 +154,6 @@ fn a_pool_that_can_start_again_does() {
     std::fs::write(server.path("start.sh"), "exec python3 -m maitred breathing:application\n").unwrap();
     eventually("it serves", || server.connect().get("/app/hello?x").status == 200);
     eventually("and says so", || pool(&server.status(), "app")["trouble"].is_null());
+    server.wait_for_line(|line| line.contains("INFO") && line.contains("pool \"app\" has recovered"));
     server.stop();
 }

@@ -295,3 +295,16 @@ fn failing_servers_have_the_page_of_the_site() {
     }
     server.stop();
 }
+
+#[test]
+fn a_server_on_a_unix_socket_is_called_by_its_path_in_the_log() {
+    let server = Setup::with_files()
+        .route("/*", "pool = \"app\"")
+        .table("[pool.app]\nconnect = \"http+unix:/nowhere/app.sock\"\n")
+        .start();
+    assert_eq!(server.connect().get("/x").status, 502);
+    server.wait_for_line(|line| {
+        line.contains("an HTTP server failed") && line.contains("server=/nowhere/app.sock")
+    });
+    server.stop();
+}

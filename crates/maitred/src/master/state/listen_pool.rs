@@ -107,6 +107,8 @@ pub struct ListenPool {
     last_words: String,
     /// What which worker process was told of the pool's trouble.
     told: Option<(u64, Option<String>)>,
+    /// The log says that its next start is put off, and not yet that its processes are up again.
+    said_delay: bool,
 }
 
 impl ListenPool {
@@ -128,6 +130,7 @@ impl ListenPool {
             failed_starts: 0,
             last_words: String::new(),
             told: None,
+            said_delay: false,
             plan: Rc::new(plan.clone()),
         };
         pool.fit(now);
@@ -310,6 +313,7 @@ impl ListenPool {
         };
         let next = match self.sizing.trouble(bucket) {
             Some(trouble) if trouble.next_try > now => {
+                self.said_delay = true;
                 format!("; the next one starts in {:?}", trouble.next_try - now)
             }
             _ => String::new(),
@@ -429,6 +433,11 @@ impl ListenPool {
 
     /// Lets the worker process know what to show.
     fn tell_trouble(&mut self, worker: Option<u64>, out: &mut Out<'_>) {
+        let is_up = self.slots.iter().any(|slot| slot.phase == Phase::Ready);
+        if self.said_delay && is_up && self.trouble().is_none() {
+            self.said_delay = false;
+            out.log(Level::INFO, format!("pool \"{}\" has recovered", self.plan.name));
+        }
         let Some(worker) = worker else { return };
         if self.slots.iter().any(|slot| slot.phase == Phase::Ready) {
             self.failed_starts = 0;

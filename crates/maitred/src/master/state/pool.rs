@@ -90,6 +90,8 @@ pub struct Pool {
     floor: usize,
     /// What the worker process was told of the pool's trouble.
     told: Option<String>,
+    /// The log says that its next start is put off, and not yet that its processes are up again.
+    said_delay: bool,
     /// Processes in a row that have ended before they were ready.
     failed_starts: u32,
     /// When the first of them did.
@@ -122,6 +124,7 @@ impl Pool {
             next_replacement: now,
             floor: 0,
             told: None,
+            said_delay: false,
             failed_starts: 0,
             failing_since: now,
             last_words: String::new(),
@@ -381,11 +384,14 @@ impl Pool {
         };
         let next = match self.sizing.trouble() {
             Some(trouble) if trouble.next_try > now => {
+                self.said_delay = true;
                 format!("; the next one starts in {:?}", trouble.next_try - now)
             }
             _ => String::new(),
         };
-        out.log(Level::WARN, format!("{name} {how}{young}{next}{hint}"));
+        // One that is done, and has nothing against it but that nobody asked, is no cause for alarm.
+        let level = if clean && was_ready && next.is_empty() { Level::INFO } else { Level::WARN };
+        out.log(level, format!("{name} {how}{young}{next}{hint}"));
     }
 
     /// Takes in what the scoreboard says.
@@ -518,6 +524,11 @@ impl Pool {
 
     /// Lets the worker process know whether waiting is for nothing.
     fn tell_trouble(&mut self, now: Instant, out: &mut Out<'_>) {
+        let is_up = self.slots.iter().any(|slot| slot.phase == SlotPhase::Ready);
+        if self.said_delay && is_up && self.sizing.trouble().is_none() {
+            self.said_delay = false;
+            out.log(Level::INFO, format!("pool \"{}\" has recovered", self.plan.name));
+        }
         let hopeless = match self.plan.kind {
             PoolKind::Connected => {
                 self.failed_starts > 0 && now.saturating_duration_since(self.failing_since) >= AWAY_AFTER
