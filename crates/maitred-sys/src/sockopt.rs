@@ -86,20 +86,6 @@ pub fn defer_accept(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &seconds)
 }
 
-/// Sets the protocol that the kernel speaks above TCP on a connection, `"tls"` for one: `TCP_ULP` of linux/tcp.h.
-///
-/// # Errors
-/// What setsockopt(2) says; `NotFound` if the kernel has no such protocol, `InvalidInput` for a name of 16 bytes or more.
-pub fn set_upper_protocol(socket: impl AsFd, name: &str) -> io::Result<()> {
-    // TCP_ULP_NAME_MAX, with the NUL at the end.
-    let mut room = [0_u8; 16];
-    match room.get_mut(..name.len()) {
-        Some(place) if name.len() < 16 => place.copy_from_slice(name.as_bytes()),
-        _ => return Err(io::ErrorKind::InvalidInput.into()),
-    }
-    set(socket, libc::IPPROTO_TCP, libc::TCP_ULP, &room)
-}
-
 fn set<T>(socket: impl AsFd, level: i32, name: i32, value: &T) -> io::Result<()> {
     let size = size_of::<T>() as libc::socklen_t;
     // SAFETY: the kernel reads `size` bytes at `value`, which is that large; what a `sock_fprog` points to lives in the
@@ -174,17 +160,5 @@ mod tests {
             let beyond = table.len() as u32 + 5;
             assert_eq!(run(&program, beyond), beyond % 256);
         }
-    }
-
-    #[test]
-    fn a_protocol_that_is_not_there_is_not_found() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let missing = set_upper_protocol(&client, "no-such").unwrap_err();
-        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
-        assert_eq!(
-            set_upper_protocol(&client, &"x".repeat(16)).unwrap_err().kind(),
-            io::ErrorKind::InvalidInput
-        );
     }
 }

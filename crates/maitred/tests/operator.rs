@@ -14,7 +14,7 @@ mod wait;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -202,9 +202,72 @@ fn the_service_manager_is_told_of_start_reload_and_stop() {
     std::fs::write(&config, "[server]\nthread = 1\n").unwrap();
     server.signal(Signal::HUP);
     assert!(heard().starts_with("RELOADING=1\n"));
-    assert!(heard().starts_with("READY=1\n"));
+    let refused = heard();
+    assert!(refused.starts_with("READY=1\nSTATUS=serving; reload refused: "), "{refused}");
+    assert!(
+        refused.contains("unknown key `thread` in [server]") && refused.trim_end().lines().count() == 2,
+        "{refused}"
+    );
     server.signal(Signal::TERM);
     assert!(heard().starts_with("STOPPING=1\n"));
+    assert_eq!(server.0.wait().unwrap().code(), Some(0));
+}
+
+/// sd-daemon(3): a priority before each line, and no time, which the journal has by itself.
+#[test]
+fn in_the_journal_lines_have_a_priority_and_no_time() {
+    let dir = site("127.0.0.1:0", "");
+    let (journal, stderr) = UnixStream::pair().unwrap();
+    journal.set_read_timeout(Some(PATIENCE)).unwrap();
+    let stderr = std::os::fd::OwnedFd::from(stderr);
+    let stat = rustix::fs::fstat(&stderr).unwrap();
+    let stream = format!("{}:{}", stat.st_dev, stat.st_ino);
+    let run = |stderr: std::os::fd::OwnedFd| {
+        let mut command = maitred(&["run"]);
+        command.current_dir(dir.path()).env("JOURNAL_STREAM", &stream).stdout(Stdio::null());
+        command.stderr(stderr).spawn().unwrap()
+    };
+    let mut server = run(stderr.try_clone().unwrap());
+    let mut lines = BufReader::new(&journal).lines().map(Result::unwrap);
+    let line = lines.find(|line| line.contains("http://")).unwrap();
+    assert!(line.starts_with("<6>master: http://"), "{line}");
+    kill_process(Pid::from_child(&server), Signal::USR1).unwrap();
+    let line = lines.find(|line| line.contains("reload")).unwrap();
+    assert_eq!(line, "<6>master: reload");
+    kill_process(Pid::from_child(&server), Signal::TERM).unwrap();
+    assert!(server.wait().unwrap().success());
+    // What is said before there is a log, each line of it.
+    std::fs::write(dir.path().join("maitred.toml"), "[server]\nthread = 1\n").unwrap();
+    assert_eq!(run(stderr).wait().unwrap().code(), Some(2));
+    let rest: Vec<String> = lines.collect();
+    assert!(rest.iter().any(|line| line.starts_with("<3>error: ")), "{rest:?}");
+    assert!(rest.iter().all(|line| line.starts_with('<')), "{rest:?}");
+    // Another stream than the one that is named is not the journal.
+    let other = maitred(&["run"]).current_dir(dir.path()).env("JOURNAL_STREAM", &stream).output().unwrap();
+    assert!(text(&other).starts_with("error: "), "{}", text(&other));
+}
+
+/// A service manager without `KillMode=mixed` signals all processes of the service.
+#[test]
+fn processes_have_names_and_a_worker_process_leaves_the_end_to_its_master() {
+    let dir = site("127.0.0.1:0", "admin = \"unix:admin\"");
+    let mut command = maitred(&["run"]);
+    command.current_dir(dir.path());
+    let mut server = Server::start(command);
+    let document = status(dir.path());
+    let worker = document["pid"].as_i64().unwrap() as i32;
+    let name = |pid: i64| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+    assert_eq!(name(worker.into()), "maitred-worker\n");
+    assert_eq!(name(document["master_pid"].as_i64().unwrap()), "maitred\n");
+    let worker = Pid::from_raw(worker).unwrap();
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        kill_process(worker, signal).unwrap();
+    }
+    let address = document["listens"][0]["address"].as_str().unwrap();
+    assert!(get(address).starts_with("HTTP/1.1 200 "));
+    assert_eq!(status(dir.path())["master"]["worker_crashes"], 0);
+    assert_eq!(status(dir.path())["pid"], document["pid"]);
+    server.signal(Signal::TERM);
     assert_eq!(server.0.wait().unwrap().code(), Some(0));
 }
 
@@ -336,7 +399,7 @@ fn buckets_of_no_use_are_warned_of_by_check_and_at_the_start() {
         std::fs::write(&config, format!("{text}{buckets}\n[[site]]\nroot = \".\"\n")).unwrap();
     };
     let check = || text(&maitred(&["check"]).current_dir(dir.path()).output().unwrap());
-    assert!(!check().contains("warning"), "{}", check());
+    assert!(!check().contains("buckets"), "{}", check());
     text_with("buckets = 3");
     let warning =
         "address 127.0.0.1:0: more buckets (3) than threads (1): one for each thread is all that is of use";

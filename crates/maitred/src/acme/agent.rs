@@ -49,6 +49,7 @@ pub fn run() -> ExitCode {
 }
 
 fn start() -> Result<(), String> {
+    let _ = rustix::thread::set_name(c"maitred-acme");
     let take = |number| inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"));
     let (socket, document) = (take(CONTROL_FD)?, take(START_FD)?);
     let wrong = |error: &dyn std::fmt::Display| format!("start document: {error}");

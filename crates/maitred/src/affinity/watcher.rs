@@ -4,6 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
+use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -77,6 +78,11 @@ impl Watcher {
             Action::Release => allow(Some(tid), &self.usable),
         };
         if let Err(error) = applied {
+            // A thread that has just ended, as all do at a stop, is not worth a word.
+            if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) {
+                self.adapter.give_up(thread);
+                return false;
+            }
             tracing::warn!(thread, %error, "affinity: the kernel refused a change; the thread is left alone");
             // The mask may have shrunk under us: better anywhere than nowhere. Failing that, all stays as it is.
             let _ = allow(Some(tid), &self.usable);

@@ -55,7 +55,7 @@ impl Error {
 
     /// Says it on standard error, and gives the exit code.
     pub fn report(&self) -> ExitCode {
-        eprintln!("{}", self.text);
+        crate::log::error::say(&self.text);
         self.exit.into()
     }
 }

@@ -4,6 +4,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io::IsTerminal as _;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use tracing::field::{Field, Visit};
@@ -30,7 +31,7 @@ pub fn init(role: &'static str, level: &str) -> Result<(), String> {
         .with_env_filter(filter)
         .with_ansi(colour)
         .with_writer(|| sink::Stderr)
-        .event_format(Compact { role })
+        .event_format(Compact { role, journal: None })
         .try_init()
         .map_err(|error| error.to_string())
 }
@@ -38,6 +39,38 @@ pub fn init(role: &'static str, level: &str) -> Result<(), String> {
 /// Formats one event as one line.
 struct Compact {
     role: &'static str,
+    /// Whether the journal reads it; `None` is to be found out.
+    journal: Option<bool>,
+}
+
+/// Whether standard error leads to systemd's journal: it then is what `JOURNAL_STREAM` names (systemd.exec(5)). It may be
+/// redirected while the server runs.
+fn to_journal() -> bool {
+    static NAMED: LazyLock<Option<(u64, u64)>> = LazyLock::new(|| {
+        let named = std::env::var("JOURNAL_STREAM").ok()?;
+        let (device, inode) = named.split_once(':')?;
+        Some((device.parse().ok()?, inode.parse().ok()?))
+    });
+    let is_it = |stat: rustix::fs::Stat| Some((stat.st_dev, stat.st_ino)) == *NAMED;
+    NAMED.is_some() && rustix::fs::fstat(rustix::stdio::stderr()).is_ok_and(is_it)
+}
+
+/// As syslog(3) has them; sd-daemon(3) says where they stand. The journal has the time by itself.
+fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        Level::DEBUG | Level::TRACE => 7,
+    }
+}
+
+/// Writes an error that comes before there is a log, or instead of one. Each line has its priority in the journal.
+pub fn say(text: &str) {
+    let mark = if to_journal() { "<3>" } else { "" };
+    let lines: String = text.lines().map(|line| format!("{mark}{line}\n")).collect();
+    // Nobody can be told that standard error cannot be written.
+    let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), lines.as_bytes());
 }
 
 impl<S, N> FormatEvent<S, N> for Compact
@@ -51,6 +84,9 @@ where
         let mut text = Text::default();
         event.record(&mut text);
         let Text { message, fields } = text;
+        if self.journal.unwrap_or_else(to_journal) {
+            return writeln!(out, "<{}>{}: {message}{fields}", priority(level), self.role);
+        }
         let time = super::iso(&maitred_http::date::format(unix_time::secs()));
         let time = String::from_utf8_lossy(&time);
         writeln!(out, "{time}Z {paint}{level:<5}{reset} {}: {message}{fields}", self.role)
@@ -60,10 +96,14 @@ where
 /// Writes a line of an application process, whatever the level: it is the application's log, not ours. What is no text, and
 /// control characters, are shown as such.
 pub fn application(name: &str, line: &[u8]) {
-    let time = super::iso(&maitred_http::date::format(unix_time::secs()));
     let mut text = String::with_capacity(line.len() + 64);
     // Writing to a String cannot fail, and nobody can be told that standard error cannot be written.
-    let _ = write!(text, "{}Z APP   {name}: ", String::from_utf8_lossy(&time));
+    let _ = if to_journal() {
+        write!(text, "<{}>{name}: ", priority(Level::INFO))
+    } else {
+        let time = super::iso(&maitred_http::date::format(unix_time::secs()));
+        write!(text, "{}Z APP   {name}: ", String::from_utf8_lossy(&time))
+    };
     let line = String::from_utf8_lossy(line);
     let _ = OneLine(&mut text).write_str(line.trim_end_matches('\r'));
     text.push('\n');
@@ -233,7 +273,7 @@ mod tests {
             .with_env_filter(EnvFilter::new("info"))
             .with_ansi(false)
             .with_writer(move || writer.clone())
-            .event_format(Compact { role: "worker" })
+            .event_format(Compact { role: "worker", journal: Some(false) })
             .finish();
         tracing::subscriber::with_default(subscriber, events);
         let bytes = shared.0.lock().expect("lock").clone();

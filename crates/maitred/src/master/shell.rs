@@ -170,10 +170,12 @@ struct Shell<'a> {
 /// Call it before any other thread exists, and before this process has opened descriptors of its own that are not
 /// close-on-exec.
 pub fn run(source: Source<'_>, options: Options) -> ExitCode {
+    // After an upgrade, ps(1) would show the number of a descriptor.
+    let _ = rustix::thread::set_name(c"maitred");
     match Shell::new(source, options) {
         Ok(mut shell) => ExitCode::from(shell.run()),
         Err(text) => {
-            eprintln!("error: {text}");
+            crate::log::error::say(&format!("error: {text}"));
             ExitCode::FAILURE
         }
     }

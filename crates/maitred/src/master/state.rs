@@ -372,15 +372,15 @@ impl Master {
         self.counts.reloads_refused += 1;
         self.log(Level::ERROR, format!("reload refused, the present configuration stays: {why}"));
         self.reply(&askers, false, why);
-        self.reload_is_over();
+        self.reload_is_over(Notice::Refused(why.to_owned()));
     }
 
-    fn reload_is_over(&mut self) {
+    fn reload_is_over(&mut self, notice: Notice) {
         if self.phase != Phase::Up {
             return;
         }
         if self.was_ready {
-            self.actions.push(Action::Notify(Notice::Ready));
+            self.actions.push(Action::Notify(notice));
         }
         self.start_queued_reload();
     }
@@ -429,7 +429,7 @@ impl Master {
         self.counts.reloads += 1;
         self.was_ready = true;
         self.log(Level::INFO, format!("reloaded: worker process {number} has taken over"));
-        self.reload_is_over();
+        self.reload_is_over(Notice::Ready);
     }
 
     /// A pool that was to live on may have ended with its worker process: then the next generation needs one of its own.

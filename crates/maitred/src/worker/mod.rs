@@ -97,6 +97,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 
+use maitred_sys::signals::Signals;
 use maitred_sys::{inherit, memfile};
 use rustix::process::Pid;
 
@@ -156,6 +157,10 @@ pub fn run() -> ExitCode {
 }
 
 fn start() -> Result<(), String> {
+    // Of a program that was started by way of /proc/self/exe, ps(1) would show `exe`. It is no loss if it does.
+    let _ = rustix::thread::set_name(c"maitred-worker");
+    // Whoever signals all processes of the service means the master, whose word (or end) ends this one.
+    let _signals = Signals::block().map_err(|error| format!("blocking signals: {error}"))?;
     let mut inherited = inherit_all()?;
     crate::log::error::init("worker", &inherited.start.config.log.level)?;
     log_panics();

@@ -66,24 +66,42 @@ fn completions_work_in_fish() {
     assert!(ask("maitred serve --log ").lines().any(|line| line.starts_with("json\t")));
 }
 
-/// What systemd says of the unit; before version 253, of what the unit's comment says to make of it.
-#[test]
-fn systemd_finds_nothing_wrong_with_the_unit() {
-    let Some(version) = output_of(Command::new("systemd-analyze").arg("--version")) else { return };
-    let version: u32 = version.split_whitespace().nth(1).unwrap().parse().unwrap();
-    let mut unit = std::fs::read_to_string(repository().join("pkg/maitred.service")).unwrap();
-    if version < 253 {
-        let instead = "Type=notify\nExecReload=kill -HUP $MAINPID";
-        assert!(instead.lines().all(|line| unit.contains(line)), "the comment says so");
-        unit = unit.replace("\nType=notify-reload\n", &format!("\n{instead}\n"));
-    }
+/// The unit, starting this binary, in a directory of its own.
+fn unit() -> (tempfile::TempDir, PathBuf) {
+    let unit = std::fs::read_to_string(repository().join("pkg/maitred.service")).unwrap();
     // It is looked whether what is started exists.
     let unit = unit.replace("/usr/bin/maitred", env!("CARGO_BIN_EXE_maitred"));
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("maitred.service");
     std::fs::write(&path, unit).unwrap();
+    (directory, path)
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_unit() {
+    let (_directory, path) = unit();
     // It prints what is wrong, also of what it does not fail for.
-    let said = output_of(Command::new("systemd-analyze").arg("--man=no").arg("verify").arg(&path)).unwrap();
+    let mut verify = Command::new("systemd-analyze");
+    let Some(said) = output_of(verify.arg("--man=no").arg("verify").arg(&path)) else { return };
     let about_it: Vec<&str> = said.lines().filter(|line| line.contains("maitred")).collect();
     assert_eq!(about_it, [""; 0], "{said}");
+}
+
+/// Versions weigh a little differently. What is left is mostly that the master is root, and that there is a network.
+const EXPOSURE_MAX: f64 = 2.9;
+
+#[test]
+fn the_unit_leaves_little_to_an_attacker_and_lets_compilers_run() {
+    let (_directory, path) = unit();
+    let mut rate = Command::new("systemd-analyze");
+    let Some(said) = output_of(rate.args(["security", "--offline=yes", "--no-pager"]).arg(&path)) else {
+        return;
+    };
+    let exposure = said.split("Overall exposure level for maitred.service: ").nth(1).unwrap();
+    let exposure: f64 = exposure.split_whitespace().next().unwrap().parse().unwrap();
+    assert!(exposure <= EXPOSURE_MAX, "{exposure}: {said}");
+    let unit = std::fs::read_to_string(&path).unwrap();
+    let is_set = |key: &str| unit.lines().any(|line| line.starts_with(key));
+    let breaking = ["MemoryDenyWriteExecute=", "RestrictSUIDSGID=", "ProtectProc=", "User=", "ExecStartPre="];
+    assert!(!breaking.iter().any(|key| is_set(key)));
 }

@@ -17,6 +17,9 @@ use crate::master::state::events::{Action, Event, Notice, Refusal};
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::self_signed;
 
+/// The most characters of a reason that a service manager is told; the error log has all of it.
+const STATUS_CHARS_MAX: usize = 500;
+
 impl Shell<'_> {
     pub(super) fn carry_out(&mut self, action: Action) {
         match action {
@@ -319,6 +322,9 @@ impl Shell<'_> {
                 }
                 sd_notify::notify(&[NotifyState::Ready, NotifyState::Status("serving")])
             }
+            Notice::Refused(why) => {
+                sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(&refused(&why))])
+            }
             Notice::Reloading => NotifyState::monotonic_usec_now().and_then(|now| {
                 sd_notify::notify(&[NotifyState::Reloading, now, NotifyState::Status("reloading")])
             }),
@@ -356,7 +362,7 @@ impl Shell<'_> {
     fn log(&self, level: tracing::Level, text: &str) {
         // Before the log is set up there is only a refused configuration to report, and it is for a person to read.
         if !self.logs {
-            return eprintln!("{text}");
+            return crate::log::error::say(text);
         }
         // An event is one line of the log; the errors of a configuration have several.
         for line in text.lines() {
@@ -371,4 +377,13 @@ impl Shell<'_> {
 
 fn configuration_refused(failure: Failure) -> Refusal {
     Refusal { exit_code: 2, text: failure.to_string().trim_end().to_owned() }
+}
+
+/// What a service manager shows of a refusal: one line, and not without end. Of a configuration's errors it is what is wrong,
+/// without the places.
+fn refused(why: &str) -> String {
+    let errors: Vec<&str> = why.lines().filter_map(|line| line.strip_prefix("error: ")).collect();
+    let errors = if errors.is_empty() { why.lines().collect() } else { errors };
+    let text = format!("serving; reload refused: {}", errors.join("; "));
+    text.chars().map(|char| if char.is_control() { ' ' } else { char }).take(STATUS_CHARS_MAX).collect()
 }

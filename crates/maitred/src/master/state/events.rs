@@ -271,10 +271,12 @@ pub enum Action {
 }
 
 /// What a service manager is told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// Serving; also the end of a reload, however it went.
+    /// Serving; also the end of a reload.
     Ready,
+    /// The end of a reload that was refused, and why: serving as before.
+    Refused(String),
     /// A reload has begun.
     Reloading,
     /// Going down.
