@@ -146,7 +146,7 @@ impl Store {
 }
 
 /// Gives the state directory to the account of the agent, with what an agent that was root has left there; makes it if need be.
-/// One that somebody else has, or that holds other things, is left alone: the master is root, and whose it is was somebody's choice.
+/// One that another account has, or that holds other things, is left alone: the master is root, and could take it from its owner.
 ///
 /// # Errors
 /// What the system says, with the path; a text if the directory is not the agent's.

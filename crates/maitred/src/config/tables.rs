@@ -147,8 +147,8 @@ pub const SERVER: Table = Table {
             Kind::Flag,
             Default::Flag(true),
             "Whether worker processes, and the process for automatic certificates, may make only the system calls that they need \
-             (seccomp(2)). Any other one ends the process, and the log says that it was killed by SIGSYS; `false` is for a machine \
-             whose C library needs one that is not in the list.",
+             (seccomp(2)). Any other one ends the process, and the log says that it was killed by SIGSYS; `false` is for a \
+             machine whose C library needs one that is not in the list.",
         ),
     ],
 };
