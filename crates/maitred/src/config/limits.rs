@@ -53,6 +53,8 @@ pub const BYTES_PER_SECOND_MIN: u64 = 500;
 pub const BODY_RATE_GRACE: Duration = Duration::from_secs(20);
 /// Over which the rate of a response is taken.
 pub const RESPONSE_RATE_WINDOW: Duration = Duration::from_secs(60);
+/// Without a response that needs them.
+pub const RELAY_IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Without a byte in either direction after an upgrade.
 pub const TUNNEL_IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Between two pieces of a request body.
@@ -356,6 +358,13 @@ pub const LIMITS: Table = Table {
              that was given the client's own socket decides by itself.",
             "Applications send a ping every minute or so; those that do not are seldom silent for an hour. One connection, and a \
              relay or a connection to a server.",
+        ),
+        time(
+            "relay_idle_timeout",
+            RELAY_IDLE_TIMEOUT,
+            "How long relays stay that no response has needed: after a burst, as many stay as were in use at a time since then.",
+            "Long enough that making them anew costs nothing, short enough that a burst does not hold descriptors. A \
+             descriptor here and one in the application process for each.",
         ),
         time(
             "linger_timeout",

@@ -578,6 +578,8 @@ pub struct Limits {
     pub response_total_timeout: Option<Duration>,
     /// Without a byte in either direction after an upgrade.
     pub tunnel_idle_timeout: Duration,
+    /// How long relays stay that nobody needs.
+    pub relay_idle_timeout: Duration,
     /// After an error or a `close`, how long the peer's remaining bytes are read and dropped.
     pub linger_timeout: Duration,
     /// How long each turn of an event loop may take before its thread counts as overloaded.

@@ -18,6 +18,7 @@ use slab::Slab;
 
 use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 use super::known::{Allowance, Known, OPEN_FILES_DEFAULT};
+use super::relay::IdleRelays;
 use crate::budget::{Budget, Permit};
 use crate::control::SlotId;
 use crate::serve::passed::{Lane, Passed, Reading};
@@ -161,7 +162,7 @@ pub struct Channel {
     /// The way to the helpers for what it passes.
     pub lane: Lane,
     /// Relays that are free for the next request.
-    pub idle_relays: Vec<u32>,
+    pub idle_relays: IdleRelays,
     /// Frames that were received and not yet looked at.
     pub input: Vec<u8>,
     /// Which descriptors it keeps.
@@ -209,7 +210,7 @@ impl Channel {
             judging: false,
             astray: false,
             exited: None,
-            idle_relays: Vec::new(),
+            idle_relays: IdleRelays::default(),
             input: Vec::new(),
             known: Known::default(),
             allowance: Allowance::of(OPEN_FILES_DEFAULT),

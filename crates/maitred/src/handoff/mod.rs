@@ -15,4 +15,4 @@ pub use choice::{Choice, Costs, PERIOD as CHOICE_PERIOD, Sample};
 pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 pub use known::{Allowance, Known, OPEN_FILES_DEFAULT};
 pub use pool::{LocalPool, Pools};
-pub use relay::{RELAY_BIT, Relay};
+pub use relay::{IdleRelays, RELAY_BIT, Relay};

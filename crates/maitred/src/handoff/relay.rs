@@ -73,3 +73,96 @@ impl Relay {
         self.socket.as_fd()
     }
 }
+
+/// Relays of one process that are free. The one that was used last is used next, so that those that are not needed stay at the
+/// front, and the fewest that were free at a time are what could have been done without.
+#[derive(Debug, Default)]
+pub struct IdleRelays {
+    free: Vec<u32>,
+    /// The fewest that were free in this period.
+    fewest: usize,
+    /// Those that are still to go of the period before.
+    surplus: usize,
+}
+
+impl IdleRelays {
+    /// One for the next request.
+    pub fn pop(&mut self) -> Option<u32> {
+        let key = self.free.pop();
+        self.fewest = self.fewest.min(self.free.len());
+        key
+    }
+
+    /// One that is free from now on.
+    pub fn push(&mut self, key: u32) {
+        self.free.push(key);
+    }
+
+    /// The one that has been free longest.
+    pub fn first(&self) -> Option<u32> {
+        self.free.first().copied()
+    }
+
+    /// One that is not there any more.
+    pub fn remove(&mut self, key: u32) {
+        self.free.retain(|idle| *idle != key);
+        self.fewest = self.fewest.min(self.free.len());
+    }
+
+    /// None is there any more.
+    pub fn clear(&mut self) {
+        *self = IdleRelays::default();
+    }
+
+    /// A period has passed: what nobody has needed in it is to go.
+    pub fn end_period(&mut self) {
+        self.surplus = self.fewest;
+        self.fewest = self.free.len() - self.surplus.min(self.free.len());
+    }
+
+    /// Takes out some of those that are to go.
+    pub fn take_surplus(&mut self, max: usize) -> Vec<u32> {
+        let taken = self.surplus.min(max).min(self.free.len());
+        // Requests may have come meanwhile, and taken from the back what was to stay.
+        self.surplus = if taken < max { 0 } else { self.surplus - taken };
+        self.free.drain(..taken).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_needed_for_a_period_goes() {
+        let mut idle = IdleRelays::default();
+        (0..100).for_each(|key| idle.push(key));
+        idle.end_period();
+        assert!(idle.take_surplus(64).is_empty(), "they were busy in that period");
+        // Three at a time are needed in the next one.
+        let busy: Vec<u32> = (0..3).filter_map(|_| idle.pop()).collect();
+        assert_eq!(busy, [99, 98, 97]);
+        busy.into_iter().for_each(|key| idle.push(key));
+        idle.end_period();
+        assert_eq!(idle.take_surplus(64), (0..64).collect::<Vec<_>>());
+        assert_eq!(idle.take_surplus(64), (64..97).collect::<Vec<_>>());
+        assert!(idle.take_surplus(64).is_empty());
+        idle.end_period();
+        assert_eq!(idle.take_surplus(64).len(), 3, "nobody needs any");
+        assert_eq!(idle.pop(), None);
+    }
+
+    #[test]
+    fn what_is_gone_or_busy_is_not_given_back() {
+        let mut idle = IdleRelays::default();
+        (0..10).for_each(|key| idle.push(key));
+        idle.end_period();
+        idle.remove(0);
+        idle.end_period();
+        (0..5).for_each(|_| assert!(idle.pop().is_some()));
+        assert_eq!(idle.take_surplus(64), [1, 2, 3, 4]);
+        idle.clear();
+        idle.end_period();
+        assert!(idle.take_surplus(64).is_empty());
+    }
+}

@@ -84,6 +84,8 @@ pub(super) struct Thread {
     pub(super) accept_again_at: Option<Instant>,
     /// Who is closed for a new connection when all places are taken.
     pub(super) reclaim: Reclaim,
+    /// When relays that nobody needs are given back, and whether a period ends then.
+    pub(super) relay_sweep: Option<(Instant, bool)>,
     /// Who takes too little of what is sent.
     pub(super) rates: Rates,
     pub(super) pools: Pools,
@@ -222,6 +224,7 @@ impl Thread {
             admin_paused: false,
             accept_again_at: None,
             reclaim: Reclaim::default(),
+            relay_sweep: None,
             rates: Rates::default(),
             pools: Pools::new(shared.start.config.pools.len()),
             upstreams: Upstreams::new(&shared.start.config.pools, number),
@@ -298,6 +301,7 @@ impl Thread {
         self.hear_loud();
         self.retry_disk();
         self.watch_relays();
+        self.sweep_relays();
         self.sweep_upstreams();
         self.tell_watchers();
         self.check_health();
@@ -511,6 +515,7 @@ impl Thread {
             self.accept_again_at,
             self.reclaim.next_scan(),
             self.next_look(),
+            self.next_relay_sweep(),
             drain,
             self.next_watch(),
             self.upstreams.next_sweep(),

@@ -271,7 +271,7 @@ impl Thread {
     /// A process that has no room for another descriptor gives up a relay that nobody uses, where it is given a connection.
     fn give_up_idle_relay(&mut self, key: usize, direct: bool) {
         let channel = &self.pools.channels[key];
-        let idle = channel.idle_relays.first().copied();
+        let idle = channel.idle_relays.first();
         if let Some(relay) = idle.filter(|_| direct && channel.known.is_empty() && channel.is_full()) {
             self.drop_relay(relay);
         }

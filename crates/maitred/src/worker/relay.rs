@@ -22,6 +22,8 @@ use crate::serve::{Segment, Summary};
 
 /// Bytes that one connection may relay in one turn, so that the others get theirs.
 const RELAYED_PER_TURN: usize = 512 * 1024;
+/// Relays that are given back in one turn: each takes a system call, and a frame.
+const RELAYS_ENDED_PER_TURN: usize = 256;
 /// How long a response may take before it is sent on piece by piece.
 const UNWATCHED_FOR: Duration = Duration::from_millis(1);
 /// Bytes that are read at a time from a file that has to be judged.
@@ -470,7 +472,47 @@ impl Thread {
         }
         if let Some(channel) = self.pools.channels.get_mut(channel) {
             channel.idle_relays.push(key);
+            let period = self.shared.start.config.limits.relay_idle_timeout;
+            self.relay_sweep.get_or_insert((self.clock.now + period, true));
         }
+    }
+
+    /// When relays that nobody needs are looked for.
+    pub(super) fn next_relay_sweep(&self) -> Option<Instant> {
+        self.relay_sweep.map(|(at, _)| at)
+    }
+
+    /// Gives back the relays that nobody has needed for a period: our ends are closed, and the processes are told to forget
+    /// theirs.
+    pub(super) fn sweep_relays(&mut self) {
+        let now = self.clock.now;
+        let Some((_, ends)) = self.relay_sweep.filter(|(at, _)| *at <= now) else { return };
+        let mut left = RELAYS_ENDED_PER_TURN;
+        let mut unneeded = Vec::new();
+        for (channel, found) in &mut self.pools.channels {
+            if ends {
+                found.idle_relays.end_period();
+            }
+            let keys = found.idle_relays.take_surplus(left);
+            left -= keys.len();
+            unneeded.extend(keys.into_iter().map(|key| (channel, key)));
+        }
+        for (channel, key) in unneeded {
+            if let Some(relay) = self.pools.relays.try_remove(key as usize) {
+                unwatch(&self.epoll, &relay);
+            }
+            if let Some(found) = self.pools.channels.get_mut(channel) {
+                found.forget_number(RELAY_BIT | key);
+            }
+            self.touch(channel);
+        }
+        let period = self.shared.start.config.limits.relay_idle_timeout;
+        self.relay_sweep = match left {
+            // There may be more: in the next turn.
+            0 => Some((now, false)),
+            _ if self.pools.relays.is_empty() => None,
+            _ => Some((now + period, true)),
+        };
     }
 
     /// Ends a relay: the process is told to close its end, too.
@@ -479,7 +521,7 @@ impl Thread {
         let channel = relay.channel as usize;
         unwatch(&self.epoll, &relay);
         if let Some(found) = self.pools.channels.get_mut(channel).filter(|_| !relay.orphan) {
-            found.idle_relays.retain(|idle| *idle != key);
+            found.idle_relays.remove(key);
             found.forget_number(RELAY_BIT | key);
             self.touch(channel);
         }

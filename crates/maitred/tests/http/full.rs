@@ -229,3 +229,44 @@ fn loopback_addresses_are_not_counted_by_default() {
     clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
     server.stop();
 }
+
+/// Answers `/app/all` when as many requests for it are there as there are clients.
+const TOGETHER: &[u8] = b"
+import asyncio
+arrived = []
+async def application(scope, receive, send):
+    if scope['type'] != 'http':
+        raise NotImplementedError
+    if scope['path'].endswith('/all'):
+        event = asyncio.Event()
+        arrived.append(event)
+        if len(arrived) == 30:
+            [event.set() for event in arrived]
+        await event.wait()
+    await send({'type': 'http.response.start', 'status': 200, 'headers': [(b'content-length', b'2')]})
+    await send({'type': 'http.response.body', 'body': b'ok'})
+";
+
+/// A burst takes a descriptor for each request, here and in the process. They do not stay.
+#[test]
+fn relays_that_nobody_needs_are_given_back() {
+    let server = Setup::with_files()
+        .limit("relay_idle_timeout = \"500ms\"")
+        .outside("together.py", TOGETHER)
+        .route("/app/*", "pool = \"app\"")
+        .python("app", "together:application", "UNUSED = \"\"", "workers = 1\ntransport = \"relay\"")
+        .start();
+    server.wait_for_processes();
+    let process = server.status()["pools"][0]["slots"][0]["pid"].as_i64().unwrap();
+    let open = |pid: i64| std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
+    let worker = i64::from(server.worker());
+    let mut clients: Vec<Client> = (0..30).map(|_| server.connect()).collect();
+    clients.iter_mut().for_each(|client| assert_eq!(client.get("/a.txt").status, 200));
+    let before = (open(worker), open(process));
+    clients.iter_mut().for_each(|client| client.send("GET /app/all HTTP/1.1\r\nHost: h\r\n\r\n"));
+    clients.iter_mut().for_each(|client| assert_eq!(client.response("GET").text(), "ok"));
+    assert_eq!(server.total("relayed"), 30, "each had a relay, all at the same time");
+    eventually("the relays are gone", || open(worker) < before.0 + 5 && open(process) < before.1 + 5);
+    assert_eq!(clients[0].get("/app/one").text(), "ok");
+    server.stop();
+}

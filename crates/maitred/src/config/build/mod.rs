@@ -125,6 +125,7 @@ fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
         response_rate_window: section.time("response_rate_window"),
         response_total_timeout: given_time(section, "response_total_timeout"),
         tunnel_idle_timeout: section.time("tunnel_idle_timeout"),
+        relay_idle_timeout: section.time("relay_idle_timeout"),
         linger_timeout: section.time("linger_timeout"),
         loop_delay_max: section.time("loop_delay_max"),
         file_cache_bytes_max: file_cache_bytes_max.value,

@@ -186,6 +186,7 @@ response_bytes_per_second_min = 26
 response_rate_window = 27
 response_total_timeout = 28
 tunnel_idle_timeout = 29
+relay_idle_timeout = 31
 linger_timeout = 11
 loop_delay_max = 24
 file_cache_bytes_max = 12
@@ -240,6 +241,7 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(limits.request_total_timeout, Some(Duration::from_secs(25)));
     assert_eq!((limits.response_bytes_per_second_min, limits.response_rate_window.as_secs()), (26, 27));
     assert_eq!(limits.response_total_timeout, Some(Duration::from_secs(28)));
+    assert_eq!(limits.relay_idle_timeout, Duration::from_secs(31));
     assert_eq!(limits.connections_per_address_max, 30);
     assert_eq!(limits.connections_per_address_exempt, [("192.0.2.0".parse().unwrap(), 24)]);
     assert_eq!(limits.tunnel_idle_timeout, Duration::from_secs(29));

@@ -63,6 +63,7 @@ pub(super) fn limits() -> Limits {
         response_rate_window: second,
         response_total_timeout: None,
         tunnel_idle_timeout: second,
+        relay_idle_timeout: second,
         keep_alive_timeout: second,
         write_timeout: second,
         linger_timeout: second,
