@@ -249,6 +249,7 @@ fn the_page_is_live_in_a_browser() {
     let server = Setup::with_files()
         .server("threads = 2")
         .server("admin = \"127.0.0.1:0\"")
+        .server("admin_token = \"token\"")
         .limit("connections_per_thread_max = 200")
         .pool("app", Some(&gate), "workers = 12")
         .route("/broken/*", "pool = \"broken\"")
@@ -265,7 +266,7 @@ fn the_page_is_live_in_a_browser() {
     let mut browser = Command::new("python3");
     browser.arg(manifest.join("tests/status_page/browser.py")).arg(chromium);
     browser.args([format!("http://{admin}"), format!("http://{site}")]);
-    browser.arg(support::binary());
+    browser.arg(support::binary()).arg(server.path("token"));
     browser
         .args((std::env::var_os("MAITRED_WRITE_SCREENSHOTS").is_some()).then(|| manifest.join("../../docs")));
     let mut browser = browser.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3");

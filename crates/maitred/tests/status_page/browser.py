@@ -133,12 +133,13 @@ def look_at_phone(browser):
     check(width <= 360, f"the page is {width} wide on a phone of 360")
 
 
-def survive_reload(browser, maitred, admin):
+def survive_reload(browser, maitred, admin, token):
     """The stream ends with the old worker process, and the page comes back by itself."""
     points = "document.querySelector('#chart-connections polyline').getAttribute('points').split(' ').length"
     browser.until(f"{points} > 1", "there is a line")
     before = browser.evaluate(points)
-    subprocess.run([maitred, "reload", "--admin", admin.removeprefix("http://")], check=True, stdout=subprocess.DEVNULL)
+    command = [maitred, "reload", "--admin", admin.removeprefix("http://"), "--token", token]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     browser.until("/generation 2,/.test(document.querySelector('#about').textContent)", "it shows the new process")
     browser.until("document.querySelector('#live').textContent === 'live'", "it is live again")
     check(browser.evaluate(points) >= before, "the charts go on")
@@ -164,7 +165,7 @@ def take_pictures(browser, directory):
         pathlib.Path(directory, name + ".png").write_bytes(base64.b64decode(picture["data"]))
 
 
-def main(chromium, admin, site, maitred, screenshots=None):
+def main(chromium, admin, site, maitred, token, screenshots=None):
     page = admin + "/status"
     with Browser(chromium) as browser:
         size(browser, 1180, 900)
@@ -182,7 +183,7 @@ def main(chromium, admin, site, maitred, screenshots=None):
         look_at_colours(browser)
         check(not browser.complaints(), f"the console says {browser.complaints()}")
         check(set(browser.requested()) == {page, page + "/events"}, f"it asked for {browser.requested()}")
-        survive_reload(browser, maitred, admin)
+        survive_reload(browser, maitred, admin, token)
 
 
 main(*sys.argv[1:])
