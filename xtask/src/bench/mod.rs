@@ -79,6 +79,12 @@ pub(crate) struct Arguments {
     /// The binary to measure; maitred-load and examples/worker are taken from beside it [default: target/release/maitred]
     #[arg(long)]
     maitred: Option<PathBuf>,
+    /// An older binary, which the peer `maitred-before` is; a change is measured beside what was there
+    #[arg(long, value_name = "BINARY")]
+    before: Option<PathBuf>,
+    /// Keys of the configurations in bench/peers that the older binary does not know, with commas between
+    #[arg(long, default_value = "", requires = "before")]
+    newer_keys: String,
     /// Scratch directory, on a disk [default: target/bench]
     #[arg(long)]
     work: Option<PathBuf>,
@@ -95,6 +101,8 @@ struct Bench {
     target: PathBuf,
     work: PathBuf,
     maitred: PathBuf,
+    before: PathBuf,
+    newer_keys: String,
     log: Option<PathBuf>,
     rounds: u32,
     seconds: u32,
@@ -114,6 +122,8 @@ impl Bench {
         Setup {
             bench: self.directory.clone(),
             maitred: self.maitred.clone(),
+            before: self.before.clone(),
+            newer_keys: self.newer_keys.clone(),
             work: self.work.clone(),
             root: self.work.join("root"),
             cpus: self.server_cpus.clone(),
@@ -156,7 +166,9 @@ impl Bench {
 
     /// Those whose signals and processes are known: SIGHUP reloads, and a child of the same program answers.
     fn nginx_like(&self) -> impl Iterator<Item = Kind> {
-        self.file_servers().filter(|kind| *kind == Kind::Maitred || kind.name().starts_with("nginx"))
+        self.file_servers().filter(|kind| {
+            matches!(kind, Kind::Maitred | Kind::MaitredBefore) || kind.name().starts_with("nginx")
+        })
     }
 
     fn wants(&self, application: &str) -> bool {
@@ -353,6 +365,11 @@ fn prepare(arguments: &Arguments) -> Result<Bench> {
         directory: repository.join("bench"),
         // Absolute, since they stand in configurations that lie elsewhere.
         work: std::path::absolute(arguments.work.clone().unwrap_or_else(|| target.join("bench")))?,
+        before: arguments
+            .before
+            .clone()
+            .map_or_else(PathBuf::new, |path| std::path::absolute(&path).unwrap_or(path)),
+        newer_keys: arguments.newer_keys.clone(),
         maitred: std::path::absolute(
             arguments.maitred.clone().unwrap_or_else(|| target.join("release/maitred")),
         )?,

@@ -15,6 +15,8 @@ pub(super) enum Kind {
     Floor,
     /// This project's release binary.
     Maitred,
+    /// Another one, from before a change (`--before`).
+    MaitredBefore,
     /// nginx, access log buffered.
     Nginx,
     /// nginx, each line of the access log written by itself.
@@ -36,7 +38,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const PEERS: [Kind; 9] = [
+    pub(super) const PEERS: [Kind; 10] = [
+        Kind::MaitredBefore,
         Kind::Nginx,
         Kind::NginxUnbuffered,
         Kind::NginxAio,
@@ -52,6 +55,7 @@ impl Kind {
         match self {
             Kind::Floor => "floor",
             Kind::Maitred => "maitred",
+            Kind::MaitredBefore => "maitred-before",
             Kind::Nginx => "nginx",
             Kind::NginxUnbuffered => "nginx-unbuffered",
             Kind::NginxAio => "nginx-aio",
@@ -77,7 +81,7 @@ impl Kind {
     /// The program, and the Debian package that has it; `None` for what is built here.
     pub(super) fn program(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Kind::Floor | Kind::Maitred => None,
+            Kind::Floor | Kind::Maitred | Kind::MaitredBefore => None,
             Kind::Nginx | Kind::NginxUnbuffered | Kind::NginxAio | Kind::NginxDeferred => {
                 Some(("nginx", "nginx-light"))
             }
@@ -104,7 +108,7 @@ impl Kind {
             // Tickets can be turned off in its JSON only.
             Kind::Caddy if protocol.is_tls() => Some("caddy-tls.json"),
             Kind::Floor => None,
-            Kind::Maitred => Some("maitred.toml"),
+            Kind::Maitred | Kind::MaitredBefore => Some("maitred.toml"),
             Kind::Nginx | Kind::NginxUnbuffered | Kind::NginxAio | Kind::NginxDeferred => Some("nginx.conf"),
             Kind::H2o => Some("h2o.yaml"),
             Kind::Lighttpd => Some("lighttpd.conf"),
@@ -116,11 +120,12 @@ impl Kind {
 
     /// The program and its arguments, so that it stays in the foreground.
     pub(super) fn command(self, setup: &Setup, prefix: &Path, configuration: &Path) -> Vec<String> {
-        let maitred = setup.maitred.display().to_string();
+        let maitred = if self == Kind::MaitredBefore { &setup.before } else { &setup.maitred };
+        let maitred = maitred.display().to_string();
         let (prefix, configuration) = (prefix.display().to_string(), configuration.display().to_string());
         let words: &[&str] = match self {
             Kind::Floor => &[],
-            Kind::Maitred => &[&maitred, "run", "-c", &configuration],
+            Kind::Maitred | Kind::MaitredBefore => &[&maitred, "run", "-c", &configuration],
             Kind::Nginx | Kind::NginxUnbuffered | Kind::NginxAio | Kind::NginxDeferred => {
                 &["nginx", "-p", &prefix, "-c", &configuration, "-g", "daemon off;"]
             }
@@ -152,6 +157,9 @@ impl Kind {
         };
         let buffering = if self == Kind::NginxUnbuffered { "" } else { " buffer=64k flush=1s" };
         let files = Certificate::in_work(&setup.work);
+        let own = if self == Kind::MaitredBefore { setup.newer_keys.as_str() } else { "" };
+        let is_new = |line: &&str| own.split(',').any(|key| !key.is_empty() && line.starts_with(key));
+        let text: String = text.split_inclusive('\n').filter(|line| !is_new(line)).collect();
         let text = text
             .replace("@PORT@", &port.to_string())
             .replace("@ROOT@", &setup.root.display().to_string())
@@ -182,13 +190,16 @@ impl Kind {
 
     /// What is missing for this server, in words; `None` if nothing.
     pub(super) fn absent(self, setup: &Setup) -> Option<String> {
-        let maitred = &setup.maitred;
+        let maitred = if self == Kind::MaitredBefore { &setup.before } else { &setup.maitred };
         match self.program() {
             None if self == Kind::Floor && !setup.floor_program().exists() => {
                 Some("it does not compile: apt-get install libssl-dev".to_owned())
             }
             None if self == Kind::Maitred && !maitred.exists() => {
                 Some(format!("no {}: cargo build --release -p maitred", maitred.display()))
+            }
+            None if self == Kind::MaitredBefore && !maitred.exists() => {
+                Some(format!("no {}: name an older binary with --before", maitred.display()))
             }
             None => None,
             Some((program, package)) => {

@@ -119,7 +119,7 @@ impl Protocol {
                 add(http2, format!("{module}\nProtocols {protocols}"));
             }
             Kind::Caddy => add(http2, "servers {\n\t\tprotocols h1 h2c\n\t}".to_owned()),
-            Kind::Maitred => {
+            Kind::Maitred | Kind::MaitredBefore => {
                 add(tls, format!("certificates = [{{ certificate = \"{certificate}\", key = \"{key}\" }}]"))
             }
             Kind::Floor | Kind::Haproxy => {}

@@ -22,6 +22,15 @@ fn an_unchanged_pool_is_not_touched_by_a_reload() {
     server.stop();
 }
 
+/// Ends the clients of a scope when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn a_changed_pool_takes_over_without_a_refused_connection() {
     let gate = Gate::new();
@@ -35,6 +44,7 @@ fn a_changed_pool_takes_over_without_a_refused_connection() {
     let mut old = Client::connect(at);
     old.send("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let waiting = gate.arrival();
+    let first = server.applications();
     let file = server.path("maitred.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     let (head, _) = text.split_once("[pool.plain]").unwrap();
@@ -59,18 +69,23 @@ fn a_changed_pool_takes_over_without_a_refused_connection() {
             count
         };
         let hammers = [scope.spawn(hammer), scope.spawn(hammer)];
+        // Whatever fails below, they end, so that it is told.
+        let over = Over(&over);
         rewrite(&version(2, PREFORK));
         eventually("the new ones answer", || ask(at, "/")[2] == "2");
         server.wait_for_line(|line| line.contains("reloaded"));
         waiting.release();
         assert!(old.response("GET").text().contains(" 1 "), "the old one finishes what it has");
+        eventually("the old ones have ended", || {
+            server.applications().iter().all(|process| !first.contains(process))
+        });
         // A successor that cannot start costs nothing: those that are there go on.
         rewrite(&version(3, "command = [\"./is-not-there\"]"));
         server.wait_for_line(|line| line.contains("is-not-there"));
         assert_eq!(ask(at, "/")[2], "2");
         rewrite(&version(4, PREFORK));
         eventually("the next ones answer", || ask(at, "/")[2] == "4");
-        over.store(true, Ordering::Relaxed);
+        drop(over);
         assert!(hammers.into_iter().map(|one| one.join().unwrap()).sum::<u32>() > 0);
     });
     server.stop();
