@@ -41,7 +41,7 @@ def configuration():
     """What docs/applications.md shows, on any free port."""
     document = (ROOT / "docs" / "applications.md").read_text()
     [text] = [block for block in re.findall(r"```toml\n(.*?)```", document, re.DOTALL) if "unix:app.sock" in block]
-    return '[log]\naccess = "off"\n' + text.replace('":8080"', '"127.0.0.1:0"')
+    return '[server]\nshare_user = true\n[log]\naccess = "off"\n' + text.replace('":8080"', '"127.0.0.1:0"')
 
 
 @unittest.skipUnless(importlib.util.find_spec("gunicorn"), "gunicorn is not installed")
