@@ -34,7 +34,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Task {
     /// Measure Maitred against the floor and against peers
-    Bench(bench::Arguments),
+    Bench(Box<bench::Arguments>),
     /// Write the files that are made from tables in the code: reference, schema, manual page, completions
     Generate,
     /// Test HTTP/2 and TLS with clients and checkers that others wrote; a part of `test`
