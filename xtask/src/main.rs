@@ -15,6 +15,7 @@ mod test_node;
 mod test_packages;
 mod test_python;
 mod test_vm;
+mod trials;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,8 @@ enum Task {
     Sim(sim::Arguments),
     /// Run all tests, and install what they need
     Test,
+    /// Use real applications as their users do, alone and behind Maitred; the quick subset is a part of `test`
+    Trials(trials::Arguments),
     /// Boot virtual machines with other kernels, and test the server in them; a part of `test`
     Vm(test_vm::Arguments),
 }
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::Instructions => test_instructions::run(&target()),
         Task::Sim(arguments) => sim::run(&arguments),
         Task::Test => test::run(),
+        Task::Trials(arguments) => trials::run_some(&target(), &arguments),
         Task::Vm(arguments) => test_vm::run_some(&target(), &arguments),
     };
     match result {

@@ -100,6 +100,11 @@ pub(crate) fn has_program(name: &str) -> bool {
 pub(crate) fn install_missing() {
     let missing: Vec<_> =
         NEEDED.iter().filter(|(sign, _)| !sign.is_there()).map(|(_, package)| *package).collect();
+    install(&missing);
+}
+
+/// Installs these packages, where that is possible.
+pub(crate) fn install(missing: &[&str]) {
     if missing.is_empty() {
         return;
     }
@@ -112,11 +117,11 @@ pub(crate) fn install_missing() {
     if let Err(why) = apt("apt-get update", &["update", "-qq"]) {
         println!("{why}; going on with the lists that are here");
     }
-    if apt("apt-get install", &[&INSTALL[..], &missing].concat()).is_ok() {
+    if apt("apt-get install", &[&INSTALL[..], missing].concat()).is_ok() {
         return;
     }
     // One that cannot be had keeps apt from installing the others.
-    for package in missing {
+    for &package in missing {
         if let Err(why) = apt(&format!("apt-get install {package}"), &[&INSTALL[..], &[package]].concat()) {
             println!("{why}; tests that need it are skipped");
         }

@@ -121,6 +121,7 @@ const PAUSES: &[(&str, &str)] = &[
     ("crates/maitred/tests/status_page/browser.py", "slow client"),
     ("crates/maitred/tests/support/application.py", "slow application"),
     ("examples/", "slow application"),
+    ("trials/kit/wait.py", "condition"),
 ];
 
 #[test]

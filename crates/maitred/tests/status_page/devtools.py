@@ -20,14 +20,15 @@ PATIENCE_SECS = 60
 class Browser:
     """One browser with one page. A context manager: leaving it ends the browser and all its processes."""
 
-    def __init__(self, program):
+    def __init__(self, program, more=()):
+        """`more`: arguments of Chromium's beside those that make it quiet."""
         self.profile = tempfile.mkdtemp(prefix="maitred-chromium-")
         to_read, self.commands = os.pipe()
         self.messages, to_write = os.pipe()
         arguments = [
             program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
             "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
-            "--disable-dev-shm-usage", f"--user-data-dir={self.profile}", "--remote-debugging-pipe", "about:blank",
+            "--disable-dev-shm-usage", f"--user-data-dir={self.profile}", "--remote-debugging-pipe", *more, "about:blank",
         ]
 
         def hand_over():
