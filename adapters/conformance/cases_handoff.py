@@ -7,6 +7,7 @@ import socket
 import struct
 import tempfile
 import time
+import urllib.parse
 
 import websocket
 from kit import (
@@ -118,10 +119,66 @@ def a_tail_after_http10_ends_with_the_connection(worker):
 
 def files_are_named_by_x_sendfile(worker):
     worker.welcome()
-    answer, done, _ = worker.ask("/sendfile/3000000")
+    answer, done, _ = worker.ask("/sendfile/3000000", says={"sendfile_root": tempfile.gettempdir()})
     expect(answer.body == _pattern(3_000_000), "body")
     equal(answer.all("x-sendfile"), [], "X-Sendfile in the response")
     expect(FILE in done.tails, "the file was not passed as a TAIL")
+
+
+def _named(worker, path, root):
+    says = {"sendfile_root": root} if root else {}
+    return worker.ask(f"/sendfile-path?{urllib.parse.quote(path, safe='/')}", says=says)
+
+
+def x_sendfile_without_a_root_is_a_field_as_any_other(worker):
+    worker.welcome()
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(b"not for you")
+        file.flush()
+        for path in (file.name, "/etc/passwd", "relative"):
+            answer, done, client = _named(worker, path, None)
+            equal((answer.status, answer.body, done.flags), (200, b"instead", CLEAN), "status, body and DONE")
+            equal(answer.all("x-sendfile"), [path], "X-Sendfile in the response")
+        equal(worker.ask("/bytes/3", client)[0].body, b"xxx", "body of the next response")
+
+
+def x_sendfile_names_files_below_the_root(worker):
+    """The root, and what is named, may be reached by links; what counts is where they lead."""
+    worker.welcome()
+    with tempfile.TemporaryDirectory() as outer:
+        root = os.path.join(outer, "root")
+        os.makedirs(os.path.join(root, "sub"))
+        os.symlink(root, os.path.join(outer, "link"))
+        with open(os.path.join(root, "sub", "file"), "wb") as file:
+            file.write(_pattern(5000))
+        os.symlink("sub/file", os.path.join(root, "inner"))
+        for path in ("sub/file", "inner", "sub/../sub/./file"):
+            for named, said in ((root, root), ("link", root), (root, "link"), (root, f"{root}/")):
+                answer, done, _ = _named(worker, os.path.join(outer, named, path), os.path.join(outer, said))
+                equal((answer.status, answer.body), (200, _pattern(5000)), f"status and body of {path}")
+                equal((answer.all("x-sendfile"), answer.how, done.flags), ([], "length", CLEAN), "field, framing and DONE")
+
+
+def x_sendfile_outside_of_the_root_is_a_500(worker):
+    worker.welcome()
+    with tempfile.TemporaryDirectory() as outer:
+        root = os.path.join(outer, "root")
+        os.makedirs(os.path.join(root, "sub"))
+        os.makedirs(os.path.join(outer, "root-of-others"))
+        secrets = [os.path.join(outer, "secret"), os.path.join(outer, "root-of-others", "secret")]
+        for name in secrets:
+            with open(name, "wb") as file:
+                file.write(b"not for you")
+        os.symlink("../secret", os.path.join(root, "link"))
+        os.symlink("..", os.path.join(root, "up"))
+        os.mkfifo(os.path.join(root, "pipe"))
+        inside = ("link", "up/secret", "../secret", "sub/../../secret", "missing", "sub", "pipe", ".")
+        for path in [*secrets, *(os.path.join(root, name) for name in inside), "secret", "root/sub", "/dev/null"]:
+            answer, done, client = _named(worker, path, root)
+            equal((answer.status, done.status), (500, 500), f"status of {path!r}")
+            expect(b"not for you" not in answer.body and path.encode() not in answer.body, "what is said")
+            equal(answer.all("x-sendfile"), [], "X-Sendfile in the response")
+        equal(worker.ask("/bytes/3", client)[0].body, b"xxx", "body of the next response")
 
 
 def relays_are_sockets_as_any_other(worker):
@@ -285,6 +342,40 @@ def cancel_reaches_a_running_request(worker):
     done = worker.done()
     expect(time.monotonic() - began < 5, "the application was not told")
     equal(done.flags, 0, "flags of DONE")
+
+
+def a_silent_request_that_was_cancelled_ends_without_its_socket(worker):
+    """What follows a request that was silent for too long: CANCEL, then `shutdown` of the response descriptor, and DONE when the
+    application has ended. Nobody else notices."""
+    worker.welcome()
+    silent, other = worker.client(), worker.client()
+    worker.send(request_frame(7, 1, "/slow/300", descriptors=1), [silent.far.fileno()])
+    worker.send(frame(CANCEL, connection=7, request=1) + frame(PING, request=5))
+    silent.far.shutdown(socket.SHUT_RDWR)
+    worker.send(request_frame(8, 2, "/bytes/3", descriptors=1), [other.far.fileno()])
+    pongs, dones = [], {}
+    while len(pongs) + len(dones) < 3:
+        kind, flags, _, number, _ = worker.read_frame()
+        if kind == DONE:
+            dones[number] = flags
+        elif kind == PONG:
+            pongs.append(number)
+    equal((pongs, dones), ([5], {1: 0, 2: CLEAN}), "PONGs, and flags of DONEs")
+    equal(other.answer().body, b"xxx", "body of the other response")
+    worker.send(frame(FORGET, connection=7))
+    equal(worker.ask("/bytes/3")[0].body, b"xxx", "body of the next response")
+
+
+def a_stream_to_a_socket_that_the_server_shuts_down_ends(worker):
+    """Even if the application hears of nothing: writing fails."""
+    worker.need_concurrency()
+    client = worker.client()
+    worker.send(request_frame(7, 1, "/chunks/1000000/100000", descriptors=1), [client.far.fileno()])
+    expect(client.more(), "no beginning of the response")
+    client.far.shutdown(socket.SHUT_RDWR)
+    done = worker.done()
+    equal(done.flags, 0, "flags of DONE")
+    expect(done.body_bytes < 100_000_000_000, "all of it was written")
 
 
 def a_cancelled_stream_ends(worker):

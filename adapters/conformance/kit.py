@@ -58,7 +58,7 @@ def frame(kind, payload=b"", flags=0, descriptors=0, connection=0, request=0):
 def request_frame(connection, request, target="/echo", **options):
     """Bytes of a REQUEST. Options: method, host, fields (list of pairs), body, flags, descriptors, mount, meta, body_file (the size
     of a body that comes as a descriptor), body_stream (the size of one that follows on the response descriptor), early (bytes
-    behind a request that may detach)."""
+    behind a request that may detach), says (further lines of the meta part, as a dictionary)."""
     method, body = options.get("method", "GET"), options.get("body", b"")
     lines = [f"{method} {target} HTTP/1.1", f"host: {options.get('host', 'example.com')}"]
     lines += [f"{name}: {value}" for name, value in options.get("fields", ())]
@@ -76,7 +76,8 @@ def request_frame(connection, request, target="/echo", **options):
     meta = options.get("meta")
     if meta is None:
         meta = "remote=192.0.2.7:4711\nlocal=[::1]:8080\nscheme=http\n"
-        meta += f"mount={options.get('mount', '')}\nodd=1\nqueue_us={request}\n"
+        meta += f"mount={options.get('mount', '')}\nodd=1\n"
+        meta += "".join(f"{key}={value}\n" for key, value in options.get("says", {}).items()) + f"queue_us={request}\n"
     meta = meta.encode()
     payload = struct.pack("<III", len(meta), len(head), len(body)) + meta + head + body
     return frame(REQUEST, payload, flags | (HEAD if method == "HEAD" else 0), descriptors, connection, request)
@@ -163,8 +164,7 @@ class Client:
         found, self._data = self._data[:count], self._data[count:]
         return found
 
-    def answer(self, head_only=False):
-        """Reads one response, strictly."""
+    def _head(self):
         lines = self._until(b"\r\n\r\n").decode("latin-1").split("\r\n")
         version, status, _ = (lines[0] + " ").split(" ", 2)
         equal(version, "HTTP/1.1", "version of the response")
@@ -173,7 +173,19 @@ class Client:
             name, colon, value = line.partition(":")
             expect(colon and name and not name[-1].isspace(), f"bad field {line!r}")
             fields.append((name.lower(), value.strip()))
-        answer = Answer(int(status), fields, b"", "none")
+        return Answer(int(status), fields, b"", "none")
+
+    def informational(self):
+        """Reads one informational response."""
+        answer = self._head()
+        expect(102 <= answer.status <= 199, f"status {answer.status} instead of an informational one")
+        for name in ("connection", "content-length", "transfer-encoding", "date", "server"):
+            equal(answer.all(name), [], f"{name} in an informational response")
+        return answer
+
+    def answer(self, head_only=False):
+        """Reads one response, strictly."""
+        answer = self._head()
         length, coding = answer.one("content-length"), answer.one("transfer-encoding")
         expect(length is None or coding is None, "both Content-Length and Transfer-Encoding")
         expect(answer.status == 101 or answer.one("date"), "no Date")

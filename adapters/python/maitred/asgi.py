@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Callable, NamedTuple, Optional
 
 from . import asgi_websocket, frames
-from .asgi_http import Http, Writer, scope_of
+from .asgi_http import PATHSEND, Http, Writer, scope_of
 from .async_channel import AsyncChannel
 from .channel import close_all
 from .frames import CANCEL, FORGET, PING, REQUEST, SHUTDOWN, ProtocolError
@@ -55,6 +55,8 @@ class Worker:
     def __init__(self, application, options=Options()):
         self.application = application
         self.options = options
+        # Only if it is asked for: middleware that changes bodies (compression) does not know the message, or lets it pass.
+        self.pathsend = os.environ.get("MAITRED_PATHSEND") == "1"
         self.state = {}
         self.tasks = set()
         # WebSockets: they are nobody else's, and outlive the channel that has brought them.
@@ -207,7 +209,7 @@ class _Session:
         descriptor = self._descriptors.get(connection)
         if descriptor is None:
             raise ProtocolError(f"a REQUEST for connection {connection}, whose descriptor never came")
-        writer = Writer(self.channel, connection, request, descriptor, flags)
+        writer = Writer(self.channel, connection, request, descriptor, flags, meta)
         writer.headers = self._worker.options.headers
         exchange = self._exchange(connection, request, flags, meta, head, body, body_file, writer)
         self._waiting[connection] = deque()
@@ -228,7 +230,8 @@ class _Session:
         key = asgi_websocket.wanted(flags, scope) if limits.enabled else None
         if key is None:
             scope["type"] = "http"
-            scope["extensions"] = {"http.response.pathsend": {}}
+            if self._worker.pathsend:
+                scope["extensions"][PATHSEND] = {}
             if flags & frames.MAY_DETACH:
                 # Bytes of a protocol that is not spoken here. They stay Maitred's.
                 body = b""

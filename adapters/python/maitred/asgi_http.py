@@ -6,7 +6,7 @@ from http import HTTPStatus
 from urllib.parse import unquote_to_bytes
 
 from . import log
-from .environ import address_of
+from .environ import address_of, meta_of
 from .frames import HTTP10
 from .head import prepared
 from .response import Response
@@ -15,6 +15,11 @@ from .tail import ClientGone
 
 # Pieces in which a body that comes in a file is given to the application.
 _BODY_PIECE_BYTES = 256 * 1024
+# Turns of the event loop in which a task that has heard of the client's end can cancel the one that sends.
+_TURNS = 10
+# Names of extensions, and of their messages.
+EARLY_HINT = "http.response.early_hint"
+PATHSEND = "http.response.pathsend"
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -24,10 +29,7 @@ class Disconnected(OSError):
 
 def scope_of(meta, head, flags):
     """What scopes of HTTP and WebSocket have in common, from the bytes of a REQUEST."""
-    values = {}
-    for line in meta.decode("utf-8", "replace").split("\n"):
-        key, _, value = line.partition("=")
-        values[key] = value
+    values = meta_of(meta)
     first, *fields = head[:-4].split(b"\r\n")
     method, target, _ = first.split(b" ")
     raw_path, _, query = target.partition(b"?")
@@ -35,7 +37,9 @@ def scope_of(meta, head, flags):
     path = unquote_to_bytes(raw_path).decode("utf-8", "replace")
     below = path.startswith(mount) and path[len(mount) : len(mount) + 1] in ("", "/")
     return {
-        "asgi": {"version": "3.0", "spec_version": "2.4"},
+        # 2.4 would promise that `send` fails when the client has gone. Starlette then does not listen for `http.disconnect`,
+        # and a stream that has nothing to send would never hear of it. uvicorn and hypercorn say 2.3 as well.
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.0" if flags & HTTP10 else "1.1",
         "method": method.decode("latin-1"),
         "scheme": values.get("scheme", "http"),
@@ -46,6 +50,7 @@ def scope_of(meta, head, flags):
         "headers": [tuple(field.split(b": ", 1)) for field in fields],
         "client": _address(values.get("remote")),
         "server": _address(values.get("local")),
+        "extensions": {EARLY_HINT: {}} if values.get("early_hints") == "1" else {},
     }
 
 
@@ -63,19 +68,23 @@ class Writer(Response):
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self._collected = None
+        # What is left of a piece whose task was cancelled while it waited: it belongs before everything that follows.
+        self._unsent = b""
         self._waiter = None
         # Pairs of bytes that come before the application's own fields.
         self.headers = ()
 
     def _send(self, data):
         if self._collected is None:
-            super()._send(data)
+            unsent, self._unsent = self._unsent, b""
+            super()._send(unsent + data if unsent else data)
         else:
             self._collected.append(data)
 
     def _send_vector(self, pieces):
         if self._collected is None:
-            super()._send_vector(pieces)
+            unsent, self._unsent = self._unsent, b""
+            super()._send_vector([unsent, *pieces] if unsent else pieces)
         else:
             self._collected += pieces
 
@@ -97,16 +106,27 @@ class Writer(Response):
         finally:
             self._collected = None
 
+    async def inform(self, headers):
+        """103 Early Hints. Raises ClientGone."""
+        if self._collected is not None:
+            raise RuntimeError("send was called while another call of it was waiting")
+        await self.write_out(self._hint(headers))
+
     async def write_out(self, data):
         """Bytes as they are. Raises ClientGone."""
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(self._descriptor, rest) :]
-            except BlockingIOError:
-                await self._writable()
-            except OSError as error:
-                raise ClientGone from error
+        rest = memoryview(self._unsent + data if self._unsent else data)
+        self._unsent = b""
+        try:
+            while rest:
+                try:
+                    rest = rest[os.write(self._descriptor, rest) :]
+                except BlockingIOError:
+                    await self._writable()
+        except OSError as error:
+            raise ClientGone from error
+        except asyncio.CancelledError:
+            self._unsent = bytes(rest)
+            raise
 
     def give_up(self):
         """Ends a wait: the client has gone."""
@@ -225,7 +245,7 @@ class Http:
 
     async def _send(self, message):
         if self._gone.is_set():
-            raise Disconnected("the client has gone")
+            await self._after_the_end()
         kind = message["type"]
         try:
             if self._complete:
@@ -234,13 +254,22 @@ class Http:
                 self.writer.start_response(*head_of(message, self.writer.headers))
             elif kind == "http.response.body":
                 await self._send_body(message.get("body", b""), message.get("more_body", False))
-            elif kind == "http.response.pathsend":
+            elif kind == EARLY_HINT:
+                await self._send_hint(message["links"])
+            elif kind == PATHSEND and PATHSEND in self.scope["extensions"]:
                 self._send_path(message["path"])
             else:
                 raise RuntimeError(f"{kind} is no message of this kind of request")
-        except ClientGone as error:
+        except ClientGone:
             self._gone.set()
-            raise Disconnected("the client has gone") from error
+            await self._after_the_end()
+
+    async def _after_the_end(self):
+        """Raises Disconnected. First those that listen for `http.disconnect` hear of it, and end the task that sends: what is
+        raised in that would be the application's failure."""
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
+        raise Disconnected("the client has gone")
 
     async def _send_body(self, body, more):
         body = bytes(body)
@@ -255,6 +284,10 @@ class Http:
         else:
             self.writer.whole(body)
         self._tell()
+
+    async def _send_hint(self, links):
+        if EARLY_HINT in self.scope["extensions"]:
+            await self.writer.inform([(b"link", bytes(link)) for link in links])
 
     def _send_path(self, path):
         self._complete = True

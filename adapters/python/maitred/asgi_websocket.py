@@ -7,10 +7,12 @@ from email.utils import formatdate
 from typing import NamedTuple, Optional
 
 from . import frames, log, websocket
-from .asgi_http import Disconnected, plain
-from .head import field_line
+from .asgi_http import Disconnected, head_of, plain
+from .head import concerns_the_connection, field_line
 from .tail import ClientGone
 
+# The extension by which an application refuses with a response of its own, and the messages of that.
+_RESPONSE = "websocket.http.response"
 _READ_BYTES = 64 * 1024
 # How long the client has to answer CLOSE.
 _CLOSE_S = 5.0
@@ -46,6 +48,9 @@ def scope_for(scope):
     offered = b",".join(value for name, value in scope["headers"] if name == b"sec-websocket-protocol")
     scope = {key: value for key, value in scope.items() if key != "method"}
     scope["type"] = "websocket"
+    # Here an application hears of the end in either way.
+    scope["asgi"] = {**scope["asgi"], "spec_version": "2.4"}
+    scope["extensions"] = {_RESPONSE: {}}
     scope["scheme"] = "wss" if scope["scheme"] == "https" else "ws"
     scope["subprotocols"] = [name.strip().decode("latin-1") for name in offered.split(b",") if name.strip()]
     return scope
@@ -74,6 +79,8 @@ class WebSocket:
         self._peer_close = None
         self._leaving = False
         self.detached = False
+        # A response of its own refuses; and it is complete.
+        self._responding = False
         self.refused = False
         self.writer = writer
         # Called once, at the end; set by whoever runs this.
@@ -94,11 +101,8 @@ class WebSocket:
             if self.detached:
                 await self._close(code, reason)
             elif not self.refused and not self._gone.is_set():
-                if code == 1011:
-                    self.writer.fail()
-                else:
-                    self._refuse()
-                self.writer.finish()
+                self._give_up(code)
+            self.writer.finish()
         except (ClientGone, OSError):
             pass
         self._drop()
@@ -147,10 +151,16 @@ class WebSocket:
         if self._gone.is_set() or self._close_sent:
             raise Disconnected("the client has gone")
         try:
-            if kind == "websocket.accept" and not self.detached and not self.refused:
+            open_ = not (self.detached or self.refused or self._responding)
+            if kind == "websocket.accept" and open_:
                 await self._accept(message)
-            elif kind == "websocket.close" and not self.detached and not self.refused:
+            elif kind == "websocket.close" and open_:
                 self._refuse()
+            elif kind == f"{_RESPONSE}.start" and open_:
+                self._responding = True
+                self.writer.start_response(*head_of(message, self.writer.headers))
+            elif kind == f"{_RESPONSE}.body" and self._responding and not self.refused:
+                await self._respond(message.get("body", b""), message.get("more_body", False))
             elif kind == "websocket.send" and self.detached:
                 await self._send_message(message)
             elif kind == "websocket.close" and self.detached:
@@ -176,7 +186,10 @@ class WebSocket:
         if not any(bytes(name).lower() == b"server" for name, _ in fields):
             lines.append("Server: maitred")
         for name, value in fields:
-            lines.append(field_line(bytes(name).decode("latin-1"), bytes(value).decode("latin-1")))
+            name = bytes(name).decode("latin-1")
+            line = field_line(name, bytes(value).decode("latin-1"))
+            if not concerns_the_connection(name):
+                lines.append(line)
         await self.writer.write_out("\r\n".join([*lines, "", ""]).encode("latin-1"))
         self.detached = True
         connection = socket.socket(fileno=self._detach())
@@ -184,6 +197,24 @@ class WebSocket:
         self._pump = asyncio.ensure_future(self._read())
         if self._leaving:
             self._begin_close(*self._gone_with)
+
+    async def _respond(self, body, more):
+        if more:
+            await self.writer.stream(bytes(body))
+            return
+        self.refused = True
+        if self.writer.started:
+            self.writer.write(bytes(body))
+            self.writer.end()
+        else:
+            self.writer.whole(bytes(body))
+
+    def _give_up(self, code):
+        """The application has returned without a word of its own, or before its response was complete."""
+        if code == 1011 or self._responding:
+            self.writer.fail()
+        else:
+            self._refuse()
 
     def _refuse(self):
         status, headers, body = plain(403, b"403 Forbidden\n")

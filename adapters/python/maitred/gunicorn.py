@@ -80,7 +80,7 @@ class HandoffWorker(Worker):
         keep_many_descriptors()
         self._observer = Observer(self)
         self._channels = set()
-        log.use(functools.partial(self.log.exception, "Error handling request %s"))
+        log.use(functools.partial(self.log.exception, "Error handling request %s"), self.log)
         more = {"wsgi.errors": WSGIErrorsWrapper(self.cfg), "wsgi.multithread": self.cfg.threads > 1}
         self._build = EnvironBuilder(more).build
         self._name = f"gunicorn {'.'.join(map(str, sys.version_info[:2]))} wsgi"

@@ -5,6 +5,7 @@ from email.utils import formatdate
 from time import monotonic, time
 from typing import NamedTuple, Optional
 
+from . import log
 from .frames import HEAD, HTTP10, KEEP
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -12,6 +13,11 @@ _STATUS = re.compile(r"[2-9][0-9][0-9]( [^\x00-\x08\x0a-\x1f\x7f]*)?")
 _HOP_BY_HOP = frozenset(
     ("connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade")
 )
+# What `Connection` may name without effect: these are the adapter's.
+_KEPT = _HOP_BY_HOP | {"date", "server"}
+# Of one informational response, and of one request (PROTOCOL.md, "Informational responses").
+_INFORMATIONAL_BYTES_MAX = 16 * 1024
+INFORMATIONAL_MAX = 16
 _CACHE_ENTRIES_MAX = 256
 _CACHED_HEAD_BYTES_MAX = 1024
 _CONNECTION = {
@@ -19,6 +25,12 @@ _CONNECTION = {
     KEEP | HTTP10: b"Connection: keep-alive\r\n\r\n",
     0: b"Connection: close\r\n\r\n",
     HTTP10: b"Connection: close\r\n\r\n",
+}
+_CONNECTION_UPGRADE = {
+    KEEP: b"Connection: upgrade\r\n\r\n",
+    KEEP | HTTP10: b"Connection: keep-alive, upgrade\r\n\r\n",
+    0: b"Connection: close, upgrade\r\n\r\n",
+    HTTP10: b"Connection: close, upgrade\r\n\r\n",
 }
 
 
@@ -32,12 +44,14 @@ class Head(NamedTuple):
     length: Optional[int]
     # Whether a Date was stated.
     dated: bool
-    # The file that X-Sendfile names.
-    sendfile: Optional[str]
+    # The file that X-Sendfile names. The field is one of `lines`.
+    sendfile: Optional[str] = None
+    # Whether there is an Upgrade, which Connection has to name.
+    upgrade: bool = False
 
     def bytes(self, framing, flags):
         """The complete head; `flags` are those of the REQUEST."""
-        connection = _CONNECTION[flags & (KEEP | HTTP10)]
+        connection = (_CONNECTION_UPGRADE if self.upgrade else _CONNECTION)[flags & (KEEP | HTTP10)]
         if self.dated:
             return b"".join((self.lines, framing, connection))
         return b"".join((self.lines, _date.line(), framing, connection))
@@ -81,9 +95,41 @@ def field_line(name, value):
         raise ValueError(f"not the name of a header field: {name!r}")
     if "\r" in value or "\n" in value or "\0" in value:
         raise ValueError(f"the value of {name} holds a line break or NUL: {value!r}")
-    if name.lower() in _HOP_BY_HOP:
-        raise ValueError(f"{name} concerns the connection, which is not the application's")
     return f"{name}: {value}"
+
+
+def concerns_the_connection(name):
+    """Whether a field is the server's business alone, so that it is dropped. It is said once for each name: many applications
+    set such fields, and every HTTP server puts up with it."""
+    if name.lower() not in _HOP_BY_HOP:
+        return False
+    log.drop(name)
+    return True
+
+
+def _without(lines, options):
+    """Lines of fields without those that Connection names (9110-7.6.1)."""
+    left = []
+    for line in lines:
+        name = line.partition(":")[0]
+        if name.lower() in options:
+            log.drop(name)
+        else:
+            left.append(line)
+    return left
+
+
+def informational(status, headers):
+    """A complete 1xx head, or nothing if it would be too long. Raises ValueError or TypeError for what may not be sent."""
+    lines = [f"HTTP/1.1 {status}"]
+    for name, value in headers:
+        # gunicorn takes both.
+        name, value = (text.decode("latin-1") if isinstance(text, bytes) else text for text in (name, value))
+        line = field_line(name, value)
+        if name.lower() != "content-length" and not concerns_the_connection(name):
+            lines.append(line)
+    head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return head if len(head) <= _INFORMATIONAL_BYTES_MAX else b""
 
 
 def prepare(status, headers):
@@ -92,7 +138,7 @@ def prepare(status, headers):
         raise ValueError(f"not a status of a response: {status!r}")
     number, _, reason = status.partition(" ")
     lines = [f"HTTP/1.1 {number} {reason}"]
-    length, dated, server, sendfile = None, False, False, None
+    length, dated, server, sendfile, upgrade, options = None, False, False, None, False, ()
     for name, value in headers:
         line = field_line(name, value)
         lower = name.lower()
@@ -101,16 +147,27 @@ def prepare(status, headers):
                 raise ValueError(f"a bad or second Content-Length: {value!r}")
             length = int(value)
             continue
+        if lower in _HOP_BY_HOP:
+            if lower == "upgrade" and number == "426":
+                # What the client is to upgrade to (9110-15.5.22).
+                upgrade = True
+                lines.append(line)
+                continue
+            if lower == "connection":
+                options = {*options, *(option.strip().lower() for option in value.split(","))} - _KEPT
+            log.drop(name)
+            continue
         if lower == "x-sendfile":
             sendfile = value
-            continue
         dated = dated or lower == "date"
         server = server or lower == "server"
         lines.append(line)
+    if options:
+        lines[1:] = _without(lines[1:], options)
     if not server:
         lines.append("Server: maitred")
     lines.append("")
-    return Head("\r\n".join(lines).encode("latin-1"), int(number), length, dated, sendfile)
+    return Head("\r\n".join(lines).encode("latin-1"), int(number), length, dated, sendfile, upgrade)
 
 
 def prepared(status, headers):

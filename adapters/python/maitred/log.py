@@ -1,7 +1,11 @@
 """What goes to standard error, which Maitred has in its log."""
 
+import logging
 import sys
 import traceback
+
+# Names of fields that were dropped; applications could have any number.
+_DROPPED_MAX = 100
 
 
 def _to_standard_error(line):
@@ -11,14 +15,25 @@ def _to_standard_error(line):
 
 
 _report = _to_standard_error
+_logger = logging.getLogger("maitred")
+_dropped = set()
 
 
-def use(report):
-    """From now on `report(line)` tells of failures, within the `except` of each; `line` is the request line."""
-    global _report
-    _report = report
+def use(report, logger):
+    """From now on `report(line)` tells of failures, within the `except` of each; `line` is the request line. `logger` gets what
+    is for debugging."""
+    global _report, _logger
+    _report, _logger = report, logger
 
 
 def failure(head):
     """The exception that is being handled. `head` is that of the request."""
     _report(ascii(head[: head.find(b"\r\n")].decode("latin-1")))
+
+
+def drop(name):
+    """A field of this name is left out of a response; said once."""
+    key = name.lower()
+    if key not in _dropped and len(_dropped) < _DROPPED_MAX:
+        _dropped.add(key)
+        _logger.debug("%s concerns the connection: it is left out of responses", name)

@@ -3,8 +3,9 @@
 import os
 
 from .frames import CLEAN, CLOSE, HTTP10, KEEP
-from .head import prepared
-from .sendfile import INLINE_BYTES_MAX, open_regular, read_all
+from .environ import meta_of
+from .head import INFORMATIONAL_MAX, informational, prepare, prepared
+from .sendfile import INLINE_BYTES_MAX, open_below, read_all
 from .tail import ClientGone, Tail
 
 # Up to here head and body are copied into one piece, which is cheaper than a vector.
@@ -15,21 +16,26 @@ class Response:
     """One response. Afterwards `outcome` holds the flags of DONE, `status` and `body_bytes` what DONE says."""
 
     __slots__ = (
-        "_channel", "_connection", "_request", "_descriptor", "_flags", "_head", "_left", "_chunked", "_bodiless", "_tail",
-        "started", "outcome", "status", "body_bytes",
+        "_channel", "_connection", "_request", "_descriptor", "_flags", "_meta", "_root", "_head", "_left", "_chunked",
+        "_bodiless", "_tail", "_informed", "started", "outcome", "status", "body_bytes",
     )  # fmt: skip
 
-    def __init__(self, channel, connection, request, descriptor, flags):
+    def __init__(self, channel, connection, request, descriptor, flags, meta):
         self._channel = channel
         self._connection = connection
         self._request = request
         self._descriptor = descriptor
         self._flags = flags
+        self._meta = meta
+        # Below which X-Sendfile names files; known once it is needed.
+        self._root = None
         self._head = None
         self._left = None
         self._chunked = False
         self._bodiless = False
         self._tail = None
+        # How many informational responses there were.
+        self._informed = 0
         self.started = False
         self.outcome = 0
         self.status = 0
@@ -45,8 +51,32 @@ class Response:
                 exc_info = None
         elif self._head is not None:
             raise RuntimeError("start_response was called a second time without exc_info")
-        self._head = prepared(status, headers)
+        head = prepared(status, headers)
+        if head.sendfile is not None:
+            head = self._named(head, status, headers)
+        self._head = head
         return self.write
+
+    def _named(self, head, status, headers):
+        """A head that has X-Sendfile: without a root it is a field as any other."""
+        self._root = meta_of(self._meta).get("sendfile_root")
+        if not self._root:
+            return head._replace(sendfile=None)
+        others = [(name, value) for name, value in headers if name.lower() != "x-sendfile"]
+        return prepare(status, others)._replace(sendfile=head.sendfile)
+
+    def hint(self, headers):
+        """103 Early Hints, for clients that may have them; what would come too late, or is too much, is dropped. It is what
+        `wsgi.early_hints` is."""
+        head = self._hint(headers)
+        if head:
+            self._send(head)
+
+    def _hint(self, headers):
+        if self.started or self._informed >= INFORMATIONAL_MAX:
+            return b""
+        self._informed += 1
+        return informational("103 Early Hints", headers)
 
     def whole(self, body):
         """The response is complete with this body, and nothing of it was sent before."""
@@ -184,7 +214,7 @@ class Response:
 
     def _send_named_file(self):
         """X-Sendfile: the file is the body, its size the length, whatever else was stated."""
-        descriptor, file_bytes = open_regular(self._head.sendfile)
+        descriptor, file_bytes = open_below(self._head.sendfile, self._root)
         try:
             self._head = self._head._replace(length=None, sendfile=None)
             self.file(descriptor, 0, file_bytes)

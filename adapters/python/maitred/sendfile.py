@@ -39,8 +39,34 @@ def open_regular(path):
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode):
         os.close(descriptor)
-        raise OSError(f"X-Sendfile: not a regular file: {path!r}")
+        raise OSError(f"not a regular file: {path!r}")
     return descriptor, found.st_size
+
+
+def open_below(path, root):
+    """The same for the value of X-Sendfile, which has to lead to a file below `root`. Raises OSError."""
+    if not path.startswith("/"):
+        raise OSError(f"X-Sendfile: not an absolute path: {path!r}")
+    # A field's value is text only for the interface.
+    found, top = os.path.realpath(path.encode("latin-1")), os.path.realpath(root.encode())
+    if _is_below(found, top):
+        descriptor, file_bytes = open_regular(found)
+        if _is_below(_opened(descriptor, found), top):
+            return descriptor, file_bytes
+        os.close(descriptor)
+    raise OSError(f"X-Sendfile: {path!r} is not below sendfile_root, {root!r}")
+
+
+def _is_below(path, top):
+    return path.startswith(top.rstrip(b"/") + b"/")
+
+
+def _opened(descriptor, path):
+    """Where a file was found: a directory of its path may have become a link in the meantime."""
+    try:
+        return os.readlink(b"/proc/self/fd/%d" % descriptor)
+    except OSError:  # No /proc here.
+        return path
 
 
 def read_all(descriptor, offset, length):

@@ -155,7 +155,7 @@ def run(config, sock, recovery=None):
     keep_many_descriptors()
     if not config.loaded:
         config.load()
-    log.use(lambda line: _logger.exception("Exception in ASGI application at %s", line))
+    log.use(lambda line: _logger.exception("Exception in ASGI application at %s", line), _logger)
     capacity = min(config.limit_concurrency or _CAPACITY, CAPACITY_MAX)
     name = f"uvicorn {uvicorn_version} python {sys.version_info[0]}.{sys.version_info[1]}"
     worker = asgi.Worker(config.loaded_app, _options(config))

@@ -1,7 +1,7 @@
 """The worker of WSGI applications: takes requests from the channel, calls the application, reports."""
 
 from . import log
-from .environ import EnvironBuilder
+from .environ import EARLY_HINTS, EnvironBuilder
 from .frames import HTTP10, MAY_DETACH
 from .response import Response
 from .sendfile import FileWrapper
@@ -19,12 +19,14 @@ def serve(channel, application):
 def answer(channel, application, build, entry):
     """Answers one of Channel.requests, and reports it. `build` is that of an EnvironBuilder."""
     connection, request, flags, descriptor, meta, head, body, body_file = entry
-    response = Response(channel, connection, request, descriptor, flags)
+    response = Response(channel, connection, request, descriptor, flags, meta)
     if flags & MAY_DETACH:
         # Bytes of a protocol that WSGI does not speak. They stay Maitred's.
         body = b""
     try:
         environ = build(meta, head, body, body_file, flags & HTTP10)
+        if EARLY_HINTS in environ:
+            environ[EARLY_HINTS] = response.hint
         _run(application, environ, response)
     except ClientGone:
         pass

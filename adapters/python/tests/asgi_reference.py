@@ -6,8 +6,12 @@ import hashlib
 import json
 import os
 import tempfile
+from urllib.parse import unquote_to_bytes
 
-from tests.reference import pattern_file
+from tests.reference import HOP, pattern_file
+
+# It is asked for in the environment of the process, which is that of a pool otherwise.
+os.environ["MAITRED_PATHSEND"] = "1"
 
 TEXT = [(b"content-type", b"text/plain")]
 
@@ -125,7 +129,17 @@ async def _inject(scope, receive, send):
 
 
 async def _hop(scope, receive, send):
-    await _answer(send, b"hop", [(b"connection", b"upgrade"), (b"transfer-encoding", b"chunked")])
+    await _answer(send, b"hop", [(name.lower().encode(), value.encode()) for name, value in HOP])
+
+
+async def _upgrade_required(scope, receive, send):
+    await _answer(send, b"upgrade", [*TEXT, (b"upgrade", b"websocket")], 426)
+
+
+async def _early_hints(scope, receive, send):
+    if "http.response.early_hint" in scope["extensions"]:
+        await send({"type": "http.response.early_hint", "links": [b"</style.css>; rel=preload; as=style"]})
+    await _answer(send, b"hinted")
 
 
 async def _file(scope, receive, send, count, named=False):
@@ -137,6 +151,11 @@ async def _file(scope, receive, send, count, named=False):
             return
         await send({"type": "http.response.start", "status": 200, "headers": TEXT})
         await send({"type": "http.response.pathsend", "path": file.name})
+
+
+async def _sendfile_path(scope, receive, send):
+    path = unquote_to_bytes(scope["query_string"])
+    await _answer(send, b"instead", [*TEXT, (b"x-sendfile", path)])
 
 
 async def _sendfile(scope, receive, send, count):
@@ -173,8 +192,11 @@ HANDLERS = {
     "slow": _slow,
     "inject": _inject,
     "hop": _hop,
+    "426": _upgrade_required,
+    "early-hints": _early_hints,
     "file": _file,
     "sendfile": _sendfile,
+    "sendfile-path": _sendfile_path,
     "sum": _sum,
     "wait": _wait,
     "ws-refused": _refuse_http,

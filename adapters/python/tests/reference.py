@@ -6,6 +6,7 @@ import json
 import os
 import tempfile
 import time
+from urllib.parse import unquote
 
 
 def application(environ, start_response):
@@ -86,9 +87,29 @@ def _inject(_, start_response):
     return [b"inject"]
 
 
+# What concerns the connection, and is no application's.
+HOP = [
+    ("Connection", "keep-alive"),
+    ("Keep-Alive", "timeout=5"),
+    ("Proxy-Connection", "keep-alive"),
+    ("Transfer-Encoding", "chunked"),
+]
+
+
 def _hop(_, start_response):
-    start_response("200 OK", [("Connection", "upgrade"), ("Transfer-Encoding", "chunked")])
+    start_response("200 OK", HOP)
     return [b"hop"]
+
+
+def _upgrade_required(_, start_response):
+    start_response("426 Upgrade Required", [("Upgrade", "websocket"), ("Content-Type", "text/plain")])
+    return [b"upgrade"]
+
+
+def _early_hints(environ, start_response):
+    environ.get("wsgi.early_hints", lambda headers: None)([("link", "</style.css>; rel=preload; as=style")])
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [b"hinted"]
 
 
 def pattern_file(count):
@@ -110,6 +131,12 @@ def _sendfile(_, start_response, count):
         named.write(file.read())
     start_response("200 OK", [("Content-Type", "application/octet-stream"), ("X-Sendfile", path)])
     return _Unlinking(path)
+
+
+def _sendfile_path(environ, start_response):
+    path = unquote(environ["QUERY_STRING"], "latin-1")
+    start_response("200 OK", [("Content-Type", "application/octet-stream"), ("X-Sendfile", path)])
+    return [b"instead"]
 
 
 class _Unlinking:
@@ -156,8 +183,11 @@ HANDLERS = {
     "slow": _slow,
     "inject": _inject,
     "hop": _hop,
+    "426": _upgrade_required,
+    "early-hints": _early_hints,
     "file": _file,
     "sendfile": _sendfile,
+    "sendfile-path": _sendfile_path,
     "sum": _sum,
     "ws-refused": _refuse,
 }

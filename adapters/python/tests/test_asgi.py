@@ -9,6 +9,7 @@ import struct
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 from maitred import asgi, asgi_websocket
 from maitred.frames import CLEAN, CLOSE, HTTP10, KEEP, MAY_DETACH, ProtocolError
@@ -17,6 +18,7 @@ from maitred.websocket import BINARY, TEXT
 from tests.frames import WELCOME_FRAME, Reported, cancel_frame, forget_frame, request_frame, small_pair
 from tests.test_websocket import masked
 
+ROOTED = b"sendfile_root=%b\nqueue_us=1\n" % tempfile.gettempdir().encode()
 UPGRADE = (
     b"upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n"
     b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
@@ -41,8 +43,10 @@ class Exchange:
         reader = threading.Thread(target=self._read, args=(near,))
         listener = threading.Thread(target=self._listen, args=(ours,))
         listener.start()
-        if reads:
+        if reads is True:
             reader.start()
+        elif reads:
+            threading.Thread(target=lambda: (reads.wait(10), reader.start())).start()
         try:
             with contextlib.redirect_stderr(self.log):
                 asyncio.run(asgi.Worker(application, options).main(theirs, 100, "test"))
@@ -130,10 +134,56 @@ class Responses(unittest.TestCase):
                 (named, END),
                 (named, b"", b"ignored", END),
             ):
-                found = Exchange(sending(*messages))
+                with mock.patch.dict(os.environ, MAITRED_PATHSEND="1"):
+                    found = Exchange(sending(*messages), request_frame(5, 0, descriptors=1, meta=ROOTED))
                 self.assertTrue(found.body == data)
                 self.assertIn("Content-Length: 300000", found.lines)
                 self.assertEqual((found.reported.tails, found.done.flags), (["file"], CLEAN))
+
+    def test_pathsend_is_only_offered_if_it_is_asked_for(self):
+        async def application(scope, receive, send):
+            if scope["type"] == "http":
+                await sending(START, {**END, "body": " ".join(scope["extensions"]).encode()})(scope, receive, send)
+
+        for value, offered in (("1", b"http.response.pathsend"), ("0", b""), ("", b"")):
+            with mock.patch.dict(os.environ, MAITRED_PATHSEND=value):
+                self.assertEqual(Exchange(application).body, offered)
+        found = Exchange(sending(START, {"type": "http.response.pathsend", "path": __file__}))
+        self.assertEqual(found.done.status, 500)
+
+    def test_early_hints(self):
+        hint = {"type": "http.response.early_hint", "links": [b"</a>; rel=preload", b"</b>"]}
+        frame = request_frame(5, 0, descriptors=1, meta=b"early_hints=1\nqueue_us=1\n")
+        found = Exchange(sending(hint, START, hint, {**END, "body": b"abc"}), frame)
+        self.assertEqual(found.lines, ["HTTP/1.1 103 Early Hints", "link: </a>; rel=preload", "link: </b>"])
+        # What comes behind `http.response.start` is still before the response, of which nothing was sent.
+        self.assertEqual((found.raw.count(b" 103 "), found.done.status, found.done.body_bytes), (2, 200, 3))
+        found = Exchange(sending(START, b"abc", hint, END), frame)
+        self.assertEqual((found.raw.count(b" 103 "), found.done.flags), (0, CLEAN))
+        found = Exchange(sending(hint, START, {**END, "body": b"abc"}))
+        self.assertEqual((found.raw.count(b" 103 "), found.done.status), (0, 200))
+        found = Exchange(sending({**hint, "links": [b"a\nb"]}, START, END), frame)
+        self.assertEqual((found.raw.count(b" 103 "), found.done.status), (0, 500))
+
+    def test_a_piece_whose_send_was_cancelled_is_finished_before_the_next(self):
+        data = os.urandom(3_000_000)
+        stuck = threading.Event()
+
+        async def application(scope, receive, send):
+            if scope["type"] != "http":
+                return
+            await send(START)
+            task = asyncio.ensure_future(send({**END, "body": data, "more_body": True}))
+            # Nobody reads yet, so that it waits for room.
+            await asyncio.wait((task,), timeout=0.1)
+            task.cancel()
+            await asyncio.wait((task,))
+            stuck.set()
+            await send({**END, "body": b"last"})
+
+        found = Exchange(application, reads=stuck)
+        self.assertTrue(found.body == b"2dc6c0\r\n" + data + b"\r\n4\r\nlast\r\n0\r\n\r\n")
+        self.assertEqual(found.done.flags, CLEAN)
 
     def test_failures_are_a_500_once(self):
         bad = {**START, "headers": [(b"x", b"a\nb")]}
@@ -177,7 +227,7 @@ class Requests(unittest.TestCase):
         scope = self.scope(request_frame(5, 0, "/a%2Fb%C3%A9?x=%20", descriptors=1))
         expected = {
             "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.4"},
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "1.1",
             "method": "GET",
             "scheme": "https",
@@ -232,6 +282,33 @@ class Requests(unittest.TestCase):
         found = Exchange(application, request_frame(5, 0, descriptors=1), cancel_frame(5, 0), cancel_frame(5, 0))
         self.assertEqual(seen, [{"type": "http.disconnect"}, "Disconnected"])
         self.assertEqual((found.done.status, found.done.flags, found.log.getvalue()), (0, 0, ""))
+
+    def test_a_stream_that_is_listened_for_is_cancelled_before_its_send_fails(self):
+        """As Starlette does it: what listens for the end cancels what sends. A failure there would be reported as one."""
+        seen = []
+
+        async def application(scope, receive, send):
+            if scope["type"] != "http":
+                return
+
+            async def stream():
+                try:
+                    while True:
+                        await send({**END, "body": b"x", "more_body": True})
+                except BaseException as error:
+                    seen.append(type(error).__name__)
+                    raise
+
+            await send(START)
+            task = asyncio.ensure_future(stream())
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            task.cancel()
+            await asyncio.wait((task,))
+
+        with mock.patch("maitred.asgi_http.os.write", side_effect=BrokenPipeError):
+            found = Exchange(application)
+        self.assertEqual((found.done.flags, seen, found.log.getvalue()), (0, ["CancelledError"], ""))
 
     def test_a_request_behind_another_of_its_connection_can_be_cancelled(self):
         asked = []
@@ -343,6 +420,59 @@ class WebSockets(unittest.TestCase):
         found = Exchange(echo, upgrade(), early=masked(8, struct.pack(">H", 1001)))
         self.assertTrue(found.body.endswith(b"\x88\x02\x03\xe9"))
         self.assertEqual(echo.last["code"], 1001)
+
+    def test_a_refusal_with_a_response_of_its_own(self):
+        headers = [(b"x-own", b"yes"), (b"connection", b"close")]
+        start = {"type": "websocket.http.response.start", "status": 401, "headers": headers}
+        body = {"type": "websocket.http.response.body", "body": b"who are you"}
+
+        def refusing(*messages):
+            async def application(scope, receive, send):
+                if scope["type"] == "websocket":
+                    assert "websocket.http.response" in scope["extensions"]
+                    await receive()
+                    for message in messages:
+                        await send(message)
+
+            return application
+
+        found = Exchange(refusing(start, body), upgrade())
+        self.assertEqual((found.done.status, found.done.flags, found.body), (401, CLEAN, b"who are you"))
+        self.assertIn("x-own: yes", found.lines)
+        self.assertIn("Content-Length: 11", found.lines)
+        found = Exchange(refusing(start, {**body, "more_body": True}, {**body, "body": b"?"}), upgrade())
+        self.assertEqual((found.done.flags, found.body), (CLEAN, b"b\r\nwho are you\r\n1\r\n?\r\n0\r\n\r\n"))
+        for messages in ((start,), (body,), (start, {"type": "websocket.accept"}), (start, {"type": "websocket.close"})):
+            self.assertEqual(Exchange(refusing(*messages), upgrade()).done.status, 500, messages)
+        found = Exchange(refusing(start, {**body, "more_body": True}), upgrade())
+        self.assertEqual((found.done.status, found.done.flags), (401, 0))
+        self.assertEqual(Exchange(refusing(start, body, body), upgrade()).done.flags, CLEAN)
+
+    def test_fields_of_the_connection_are_dropped_from_an_accept(self):
+        async def application(scope, receive, send):
+            if scope["type"] == "websocket":
+                await receive()
+                await send({"type": "websocket.accept", "headers": [(b"Keep-Alive", b"timeout=5"), (b"x-own", b"yes")]})
+
+        found = Exchange(application, upgrade(), early=CLOSE_1000)
+        self.assertEqual((found.lines[0][9:12], "x-own: yes" in found.lines), ("101", True))
+        self.assertNotIn("keep-alive", found.head.decode().lower())
+
+    def test_the_scope_of_a_websocket(self):
+        seen = []
+
+        async def application(scope, receive, send):
+            if scope["type"] == "lifespan":
+                await receive()
+                scope["state"]["answer"] = 42
+                await send({"type": "lifespan.startup.complete"})
+            if scope["type"] == "websocket":
+                seen.append(scope)
+
+        Exchange(application, upgrade())
+        self.assertEqual(seen[0]["state"], {"answer": 42})
+        self.assertEqual(seen[0]["asgi"], {"version": "3.0", "spec_version": "2.4"})
+        self.assertEqual(seen[0]["extensions"], {"websocket.http.response": {}})
 
     def test_a_refusal_is_a_403(self):
         async def application(scope, receive, send):

@@ -12,13 +12,15 @@ import unittest
 from wsgiref.validate import validator
 
 from maitred import channel as channel_module
-from maitred import frames, tail
+from maitred import frames, log, tail
 from maitred.channel import Channel
 from maitred.frames import CLEAN, CLOSE, HTTP10, KEEP, ProtocolError
 from maitred.wsgi import serve
 from tests import reference
 from tests.frames import WELCOME_FRAME, Reported, cancel_frame, forget_frame, request_frame, small_pair
 
+# The root is what a link leads to as well.
+ROOTED = b"remote=192.0.2.7:1\nsendfile_root=%b\nqueue_us=1\n" % tempfile.gettempdir().encode()
 HTML = [("Content-Type", "text/html")]
 
 
@@ -229,19 +231,90 @@ class Files(unittest.TestCase):
 
     def test_x_sendfile_names_the_body(self):
         for body in ([], [b"instead"], iter([b"in", b"stead"])):
-            found = Exchange(answering(body, [("X-Sendfile", self.file.name), ("Content-Length", "0"), ("X-A", "b")]))
+            headers = [("X-Sendfile", self.file.name), ("Content-Length", "0"), ("X-A", "b")]
+            found = Exchange(answering(body, headers), meta=ROOTED)
             self.assertTrue(found.body == self.data)
             self.assertIn("Content-Length: 300000", found.lines)
             self.assertIn("X-A: b", found.lines)
             self.assertNotIn(b"sendfile", found.head.lower())
             self.assertEqual((found.done.flags, found.done.body_bytes), (CLEAN, 300_000))
 
+    def test_without_a_root_x_sendfile_is_a_field_as_any_other(self):
+        for meta in (None, b"sendfile_root=\n"):
+            for body in ([b"instead"], iter([b"in", b"stead"])):
+                found = Exchange(answering(body, [("X-Sendfile", self.file.name)]), "/", "/", meta=meta)
+                self.assertIn(f"X-Sendfile: {self.file.name}", found.lines)
+                self.assertIn(b"in", found.body)
+                self.assertNotIn(self.data[:100], found.raw)
+
+    def test_the_same_head_with_and_without_a_root(self):
+        application = answering([b"instead"], [("X-Sendfile", self.file.name)])
+        for meta, body in ((None, b"instead"), (ROOTED, self.data), (None, b"instead"), (ROOTED, self.data)):
+            self.assertTrue(Exchange(application, meta=meta).body == body)
+
+    def test_a_path_is_bytes(self):
+        with tempfile.TemporaryDirectory() as directory:
+            name = os.path.join(os.fsencode(directory), "grüße".encode())
+            with open(name, "wb") as file:
+                file.write(b"hello")
+            found = Exchange(answering([], [("X-Sendfile", name.decode("latin-1"))]), meta=ROOTED)
+            self.assertEqual(found.body, b"hello")
+
     def test_x_sendfile_of_something_else_is_an_error(self):
-        for path in ("/nowhere", tempfile.gettempdir(), "/dev/null"):
-            found = Exchange(answering([b""], [("X-Sendfile", path)]))
+        for path in ("/nowhere", tempfile.gettempdir(), "/dev/null", "/etc/passwd", "relative", ""):
+            found = Exchange(answering([b""], [("X-Sendfile", path)]), meta=ROOTED)
             self.assertEqual(found.done.status, 500)
-            self.assertIn(path, found.log.getvalue())
-            self.assertNotIn(path.encode(), found.raw)
+            self.assertIn(f"{path!r}", found.log.getvalue())
+            self.assertNotIn((path or "sendfile").encode(), found.raw)
+
+
+class EarlyHints(unittest.TestCase):
+    """`wsgi.early_hints`, which gunicorn has as well."""
+
+    HINTED = b"early_hints=1\nqueue_us=1\n"
+
+    def hinting(self, *hints, late=False):
+        def application(environ, start_response):
+            write = start_response("200 OK", HTML)
+            if late:
+                write(b"begun")
+            for hint in hints:
+                environ["wsgi.early_hints"](hint)
+            return [b"body"]
+
+        return application
+
+    def test_they_come_before_the_response(self):
+        hints = [("Link", "</a>"), (b"link", b"</b>")], [("X-More", "1")]
+        found = Exchange(self.hinting(*hints), "/", "/", meta=self.HINTED)
+        first = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nlink: </b>\r\n\r\n"
+        second = b"HTTP/1.1 103 Early Hints\r\nX-More: 1\r\n\r\n"
+        self.assertTrue(found.raw.startswith(first + second + b"HTTP/1.1 200 OK\r\n"), found.raw)
+        self.assertEqual(found.raw.count(b"103 Early Hints"), 4)
+        self.assertEqual([(done.status, done.body_bytes) for done in found.dones], [(200, 4)] * 2)
+
+    def test_without_the_line_there_is_no_such_function(self):
+        for meta in (None, b"early_hints=0\n"):
+            found = Exchange(self.hinting([("Link", "</a>")]), meta=meta)
+            self.assertEqual(found.done.status, 500)
+            self.assertIn("KeyError: 'wsgi.early_hints'", found.log.getvalue())
+
+    def test_what_is_the_connections_is_left_out(self):
+        hint = [("Connection", "close"), ("Content-Length", "5"), ("Transfer-Encoding", "chunked"), ("Link", "</a>")]
+        found = Exchange(self.hinting(hint), meta=self.HINTED)
+        self.assertEqual(found.lines, ["HTTP/1.1 103 Early Hints", "Link: </a>"])
+
+    def test_too_late_and_too_much_are_dropped(self):
+        found = Exchange(self.hinting([("Link", "</a>")], late=True), meta=self.HINTED)
+        self.assertNotIn(b"103", found.raw)
+        found = Exchange(self.hinting([("Link", "x" * 17_000)]), meta=self.HINTED)
+        self.assertEqual((found.lines[0], found.body), ("HTTP/1.1 200 OK", b"body"))
+        found = Exchange(self.hinting(*[[("Link", "</a>")]] * 20), meta=self.HINTED)
+        self.assertEqual(found.raw.count(b" 103 "), 16)
+
+    def test_what_may_not_be_sent_is_an_error(self):
+        for hint in ([("Link", "a\r\nX: y")], [("Li nk", "a")], [("Link", 1)]):
+            self.assertEqual(Exchange(self.hinting(hint), meta=self.HINTED).done.status, 500)
 
 
 class SlowClients(unittest.TestCase):
@@ -410,8 +483,7 @@ class Fields(unittest.TestCase):
             [("X", "\u20ac")],
             [("X", 1)],
             [(b"X", "a")],
-            [("Connection", "close")],
-            [("transfer-encoding", "chunked")],
+            [("Connection", "close\nX: y")],
             [("Content-Length", "-1")],
             [("Content-Length", "\u0663")],
             [("Content-Length", "1"), ("content-length", "1")],
@@ -420,6 +492,39 @@ class Fields(unittest.TestCase):
                 found = Exchange(answering([b"secret"], headers))
                 self.assertEqual(found.lines[0], "HTTP/1.1 500 Internal Server Error")
                 self.assertNotIn(b"secret", found.raw)
+
+    def test_fields_of_the_connection_are_dropped_and_that_is_said_once(self):
+        headers = [("Connection", "Keep-Alive, X-Own"), ("KEEP-ALIVE", "timeout=5"), ("x-own", "1"), ("X-Other", "2")]
+        for name in ("Proxy-Connection", "TE", "Trailer", "transfer-encoding", "upgrade"):
+            headers.append((name, "chunked"))
+        log._dropped.clear()
+        with self.assertLogs("maitred", "DEBUG") as logged:
+            for method in ("GET", "HEAD"):
+                found = Exchange(answering([b"abc"], headers), "/", "/", method=method)
+                names = [line.partition(":")[0].lower() for line in found.lines[1:]]
+                self.assertEqual(sorted(names), ["content-length", "date", "server", "x-other"])
+                self.assertEqual([done.status for done in found.dones], [200, 200])
+            # Another head than those that are known already.
+            Exchange(answering([b"abc"], [("Connection", "close")]))
+        self.assertEqual(len(logged.output), 8, logged.output)
+
+    def test_connection_names_nothing_that_is_the_adapters(self):
+        headers = [("Connection", "Date, Server, Content-Length"), ("Server", "own"), ("Content-Length", "3")]
+        found = Exchange(answering([b"abc"], headers))
+        self.assertEqual(found.done.flags, CLEAN)
+        for line in ("Server: own", "Content-Length: 3"):
+            self.assertIn(line, found.lines)
+
+    def test_upgrade_in_a_426_is_passed_on_and_named(self):
+        for flags, connection in (
+            (KEEP, "upgrade"),
+            (0, "close, upgrade"),
+            (KEEP | HTTP10, "keep-alive, upgrade"),
+        ):
+            headers = [("Upgrade", "HTTP/3.0"), ("Connection", "Upgrade")]
+            found = Exchange(answering([b"abc"], headers, "426 Upgrade Required"), flags=flags)
+            self.assertIn("Upgrade: HTTP/3.0", found.lines)
+            self.assertEqual([line for line in found.lines if line.startswith("Connection")], [f"Connection: {connection}"])
 
     def test_bad_statuses_are_an_error(self):
         for status in ("200\r\nX: y", "100 Continue", "20 OK", "2000", "", "OK", b"200 OK", None, 200):

@@ -213,11 +213,14 @@ fn an_application_may_answer_with_a_file() {
         let server = server_of(transport).start();
         server.wait_for_processes();
         let mut client = server.connect();
-        for page in ["wrapper", "header", "wrapper"] {
-            let response = client.get(&format!("/f/{page}"));
-            assert_eq!((response.status, response.body.len()), (200, 2_000_000), "{transport} {page}");
+        for _ in 0..2 {
+            let response = client.get("/f/wrapper");
+            assert_eq!((response.status, response.body.len()), (200, 2_000_000), "{transport}");
             assert!(response.body.iter().all(|byte| *byte == b'f'));
-            assert_eq!(response.field("x-sendfile"), None);
+            // Without a root it is a field as any other.
+            let response = client.get("/f/header");
+            assert_eq!((response.status, response.body.len()), (200, 0), "{transport}");
+            assert!(response.field("x-sendfile").is_some_and(|path| path.ends_with("big.bin")));
         }
         server.stop();
     }
