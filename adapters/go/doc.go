@@ -20,22 +20,23 @@
 //
 // The [http.ResponseWriter] is also an [http.Flusher], an [http.Hijacker] (for requests that ask for an upgrade, such as
 // WebSocket), an [io.ReaderFrom] and an [io.StringWriter]; http.ResponseController works with it. The request's context ends
-// when the client has gone. A request's body is there as a whole before the handler runs: in memory, or, if it is large,
-// as a file that Maitred has written.
+// when the client has gone, or the request was silent for the pool's request_timeout. A request's body is there as a whole
+// before the handler runs: in memory, or, if it is large, as a file that Maitred has written.
 //
 // A client that reads slowly holds a goroutine only as long as the handler has more to write than one piece:
 //
 //   - what is left of a response when the handler returns goes back to Maitred, which delivers it;
 //   - so does the rest of a write that completes a response of stated Content-Length;
 //   - so does a file of more than 64 KiB that completes a response of stated Content-Length ([io.Copy],
-//     [http.ServeFile], [http.ServeContent]), or that is named by the response field X-Sendfile: no byte of it passes
-//     through this process, and its content must not be changed in place afterwards;
+//     [http.ServeFile], [http.ServeContent]), or that is named by the response field X-Sendfile and lies below the pool's
+//     sendfile_root: no byte of it passes through this process, and its content must not be changed in place afterwards;
 //   - other writes wait for the client, as with net/http.
 //
 // # Differences from net/http
 //
-//   - The fields Connection, Keep-Alive, Proxy-Connection, TE, Transfer-Encoding and Upgrade of a response are not sent:
-//     they are Maitred's. So are those of a request not seen, except by a handler that can take the connection over.
+//   - The fields Connection, what it names, Keep-Alive, Proxy-Connection, TE, Transfer-Encoding and Upgrade of a response are
+//     not sent: they are Maitred's. Upgrade is sent with 101 and 426. Those of a request are not seen, except by a handler that
+//     can take the connection over.
 //   - A field name that is no token, or a value with CR, LF or NUL, makes the response a 500. net/http leaves out the one and
 //     writes a space for the other.
 //   - A handler that panics before anything was sent is answered with 500; net/http closes the connection without an
@@ -44,7 +45,8 @@
 //   - A write that exceeds the stated Content-Length is cut there, and not left out as a whole.
 //   - The length of a request's body is always known: [http.Request.ContentLength] is never -1, and requests have no
 //     trailers.
-//   - Interim responses (WriteHeader with 1xx) are not sent.
+//   - Informational responses (WriteHeader with 103, for one) are sent only to clients that may have them: the pool's key
+//     early_hints. 100 is Maitred's.
 //   - Timeouts and limits of [http.Server] have no effect: they are Maitred's, in maitred.toml.
 //   - [http.Request.TLS] says that there is TLS, and no more.
 //   - Below a mount (mount = "/app" in the route's pool), r.URL.Path is what follows it, as with [http.StripPrefix]; [Mount]

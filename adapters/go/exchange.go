@@ -103,8 +103,9 @@ type exchange struct {
 	mu        sync.Mutex
 	cancelled bool
 	cancelCtx context.CancelFunc // set while the handler runs
-	context   context.Context
-	waiter    *os.File // what the response waits on, while it does
+	waiter    *os.File           // what the response waits on, while it does
+	// closeNotify is made when a handler asks for it (http.CloseNotifier).
+	closeNotify chan bool
 }
 
 // cancel ends the request's context, and what waits for the client.
@@ -112,11 +113,22 @@ func (x *exchange) cancel() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.cancelled = true
+	x.tell()
+	if x.waiter != nil {
+		_ = x.waiter.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+// tell says to a handler that runs that its client has gone. It is called with mu held.
+func (x *exchange) tell() {
 	if x.cancelCtx != nil {
 		x.cancelCtx()
 	}
-	if x.waiter != nil {
-		_ = x.waiter.SetWriteDeadline(time.Unix(1, 0))
+	if x.closeNotify != nil {
+		select {
+		case x.closeNotify <- true:
+		default:
+		}
 	}
 }
 
@@ -142,7 +154,7 @@ func (x *exchange) run() {
 	}
 	ctx, cancel := context.WithCancel(&requestContext{Context: c.base, meta: x.meta})
 	x.mu.Lock()
-	x.cancelCtx, x.context = cancel, ctx
+	x.cancelCtx = cancel
 	if x.cancelled {
 		cancel()
 	}

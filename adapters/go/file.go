@@ -1,11 +1,14 @@
 package maitred
 
 import (
+	"fmt"
 	"io"
 	"mime"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -120,29 +123,61 @@ func (w *response) copyFile(file *os.File, offset, length int64) {
 	w.push((*buffer)[:length], true)
 }
 
-// nameFile makes a file the body: the field X-Sendfile.
-func (w *response) nameFile(path string) {
+// nameFile makes a file the body: the field X-Sendfile, where Maitred has named a root.
+func (w *response) nameFile(root, path string) {
 	if !bodyAllowed(w.status) || path == "" {
 		return
 	}
-	file, err := os.Open(path)
+	file, size, err := openBelow(root, path)
 	if err != nil {
 		w.refuse("X-Sendfile: " + err.Error())
 		return
 	}
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		file.Close()
-		w.refuse("X-Sendfile: " + path + " is no regular file")
-		return
-	}
-	w.sendfile, w.contentLength = file, info.Size()
+	w.sendfile, w.contentLength = file, size
 	if _, has := w.fields["Content-Type"]; has {
 		return
 	}
 	if kind := mime.TypeByExtension(filepath.Ext(path)); kind != "" {
 		w.head.hasType = w.appendField("Content-Type", kind)
 	}
+}
+
+// openPath is O_PATH, which package syscall does not name: it looks at what a path leads to, and does not open it.
+const openPath = 0x200000
+
+// openBelow opens a regular file that lies below root after all links in both were followed. Where it lies is asked of the kernel
+// for the file that was found: links that change meanwhile lead nowhere else.
+func openBelow(root, path string) (file *os.File, size int64, err error) {
+	if !filepath.IsAbs(path) {
+		return nil, 0, fmt.Errorf("%s is not absolute", path)
+	}
+	if root, err = filepath.EvalSymlinks(root); err != nil {
+		return nil, 0, fmt.Errorf("sendfile_root: %w", err)
+	}
+	fd, err := syscall.Open(path, openPath|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, 0, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer syscall.Close(fd)
+	found := "/proc/self/fd/" + strconv.Itoa(fd)
+	place, err := os.Readlink(found)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !strings.HasPrefix(place, strings.TrimSuffix(root, "/")+"/") {
+		return nil, 0, fmt.Errorf("%s is not below %s", path, root)
+	}
+	var info syscall.Stat_t
+	if err := syscall.Fstat(fd, &info); err != nil {
+		return nil, 0, err
+	}
+	if info.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return nil, 0, fmt.Errorf("%s is no regular file", path)
+	}
+	if file, err = os.Open(found); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, info.Size, nil
 }
 
 func (w *response) sendNamedFile() {

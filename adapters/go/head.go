@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -19,6 +20,7 @@ type headState struct {
 	bodiless   bool
 
 	hasType, hasEncoding, hasDate, hasServer bool
+	upgrades                                 bool // there is a field Upgrade
 
 	trailers      []string // names that were announced
 	sendsTrailers bool
@@ -30,25 +32,12 @@ func bodyAllowed(status int) bool {
 
 // writeFields writes the status line and the handler's fields, as they are now: later changes do not count, as in net/http.
 func (w *response) writeFields() {
-	w.out = append(w.out, "HTTP/1.1 "...)
-	w.out = strconv.AppendInt(w.out, int64(w.status), 10)
-	w.out = append(w.out, ' ')
-	if text := http.StatusText(w.status); text != "" {
-		w.out = append(w.out, text...)
-	} else {
-		w.out = append(w.out, "status code "...)
-		w.out = strconv.AppendInt(w.out, int64(w.status), 10)
-	}
-	w.out = append(w.out, '\r', '\n')
+	w.appendStatusLine(w.status)
 	var room [16]string
-	names := room[:0]
-	for name := range w.fields {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	hop := named(w.fields)
+	for _, name := range sortedNames(w.fields, room[:0]) {
 		values := w.fields[name]
-		if !w.look(name, values) {
+		if !w.look(name, values) || hop[name] && !drop(name) {
 			continue
 		}
 		for _, value := range values {
@@ -60,12 +49,38 @@ func (w *response) writeFields() {
 	}
 }
 
+func (w *response) appendStatusLine(status int) {
+	w.out = append(w.out, "HTTP/1.1 "...)
+	w.out = strconv.AppendInt(w.out, int64(status), 10)
+	w.out = append(w.out, ' ')
+	if text := http.StatusText(status); text != "" {
+		w.out = append(w.out, text...)
+	} else {
+		w.out = append(w.out, "status code "...)
+		w.out = strconv.AppendInt(w.out, int64(status), 10)
+	}
+	w.out = append(w.out, '\r', '\n')
+}
+
+// sortedNames are the names of fields, in the order of net/http.
+func sortedNames(fields http.Header, room []string) []string {
+	for name := range fields {
+		room = append(room, name)
+	}
+	sort.Strings(room)
+	return room
+}
+
 // look notes what a field means for the response, and says whether it is sent as it is.
 func (w *response) look(name string, values []string) bool {
 	h := &w.head
-	switch textproto.CanonicalMIMEHeaderKey(name) {
-	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Transfer-Encoding", "Upgrade":
-		return false
+	key := textproto.CanonicalMIMEHeaderKey(name)
+	switch key {
+	case "Upgrade":
+		h.upgrades = h.upgrades || w.offersUpgrade()
+		return w.offersUpgrade() || drop(key)
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Transfer-Encoding":
+		return drop(key)
 	case "Content-Length":
 		w.stateLength(values)
 		return false
@@ -85,16 +100,53 @@ func (w *response) look(name string, values []string) bool {
 		}
 		return false
 	case "X-Sendfile":
-		if len(values) > 0 {
-			w.nameFile(values[0])
+		root := metaValue(w.x.meta, "sendfile_root")
+		if root != "" && len(values) > 0 {
+			w.nameFile(root, values[0])
 		}
-		return false
+		return root == ""
 	}
 	if strings.HasPrefix(name, http.TrailerPrefix) {
 		h.sendsTrailers = true
 		return false
 	}
 	return true
+}
+
+// offersUpgrade says that the response may name protocols: the field Upgrade is part of what it means (RFC 9110, sections
+// 15.2.2 and 15.5.22).
+func (w *response) offersUpgrade() bool {
+	return w.status == http.StatusUpgradeRequired || w.status == http.StatusSwitchingProtocols
+}
+
+// dropped are names of fields that were not sent because they concern the connection, which is Maitred's.
+var dropped sync.Map
+
+// drop says once in the life of the process that a field is not sent; it returns false.
+func drop(name string) bool {
+	if _, said := dropped.LoadOrStore(name, true); !said {
+		debug("maitred: a response's field concerns the connection, and is not sent", "field", name)
+	}
+	return false
+}
+
+// named are the names that the field Connection lists: what they name concerns the connection as well (RFC 9110, section
+// 7.6.1). Nil if there are none but the usual.
+func named(fields http.Header) map[string]bool {
+	var found map[string]bool
+	for _, list := range fields["Connection"] {
+		for _, name := range strings.Split(list, ",") {
+			switch name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name)); name {
+			case "", "Close", "Keep-Alive", "Upgrade":
+			default:
+				if found == nil {
+					found = make(map[string]bool)
+				}
+				found[name] = true
+			}
+		}
+	}
+	return found
 }
 
 func (w *response) stateLength(values []string) {
@@ -192,13 +244,23 @@ func (w *response) completeHead(first []byte) {
 		w.out = append(append(w.out, "Trailer: "...), strings.Join(h.trailers, ", ")...)
 		w.out = append(w.out, '\r', '\n')
 	}
+	w.appendConnection(http10)
+	w.out = append(w.out, '\r', '\n')
+}
+
+// appendConnection says what becomes of the connection, and that Upgrade concerns it.
+func (w *response) appendConnection(http10 bool) {
+	ends := w.status != http.StatusSwitchingProtocols && (w.x.flags&flagKeep == 0 || w.head.untilClose)
 	switch {
-	case w.x.flags&flagKeep == 0 || h.untilClose:
+	case ends && w.head.upgrades:
+		w.out = append(w.out, "Connection: close, upgrade\r\n"...)
+	case ends:
 		w.out = append(w.out, "Connection: close\r\n"...)
+	case w.head.upgrades:
+		w.out = append(w.out, "Connection: Upgrade\r\n"...)
 	case http10:
 		w.out = append(w.out, "Connection: keep-alive\r\n"...)
 	}
-	w.out = append(w.out, '\r', '\n')
 }
 
 // appendTrailers writes the fields that were announced, and those with http.TrailerPrefix. What cannot be sent is left

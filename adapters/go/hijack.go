@@ -26,10 +26,12 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		panic("maitred: Hijack called after ServeHTTP finished")
 	case x.flags&flagMayDetach == 0:
 		return nil, nil, fmt.Errorf("maitred: this connection cannot be taken over: %w", http.ErrNotSupported)
+	case w.drops():
+		return nil, nil, errors.New("maitred: the response is another one already, its head cannot be that of an upgrade")
 	case w.tailing:
 		return nil, nil, errors.New("maitred: the rest of the response was left to Maitred already")
 	}
-	if w.wroteHeader && !w.drops() {
+	if w.wroteHeader {
 		w.pushPiece(false)
 		w.flushOut(false, false)
 		if w.err != nil {

@@ -42,6 +42,7 @@ type response struct {
 	head    headState
 
 	wroteHeader bool
+	informed    int  // informational responses
 	refused     bool // it became a 500, and what the handler writes is dropped
 	hijacked    bool
 	over        bool // the handler has returned
@@ -88,7 +89,7 @@ func (w *response) release() {
 // Header is what http.ResponseWriter says.
 func (w *response) Header() http.Header { return w.fields }
 
-// WriteHeader is what http.ResponseWriter says. Interim responses are not sent.
+// WriteHeader is what http.ResponseWriter says. Informational responses are sent to clients that may have them.
 func (w *response) WriteHeader(status int) {
 	switch {
 	case w.hijacked || w.over:
@@ -100,15 +101,22 @@ func (w *response) WriteHeader(status int) {
 	case status < 100 || status > 999:
 		panic("invalid WriteHeader code " + strconv.Itoa(status))
 	case status < 200 && status != http.StatusSwitchingProtocols:
+		w.inform(status)
 		return
 	}
 	w.setStatus(status)
-	if status == http.StatusSwitchingProtocols {
-		w.refuse("101 is for handlers that take the connection over (http.Hijacker)")
+	if status == http.StatusSwitchingProtocols && w.x.flags&flagMayDetach == 0 {
+		w.refuse(only101)
 		return
 	}
 	w.writeFields()
 }
+
+// only101 is why a 101 without Hijack is refused. The head of one waits for Hijack: without it nobody speaks the new protocol.
+const only101 = "101 is for handlers that take the connection over (http.Hijacker)"
+
+// switches says that the response is the head of an upgrade, which Hijack is to send.
+func (w *response) switches() bool { return w.wroteHeader && w.status == http.StatusSwitchingProtocols }
 
 func (w *response) setStatus(status int) { w.wroteHeader, w.status = true, status }
 
@@ -258,7 +266,7 @@ func (w *response) FlushError() error {
 	if err := w.mayWrite(0); err != nil {
 		return err
 	}
-	if w.drops() {
+	if w.drops() || w.switches() {
 		return nil
 	}
 	w.pushPiece(false)
@@ -266,7 +274,8 @@ func (w *response) FlushError() error {
 	return w.err
 }
 
-// SetWriteDeadline is for http.ResponseController: how long writes may wait for the client.
+// SetWriteDeadline is for http.ResponseController: writes fail from then on, as with net/http. What is left to Maitred when the
+// handler returns is no write.
 func (w *response) SetWriteDeadline(deadline time.Time) error {
 	w.deadline = deadline
 	x := w.x
@@ -286,23 +295,32 @@ func (w *response) EnableFullDuplex() error { return nil }
 
 // CloseNotify is what http.CloseNotifier says; frameworks ask for it. Handlers had better use the request's context.
 func (w *response) CloseNotify() <-chan bool {
-	gone := make(chan bool, 1)
-	context := w.x.context
-	go func() {
-		<-context.Done()
-		gone <- true
-	}()
-	return gone
+	if w.over {
+		panic("maitred: CloseNotify called after ServeHTTP finished")
+	}
+	x := w.x
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closeNotify == nil {
+		x.closeNotify = make(chan bool, 1)
+		if x.cancelled || w.err != nil {
+			x.closeNotify <- true
+		}
+	}
+	return x.closeNotify
 }
 
 // finish completes the response of a handler that has returned, and says what DONE is to say.
 func (w *response) finish() done {
 	if !w.wroteHeader {
-		if w.x.isCancelled() {
-			return done{}
+		if w.err != nil || w.x.isCancelled() {
+			return w.broken()
 		}
 		w.setStatus(http.StatusOK)
 		w.writeFields()
+	}
+	if w.switches() && !w.refused {
+		w.refuse(only101)
 	}
 	switch {
 	case w.refused:

@@ -24,6 +24,10 @@ func (w *response) send(data []byte, last, more bool) {
 			w.tail(data)
 			return
 		}
+		if !w.over && !w.deadline.IsZero() && !time.Now().Before(w.deadline) {
+			w.fail(os.ErrDeadlineExceeded)
+			return
+		}
 		n, err := syscall.SendmsgN(w.x.connection.fd, data, nil, nil, flags)
 		if err == syscall.EAGAIN && !last {
 			n, err = w.waitAndSend(data, flags)
@@ -52,9 +56,7 @@ func (w *response) fail(err error) {
 	x := w.x
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.cancelCtx != nil {
-		x.cancelCtx()
-	}
+	x.tell()
 }
 
 // waitAndSend waits for room, and sends. Maitred ends a wait that takes too long by shutting the socket down, or by CANCEL.

@@ -10,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -53,6 +54,11 @@ var routes = map[string]route{
 	"sendfile":   {1, sendFile},
 	"sum":        {0, sum},
 	"wait":       {0, wait},
+	"426":        {0, upgradeRequired},
+
+	"early-hints":   {0, earlyHints},
+	"sendfile-path": {0, sendFilePath},
+
 	"ws":         {0, func(w http.ResponseWriter, r *http.Request, _ []int) { websocket.Echo(w, r) }},
 	"ws-refused": {0, refuse},
 }
@@ -165,9 +171,23 @@ func inject(w http.ResponseWriter, _ *http.Request, _ []int) {
 
 func hop(w http.ResponseWriter, _ *http.Request, _ []int) {
 	text(w)
-	w.Header().Set("Connection", "upgrade")
+	w.Header().Set("Connection", "keep-alive")
+	w.Header().Set("Keep-Alive", "timeout=5")
+	w.Header().Set("Proxy-Connection", "keep-alive")
 	w.Header().Set("Transfer-Encoding", "chunked")
 	_, _ = io.WriteString(w, "hop")
+}
+
+func upgradeRequired(w http.ResponseWriter, _ *http.Request, _ []int) {
+	w.Header().Set("Upgrade", "websocket")
+	w.WriteHeader(http.StatusUpgradeRequired)
+}
+
+func earlyHints(w http.ResponseWriter, _ *http.Request, _ []int) {
+	w.Header().Set("Link", "</style.css>; rel=preload; as=style")
+	w.WriteHeader(http.StatusEarlyHints)
+	text(w)
+	_, _ = io.WriteString(w, "hinted")
 }
 
 // pattern makes a file of so many bytes 0, 1, … 250, 0, …
@@ -201,6 +221,16 @@ func sendFile(w http.ResponseWriter, _ *http.Request, numbers []int) {
 	text(w)
 	w.Header().Set("X-Sendfile", file.Name())
 	w.WriteHeader(http.StatusOK)
+}
+
+func sendFilePath(w http.ResponseWriter, r *http.Request, _ []int) {
+	path, err := url.PathUnescape(r.URL.RawQuery)
+	if err != nil {
+		panic(err)
+	}
+	text(w)
+	w.Header().Set("X-Sendfile", path)
+	_, _ = io.WriteString(w, "instead")
 }
 
 func sum(w http.ResponseWriter, r *http.Request, _ []int) {
