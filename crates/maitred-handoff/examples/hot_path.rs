@@ -72,6 +72,7 @@ fn response(out: &mut Vec<u8>) -> Result<()> {
         head_request: false,
         http10: false,
         framed: false,
+        informational: false,
         keep: true,
         server_header: true,
         switch: None,

@@ -28,9 +28,18 @@ pub const TRAILER_BYTES_MAX: u32 = 8192;
 /// has not arrived as a whole. Applications put tokens of any size into cookies.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// Interim responses (1xx) before a final one, so that an application cannot go on for ever.
-pub const INTERIM_RESPONSES_MAX: u8 = 32;
+/// Fields of one response head of an application: 512 × 32 bytes of stack. Some set a cookie for each of a hundred things.
+pub const RESPONSE_FIELDS_MAX: usize = 512;
+
+/// Interim responses (1xx) before a final one, so that an application cannot go on for ever. Hints that come in more pieces are
+/// no earlier than the response.
+pub const INTERIM_RESPONSES_MAX: u8 = 16;
+
+/// Bytes of the head of one of them, its empty line included: what most clients take of any head.
+pub const INTERIM_HEAD_BYTES_MAX: usize = 16 << 10;
 
 const _: () = assert!(CHUNK_SIZE_DIGITS_MAX as u32 * 4 <= u64::BITS);
 const _: () = assert!(METHOD_BYTES_MAX >= "UPDATEREDIRECTREF".len());
 const _: () = assert!(FIELDS_MAX * size_of::<httparse::Header<'_>>() <= 4096);
+const _: () = assert!(RESPONSE_FIELDS_MAX * size_of::<httparse::Header<'_>>() <= 16 << 10);
+const _: () = assert!(INTERIM_HEAD_BYTES_MAX <= RESPONSE_HEAD_BYTES_MAX);

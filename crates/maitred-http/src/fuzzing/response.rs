@@ -22,6 +22,7 @@ pub fn response(data: &[u8]) {
         head_request: choice & 1 != 0,
         http10: choice & 2 != 0,
         framed: choice & 16 != 0,
+        informational: choice & 32 == 0,
         keep: choice & 4 != 0,
         server_header: choice & 8 != 0,
         switch: None,

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use crate::limits::{
+    INTERIM_HEAD_BYTES_MAX, INTERIM_RESPONSES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
+};
+
 /// How an application broke the rules of a response. It is the application's fault, never the client's: the
 /// client gets 502, or has its connection cut if the head has been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +16,7 @@ pub enum Bad {
     HeadIncomplete,
     /// A head over [`RESPONSE_HEAD_BYTES_MAX`](crate::limits::RESPONSE_HEAD_BYTES_MAX).
     HeadTooBig,
-    /// More fields than [`FIELDS_MAX`](crate::limits::FIELDS_MAX).
+    /// More fields than [`RESPONSE_FIELDS_MAX`](crate::limits::RESPONSE_FIELDS_MAX).
     TooManyFields,
     /// More options of `Connection` than [`CONNECTION_OPTIONS_MAX`](crate::limits::CONNECTION_OPTIONS_MAX).
     TooManyOptions,
@@ -27,6 +31,8 @@ pub enum Bad {
     /// More interim responses than
     /// [`INTERIM_RESPONSES_MAX`](crate::limits::INTERIM_RESPONSES_MAX).
     TooManyInterim,
+    /// An interim response over [`INTERIM_HEAD_BYTES_MAX`](crate::limits::INTERIM_HEAD_BYTES_MAX).
+    InterimTooBig,
     /// `Content-Length` or `Transfer-Encoding` that do not say where the body ends (9112-6), in words.
     Framing(&'static str),
     /// A chunked body that is not well-formed (9112-7.1), in words.
@@ -40,14 +46,17 @@ impl fmt::Display for Bad {
         match self {
             Self::NoResponse => f.write_str("no response"),
             Self::HeadIncomplete => f.write_str("response ends inside its head"),
-            Self::HeadTooBig => f.write_str("response head too big"),
-            Self::TooManyFields => f.write_str("too many fields in a response head"),
+            Self::HeadTooBig => write!(f, "response head over {RESPONSE_HEAD_BYTES_MAX} bytes"),
+            Self::TooManyFields => {
+                write!(f, "more than {RESPONSE_FIELDS_MAX} fields in a response head")
+            }
             Self::TooManyOptions => f.write_str("too many options of Connection in a response head"),
             Self::Syntax(reason) => write!(f, "response head: {reason}"),
             Self::Status(status) => write!(f, "response with status {status:03}"),
             Self::SwitchingProtocols => f.write_str("101 to a protocol that was not asked for"),
             Self::NotSwitched => f.write_str("a success without 101 to an extended CONNECT"),
-            Self::TooManyInterim => f.write_str("too many interim responses"),
+            Self::TooManyInterim => write!(f, "more than {INTERIM_RESPONSES_MAX} interim responses"),
+            Self::InterimTooBig => write!(f, "interim response over {INTERIM_HEAD_BYTES_MAX} bytes"),
             Self::Framing(reason) => write!(f, "response framing: {reason}"),
             Self::Chunked(reason) => write!(f, "chunked response: {reason}"),
             Self::BodyIncomplete => f.write_str("response ends inside its body"),

@@ -1,8 +1,11 @@
 //! Response heads: one pass over the fields judges them and writes those that go on to the client.
 
+use std::mem::MaybeUninit;
+
 use super::{Bad, Wanted};
-use crate::limits::{CONNECTION_OPTIONS_MAX, RESPONSE_HEAD_BYTES_MAX};
-use crate::request::field_room;
+use crate::limits::{
+    CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
+};
 
 /// How the body that follows a head is delimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +24,10 @@ pub(super) enum Framing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Head {
     /// An interim response (1xx).
-    Interim,
+    Interim {
+        /// Whether it goes on to the client.
+        passed: bool,
+    },
     /// The head of the final response.
     Final {
         status: u16,
@@ -52,7 +58,7 @@ pub(super) fn take(
         return Err(Bad::Syntax("no status line"));
     }
     let window = bytes.get(..RESPONSE_HEAD_BYTES_MAX).unwrap_or(bytes);
-    let mut room = field_room();
+    let mut room = [const { MaybeUninit::<httparse::Header<'_>>::uninit() }; RESPONSE_FIELDS_MAX];
     let mut parsed = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();
     match parser.parse_response_with_uninit_headers(&mut parsed, window, &mut room) {
@@ -135,13 +141,7 @@ impl Source<'_, '_> {
             return Ok(switch(out));
         }
         if self.status < 200 {
-            if wanted.http10 {
-                // 9110-15.2
-                out.truncate(before);
-            } else {
-                out.extend_from_slice(b"\r\n");
-            }
-            return Ok(Head::Interim);
+            return self.interim(wanted, before, out);
         }
         let delimited = matches!(framing, Framing::None | Framing::Length(_));
         let discard = framing == Framing::None || self.status == 205;
@@ -164,6 +164,21 @@ impl Source<'_, '_> {
         out.extend_from_slice(b"\r\n");
         let lasts = !seen.close && (seen.keep_alive || !self.http10);
         Ok(Head::Final { status: self.status, framing, chunks, discard, keep, lasts })
+    }
+
+    /// Ends the head of an interim response, which begins at `before`, or takes it out again. A 100 was not asked for: whoever is
+    /// behind here gets the request as a whole, and no `Expect` (9110-15.2).
+    #[cold]
+    fn interim(&self, wanted: Wanted, before: usize, out: &mut Vec<u8>) -> Result<Head, Bad> {
+        if self.bytes.len() > INTERIM_HEAD_BYTES_MAX {
+            return Err(Bad::InterimTooBig);
+        }
+        let passed = wanted.informational && !wanted.http10 && self.status != 100;
+        match passed {
+            true => out.extend_from_slice(b"\r\n"),
+            false => out.truncate(before),
+        }
+        Ok(Head::Interim { passed })
     }
 
     /// Writes the status line and the fields that go on, in runs that are as long as possible. With

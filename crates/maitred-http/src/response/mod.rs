@@ -21,6 +21,8 @@ pub struct Wanted {
     pub head_request: bool,
     /// The client speaks HTTP/1.0: neither chunks nor interim responses.
     pub http10: bool,
+    /// The client gets interim responses (1xx) but 100, which is never asked for here; otherwise they are dropped.
+    pub informational: bool,
     /// The client's connection has frames of its own (HTTP/2), so that content needs no chunks, and no end.
     pub framed: bool,
     /// The client's connection may be kept.
@@ -43,7 +45,7 @@ pub struct Progress {
 
 /// Turns one response of an application, which arrives in pieces, into what the client gets.
 ///
-/// Interim responses go on to clients of version 1.1, and the final one is awaited. `Connection`, what it
+/// Interim responses go on to clients that may have them, and the final one is awaited. `Connection`, what it
 /// names, and other fields for one hop are taken out; trailers are dropped. Content with a stated length is
 /// passed on as it is; all other content goes out in chunks, or up to the end of the connection for clients of
 /// version 1.0. `Date` is added if it is missing. Whether the client's connection is kept depends on
@@ -57,6 +59,8 @@ pub struct Filter {
     buffered: Vec<u8>,
     /// Interim responses so far.
     interim: u8,
+    /// One of them went on to the client.
+    informed: bool,
     /// Of the final response; 0 until its head was written.
     status: u16,
     /// Whether the head told the client that its connection is kept.
@@ -100,6 +104,7 @@ impl Filter {
             sink: Sink { chunks: false, discard: false, excess: false, body_bytes: 0 },
             buffered: Vec::new(),
             interim: 0,
+            informed: false,
             status: 0,
             keep: false,
             lasts: false,
@@ -208,6 +213,12 @@ impl Filter {
         self.status != 0
     }
 
+    /// Whether the client has got an interim response. An error can still be shown to it as the final one.
+    #[inline]
+    pub fn informed(&self) -> bool {
+        self.informed
+    }
+
     /// How many of the next bytes go to the client unchanged: a caller may pass them on without
     /// [`feed`](Self::feed), and tell by [`skip`](Self::skip). `u64::MAX` if all do until the stream ends.
     #[inline]
@@ -289,9 +300,15 @@ impl Filter {
     /// The state behind a head.
     #[inline]
     fn behind(&mut self, head: Head) -> Result<(), Bad> {
-        let Head::Final { status, framing, chunks, discard, keep, lasts } = head else {
-            self.interim += 1;
-            return if self.interim > INTERIM_RESPONSES_MAX { Err(Bad::TooManyInterim) } else { Ok(()) };
+        let (status, framing, chunks, discard, keep, lasts) = match head {
+            Head::Final { status, framing, chunks, discard, keep, lasts } => {
+                (status, framing, chunks, discard, keep, lasts)
+            }
+            Head::Interim { passed } => {
+                self.interim += 1;
+                self.informed |= passed;
+                return if self.interim > INTERIM_RESPONSES_MAX { Err(Bad::TooManyInterim) } else { Ok(()) };
+            }
         };
         self.status = status;
         self.keep = keep;

@@ -12,6 +12,7 @@ const GET: Wanted = Wanted {
     head_request: false,
     http10: false,
     framed: false,
+    informational: true,
     keep: true,
     server_header: false,
     switch: None,

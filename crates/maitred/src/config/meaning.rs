@@ -424,6 +424,21 @@ pub struct Pool {
     pub upgrade: Vec<String>,
     /// `request_headers`
     pub request_headers: RequestHeaders,
+    /// `early_hints`
+    pub early_hints: EarlyHints,
+    /// `sendfile_root`: absolute, at most [`Pool::SENDFILE_ROOT_BYTES_MAX`] bytes of UTF-8 without control characters.
+    pub sendfile_root: Option<String>,
+}
+
+/// `early_hints`: which clients get informational responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EarlyHints {
+    /// Those of HTTP/2.
+    Http2,
+    /// Those of HTTP/1.1, too.
+    Always,
+    /// None.
+    Never,
 }
 
 /// `request_headers`: what is passed on of what is removed otherwise.
@@ -436,6 +451,9 @@ pub struct RequestHeaders {
 }
 
 impl Pool {
+    /// Bytes of `sendfile_root`: it stands in each request's meta lines, which have 4096 bytes in all.
+    pub const SENDFILE_ROOT_BYTES_MAX: usize = 1024;
+
     /// Whether a pool may have this name: 1 to 64 letters, digits, `-` and `_`, so that it can stand in paths and labels.
     pub fn is_name(text: &str) -> bool {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';

@@ -1,6 +1,35 @@
-//! Keys of a pool about what it gets of its clients' requests.
+//! Keys of a pool about its requests: what it gets of them, and what it may answer.
+
+use std::time::Duration;
 
 use super::keys::{Default, Key, Kind, Table};
+
+/// `request_timeout`
+pub(super) const REQUEST_TIMEOUT: Key = Key::new(
+    "request_timeout",
+    Kind::Time { min: Duration::from_millis(1), max: Duration::from_secs(24 * 60 * 60) },
+    Default::Time(Duration::from_secs(60)),
+    "How long a process may take for one request. Then the client gets 504, and the process is replaced.",
+);
+
+/// `early_hints`
+pub(super) const EARLY_HINTS: Key = Key::new(
+    "early_hints",
+    Kind::Choice(&["http2", "always", "never"]),
+    Default::Text("http2"),
+    "Which clients get the informational responses (103 Early Hints, RFC 8297) that the application, or the HTTP server, sends \
+     before its response. `\"http2\"`: those of HTTP/2. `\"always\"`: those of HTTP/1.1, too, some of which take the first \
+     response for the last.",
+);
+
+/// `sendfile_root`
+pub(super) const SENDFILE_ROOT: Key = Key::new(
+    "sendfile_root",
+    Kind::Text("a directory, as an absolute path"),
+    Default::Absent("`X-Sendfile` means nothing"),
+    "The directory whose files the application may answer with by the response field `X-Sendfile: /path`. The adapter follows it \
+     only to files below this directory; links in both are followed first.",
+);
 
 /// `upgrade`
 pub(super) const UPGRADE: Key = Key::new(

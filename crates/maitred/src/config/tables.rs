@@ -632,12 +632,7 @@ pub const POOL: Table = Table {
             Default::Absent("all defaults"),
             "Requests that wait for a process.",
         ),
-        Key::new(
-            "request_timeout",
-            Kind::Time { min: Duration::from_millis(1), max: DAY },
-            Default::Time(Duration::from_secs(60)),
-            "How long a process may take for one request. Then the client gets 504, and the process is replaced.",
-        ),
+        requests::REQUEST_TIMEOUT,
         Key::new(
             "connect_timeout",
             Kind::Time { min: Duration::from_millis(1), max: HOUR },
@@ -683,6 +678,8 @@ pub const POOL: Table = Table {
         requests::MOUNT,
         requests::UPGRADE,
         requests::REQUEST_HEADERS_KEY,
+        requests::EARLY_HINTS,
+        requests::SENDFILE_ROOT,
     ],
 };
 

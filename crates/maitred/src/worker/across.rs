@@ -22,7 +22,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, so
 use super::connection::{Again, Proxied, State};
 use super::errors::fields_of;
 use super::event_loop::Thread;
-use super::forward::protocol;
+use super::forward::may_be_informed;
 use super::inbox::{Migrant, Origin};
 use super::secure::Carriers;
 use crate::serve::Persistence;
@@ -40,6 +40,8 @@ pub struct Across {
     pub request_id: u128,
     /// When its first byte was seen.
     pub began: Instant,
+    /// The client may have informational responses.
+    pub may_be_informed: bool,
     /// What an application is told of the client's TLS: names and values of fields.
     pub fields: Vec<(String, Vec<u8>)>,
 }
@@ -68,13 +70,19 @@ impl Thread {
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         let keep = self.persistence(index, &request, last) != Persistence::Close;
         let settings = &self.shared.start.config.pools[usize::from(pool)];
-        let filter = Filter::new(self.wanted(index, &request, keep, protocol(&request, settings)));
+        let filter = Filter::new(self.wanted(index, &request, keep, settings));
         let upstream = self.adopt_upstream((near, held), pool, index).ok()?;
         let (connection, now) = (&self.connections[index as usize], self.clock.now);
         let mut fields = Vec::new();
         let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
         carriers.fields(connection.wire, |name, value| fields.push((name.to_owned(), value.to_vec())));
-        let across = Across { secure: connection.secure, request_id: id, began: connection.began, fields };
+        let across = Across {
+            secure: connection.secure,
+            request_id: id,
+            began: connection.began,
+            may_be_informed: may_be_informed(connection, &request, settings),
+            fields,
+        };
         let migrant = Migrant {
             socket: far,
             remote: connection.remote.address,

@@ -8,8 +8,9 @@ use maitred_handoff::HeadPart;
 use maitred_http::request::{Framing, Request, Version};
 use maitred_http::uri;
 
+use super::connection::Connection;
 use super::origin;
-use crate::config::{Pool, RequestHeaders, Server};
+use crate::config::{EarlyHints, Pool, RequestHeaders, Server};
 use crate::route::Choice;
 use crate::serve::Exchange;
 
@@ -60,6 +61,21 @@ pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pool
             Choice::Respond { status, .. } => (200..300).contains(status),
             Choice::Redirect { .. } | Choice::Nothing | Choice::NotThisMethod(_) => false,
         }
+}
+
+/// Whether the client of a request may have the informational responses (9110-15.2) that come before the final one. Clients of
+/// HTTP/2 are known to understand them; of HTTP/1.1 some take the first response for the last (8297-3), those of HTTP/1.0 all do.
+pub(super) fn may_be_informed(connection: &Connection, request: &Request<'_, '_>, pool: &Pool) -> bool {
+    if connection.internal {
+        // The other thread knows the client.
+        let across = connection.work.as_deref().and_then(|work| work.across.as_deref());
+        return across.is_some_and(|across| across.may_be_informed);
+    }
+    match pool.early_hints {
+        EarlyHints::Never => false,
+        EarlyHints::Http2 => connection.is_stream(),
+        EarlyHints::Always => request.version != Version::Http10,
+    }
 }
 
 /// Appends the fields that go on: not those of this hop, nor those that [`origin::Teller::tell`] writes, nor those that only a

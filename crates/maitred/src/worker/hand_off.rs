@@ -17,13 +17,13 @@ use super::answer::{Given, Step};
 use super::connection::{After, Again, Connection, Spool, State};
 use super::errors::RETRY_SOON;
 use super::event_loop::Thread;
-use super::forward::{append_fields, append_switch, canonical_target, protocol};
+use super::forward::{append_fields, append_switch, canonical_target, may_be_informed, protocol};
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
 use super::shared::Local;
 use super::wire::Wire;
-use crate::config::{Source, Transport};
+use crate::config::{Pool, Source, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Channel, Flushed, RELAY_BIT, SentBody};
 use crate::serve::{Exchange, Persistence};
@@ -246,8 +246,7 @@ impl Thread {
         let keep = exchange.persistence != Persistence::Close;
         match relay_key {
             Some(relay) => {
-                let switch = protocol(exchange.request, settings);
-                let filter = Filter::new(self.wanted(index, exchange.request, keep, switch));
+                let filter = Filter::new(self.wanted(index, exchange.request, keep, settings));
                 self.start_relay(index, relay, (key as u32, request), filter, keep);
                 self.start_feed(index, relay);
             }
@@ -320,6 +319,7 @@ impl Thread {
         let settings = &self.shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
         let may_detach = switch.is_some();
+        let informs = may_be_informed(&self.connections[index as usize], request, settings);
         let new_id = self.teller.next_id();
         let work = self.work(index);
         let (across, spool) = (work.across.take(), work.spool.take());
@@ -342,7 +342,7 @@ impl Thread {
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let meta = begin_request(channel.out(), connection_number, number, flags, descriptors);
         let local = self.shared.locals.get(usize::from(connection.listen));
-        let meta = append_meta(meta, client, local, &settings.mount).number("queue_us", queue_us);
+        let meta = append_meta(meta, client, local, settings, informs).number("queue_us", queue_us);
         let mut head =
             meta.head(request.method_text, &canonical_target(exchange, &self.shared.start.config.server));
         let host = if request.authority.is_empty() { "localhost" } else { request.authority };
@@ -371,21 +371,23 @@ impl Thread {
     }
 
     /// What is wanted of the response to a request that does not go to the client's socket by itself. `keep`: the connection
-    /// is kept afterwards; `switch`: the other protocol that it may get.
+    /// is kept afterwards.
     pub(super) fn wanted(
         &self,
         index: u32,
         request: &Request<'_, '_>,
         keep: bool,
-        switch: Option<&'static str>,
+        pool: &'static Pool,
     ) -> Wanted {
+        let connection = &self.connections[index as usize];
         Wanted {
             head_request: request.method == Method::Head,
             http10: request.version == Version::Http10,
-            framed: self.connections[index as usize].is_stream(),
+            informational: may_be_informed(connection, request, pool),
+            framed: connection.is_stream(),
             keep,
             server_header: self.shared.start.config.server.server_header,
-            switch,
+            switch: protocol(request, pool),
         }
     }
 
@@ -557,7 +559,8 @@ fn append_meta<'o>(
     mut meta: MetaPart<'o>,
     client: &Client,
     local: Option<&Local>,
-    mount: &str,
+    pool: &Pool,
+    informs: bool,
 ) -> MetaPart<'o> {
     if let Some(remote) = client.remote.address {
         let text = client.remote.text();
@@ -570,7 +573,16 @@ fn append_meta<'o>(
         meta = meta.line("local", &local.text);
     }
     meta = meta.line("scheme", client.scheme());
-    if mount.is_empty() { meta } else { meta.line("mount", mount) }
+    if !pool.mount.is_empty() {
+        meta = meta.line("mount", &pool.mount);
+    }
+    if informs {
+        meta = meta.line("early_hints", "1");
+    }
+    match &pool.sendfile_root {
+        Some(root) => meta.line("sendfile_root", root),
+        None => meta,
+    }
 }
 
 /// Where the body of a request is that goes with these flags.

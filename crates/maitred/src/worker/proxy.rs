@@ -69,7 +69,7 @@ impl Thread {
             return self.pool_error(index, pool, request, Given { last: true, ..given }, 413);
         };
         let keep = exchange.persistence != Persistence::Close;
-        let filter = Filter::new(self.wanted(index, request, keep, protocol(request, settings)));
+        let filter = Filter::new(self.wanted(index, request, keep, settings));
         let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
         let hung_up = self.connections[index as usize].hung_up;
         let work = self.work(index);

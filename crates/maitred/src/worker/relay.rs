@@ -530,7 +530,9 @@ impl Thread {
     /// The application's response cannot be sent on: an error if nothing was sent yet, otherwise the connection is cut.
     pub(super) fn fail_relay(&mut self, index: u32, why: &str) {
         let Some(relayed) = self.work(index).relayed.as_deref() else { return };
-        let (written, channel, lost) = (relayed.filter.head_written(), relayed.request.0, relayed.lost);
+        let (written, channel) = (relayed.filter.head_written(), relayed.request.0);
+        // As on its own socket, a client that has got anything notices that another process begins anew.
+        let lost = relayed.lost && !relayed.filter.informed();
         let id = self.pools.channels.get(channel as usize).map(|channel| channel.id);
         if let Some(id) = id {
             let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);

@@ -155,7 +155,8 @@ fn responses_of_every_framing_come_whole() {
         assert_eq!(connection.get("/chunks").text(), "abcde");
         assert_eq!(connection.get("/close").text(), "to the end");
         assert_eq!(connection.get("/large").body.len(), 3_000_000);
-        assert_eq!(connection.get("/early").text(), "x");
+        let early = connection.get("/early");
+        assert_eq!((early.text(), early.interim.as_slice()), ("x", &[103][..]));
         let id = connection.request("GET", "/cut", &[], true);
         assert_eq!(connection.try_response(id), Err(Lost::Reset(code::INTERNAL_ERROR)));
     }

@@ -124,7 +124,7 @@ fn every_framing_of_a_response_comes_through() {
             }
         }
     });
-    let server = start(&upstream, "");
+    let server = start(&upstream, "early_hints = \"always\"");
     let mut client = server.connect();
     for _ in 0..2 {
         for (target, status, body) in [
@@ -153,6 +153,30 @@ fn every_framing_of_a_response_comes_through() {
         assert!(["firstnext", "until the end", "old", "ok"].contains(&response.text()), "{target}");
         assert_eq!(client.end(), End::Closed);
     }
+    server.stop();
+}
+
+/// docs/applications.md says how many.
+#[test]
+fn a_response_may_set_many_cookies_but_not_any_number() {
+    let upstream = Upstream::start(|peer| {
+        loop {
+            let asked = peer.request()?;
+            let count: usize = asked.target()[1..].parse().unwrap();
+            // With the length.
+            let cookies: String = (1..count).map(|number| format!("Set-Cookie: c{number}=1\r\n")).collect();
+            peer.send(format!("HTTP/1.1 200 OK\r\n{cookies}Content-Length: 2\r\n\r\nok"))?;
+        }
+    });
+    let server = start(&upstream, "");
+    for count in [150, 512] {
+        let response = server.connect().get(&format!("/{count}"));
+        assert_eq!((response.status, response.text()), (200, "ok"), "{count}");
+        let cookies = response.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("set-cookie"));
+        assert_eq!(cookies.count(), count - 1);
+    }
+    assert_eq!(server.connect().get("/513").status, 502);
+    server.wait_for("more than 512 fields in a response head");
     server.stop();
 }
 

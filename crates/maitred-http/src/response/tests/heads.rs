@@ -1,7 +1,7 @@
 //! What becomes of the fields.
 
 use super::*;
-use crate::limits::{CONNECTION_OPTIONS_MAX, FIELDS_MAX};
+use crate::limits::{CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX};
 
 /// Of a complete response: its head's lines, without the `Date` that was added.
 fn lines(wanted: Wanted, response: &str) -> Vec<String> {
@@ -119,16 +119,43 @@ fn interim_responses_go_on_to_clients_of_version_1_1() {
 
 #[test]
 fn an_interim_response_alone_is_none() {
-    let passed = pass(GET, "HTTP/1.1 100 Continue\r\n\r\n");
-    assert_eq!((passed.out.as_str(), passed.end), ("HTTP/1.1 100 Continue\r\n\r\n", Err(Bad::NoResponse)));
+    let passed = pass(GET, "HTTP/1.1 103 Early Hints\r\n\r\n");
+    assert_eq!(passed.out, "HTTP/1.1 103 Early Hints\r\n\r\n");
+    assert_eq!((passed.end, passed.filter.informed()), (Err(Bad::NoResponse), true));
     assert!(!passed.filter.head_written());
 }
 
 #[test]
-fn interim_responses_come_to_an_end() {
-    let interim = "HTTP/1.1 100 x\r\n\r\n".repeat(INTERIM_RESPONSES_MAX.into());
-    assert_eq!(pass(GET, &format!("{interim}HTTP/1.1 204 x\r\n\r\n")).end, Ok(()));
-    assert_eq!(pass(GET, &format!("{interim}HTTP/1.1 100 x\r\n\r\n")).end, Err(Bad::TooManyInterim));
+fn a_100_and_what_the_client_may_not_have_is_dropped() {
+    let last = "HTTP/1.1 204 x\r\nDate: y\r\n\r\n";
+    let passed = pass(GET, &format!("HTTP/1.1 100 Continue\r\nA: b\r\n\r\n{last}"));
+    assert_eq!((passed.out.as_str(), passed.filter.informed()), (last, false));
+    let plain = Wanted { informational: false, ..GET };
+    let hints = "HTTP/1.1 103 x\r\nLink: </a>\r\nConnection: b\r\nB: c\r\n\r\n";
+    let passed = pass(plain, &format!("{hints}{hints}{last}"));
+    assert_eq!((passed.out.as_str(), passed.end, passed.filter.informed()), (last, Ok(()), false));
+}
+
+#[test]
+fn interim_responses_are_bounded_whether_they_go_on_or_not() {
+    for wanted in [GET, GET_10, Wanted { informational: false, ..GET }] {
+        for status in [100, 103] {
+            let one = format!("HTTP/1.1 {status} x\r\n\r\n");
+            let interim = one.repeat(INTERIM_RESPONSES_MAX.into());
+            assert_eq!(pass(wanted, &format!("{interim}HTTP/1.1 204 x\r\n\r\n")).end, Ok(()));
+            assert_eq!(pass(wanted, &format!("{interim}{one}")).end, Err(Bad::TooManyInterim));
+            let (start, end) = (format!("HTTP/1.1 {status} x\r\nA: "), "\r\n\r\n");
+            let value = "a".repeat(INTERIM_HEAD_BYTES_MAX - start.len() - end.len());
+            let behind = "HTTP/1.1 204 x\r\n\r\n";
+            for (value, expected) in [(value.clone(), Ok(())), (format!("{value}a"), Err(Bad::InterimTooBig))]
+            {
+                let response = format!("{start}{value}{end}{behind}");
+                assert_eq!(pass(wanted, &response).end, expected);
+                let (first, second) = response.as_bytes().split_at(1000);
+                assert_eq!(pass_parts(wanted, &[first, second]).end, expected);
+            }
+        }
+    }
 }
 
 #[test]
@@ -210,8 +237,8 @@ fn framing_is_unambiguous() {
 #[test]
 fn heads_are_bounded() {
     let fields = |count| format!("HTTP/1.1 204 x\r\n{}\r\n", "A: b\r\n".repeat(count));
-    assert_eq!(pass(GET, &fields(FIELDS_MAX)).end, Ok(()));
-    assert_eq!(refused(GET, &fields(FIELDS_MAX + 1)), Bad::TooManyFields);
+    assert_eq!(pass(GET, &fields(RESPONSE_FIELDS_MAX)).end, Ok(()));
+    assert_eq!(refused(GET, &fields(RESPONSE_FIELDS_MAX + 1)), Bad::TooManyFields);
 
     let (start, end) = ("HTTP/1.1 204 x\r\nA: ", "\r\n\r\n");
     let value = "a".repeat(RESPONSE_HEAD_BYTES_MAX - start.len() - end.len());
@@ -229,7 +256,7 @@ fn heads_are_bounded() {
 
 #[test]
 fn a_head_may_come_in_pieces() {
-    let response = b"HTTP/1.1 100 x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\nA: b\r\n\r\nabc";
+    let response = b"HTTP/1.1 103 x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 3\r\nA: b\r\n\r\nabc";
     let whole = pass_parts(GET, &[response]);
     for first in 0..response.len() {
         for second in first..response.len() {

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::super::finding::{At, Span};
 use super::super::meaning::{
-    Buckets, Listen, Pool, RequestHeaders, Sharing, Site, Source, StopSignal, Target, Transport, Upstream,
+    Buckets, EarlyHints, Listen, Pool, RequestHeaders, Sharing, Site, Source, StopSignal, Target, Transport,
+    Upstream,
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
@@ -32,6 +33,11 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     if let Source::Listen { .. } = source {
         has_no_effect(section, &workers);
     }
+    let sendfile_root = sendfile_root(section);
+    if let (Source::Http(_), Some(span)) = (&source, section.given("sendfile_root")) {
+        let why = "an HTTP server sends its files by itself";
+        section.cx.warn(&span, "`sendfile_root` has no effect".to_owned(), why);
+    }
     Pool {
         name: name.value.clone(),
         workers,
@@ -51,7 +57,30 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         mount: mount(section),
         upgrade: upgrade(section),
         request_headers: request_headers(&section.section("request_headers")),
+        early_hints: match section.choice("early_hints") {
+            Some("always") => EarlyHints::Always,
+            Some("never") => EarlyHints::Never,
+            _ => EarlyHints::Http2,
+        },
+        sendfile_root,
     }
+}
+
+/// `sendfile_root`. It goes to processes as text, and starts at the root of the file system: each pool has a `cwd` of its own.
+fn sendfile_root(section: &Section<'_>) -> Option<String> {
+    let text = section.text("sendfile_root")?;
+    if !text.value.starts_with('/') {
+        let message = format!("`sendfile_root`: \"{}\" is not an absolute path", shorten(&text.value));
+        section.cx.error_with(&text.span, message, "it starts with `/`");
+        return None;
+    }
+    let most = Pool::SENDFILE_ROOT_BYTES_MAX;
+    if text.value.len() > most || text.value.contains(char::is_control) {
+        let message = format!("`sendfile_root`: it takes up to {most} bytes, without control characters");
+        section.cx.error(&text.span, message);
+        return None;
+    }
+    super::directory(section, "sendfile_root").map(|_| text.value)
 }
 
 /// The pools that routes can lead to.
@@ -162,6 +191,8 @@ fn has_no_effect(section: &Section<'_>, workers: &Settings) {
         "start_timeout",
         "upgrade",
         "request_headers",
+        "early_hints",
+        "sendfile_root",
     ];
     let given = keys.iter().filter_map(|key| Some((*key, section.given(key)?)));
     let requests = section.given("workers").filter(|_| workers.max_requests.is_some());

@@ -316,3 +316,19 @@ fn an_address_has_one_owner() {
     assert_eq!(shown.len(), 1, "{shown:?}");
     assert!(shown[0].contains("[pool.b] listens on 127.0.0.1:9000, as [pool.a] does"), "{shown:?}");
 }
+
+#[test]
+fn the_root_of_files_to_send_is_a_directory_and_absolute() {
+    let with = |root: &str| format!("{COMPLETE}[pool.a]\ncommand = [\"x\"]\nsendfile_root = \"{root}\"\n");
+    good(&with("/srv/static"));
+    for (root, expected) in [
+        ("static", "5:17 `sendfile_root`: \"static\" is not an absolute path | it starts with `/`"),
+        ("/missing", "5:17 `sendfile_root`: there is no such directory: /missing"),
+    ] {
+        assert_eq!(brief(&with(root)), [expected]);
+    }
+    for root in [format!("/{}", "a".repeat(1024)), "/srv\\n".to_owned()] {
+        let expected = "5:17 `sendfile_root`: it takes up to 1024 bytes, without control characters";
+        assert_eq!(brief(&with(&root)), [expected], "{root}");
+    }
+}

@@ -125,6 +125,8 @@ transport = "direct"
 mount = "/app"
 upgrade = ["websocket", "irc/6.9"]
 request_headers = { keep = ["API_key"], underscores = true }
+early_hints = "always"
+sendfile_root = "/srv/static"
 
 [pool.apart]
 command = ["app"]
@@ -337,7 +339,9 @@ fn sites_and_routes_reach_their_meaning() {
     assert_eq!(pool.upgrade, ["websocket", "irc/6.9"]);
     let headers = &pool.request_headers;
     assert_eq!((headers.keep.as_slice(), headers.underscores), (["api_key".to_owned()].as_slice(), true));
+    assert_eq!((pool.early_hints, pool.sendfile_root.as_deref()), (EarlyHints::Always, Some("/srv/static")));
     let apart = &config.pools[1];
+    assert_eq!((apart.early_hints, &apart.sendfile_root), (EarlyHints::Http2, &None));
     assert_eq!((apart.isolate, apart.transport), (true, Transport::Relay));
     assert_eq!((pool.health_interval, pool.open_files), (Duration::from_secs(3), Some(2000)));
     let workers = Settings {

@@ -1,0 +1,36 @@
+//! Black-box tests of what becomes of a request once a process, or an HTTP server, has it: how long it may be silent, what it may
+//! say beforehand, and what it is told. The real binary, and a process (`process.py`) that does what the path of a request says.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod early_hints;
+#[path = "../support/h2.rs"]
+#[allow(dead_code, reason = "it has a name for everything that the protocol has")]
+mod h2;
+mod meta;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../proxy/upstream.rs"]
+#[allow(dead_code, reason = "shared with the tests of the proxy")]
+mod upstream;
+
+use support::{Server, Setup};
+
+/// A server with one process; `lines` are further lines of its pool.
+fn setup(transport: &str, lines: &str) -> Setup {
+    let queue = if lines.contains("queue") { "" } else { "queue = { max = 1000, timeout = \"60s\" }" };
+    Setup::with_files()
+        .outside("process.py", include_bytes!("process.py"))
+        .log("access = \"json\"")
+        .route("/*", "pool = \"app\"")
+        .table(&format!(
+            "[pool.app]\ncommand = [\"python3\", \"-u\", \"process.py\"]\nworkers = 1\ntransport = \"{transport}\"\n\
+             {queue}\n{lines}\n"
+        ))
+}
+
+fn start(transport: &str, lines: &str) -> Server {
+    let server = setup(transport, lines).start();
+    server.wait_for_processes();
+    server
+}

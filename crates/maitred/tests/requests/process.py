@@ -1,0 +1,121 @@
+"""An application process that takes many requests at a time, and does with each what its path says."""
+
+import os
+import select
+import signal
+import socket
+import struct
+
+HEADER = struct.Struct("<IBBHII")
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"
+channel = socket.socket(fileno=int(os.environ.pop("MAITRED_CHANNEL")))
+passed = []
+kept = {}
+held = {}
+answers_pings = True
+
+
+def send(kind, payload=b"", connection=0, request=0, flags=0):
+    channel.sendall(HEADER.pack(len(payload), kind, flags, 0, connection, request) + payload)
+
+
+def done(connection, request, status, flags=0):
+    send(66, struct.pack("<HHIQ", status, 0, 100, 0), connection, request, flags)
+
+
+def answer(connection, request, body):
+    os.write(kept[connection], OK % (len(body), body))
+    done(connection, request, 200, 1)
+
+
+def read(count):
+    data = b""
+    while len(data) < count:
+        piece, descriptors, _, _ = socket.recv_fds(channel, count - len(data), 253)
+        if not piece:
+            raise SystemExit
+        passed.extend(descriptors)
+        data += piece
+    return data
+
+
+def hint(size=0):
+    start = b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\nX: "
+    return start + b"x" * max(0, size - len(start) - 4) + b"\r\n\r\n"
+
+
+def act(path, meta, connection, request):
+    name, *rest = path.strip("/").split("/")
+    if name == "meta":
+        answer(connection, request, meta)
+    elif name == "hints":
+        count, size = map(int, rest)
+        answer_bytes = hint(size) * count + OK % (2, b"ok")
+        os.set_blocking(kept[connection], True)
+        os.write(kept[connection], answer_bytes)
+        os.set_blocking(kept[connection], False)
+        done(connection, request, 200, 1)
+    elif name == "continue":
+        os.write(kept[connection], b"HTTP/1.1 100 Continue\r\n\r\n" + OK % (2, b"ok"))
+        done(connection, request, 200, 1)
+    elif name == "hints-die":
+        os.write(kept[connection], hint())
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif name == "open":
+        for other, (where, what) in list(held.items()):
+            if what == "/gate":
+                answer(where, other, b"let go")
+                del held[other]
+        answer(connection, request, b"opened")
+    else:
+        if name.startswith("begun"):
+            os.write(kept[connection], b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf")
+        held[request] = (connection, path)
+
+
+def cancel(connection, request):
+    path = held.get(request, (0, ""))[1]
+    if path in ("/silent", "/begun"):
+        del held[request]
+        done(connection, request, 200 if path == "/begun" else 0)
+    elif path == "/late":
+        del held[request]
+        answer(connection, request, b"late")
+
+
+def frame():
+    global answers_pings
+    length, kind, _, descriptors, connection, request = HEADER.unpack(read(HEADER.size))
+    payload = read(length)
+    if kind == 1:
+        if descriptors:
+            kept[connection] = passed.pop(0)
+        meta_length, head_length, _ = struct.unpack_from("<III", payload)
+        meta = payload[12 : 12 + meta_length]
+        path = payload[12 + meta_length : 12 + meta_length + head_length].split(b" ")[1].decode()
+        answers_pings &= path != "/mute"
+        act(path, meta, connection, request)
+    elif kind == 3:
+        cancel(connection, request)
+    elif kind == 4 and answers_pings:
+        send(68, request=request)
+
+
+def until_cut():
+    return {kept[where]: request for request, (where, path) in held.items() if path.endswith("until-cut")}
+
+
+send(65, struct.pack("<HHI", 1, 1, int(os.environ.get("CAPACITY", "100"))) + b"tests")
+while True:
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    cut = until_cut()
+    for descriptor in cut:
+        poll.register(descriptor, 0)
+    for descriptor, events in poll.poll():
+        if descriptor == channel.fileno():
+            frame()
+        elif events & (select.POLLHUP | select.POLLERR):
+            request = cut[descriptor]
+            connection, path = held.pop(request)
+            done(connection, request, 200 if path.startswith("/begun") else 0)
