@@ -190,9 +190,11 @@ fn clients_that_do_not_read_hold_no_process() {
 
 #[test]
 fn an_application_may_answer_with_a_file() {
-    let server_of = |transport: &str| {
-        let lines = format!("transport = \"{transport}\"");
+    let server_of = |transport: &str, has_root: bool| {
         let setup = Setup::with_files().file("big.bin", &vec![b'f'; 2_000_000]);
+        let root = setup.directory.path().join("root");
+        let root = if has_root { format!("sendfile_root = \"{}\"", root.display()) } else { String::new() };
+        let lines = format!("transport = \"{transport}\"\n{root}");
         let module = b"import os\n\
             def application(environ, start_response):\n\
             \x20   if environ['PATH_INFO'].endswith('header'):\n\
@@ -209,18 +211,22 @@ fn an_application_may_answer_with_a_file() {
             &lines,
         )
     };
-    for transport in TRANSPORTS {
-        let server = server_of(transport).start();
+    for (transport, has_root) in TRANSPORTS.into_iter().flat_map(|name| [(name, true), (name, false)]) {
+        let server = server_of(transport, has_root).start();
         server.wait_for_processes();
         let mut client = server.connect();
-        for _ in 0..2 {
-            let response = client.get("/f/wrapper");
-            assert_eq!((response.status, response.body.len()), (200, 2_000_000), "{transport}");
+        for page in ["wrapper", "header", "wrapper", "header"] {
+            let response = client.get(&format!("/f/{page}"));
+            let case = format!("{transport} {page} {has_root}");
+            if page == "header" && !has_root {
+                // It is a field as any other.
+                assert_eq!((response.status, response.body.len()), (200, 0), "{case}");
+                assert!(response.field("x-sendfile").is_some_and(|path| path.ends_with("big.bin")));
+                continue;
+            }
+            assert_eq!((response.status, response.body.len()), (200, 2_000_000), "{case}");
             assert!(response.body.iter().all(|byte| *byte == b'f'));
-            // Without a root it is a field as any other.
-            let response = client.get("/f/header");
-            assert_eq!((response.status, response.body.len()), (200, 0), "{transport}");
-            assert!(response.field("x-sendfile").is_some_and(|path| path.ends_with("big.bin")));
+            assert_eq!(response.field("x-sendfile"), None, "{case}");
         }
         server.stop();
     }
