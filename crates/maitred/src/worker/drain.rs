@@ -22,7 +22,6 @@ use super::accept::NO_LISTEN;
 use super::connection::{Again, State};
 use super::event_loop::Thread;
 use super::inbox::{Migrant, Origin};
-use super::rates::waits_for_client;
 use super::shared::Outgoing;
 use super::wire::Wire;
 
@@ -236,10 +235,9 @@ impl Thread {
     /// what TLS has encrypted. It has its time anew, then, from when the last bytes left.
     fn is_taken_slowly(&mut self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
-        let waits = connection.work.as_deref().is_some_and(waits_for_client);
         let is_writing = match connection.state {
             State::Writing => true,
-            State::Relayed { .. } | State::Proxied { .. } => waits,
+            State::Relayed { .. } | State::Proxied { .. } => self.waits_for_client(index),
             _ => false,
         };
         let timeout = self.write_timeout;

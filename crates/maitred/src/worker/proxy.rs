@@ -425,9 +425,8 @@ impl Thread {
     pub(super) fn on_proxy_timeout(&mut self, index: u32) {
         let Some(key) = self.upstream_of(index) else { return };
         let connected = self.upstreams.get(key).is_some_and(|upstream| upstream.connected);
-        let work = self.work(index);
-        let client_waits = work.sent >= work.output.len();
-        let Some(proxied) = work.proxied.as_deref() else { return };
+        let waits_for_client = self.has_output(index);
+        let Some(proxied) = self.work(index).proxied.as_deref() else { return };
         let gone = proxied.half_closed && !proxied.begun;
         if gone {
             self.row.cancelled.add(1);
@@ -436,7 +435,7 @@ impl Thread {
         if gone || tunnel {
             return self.abort(index);
         }
-        if !client_waits {
+        if waits_for_client {
             return self.abort_stalled(index);
         }
         match connected {

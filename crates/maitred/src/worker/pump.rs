@@ -67,9 +67,10 @@ impl Thread {
         }
     }
 
+    /// Whether the client has yet to take something, over TLS as well: then it is its turn, and not that of who answers.
     pub(super) fn has_output(&self, index: u32) -> bool {
         let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        work.is_some_and(|work| work.sent < work.output.len())
+        work.is_some_and(|work| work.sent < work.output.len()) || self.encrypted(index) > 0
     }
 
     /// Whether nothing more belongs to the response.

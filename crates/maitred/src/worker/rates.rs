@@ -180,11 +180,6 @@ fn look_every(limits: &Limits) -> Option<Duration> {
     Some((shortest / LOOKS_PER_WINDOW).max(LOOK_EVERY_MIN))
 }
 
-/// Whether something of a response waits for the client.
-pub(super) fn waits_for_client(work: &Work) -> bool {
-    !work.awaits_disk && (work.sent < work.output.len() || !work.segments.is_empty())
-}
-
 impl Thread {
     /// When to look again.
     pub(super) fn next_look(&self) -> Option<Instant> {
@@ -213,6 +208,13 @@ impl Thread {
         if done {
             self.rates.end_pass();
         }
+    }
+
+    /// Whether something of a response waits for the client.
+    pub(super) fn waits_for_client(&self, index: u32) -> bool {
+        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
+        let waits = |work: &Work| !work.awaits_disk && (self.has_output(index) || !work.segments.is_empty());
+        work.is_some_and(waits)
     }
 
     fn look_at(&mut self, index: u32) {
@@ -251,7 +253,7 @@ impl Thread {
         let waits = match connection.state {
             // What TLS holds back is not in the buffers.
             State::Writing => work.is_some_and(|work| !work.awaits_disk),
-            State::Relayed { .. } | State::Proxied { .. } => work.is_some_and(waits_for_client),
+            State::Relayed { .. } | State::Proxied { .. } => self.waits_for_client(index),
             State::HandedOff { .. } => return socket().filter(|found| found.unsent).map(Seen::by_socket),
             State::Linger => delivery::is_under_way(connection.socket.as_ref()?.as_fd()),
             State::Multiplexed { session } => {

@@ -570,8 +570,9 @@ impl Thread {
 
     /// Either the client takes nothing, or the application gives nothing.
     pub(super) fn on_relay_timeout(&mut self, index: u32) {
+        let output = self.has_output(index);
         let work = self.work(index);
-        let waits_for_client = work.sent < work.output.len() || !work.segments.is_empty();
+        let waits_for_client = output || !work.segments.is_empty();
         let Some(relayed) = work.relayed.as_deref() else { return };
         let (written, channel, done) = (relayed.filter.head_written(), relayed.request.0, relayed.done);
         if !waits_for_client && !done && !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {

@@ -43,15 +43,10 @@ impl Work {
 impl Thread {
     /// Counts what a connection holds of a response; to be called where something is left over, and where all has left.
     pub(super) fn count_unsent(&mut self, index: u32) {
+        let encrypted = self.encrypted(index);
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         let (wire, serial) = (connection.wire, connection.serial);
         let Some(work) = connection.work.as_deref_mut() else { return };
-        let encrypted = match wire {
-            Wire::Secure { session } => {
-                self.secures.get(session as usize).map_or(0, |secure| secure.unsent())
-            }
-            _ => 0,
-        };
         if !work.holds_response() && encrypted == 0 {
             return self.forget_unsent(index);
         }
@@ -94,14 +89,19 @@ impl Thread {
         self.judge_session(session);
     }
 
-    /// Counts what waits for an HTTP/2 connection as a whole: frames, and what TLS has made of them.
-    pub(super) fn count_session(&mut self, index: u32, key: u32) {
-        let encrypted = match self.connections.get(index as usize).map(|connection| connection.wire) {
+    /// About how many bytes TLS has encrypted that the socket has not taken: they are in no buffer of the response any more.
+    pub(super) fn encrypted(&self, index: u32) -> usize {
+        match self.connections.get(index as usize).map(|connection| connection.wire) {
             Some(Wire::Secure { session }) => {
                 self.secures.get(session as usize).map_or(0, |secure| secure.unsent())
             }
             _ => 0,
-        };
+        }
+    }
+
+    /// Counts what waits for an HTTP/2 connection as a whole: frames, and what TLS has made of them.
+    pub(super) fn count_session(&mut self, index: u32, key: u32) {
+        let encrypted = self.encrypted(index);
         let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
         let bytes = (multiplex.session.out_capacity() + encrypted) as u64;
         if bytes != multiplex.unsent.taken() {

@@ -80,12 +80,16 @@ def die_late(environ, start_response):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def wait(environ, start_response):
-    """Reports at the gate, and goes on when it is let go."""
+def stand_at_the_gate():
+    """Reports there, and goes on when it is let go."""
     host, port = os.environ["GATE"].rsplit(":", 1)
     with socket.create_connection((host, int(port))) as gate:
         gate.sendall(b"%d\n" % os.getpid())
         gate.recv(1)
+
+
+def wait(environ, start_response):
+    stand_at_the_gate()
     return reply(start_response, b"waited\n")
 
 
@@ -95,6 +99,16 @@ def trickle(environ, start_response):
     while True:
         yield b"x"
         time.sleep(0.02)
+
+
+def held(environ, start_response):
+    """Twenty megabytes, no faster than they can be passed on; the last byte comes when the gate lets it."""
+    start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "20000001")])
+    for _ in range(1000):
+        yield b"x" * 20_000
+        time.sleep(0.004)
+    stand_at_the_gate()
+    yield b"y"
 
 
 def flood(environ, start_response):
@@ -122,6 +136,7 @@ PAGES = {
     "die-late": die_late,
     "wait": wait,
     "trickle": trickle,
+    "held": held,
     "flood": flood,
     "pid": pid,
 }

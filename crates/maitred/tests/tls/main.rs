@@ -10,6 +10,7 @@ mod files;
 mod memory;
 mod names;
 mod racing;
+mod rates;
 mod redirect;
 mod serve;
 mod sessions;
