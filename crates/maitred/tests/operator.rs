@@ -213,15 +213,20 @@ fn the_service_manager_is_told_of_start_reload_and_stop() {
     assert_eq!(server.0.wait().unwrap().code(), Some(0));
 }
 
-/// sd-daemon(3): a priority before each line, and no time, which the journal has by itself.
-#[test]
-fn in_the_journal_lines_have_a_priority_and_no_time() {
-    let dir = site("127.0.0.1:0", "");
+/// Standard error as systemd connects it: what reads it, the server's end, and the `JOURNAL_STREAM` that says so.
+fn journal() -> (UnixStream, std::os::fd::OwnedFd, String) {
     let (journal, stderr) = UnixStream::pair().unwrap();
     journal.set_read_timeout(Some(PATIENCE)).unwrap();
     let stderr = std::os::fd::OwnedFd::from(stderr);
     let stat = rustix::fs::fstat(&stderr).unwrap();
-    let stream = format!("{}:{}", stat.st_dev, stat.st_ino);
+    (journal, stderr, format!("{}:{}", stat.st_dev, stat.st_ino))
+}
+
+/// sd-daemon(3): a priority before each line, and no time, which the journal has by itself.
+#[test]
+fn in_the_journal_lines_have_a_priority_and_no_time() {
+    let dir = site("127.0.0.1:0", "");
+    let (journal, stderr, stream) = journal();
     let run = |stderr: std::os::fd::OwnedFd| {
         let mut command = maitred(&["run"]);
         command.current_dir(dir.path()).env("JOURNAL_STREAM", &stream).stdout(Stdio::null());
@@ -245,6 +250,40 @@ fn in_the_journal_lines_have_a_priority_and_no_time() {
     // Another stream than the one that is named is not the journal.
     let other = maitred(&["run"]).current_dir(dir.path()).env("JOURNAL_STREAM", &stream).output().unwrap();
     assert!(text(&other).starts_with("error: "), "{}", text(&other));
+}
+
+/// What application processes write has a priority as well, whatever it begins with, and so has each piece of a long line.
+#[test]
+fn in_the_journal_lines_of_applications_have_a_priority() {
+    let dir = site("127.0.0.1:0", "");
+    let config = dir.path().join("maitred.toml");
+    let program = "echo out; echo '<0>err' >&2; printf '%020000d\\n' 0; echo '<2>'; exec sleep 1000";
+    let pool = format!(
+        "[[site.route]]\npath = \"/app/*\"\npool = \"app\"\n\
+         [pool.app]\ncommand = [\"sh\", \"-c\", \"{program}\"]\nworkers = 1\n"
+    );
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text + &pool).unwrap();
+    let (journal, stderr, stream) = journal();
+    let mut command = maitred(&["run"]);
+    command.current_dir(dir.path()).env("JOURNAL_STREAM", &stream).stdout(Stdio::null()).stderr(stderr);
+    let mut server = command.spawn().unwrap();
+    drop(command);
+    let mut all = Vec::new();
+    for line in BufReader::new(&journal).lines().map(Result::unwrap) {
+        let last = line.ends_with(": <2>");
+        all.push(line);
+        if last {
+            break;
+        }
+    }
+    kill_process(Pid::from_child(&server), Signal::INT).unwrap();
+    server.wait().unwrap();
+    let said: Vec<&str> = all.iter().filter_map(|line| line.strip_prefix("<6>app/0: ")).collect();
+    let [out, err, zeros @ .., last] = said.as_slice() else { panic!("{all:?}") };
+    assert_eq!((*out, *err, *last), ("out", "<0>err", "<2>"));
+    assert!(zeros.len() > 1 && zeros.concat() == "0".repeat(20_000), "{} pieces", zeros.len());
+    assert!(all.iter().all(|line| line.starts_with('<')), "{all:?}");
 }
 
 /// A service manager without `KillMode=mixed` signals all processes of the service.

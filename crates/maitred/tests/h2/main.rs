@@ -6,6 +6,7 @@ mod applications;
 mod attacks;
 mod backpressure;
 mod bodies;
+mod busy;
 mod files;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]

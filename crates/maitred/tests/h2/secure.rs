@@ -85,14 +85,19 @@ impl Door {
 
     /// The same with settings.
     pub(crate) fn connect_with(&self, settings: &[(u16, u32)]) -> Connection {
+        self.connect_to_socket(settings).0
+    }
+
+    /// The same, and the socket below it.
+    pub(crate) fn connect_to_socket(&self, settings: &[(u16, u32)]) -> (Connection, TcpStream) {
         let stream = self.offer(&["h2", "http/1.1"]).unwrap();
         assert_eq!(stream.conn.alpn_protocol(), Some(&b"h2"[..]));
         let socket = stream.sock.try_clone().unwrap();
         let wire: Box<dyn Wire> = Box::new(stream);
-        let mut connection = Connection::on(wire, socket);
+        let mut connection = Connection::on(wire, socket.try_clone().unwrap());
         connection.scheme = "https";
         connection.begin(settings);
-        connection
+        (connection, socket)
     }
 }
 

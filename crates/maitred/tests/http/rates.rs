@@ -84,9 +84,9 @@ fn a_request_is_bounded_as_a_whole() {
 }
 
 /// Reads a little now and then, until the server has given up.
-fn reads_slowly(client: &mut Client, until: impl Fn() -> bool) {
+fn reads_slowly(client: &mut Client, target: &str, until: impl Fn() -> bool) {
     rustix::net::sockopt::set_socket_recv_buffer_size(client.tcp(), 64 * 1024).unwrap();
-    client.send("GET /zeros.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     eventually("the client is given up", || {
         let _ = client.exactly(4096);
         pace(PAUSE);
@@ -108,7 +108,7 @@ fn a_client_that_takes_less_than_the_minimal_rate_is_dropped() {
     waits.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let waiting = gate.arrival();
     let mut slow = server.connect();
-    reads_slowly(&mut slow, || server.total("slow") == 1);
+    reads_slowly(&mut slow, "/zeros.bin", || server.total("slow") == 1);
     assert!(slow.exactly(LARGE).is_err(), "it is told by the end of the connection");
     server.wait_for("it takes less than response_bytes_per_second_min");
     assert_eq!(server.connect().get("/zeros.bin").body.len(), LARGE, "one that reads gets everything");
@@ -116,6 +116,44 @@ fn a_client_that_takes_less_than_the_minimal_rate_is_dropped() {
     assert_eq!(waits.response("GET").text(), "waited\n");
     assert_eq!(server.total("slow"), 1);
     server.stop();
+}
+
+/// An application that writes to the client's own socket: what the kernel has of it is looked at. One that has little to say, or
+/// nothing, is not the client's fault.
+#[test]
+fn a_client_that_takes_too_little_of_what_an_application_writes_to_its_socket_is_dropped() {
+    let (gate, other_gate) = (Gate::new(), Gate::new());
+    let lines = "workers = 2\ntransport = \"direct\"";
+    let server = Setup::with_files()
+        .limit("response_bytes_per_second_min = 500000\nresponse_rate_window = \"1s\"")
+        .pool("app", Some(&gate), lines)
+        .pool("other", Some(&other_gate), lines)
+        .start();
+    server.wait_for_processes();
+    let mut waits = server.connect();
+    waits.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let waiting = gate.arrival();
+    let mut trickles = server.connect();
+    trickles.send("GET /app/trickle HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(trickles.head().unwrap().status, 200);
+    let passed = || server.total("descriptors_passed");
+    let before = passed();
+    let (mut slow, began) = (server.connect(), Instant::now());
+    reads_slowly(&mut slow, "/other/held", || server.total("slow") == 1);
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    assert_eq!(passed(), before + 1, "it had the client's socket");
+    drop(other_gate);
+    server.wait_for("it takes less than response_bytes_per_second_min");
+    // Fifty bytes a second, all that time.
+    trickles.exactly(20).unwrap();
+    waiting.release();
+    assert_eq!(waits.response("GET").text(), "waited\n");
+    assert_eq!(server.total("slow"), 1);
+    drop(trickles);
+    // The process has heard that its client is gone.
+    assert_eq!(server.connect().get("/other/hello?2").text(), "hello 2\n");
+    let cut_off: Vec<_> = server.stop().access.into_iter().filter(|line| line.contains("\" 499 ")).collect();
+    assert!(cut_off.iter().any(|line| line.contains("\"GET /other/held ")), "{cut_off:?}");
 }
 
 #[test]
@@ -129,7 +167,7 @@ fn a_response_is_bounded_as_a_whole() {
     fs::File::create(setup.directory.path().join("root/zeros.bin")).unwrap().set_len(LARGE as u64).unwrap();
     let server = setup.start();
     server.wait_for_processes();
-    reads_slowly(&mut server.connect(), || server.total("slow") == 1);
+    reads_slowly(&mut server.connect(), "/zeros.bin", || server.total("slow") == 1);
     let mut waits = server.connect();
     waits.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let waiting = gate.arrival();
