@@ -10,6 +10,9 @@
 //! keeps (a descriptor leaves no later than the
 //! last byte of its frame) makes that sound: a complete frame's descriptors are always in the queue.
 //!
+//! Of an application's response [`is_sendable`] says which fields are sent, and [`encode_informational`] writes what may come
+//! before it (103 Early Hints).
+//!
 //! `examples/worker.rs` is an application of one thread, `examples/tower/` one that serves any `tower::Service` of `http`
 //! requests, many at a time.
 
@@ -19,6 +22,7 @@ mod from_app;
 mod from_server;
 pub mod fuzzing;
 mod header;
+mod response;
 
 pub use builder::{BodyPart, HeadPart, MetaPart, begin_request, is_forwardable};
 pub use error::{ProtocolError, Rule, Side};
@@ -30,6 +34,7 @@ pub use from_server::{
     FromServer, Request, Welcome, encode_cancel, encode_forget, encode_ping, encode_shutdown, encode_welcome,
 };
 pub use header::{Header, RequestFlags, kind};
+pub use response::{INFORMATIONAL_BYTES_MAX, INFORMATIONAL_MAX, encode_informational, is_sendable};
 
 /// The version of the protocol that is spoken here.
 pub const VERSION: u16 = 1;

@@ -8,6 +8,8 @@
 mod channel;
 #[path = "../tower/exchange.rs"]
 mod exchange;
+#[path = "../tower/named.rs"]
+mod named;
 #[path = "../support/recovery.rs"]
 mod recovery;
 

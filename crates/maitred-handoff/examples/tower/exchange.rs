@@ -1,32 +1,45 @@
 //! One request: from its frame to an `http::Request`, and from an `http::Response` to the client's socket.
 
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io::{self, IoSlice, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::response::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
-use maitred_handoff::{Done, Outcome, RequestFlags, encode_done, encode_tail, encode_tail_file};
+use maitred_handoff::{
+    Done, INFORMATIONAL_MAX, Outcome, RequestFlags, encode_done, encode_informational, encode_tail,
+    encode_tail_file, is_sendable,
+};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use tokio::io::Interest;
 use tokio::net::UnixStream;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::{Mutex, Notify};
 use tower::{Service, ServiceExt};
 
 use crate::channel::Channel;
+use crate::named::open_below;
 
 /// Bytes of a body that are read from its file at a time.
 const READ_BYTES: usize = 64 * 1024;
+/// Smaller files are cheaper to write than to pass.
+const FILE_BYTES_MIN: u64 = 64 * 1024;
+const EARLY_HINTS: u16 = 103;
+/// Names the file that is the body, where Maitred has named a root.
+const X_SENDFILE: HeaderName = HeaderName::from_static("x-sendfile");
 /// A rest up to this goes back to Maitred as bytes, more as a file.
 const TAIL_BYTES_KEPT: usize = 256 * 1024;
 
@@ -42,6 +55,10 @@ impl Connection {
         Self { number, socket, turn: Mutex::new(()) }
     }
 }
+
+/// How a service says 103 Early Hints: it is in the extensions of its request, and has room for as many as may be sent. What the
+/// client may not have is dropped.
+pub(crate) type Hints = Sender<HeaderMap>;
 
 /// The body of a request, which is all here: in memory or in a file.
 pub(crate) enum Incoming {
@@ -140,6 +157,9 @@ pub(crate) struct Exchange {
     started: bool,
     body_bytes: u64,
     outcome: Outcome,
+    early_hints: bool,
+    informed: usize,
+    sendfile_root: Option<PathBuf>,
     /// For waiting; whatever kind of stream socket it is, only readiness is asked of it.
     waiter: Option<UnixStream>,
 }
@@ -175,6 +195,9 @@ impl Exchange {
             started: false,
             body_bytes: 0,
             outcome: Outcome::Broken,
+            early_hints: request.early_hints(),
+            informed: 0,
+            sendfile_root: request.sendfile_root().map(PathBuf::from),
             waiter: None,
         }
     }
@@ -218,17 +241,84 @@ impl Exchange {
         B: Body<Data = Bytes>,
         B::Error: Display,
     {
-        let Some(request) = request else { return self.refuse(StatusCode::BAD_REQUEST).await };
-        match service.oneshot(request).await {
+        let Some(mut request) = request else { return self.refuse(StatusCode::BAD_REQUEST).await };
+        let (hints, mut said): (Hints, _) = channel(INFORMATIONAL_MAX);
+        request.extensions_mut().insert(hints);
+        let response = {
+            let mut service = pin!(service.oneshot(request));
+            loop {
+                tokio::select! {
+                    biased;
+                    Some(fields) = said.recv() => self.inform(&fields).await?,
+                    response = &mut service => break response,
+                }
+            }
+        };
+        self.inform_rest(&mut said).await?;
+        match response {
             Ok(response) => {
                 let (parts, body) = response.into_parts();
-                self.respond(&parts, body).await
+                match self.named(&parts) {
+                    None => self.respond(&parts, body).await,
+                    Some(Ok((file, size))) => self.respond_with(&parts, file, size).await,
+                    Some(Err(why)) => {
+                        eprintln!("maitred: X-Sendfile: {why}");
+                        self.refuse(StatusCode::INTERNAL_SERVER_ERROR).await
+                    }
+                }
             }
             Err(error) => {
                 eprintln!("maitred: the service failed: {error}");
                 self.refuse(StatusCode::INTERNAL_SERVER_ERROR).await
             }
         }
+    }
+
+    /// What was said before the response, and nobody has had the time to send.
+    async fn inform_rest(&mut self, said: &mut Receiver<HeaderMap>) -> Result<(), String> {
+        while let Ok(fields) = said.try_recv() {
+            self.inform(&fields).await?;
+        }
+        Ok(())
+    }
+
+    /// 103 Early Hints, if the client may have them.
+    async fn inform(&mut self, fields: &HeaderMap) -> Result<(), String> {
+        let mut out = Vec::new();
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        if self.informed == INFORMATIONAL_MAX
+            || !self.early_hints
+            || !encode_informational(&mut out, EARLY_HINTS, &fields)
+        {
+            return Ok(());
+        }
+        self.informed += 1;
+        // What DONE says if only a part of it is written.
+        self.status = EARLY_HINTS;
+        self.write([&out, b"", b""], false).await?;
+        self.started = false;
+        Ok(())
+    }
+
+    /// The file that the response names.
+    fn named(&self, parts: &Parts) -> Option<io::Result<(File, u64)>> {
+        let (root, path) = self.sendfile_root.as_deref().zip(parts.headers.get(X_SENDFILE))?;
+        Some(open_below(root, Path::new(OsStr::from_bytes(path.as_bytes()))))
+    }
+
+    /// A response whose body is a file.
+    async fn respond_with(&mut self, parts: &Parts, file: File, size: u64) -> Result<(), String> {
+        let bodiless = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+        if size < FILE_BYTES_MIN || self.flags.head || bodiless {
+            return self.respond(parts, Incoming::File { file, at: 0, end: size }).await;
+        }
+        let framing = Framing::Length(size);
+        let head = self.head(parts, framing, Some(size));
+        self.write([&head, b"", b""], false).await?;
+        let (connection, request) = (self.connection.number, self.request);
+        self.channel.report_file(file.into(), |out| encode_tail_file(out, connection, request, 0, size));
+        self.body_bytes = size;
+        self.end(framing, Vec::new()).await
     }
 
     async fn refuse(&mut self, status: StatusCode) -> Result<(), String> {
@@ -338,16 +428,24 @@ impl Exchange {
         if let Some(length) = length.filter(|_| !has(header::CONTENT_LENGTH)) {
             out += &format!("content-length: {length}\r\n");
         }
-        if !self.flags.keep || framing == Framing::Close {
-            out += "connection: close\r\n";
-        } else if self.flags.http10 {
-            out += "connection: keep-alive\r\n";
+        let ends = !self.flags.keep || framing == Framing::Close;
+        match (ends, self.flags.http10, parts.status == 426 && has(header::UPGRADE)) {
+            (true, _, true) => out += "connection: close, upgrade\r\n",
+            (true, _, false) => out += "connection: close\r\n",
+            (false, _, true) => out += "connection: upgrade\r\n",
+            (false, true, false) => out += "connection: keep-alive\r\n",
+            (false, false, false) => {}
         }
         let mut out = out.into_bytes();
         for (name, value) in &parts.headers {
             // Of a response to HEAD only the application knows what GET would bring.
             let framed = name == header::CONTENT_LENGTH && !(self.flags.head && framing == Framing::None);
-            if framed || NOT_THE_APPLICATIONS.contains(name) {
+            let connection = parts.headers.get_all(header::CONNECTION).iter().map(HeaderValue::as_bytes);
+            // One that has a log with levels says at `debug` what it drops.
+            if framed || !is_sendable(name.as_str(), self.status, connection) {
+                continue;
+            }
+            if name == X_SENDFILE && self.sendfile_root.is_some() {
                 continue;
             }
             for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
@@ -406,16 +504,6 @@ impl Exchange {
         Ok(())
     }
 }
-
-/// Fields that concern the connection.
-const NOT_THE_APPLICATIONS: [HeaderName; 6] = [
-    header::CONNECTION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    HeaderName::from_static("keep-alive"),
-];
 
 fn behind(pieces: [&[u8]; 3], mut sent: usize) -> [&[u8]; 3] {
     pieces.map(|piece| {

@@ -2,28 +2,33 @@
 //! Many requests run at a time, on one thread.
 //!
 //! The application answers as the conformance kit's reference application does: `/bytes/N`, `/chunks/N/SIZE`, `/slow/MS`,
-//! `/status/N`, `/error`, `/wait`; besides, `/count` says what the body is. Anything else is 404.
+//! `/status/N`, `/error`, `/wait`, `/hop`, `/426`, `/early-hints`, `/sendfile/N`, `/sendfile-path?PATH`; besides, `/count` says what the
+//! body is. Anything else is 404.
 //!
 //! In `maitred.toml`: `command = ["target/debug/examples/tower"]`, `workers` as many as there are CPUs.
 
 mod channel;
 mod exchange;
+mod named;
 #[path = "../support/recovery.rs"]
 mod recovery;
 
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderValue, LINK};
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 
-use exchange::Incoming;
+use exchange::{Hints, Incoming};
 
 /// Requests that one process works on at a time.
 const CAPACITY: u32 = 256;
@@ -63,6 +68,20 @@ async fn application(request: Request<Incoming>) -> Result<Response<Pieces>, &'s
             Some(Pieces::whole(format!("{} bytes, {others} of them not x", body.len()).into()))
         }
         "error" => return Err("asked for by /error"),
+        "hop" => return hop(),
+        "426" => return with(StatusCode::UPGRADE_REQUIRED, &[("upgrade", "websocket")], ""),
+        "early-hints" => {
+            if let Some(hints) = request.extensions().get::<Hints>() {
+                let link = HeaderValue::from_static("</style.css>; rel=preload; as=style");
+                let _ = hints.try_send([(LINK, link)].into_iter().collect());
+            }
+            Some(Pieces::whole(Bytes::from_static(b"hinted")))
+        }
+        "sendfile" => return sendfile(number().unwrap_or_default()),
+        "sendfile-path" => {
+            let path = unescaped(request.uri().query().unwrap_or_default());
+            return with(StatusCode::OK, &[("x-sendfile", &path)], "instead");
+        }
         "wait" => std::future::pending().await,
         _ => None,
     };
@@ -73,6 +92,72 @@ async fn application(request: Request<Incoming>) -> Result<Response<Pieces>, &'s
     }
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
     Ok(response)
+}
+
+/// A response with these fields.
+fn with(
+    status: StatusCode,
+    fields: &[(&'static str, &str)],
+    body: &str,
+) -> Result<Response<Pieces>, &'static str> {
+    let mut response = Response::new(Pieces::whole(Bytes::copy_from_slice(body.as_bytes())));
+    *response.status_mut() = status;
+    for (name, value) in fields {
+        let value = HeaderValue::from_str(value).map_err(|_| "a value that no field can have")?;
+        response.headers_mut().append(*name, value);
+    }
+    Ok(response)
+}
+
+/// Fields of the connection, as applications set them that know another server.
+fn hop() -> Result<Response<Pieces>, &'static str> {
+    let fields = [
+        ("connection", "keep-alive"),
+        ("keep-alive", "timeout=5"),
+        ("proxy-connection", "keep-alive"),
+        ("transfer-encoding", "chunked"),
+    ];
+    with(StatusCode::OK, &fields, "hop")
+}
+
+/// A file that is there as long as the response, in whose extensions this is.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Bytes 0, 1, … 250, 0, … from a file that is named.
+fn sendfile(length: usize) -> Result<Response<Pieces>, &'static str> {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("maitred-tower-{}-{number}", std::process::id()));
+    let pattern: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+    // Nobody else's file is opened.
+    let created = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
+    created.and_then(|mut file| file.write_all(&pattern)).map_err(|_| "the file cannot be written")?;
+    let name = path.to_str().ok_or("a directory that no field can name")?;
+    let mut response = with(StatusCode::OK, &[("x-sendfile", name)], "")?;
+    response.extensions_mut().insert(Arc::new(Removed(path)));
+    Ok(response)
+}
+
+/// Each `%XX` becomes its byte.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut out = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        match part.split_at_checked(2).map(|(digits, rest)| (u8::from_str_radix(digits, 16), rest)) {
+            Some((Ok(byte), rest)) => {
+                out.push(byte);
+                out.extend_from_slice(rest.as_bytes());
+            }
+            _ => out.extend_from_slice(part.as_bytes()),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The same bytes so many times; of stated length if they are whole.

@@ -1,0 +1,94 @@
+//! What an application may say in its response, and what an adapter makes of it (`adapters/PROTOCOL.md`, section 5).
+
+use crate::Request;
+
+/// Bytes of one informational response.
+pub const INFORMATIONAL_BYTES_MAX: usize = 16 * 1024;
+/// Informational responses to one request.
+pub const INFORMATIONAL_MAX: usize = 16;
+
+/// Names of the meta part.
+const EARLY_HINTS: &str = "early_hints";
+const SENDFILE_ROOT: &str = "sendfile_root";
+
+impl<'a> Request<'a> {
+    /// Whether informational responses may be written before the final one ([`encode_informational`]).
+    pub fn early_hints(&self) -> bool {
+        self.meta(EARLY_HINTS) == Some("1") && !self.flags.http10
+    }
+
+    /// The directory whose files the application may name with `X-Sendfile`. Without one the field means nothing, and is sent as any
+    /// other.
+    pub fn sendfile_root(&self) -> Option<&'a str> {
+        self.meta(SENDFILE_ROOT).filter(|root| !root.is_empty())
+    }
+}
+
+/// Whether a field of an application's response is sent. Not those of one hop (RFC 9110, section 7.6.1): adapters drop them,
+/// and do not fail, because applications set them that other servers put up with. `Upgrade` in a 426 is the application's
+/// (15.5.22); `Connection: upgrade` has to be added there. `connection` is what the application's fields `Connection` hold: what
+/// they name is not sent either.
+pub fn is_sendable<'c>(name: &str, status: u16, connection: impl IntoIterator<Item = &'c [u8]>) -> bool {
+    if name.eq_ignore_ascii_case("upgrade") {
+        return status == 426 || status == crate::DETACH_STATUS;
+    }
+    !is_hop_by_hop(name)
+        && !connection.into_iter().any(|list| {
+            list.split(|byte| *byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+        })
+}
+
+/// Whether a field concerns one connection whoever sets it.
+fn is_hop_by_hop(name: &str) -> bool {
+    const NAMES: [&str; 7] =
+        ["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Appends an informational response, such as 103 Early Hints, to be written before the final one: at most
+/// [`INFORMATIONAL_MAX`] per request, and only if [`Request::early_hints`]. Fields that may not stand there are left out.
+///
+/// False, and nothing appended, if it has another status than 102 to 199, holds what cannot be sent, or has more than
+/// [`INFORMATIONAL_BYTES_MAX`].
+#[must_use]
+pub fn encode_informational(out: &mut Vec<u8>, status: u16, fields: &[(&str, &[u8])]) -> bool {
+    let start = out.len();
+    let written = matches!(status, 102..=199) && append_informational(out, status, fields);
+    let fits = written && out.len() - start <= INFORMATIONAL_BYTES_MAX;
+    if !fits {
+        out.truncate(start);
+    }
+    fits
+}
+
+fn append_informational(out: &mut Vec<u8>, status: u16, fields: &[(&str, &[u8])]) -> bool {
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
+    // A reason may be empty; the space before it may not be missing (RFC 9112, section 4).
+    out.extend_from_slice(if status == 103 { b" Early Hints\r\n" } else { b" \r\n" });
+    for (name, value) in fields {
+        let lists = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("connection"));
+        if name.eq_ignore_ascii_case("content-length")
+            || !is_sendable(name, status, lists.map(|(_, value)| *value))
+        {
+            continue;
+        }
+        if !is_token(name) || value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+            return false;
+        }
+        for part in [name.as_bytes(), b": ", *value, b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    true
+}
+
+/// RFC 9110, section 5.6.2.
+fn is_token(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+#[cfg(test)]
+mod tests;
