@@ -17,8 +17,8 @@ impl<'a> Request<'a> {
         self.meta(EARLY_HINTS) == Some("1") && !self.flags.http10
     }
 
-    /// The directory whose files the application may name with `X-Sendfile`. Without one the field means nothing, and is sent as any
-    /// other.
+    /// The directory whose files the application may name with `X-Sendfile`. Without one the field means nothing, and is sent as
+    /// any other.
     pub fn sendfile_root(&self) -> Option<&'a str> {
         self.meta(SENDFILE_ROOT).filter(|root| !root.is_empty())
     }

@@ -2,8 +2,8 @@
 //! Many requests run at a time, on one thread.
 //!
 //! The application answers as the conformance kit's reference application does: `/bytes/N`, `/chunks/N/SIZE`, `/slow/MS`,
-//! `/status/N`, `/error`, `/wait`, `/hop`, `/426`, `/early-hints`, `/sendfile/N`, `/sendfile-path?PATH`; besides, `/count` says what the
-//! body is. Anything else is 404.
+//! `/status/N`, `/error`, `/wait`, `/hop`, `/426`, `/early-hints`, `/sendfile/N`, `/sendfile-path?PATH`; besides, `/count` says
+//! what the body is. Anything else is 404.
 //!
 //! In `maitred.toml`: `command = ["target/debug/examples/tower"]`, `workers` as many as there are CPUs.
 
