@@ -3,15 +3,15 @@
 package maitred
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 )
 
 func TestDroppedFieldsAreSaidOnceAtDebug(t *testing.T) {
-	dropped = sync.Map{}
+	forgetDropped()
 	before, said := slog.Default(), &buffer{}
 	slog.SetDefault(slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	defer slog.SetDefault(before)
@@ -28,4 +28,28 @@ func TestDroppedFieldsAreSaidOnceAtDebug(t *testing.T) {
 			t.Errorf("%s was not said once:\n%s", name, said)
 		}
 	}
+}
+
+// A handler that repeats what its client says does not fill memory.
+func TestNamesOfDroppedFieldsAreBounded(t *testing.T) {
+	forgetDropped()
+	s := start(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", r.URL.RawQuery)
+		w.Header().Set(r.URL.RawQuery, "1")
+	}))
+	for i := 0; i < 2*droppedMax; i++ {
+		if raw, _ := s.exchange(ask{target: fmt.Sprint("/?X-", i), flags: flagKeep}); strings.Contains(raw, "X-") {
+			t.Errorf("%q", raw)
+		}
+	}
+	count := 0
+	dropped.Range(func(any, any) bool { count++; return true })
+	if count != droppedMax {
+		t.Errorf("%d names are remembered", count)
+	}
+}
+
+func forgetDropped() {
+	dropped.Range(func(name, _ any) bool { dropped.Delete(name); return true })
+	droppedCount.Store(0)
 }

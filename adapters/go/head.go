@@ -119,12 +119,22 @@ func (w *response) offersUpgrade() bool {
 	return w.status == http.StatusUpgradeRequired || w.status == http.StatusSwitchingProtocols
 }
 
+// droppedMax bounds the names that are remembered: a handler may take them from its client.
+const droppedMax = 64
+
 // dropped are names of fields that were not sent because they concern the connection, which is Maitred's.
-var dropped sync.Map
+var (
+	dropped      sync.Map
+	droppedCount atomic.Int32
+)
 
 // drop says once in the life of the process that a field is not sent; it returns false.
 func drop(name string) bool {
+	if _, said := dropped.Load(name); said || droppedCount.Load() >= droppedMax {
+		return false
+	}
 	if _, said := dropped.LoadOrStore(name, true); !said {
+		droppedCount.Add(1)
 		debug("maitred: a response's field concerns the connection, and is not sent", "field", name)
 	}
 	return false
