@@ -311,7 +311,7 @@ static void answer(channel_t *channel, maitred_request_t *request, maitred_conn_
         ap_process_request(r); /* logs and frees it */
     }
     mc->r = NULL;
-    sink_end(&mc->sink);
+    filters_end(mc);
     apr_brigade_destroy(mc->input);
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "apr_atomic.h"
 #include "apr_portable.h"
 #include "apr_strings.h"
 #include "ap_mpm.h"
@@ -214,10 +215,19 @@ static void end_of_body(maitred_conn_t *mc)
     mc->complete = 1;
 }
 
+void filters_end(maitred_conn_t *mc)
+{
+    sink_flush(&mc->sink);
+    if (mc->status == 0 && sink_holds(&mc->sink)) {
+        mc->status = mc->interim_status; /* the client has a part of it: nothing else may follow */
+    }
+    sink_end(&mc->sink);
+}
+
 /* The request is over: everything is sent before it is logged. */
 static void end_of_request(maitred_conn_t *mc)
 {
-    sink_end(&mc->sink);
+    filters_end(mc);
     maitred_count_bytes_out(mc->c, mc->sink.bytes);
     mc->c->aborted |= mc->sink.gone != 0;
     /* For the access log's %X. */
@@ -283,50 +293,74 @@ static apr_status_t output(ap_filter_t *f, apr_bucket_brigade *bb)
     return mc->c->aborted ? APR_ECONNABORTED : status;
 }
 
-/* `X-Sendfile: /path`: the file is the body. */
-static apr_status_t send_named_file(request_rec *r, apr_bucket_brigade *bb, const char *path)
-{
-    apr_file_t *file;
-    apr_finfo_t found;
-    apr_status_t status = apr_file_open(&file, path, APR_FOPEN_READ | APR_FOPEN_BINARY, APR_FPROT_OS_DEFAULT, r->pool);
+/* Fields about the connection. */
+static const char *const HOP_BY_HOP[] = {"Connection", "Keep-Alive", "Proxy-Connection", "TE",
+                                         "Trailer",    "Upgrade",    "Transfer-Encoding"};
+#define HOP_BY_HOP_COUNT (sizeof(HOP_BY_HOP) / sizeof(HOP_BY_HOP[0]))
 
-    if (status == APR_SUCCESS) {
-        status = apr_file_info_get(&found, APR_FINFO_SIZE | APR_FINFO_TYPE, file);
+/* Takes a field out of the response, and says so once per process; `number` is its place in HOP_BY_HOP, or behind it. */
+static void drop(request_rec *r, const char *name, unsigned number)
+{
+    static volatile apr_uint32_t noted[HOP_BY_HOP_COUNT + 1];
+
+    if (apr_table_get(r->headers_out, name) == NULL && apr_table_get(r->err_headers_out, name) == NULL) {
+        return;
     }
-    apr_brigade_cleanup(bb);
-    if (status != APR_SUCCESS || found.filetype != APR_REG) {
-        ap_log_rerror(APLOG_MARK, APLOG_ERR, status, r, "maitred: X-Sendfile: cannot send %s", path);
-        ap_die(HTTP_INTERNAL_SERVER_ERROR, r);
-        return AP_FILTER_ERROR;
+    apr_table_unset(r->headers_out, name);
+    apr_table_unset(r->err_headers_out, name);
+    if (apr_atomic_cas32(&noted[number], 1, 0) == 0) {
+        ap_log_rerror(APLOG_MARK, APLOG_DEBUG, 0, r, "maitred: the field %s concerns the connection, and is not sent", name);
     }
-    ap_set_content_length(r, found.size);
-    apr_brigade_insert_file(bb, file, 0, found.size, r->pool);
-    APR_BRIGADE_INSERT_TAIL(bb, apr_bucket_eos_create(bb->bucket_alloc));
-    return APR_SUCCESS;
 }
 
-/* Before the first byte of a response: fields about the connection are not the application's. */
+/* What a field `Connection` names concerns the connection as well (RFC 9110, section 7.6.1). */
+static int drop_named(void *data, const char *name, const char *list)
+{
+    request_rec *r = data;
+    const char *at = list;
+    (void)name;
+    while (*at != '\0') {
+        char *one = ap_get_token(r->pool, &at, 0);
+        /* `Upgrade` is one of the others, or stays. Without a length Apache finds its own framing. */
+        if (*one != '\0' && ap_cstr_casecmp(one, "upgrade") != 0) {
+            drop(r, one, HOP_BY_HOP_COUNT);
+        }
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    return 1;
+}
+
+static void drop_hop_by_hop(request_rec *r)
+{
+    /* Copies: the tables change meanwhile. */
+    apr_table_t *out = apr_table_copy(r->pool, r->headers_out), *errors = apr_table_copy(r->pool, r->err_headers_out);
+    apr_table_do(drop_named, r, out, "Connection", NULL);
+    apr_table_do(drop_named, r, errors, "Connection", NULL);
+    for (unsigned n = 0; n < HOP_BY_HOP_COUNT; n++) {
+        if (r->status != HTTP_UPGRADE_REQUIRED || strcmp(HOP_BY_HOP[n], "Upgrade") != 0) {
+            drop(r, HOP_BY_HOP[n], n);
+        }
+    }
+}
+
+/* Before the first byte of a response: fields about the connection are not the application's, and one may name a file. */
 static apr_status_t fields(ap_filter_t *f, apr_bucket_brigade *bb)
 {
-    static const char *const NAMES[] = {"Connection", "Keep-Alive", "Proxy-Connection", "TE",
-                                        "Trailer",    "Upgrade",    "Transfer-Encoding"};
     request_rec *r = f->r;
-    const char *path;
+    const char *root = maitred_conn(r->connection)->request->sendfile_root;
+    const char *path = apr_table_get(r->headers_out, "X-Sendfile");
 
     if (f->ctx != NULL) { /* X-Sendfile has answered: whatever else comes is no part of it */
         apr_brigade_cleanup(bb);
         return APR_SUCCESS;
     }
-    for (unsigned n = 0; n < sizeof(NAMES) / sizeof(NAMES[0]); n++) {
-        apr_table_unset(r->headers_out, NAMES[n]);
-        apr_table_unset(r->err_headers_out, NAMES[n]);
-    }
-    path = apr_table_get(r->headers_out, "X-Sendfile");
-    if (path != NULL && maitred_sendfile_allowed(r)) {
+    drop_hop_by_hop(r);
+    if (path != NULL && root != NULL && maitred_sendfile_allowed(r)) {
         apr_status_t status;
         path = apr_pstrdup(r->pool, path);
         apr_table_unset(r->headers_out, "X-Sendfile");
-        status = send_named_file(r, bb, path);
+        status = sendfile_named(r, bb, root, path);
         if (status != APR_SUCCESS) {
             return status;
         }

@@ -6,6 +6,8 @@
 
 #include "maitred.h"
 
+APLOG_USE_MODULE(maitred);
+
 /* Apache puts the first of these into every head (see filters.c, `before_reading`), programs of their own the others. */
 static const char *const DROPPED[] = {"connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", NULL};
 
@@ -24,20 +26,28 @@ static int dropped(const char *line, apr_size_t name_bytes)
     return 0;
 }
 
+/* `Upgrade` in a 426 is the application's (RFC 9110, section 15.5.22). */
+static int offers_upgrade(const maitred_conn_t *mc, const char *line, apr_size_t name_bytes)
+{
+    return mc->status == HTTP_UPGRADE_REQUIRED && named(line, name_bytes, "upgrade");
+}
+
 static int bodiless(const maitred_conn_t *mc)
 {
     return (mc->request->flags & FLAG_HEAD) || mc->status == HTTP_NO_CONTENT || mc->status == HTTP_NOT_MODIFIED;
 }
 
 /* Copies the fields that stay to `to`, which has room for all; NULL if the response cannot be framed. */
-static char *copy_fields(maitred_conn_t *mc, char *to, const char *at, const char *end)
+static char *copy_fields(maitred_conn_t *mc, char *to, const char *at, const char *end, int *upgrades)
 {
+    *upgrades = 0;
     while (at < end) {
         const char *line_end = memchr(at, '\n', (apr_size_t)(end - at));
         const char *next = line_end ? line_end + 1 : end;
         const char *colon = memchr(at, ':', (apr_size_t)(next - at));
         apr_size_t name_bytes = colon ? (apr_size_t)(colon - at) : 0;
-        int stays = colon != NULL && !dropped(at, name_bytes);
+        int offered = offers_upgrade(mc, at, name_bytes);
+        int stays = colon != NULL && (offered || !dropped(at, name_bytes));
 
         if (stays && named(at, name_bytes, "transfer-encoding")) {
             return NULL; /* a program that writes its own head (nph-) also frames its own body */
@@ -55,13 +65,45 @@ static char *copy_fields(maitred_conn_t *mc, char *to, const char *at, const cha
             memcpy(to, at, (apr_size_t)(next - at));
             to += next - at;
         }
+        *upgrades |= offered;
         at = next;
     }
     return to;
 }
 
+/* An informational response, such as 103, for clients that may have it. Others get the next head. */
+static void interim(maitred_conn_t *mc, int status, const char *head, const char *fields, const char *end)
+{
+    char *copy, *to;
+    if (!mc->request->early_hints || status == HTTP_CONTINUE || status == HTTP_SWITCHING_PROTOCOLS
+        || end - head > INTERIM_BYTES_MAX - 2 || mc->interim_count == INTERIM_MAX) {
+        ap_log_cerror(APLOG_MARK, APLOG_DEBUG, 0, mc->c, "maitred: a response with status %d is not sent", status);
+        return;
+    }
+    to = copy = apr_palloc(mc->c->pool, (apr_size_t)(end - head) + 2);
+    memcpy(to, head, (apr_size_t)(fields - head));
+    copy[7] = '1';
+    to += fields - head;
+    while (fields < end) {
+        const char *line_end = memchr(fields, '\n', (apr_size_t)(end - fields));
+        const char *next = line_end ? line_end + 1 : end;
+        const char *colon = memchr(fields, ':', (apr_size_t)(next - fields));
+        apr_size_t name_bytes = colon ? (apr_size_t)(colon - fields) : 0;
+        if (colon != NULL && !dropped(fields, name_bytes) && !named(fields, name_bytes, "transfer-encoding")
+            && !named(fields, name_bytes, "content-length")) {
+            memcpy(to, fields, (apr_size_t)(next - fields));
+            to += next - fields;
+        }
+        fields = next;
+    }
+    memcpy(to, "\r\n", 2);
+    mc->interim_count++;
+    mc->interim_status = status;
+    sink_write(&mc->sink, copy, (apr_size_t)(to + 2 - copy));
+}
+
 /* The field that says what becomes of the connection, and how the body ends. */
-static char *add_framing(maitred_conn_t *mc, char *to)
+static char *add_framing(maitred_conn_t *mc, char *to, int upgrades)
 {
     unsigned flags = mc->request->flags;
     int keep = (flags & FLAG_KEEP) != 0;
@@ -74,7 +116,10 @@ static char *add_framing(maitred_conn_t *mc, char *to)
         mc->framing = flags & FLAG_HTTP10 ? FRAMING_CLOSE : FRAMING_CHUNKED;
     }
     if (!keep || mc->framing == FRAMING_CLOSE) {
-        connection = "Connection: close\r\n";
+        connection = upgrades ? "Connection: close, upgrade\r\n" : "Connection: close\r\n";
+    }
+    else if (upgrades) {
+        connection = "Connection: upgrade\r\n";
     }
     else if (flags & FLAG_HTTP10) {
         connection = "Connection: keep-alive\r\n";
@@ -91,6 +136,7 @@ int head_finish(maitred_conn_t *mc, apr_size_t head_bytes)
     const char *head = mc->head, *fields = memchr(head, '\n', head_bytes);
     const char *end = head + head_bytes - 2; /* without the empty line */
     char *copy, *to;
+    int upgrades;
 
     if (head_bytes < 16 || strncmp(head, "HTTP/1.", 7) != 0 || head[8] != ' ' || fields == NULL) {
         return 0;
@@ -100,7 +146,7 @@ int head_finish(maitred_conn_t *mc, apr_size_t head_bytes)
         return 0;
     }
     if (mc->status < 200) {
-        /* An interim response, which would be for Maitred to send: dropped, and the next head is awaited. */
+        interim(mc, mc->status, head, fields + 1, end);
         mc->status = 0;
         return 1;
     }
@@ -108,12 +154,12 @@ int head_finish(maitred_conn_t *mc, apr_size_t head_bytes)
     copy = apr_palloc(mc->c->pool, head_bytes + 256);
     memcpy(copy, head, (apr_size_t)(fields + 1 - head));
     copy[7] = '1';
-    to = copy_fields(mc, copy + (fields + 1 - head), fields + 1, end);
+    to = copy_fields(mc, copy + (fields + 1 - head), fields + 1, end, &upgrades);
     if (to == NULL) {
         mc->status = 0;
         return 0;
     }
-    to = add_framing(mc, to);
+    to = add_framing(mc, to, upgrades);
     sink_write(&mc->sink, copy, (apr_size_t)(to - copy));
     mc->complete = bodiless(mc);
     mc->in_body = 1;

@@ -87,6 +87,8 @@ typedef struct {
     apr_sockaddr_t *remote, *local;
     char *remote_ip, *local_ip;
     int https;
+    int early_hints;           /* the client may have informational responses */
+    const char *sendfile_root; /* NULL if the application may name no file */
     char *head;
     apr_size_t head_bytes;
     const char *body;
@@ -137,6 +139,8 @@ void sink_write(sink_t *sink, const void *data, apr_size_t bytes);
 void sink_file(sink_t *sink, int fd, apr_off_t offset, apr_off_t length);
 /* Sends what the socket takes now. */
 void sink_flush(sink_t *sink);
+/* Whether there is something that the socket has not taken. */
+int sink_holds(const sink_t *sink);
 /* Sends what the socket takes, and leaves the rest to Maitred. */
 void sink_end(sink_t *sink);
 
@@ -154,6 +158,8 @@ typedef struct {
     char *head;                /* of the response, until it is complete; then NULL */
     apr_size_t head_used, head_room;
     int status;                /* 0 before the head is complete */
+    unsigned interim_count;    /* informational responses that were sent */
+    int interim_status;        /* of the last of them */
     int in_body;
     framing_e framing;
     apr_off_t left;            /* of the stated length */
@@ -163,17 +169,28 @@ typedef struct {
     int answering_status;      /* and its status then: a change means that it failed later */
 } maitred_conn_t;
 
+/* PROTOCOL.md, section 5: bytes of an informational response, and how many a request may have. */
+#define INTERIM_BYTES_MAX (16 * 1024)
+#define INTERIM_MAX 16
+
 void filters_register(void);
 /* Adds both filters to the connection of a request. */
 void filters_add(maitred_conn_t *mc);
+/* No more of this response is to come: what the socket does not take is Maitred's. */
+void filters_end(maitred_conn_t *mc);
 /* What follows from a head that is complete; in head.c. 0 if it cannot be sent. */
 int head_finish(maitred_conn_t *mc, apr_size_t head_bytes);
+
+/* ---- sendfile.c ---- */
+
+/* Makes `bb` the file that `path` names, if it is one below `root`. Otherwise the response is a 500. */
+apr_status_t sendfile_named(request_rec *r, apr_bucket_brigade *bb, const char *root, const char *path);
 
 /* ---- mod_maitred.c ---- */
 
 /* The configuration of a request; NULL for connections that are not Maitred's. */
 maitred_conn_t *maitred_conn(const conn_rec *c);
-/* Whether `MaitredSendfile on` holds for this request. */
+/* Whether the response to this request may name a file, given a root. */
 int maitred_sendfile_allowed(const request_rec *r);
 void maitred_count_bytes_out(conn_rec *c, apr_off_t bytes);
 

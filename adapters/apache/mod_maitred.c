@@ -104,13 +104,15 @@ static const command_rec COMMANDS[] = {
     AP_INIT_TAKE12("MaitredListen", set_listen, NULL, RSRC_CONF,
                    "unix:/path of the socket that Maitred connects to, and optionally mode=0660"),
     AP_INIT_FLAG("MaitredSendfile", set_sendfile, NULL, ACCESS_CONF | RSRC_CONF,
-                 "on: the response field X-Sendfile names the file to send (default: off)"),
+                 "whether the response field X-Sendfile may name a file below the pool's sendfile_root (default: on, but for "
+                 "responses of mod_proxy)"),
     {NULL, {NULL}, NULL, 0, RAW_ARGS, NULL}};
 
 int maitred_sendfile_allowed(const request_rec *r)
 {
     const dir_config_t *config = ap_get_module_config(r->per_dir_config, &maitred_module);
-    return config->sendfile == 1;
+    /* What mod_proxy passes on may be anybody's word. */
+    return config->sendfile < 0 ? r->proxyreq == PROXYREQ_NONE : config->sendfile;
 }
 
 /* ---- the listener ---- */

@@ -81,6 +81,13 @@ static const char *parse_meta(maitred_request_t *request, text_t meta, apr_pool_
         else if (is(key, "scheme")) {
             request->https = is(value, "https");
         }
+        else if (is(key, "early_hints")) {
+            /* Not to HTTP/1.0 (RFC 9110, section 15.2). */
+            request->early_hints = is(value, "1") && !(request->flags & FLAG_HTTP10);
+        }
+        else if (is(key, "sendfile_root") && value.bytes > 0) {
+            request->sendfile_root = apr_pstrmemdup(pool, value.data, value.bytes);
+        }
         at = line_end + 1;
     }
     if (fault == NULL && (request->remote == NULL || request->local == NULL)) {
@@ -127,7 +134,6 @@ static char *append(char *to, const char *data, apr_size_t bytes)
     return to + bytes;
 }
 
-/* The fields of the head, which `to` and `cookies` both have room for; `*stated` is their content-length, or -1. */
 /* Whoever looks for the reason why a WebSocket fails finds it in the log, once per process. */
 static void note_declined(text_t protocol)
 {
@@ -139,6 +145,7 @@ static void note_declined(text_t protocol)
     }
 }
 
+/* The fields of the head, which `to` and `cookies` both have room for; `*stated` is their content-length, or -1. */
 static const char *copy_fields(maitred_request_t *request, const char *at, const char *end, char *to, char *cookies,
                                apr_off_t *stated)
 {

@@ -13,6 +13,8 @@
 APLOG_USE_MODULE(maitred);
 
 #define COPY_BYTES (32 * 1024)
+/* How long until a wait for a client notices that nobody waits for the response any more, at most. */
+#define WAIT_MS 1000
 /* What is kept goes before each file that is passed, as a file itself if it is much; one is left for the end. */
 #define FILES_PASSED_MAX (TAIL_FILES_MAX - 2)
 #define TAILS_PASSED_MAX (TAILS_MAX - 8)
@@ -85,13 +87,17 @@ static apr_size_t pump(sink_t *sink, const void *data, apr_size_t bytes)
     return taken;
 }
 
-/* Waits for the client until the spool is empty. */
+/* Waits for the client until the spool is empty, and looks for a CANCEL meanwhile. */
 static void wait_for_room(sink_t *sink)
 {
+    apr_time_t end = apr_time_now() + sink->timeout;
     while (!sink->gone && sink->spool_from < sink->spool_to) {
         struct pollfd waited = {.fd = sink->fd, .events = POLLOUT};
-        int ready = poll(&waited, 1, (int)apr_time_as_msec(sink->timeout));
-        if (ready == 0 || (ready < 0 && errno != EINTR)) {
+        int ready = poll(&waited, 1, WAIT_MS);
+        if (ready > 0) {
+            end = apr_time_now() + sink->timeout;
+        }
+        else if ((ready == 0 && apr_time_now() >= end) || (ready < 0 && errno != EINTR)) {
             lost(sink, "its client takes nothing", ready < 0 ? errno : 0);
             return;
         }
@@ -217,6 +223,11 @@ void sink_file(sink_t *sink, int fd, apr_off_t offset, apr_off_t length)
 void sink_flush(sink_t *sink)
 {
     pump(sink, NULL, 0);
+}
+
+int sink_holds(const sink_t *sink)
+{
+    return sink->used > 0 || sink->spool_from < sink->spool_to;
 }
 
 void sink_end(sink_t *sink)

@@ -146,6 +146,8 @@ def x_sendfile_names_files_below_the_root(worker):
     """The root, and what is named, may be reached by links; what counts is where they lead."""
     worker.welcome()
     with tempfile.TemporaryDirectory() as outer:
+        # The worker may have another account.
+        os.chmod(outer, 0o755)
         root = os.path.join(outer, "root")
         os.makedirs(os.path.join(root, "sub"))
         os.symlink(root, os.path.join(outer, "link"))
@@ -162,6 +164,8 @@ def x_sendfile_names_files_below_the_root(worker):
 def x_sendfile_outside_of_the_root_is_a_500(worker):
     worker.welcome()
     with tempfile.TemporaryDirectory() as outer:
+        # The worker may have another account.
+        os.chmod(outer, 0o755)
         root = os.path.join(outer, "root")
         os.makedirs(os.path.join(root, "sub"))
         os.makedirs(os.path.join(outer, "root-of-others"))

@@ -94,9 +94,34 @@ static int answer_inject(request_rec *r, long unused, long unused_too)
 static int answer_hop(request_rec *r, long unused, long unused_too)
 {
     (void)unused, (void)unused_too;
-    apr_table_setn(r->headers_out, "Connection", "upgrade");
+    apr_table_setn(r->headers_out, "Connection", "keep-alive");
+    apr_table_setn(r->headers_out, "Keep-Alive", "timeout=5");
+    apr_table_setn(r->headers_out, "Proxy-Connection", "keep-alive");
     apr_table_setn(r->headers_out, "Transfer-Encoding", "chunked");
     ap_rputs("hop", r);
+    return OK;
+}
+
+static int answer_426(request_rec *r, long unused, long unused_too)
+{
+    (void)unused, (void)unused_too;
+    r->status = HTTP_UPGRADE_REQUIRED;
+    apr_table_setn(r->headers_out, "Upgrade", "websocket");
+    return OK;
+}
+
+static int answer_early_hints(request_rec *r, long more, long unused)
+{
+    (void)unused;
+    r->status = 103;
+    r->status_line = "103 Early Hints";
+    do {
+        apr_table_setn(r->headers_out, "Link", "</style.css>; rel=preload; as=style");
+        ap_send_interim_response(r, 1);
+    } while (--more > 0);
+    r->status = HTTP_OK;
+    r->status_line = NULL;
+    ap_rputs("hinted", r);
     return OK;
 }
 
@@ -150,6 +175,16 @@ static int answer_sendfile(request_rec *r, long count, long unused)
     return OK;
 }
 
+static int answer_sendfile_path(request_rec *r, long unused, long unused_too)
+{
+    char *path = apr_pstrdup(r->pool, r->args != NULL ? r->args : "");
+    (void)unused, (void)unused_too;
+    ap_unescape_url(path);
+    apr_table_setn(r->headers_out, "X-Sendfile", path);
+    ap_rputs("instead", r);
+    return OK;
+}
+
 static int answer_refused(request_rec *r, long unused, long unused_too)
 {
     (void)r, (void)unused, (void)unused_too;
@@ -163,7 +198,8 @@ static const struct {
     {"/bytes", answer_bytes}, {"/chunks", answer_chunks}, {"/status", answer_status},   {"/error", answer_error},
     {"/short", answer_short}, {"/long", answer_long},     {"/error-late", answer_error_late}, {"/slow", answer_slow},
     {"/inject", answer_inject}, {"/hop", answer_hop},     {"/file", answer_file},       {"/sendfile", answer_sendfile},
-    {"/ws-refused", answer_refused},
+    {"/ws-refused", answer_refused}, {"/426", answer_426}, {"/early-hints", answer_early_hints},
+    {"/sendfile-path", answer_sendfile_path},
 };
 
 static int answer(request_rec *r)

@@ -64,7 +64,6 @@ ExtendedStatus On
 
 REFERENCE = """
 UseCanonicalPhysicalPort On
-MaitredSendfile on
 <Location "/">
     SetHandler reference
 </Location>

@@ -3,13 +3,14 @@
 import base64
 import hashlib
 import json
+import os
 import subprocess
 import unittest
 
 import front  # first: it knows where `load` is
 import server
 from load import ask, request
-from test_php import PHP
+from test_php import PHP, SCRIPTS
 
 LIMITS = "StartServers 2\nMinSpareServers 2\nMaxSpareServers 2\nMaxRequestWorkers 4\n"
 SITE = """
@@ -55,6 +56,7 @@ class Behind(unittest.TestCase):
             (public / name).mkdir()
         (public / "page.php").write_text(PAGE)
         (public / "much.php").write_text("<?php for ($n = 0; $n < 8192; $n++) { echo str_repeat('y', 1024); }")
+        (public / "events.php").write_text(SCRIPTS["events.php"])
         (public / "index.html").write_text("first")
         (public / "other" / "index.html").write_text("second")
         (public / "members" / "index.html").write_text("for members")
@@ -122,6 +124,22 @@ class Behind(unittest.TestCase):
         body = self.large[: 10 << 20]
         seen = self.page(method="POST", body=body, fields=[("Content-Type", "application/octet-stream")])
         self.assertEqual((seen["bytes"], seen["sha256"]), (len(body), hashlib.sha256(body).hexdigest()))
+
+    def test_events_arrive_one_at_a_time(self):
+        gate = self.apache.root / "public" / "gate"
+        os.mkfifo(gate)
+        self.addCleanup(gate.unlink)
+        gate.chmod(0o666)
+        for transport in ("direct", "relay"):
+            with front.Maitred(self.apache, f'workers = 1\ntransport = "{transport}"') as maitred, maitred.connect() as connection:
+                connection.send(request("/events.php"))
+                self.assertEqual(connection._head()[1], 200)
+                for event in range(1, 6):
+                    self.assertEqual(connection._line(), b"9", transport)
+                    self.assertEqual(connection.exactly(11), b"data: %d\n\n\r\n" % event)
+                    # The page goes on when the gate was opened and closed.
+                    gate.write_text("")
+                self.assertEqual(connection.exactly(5), b"0\r\n\r\n")
 
     def test_clients_that_read_slowly_hold_no_worker(self):
         slow = [self.front.connect(receive_buffer_bytes=4096) for _ in range(5)]

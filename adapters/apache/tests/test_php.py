@@ -1,6 +1,7 @@
 """mod_php behind a channel: the reason why people keep Apache."""
 
 import json
+import os
 import unittest
 
 import server
@@ -25,6 +26,21 @@ echo json_encode(['server' => array_intersect_key($_SERVER, array_flip(['REMOTE_
     'files' => array_map(fn($file) => [$file['name'], $file['size']], $_FILES)]);
 """,
     "stream.php": "<?php for ($n = 0; $n < 3; $n++) { echo str_repeat('x', 10000); flush(); }",
+    # The usual snippet.
+    "events.php": """<?php
+header('Content-Type: text/event-stream');
+header('Cache-Control: no-cache');
+header('Connection: keep-alive');
+header('X-Accel-Buffering: no');
+while (ob_get_level() > 0) { ob_end_flush(); }
+for ($n = 1; $n <= 5; $n++) { echo "data: $n\\n\\n"; flush(); file_get_contents(__DIR__ . '/gate'); }
+""",
+    # Output is buffered (php.ini), and flushed in both of PHP's layers.
+    "buffered.php": """<?php
+header('Content-Type: text/event-stream');
+for ($n = 1; $n <= 5; $n++) { echo "data: $n\\n\\n"; ob_flush(); flush(); file_get_contents(__DIR__ . '/gate'); }
+""",
+    "426.php": "<?php http_response_code(426); header('Upgrade: websocket'); header('Connection: Upgrade'); echo 'no';",
     "fails.php": "<?php echo 'begun'; nothing();",
     "long.php": """<?php
 ignore_user_abort(true);
@@ -82,6 +98,31 @@ class Php(unittest.TestCase):
         self.assertEqual((answer.how, answer.body, done.flags), ("chunked", b"x" * 30000, kit.CLEAN))
         answer, done, _ = self.channel.ask("/stream.php", flags=kit.HTTP10)
         self.assertEqual((answer.how, len(answer.body), done.flags), ("close", 30000, kit.CLOSE))
+
+    def test_events_arrive_one_at_a_time(self):
+        gate = self.apache.root / "public" / "gate"
+        os.mkfifo(gate)
+        self.addCleanup(gate.unlink)
+        gate.chmod(0o666)
+        for number, target in enumerate(("/events.php", "/buffered.php")):
+            client = self.channel.client()
+            self.channel.send(kit.request_frame(7 + number, 1, target, descriptors=1), [client.far.fileno()])
+            head = client._until(b"\r\n\r\n")
+            self.assertTrue(head.startswith(b"HTTP/1.1 200 ") and b"\r\nConnection:" not in head, head)
+            for event in range(1, 6):
+                # The page goes on when the gate was opened and closed: what was read by then left before that.
+                self.assertEqual(client._until(b"\r\n"), b"9")
+                self.assertEqual(client.read_exactly(11), b"data: %d\n\n\r\n" % event)
+                self.assertTrue(client.is_quiet())
+                gate.write_text("")
+            self.assertEqual(self.channel.done().flags, kit.CLEAN)
+            self.assertEqual(client.read_exactly(5), b"0\r\n\r\n")
+
+    def test_upgrade_in_a_426_is_the_pages(self):
+        for flags, connection in ((kit.KEEP, "upgrade"), (0, "close, upgrade")):
+            answer, done, _ = self.channel.ask("/426.php", flags=flags)
+            self.assertEqual((answer.status, answer.one("upgrade"), answer.one("connection")), (426, "websocket", connection))
+            self.assertEqual((answer.body, done.flags), (b"no", kit.CLEAN))
 
     def test_a_page_that_fails_is_a_500(self):
         self.assertEqual(self.channel.ask("/fails.php")[0].status, 500)

@@ -3,6 +3,7 @@
 import socketserver
 import threading
 import unittest
+from pathlib import Path
 
 import server
 from server import kit
@@ -14,6 +15,10 @@ MaxSpareServers 1
 MaxRequestWorkers 2
 ProxyPass "/ws" "ws://127.0.0.1:{port}/websocket"
 ProxyPass "/both" "http://127.0.0.1:{port}/websocket" upgrade=websocket
+<Location "/may-name">
+    MaitredSendfile on
+</Location>
+ProxyPass "/may-name" "http://127.0.0.1:{port}/sendfile"
 ProxyPass "/" "http://127.0.0.1:{port}/"
 """
 
@@ -27,7 +32,8 @@ ANSWERS = {
     "/hints": f"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\n{FIELDS}Content-Length: 2\r\n\r\nok",
     "/no-websocket": f"HTTP/1.1 426 Upgrade Required\r\n{FIELDS}Upgrade: websocket\r\nContent-Length: 5\r\n\r\nplain",
     "/empty": "",
-    "/sendfile": f"HTTP/1.1 200 OK\r\n{FIELDS}X-Sendfile: /etc/hostname\r\nContent-Length: 2\r\n\r\nno",
+    "/sendfile": f"HTTP/1.1 200 OK\r\n{FIELDS}X-Sendfile: /etc/passwd\r\nContent-Length: 2\r\n\r\nno",
+    "/many-hints": "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 9 + f"HTTP/1.1 200 OK\r\n{FIELDS}Content-Length: 2\r\n\r\nok",
 }
 
 
@@ -81,9 +87,23 @@ class Proxy(unittest.TestCase):
     def test_bodies_reach_the_backend(self):
         self.assertEqual(self.channel.ask("/echo", method="POST", body=b"z" * 100_000)[0].body, b"z" * 100_000)
 
-    def test_interim_responses_are_dropped(self):
-        answer, done, _ = self.channel.ask("/hints")
-        self.assertEqual((answer.status, answer.body, done.flags), (200, b"ok", kit.CLEAN))
+    def test_informational_responses_are_dropped_unless_they_are_asked_for(self):
+        for target in ("/hints", "/many-hints"):
+            answer, done, _ = self.channel.ask(target)
+            self.assertEqual((answer.status, answer.body, done.flags), (200, b"ok", kit.CLEAN))
+
+    def test_informational_responses_of_a_backend_go_to_clients_that_may_have_them(self):
+        for target, count in (("/hints", 1), ("/many-hints", 9)):
+            client = self.channel.client()
+            data = kit.request_frame(7, 1, target, descriptors=1, says={"early_hints": 1})
+            self.channel.send(data, [client.far.fileno()])
+            done = self.channel.done()
+            for _ in range(count):
+                hint = client.informational()
+                self.assertEqual((hint.status, hint.fields), (103, [("link", "</a>")]))
+            answer = client.answer()
+            self.assertEqual((answer.status, answer.body), (200, b"ok"))
+            self.assertEqual((done.status, done.flags, done.body_bytes), (200, kit.CLEAN, 2))
 
     def test_a_response_that_breaks_off_is_not_clean(self):
         for target in ("/cut", "/cut-length"):
@@ -96,8 +116,14 @@ class Proxy(unittest.TestCase):
     def test_a_backend_that_says_nothing_is_a_502(self):
         self.assertEqual(self.channel.ask("/empty")[0].status, 502)
 
-    def test_a_backend_cannot_ask_for_files(self):
-        self.assertEqual(self.channel.ask("/sendfile")[0].body, b"no")
+    def test_a_backend_cannot_ask_for_files_unless_it_is_allowed(self):
+        for says in ({}, {"sendfile_root": "/etc"}):
+            answer = self.channel.ask("/sendfile", says=says)[0]
+            self.assertEqual((answer.body, answer.all("x-sendfile")), (b"no", ["/etc/passwd"]))
+        answer = self.channel.ask("/may-name", says={"sendfile_root": "/etc"})[0]
+        self.assertEqual((answer.body, answer.all("x-sendfile")), (Path("/etc/passwd").read_bytes(), []))
+        self.assertEqual(self.channel.ask("/may-name")[0].body, b"no")
+        self.assertEqual(self.channel.ask("/may-name", says={"sendfile_root": "/usr"})[0].status, 500)
 
     def test_upgrades_are_declined(self):
         fields = [("upgrade", "websocket"), ("connection", "upgrade")]
@@ -106,7 +132,8 @@ class Proxy(unittest.TestCase):
             # As a server of WebSockets answers what is none (RFC 9110, section 15.5.22); those of `http` just answer.
             status, body = (200, b"hello") if target == "/length" else (426, b"plain")
             self.assertEqual((answer.status, answer.body, done.flags), (status, body, kit.CLEAN))
-            self.assertEqual((answer.all("sec-websocket-accept"), answer.all("connection")), ([], []))
+            named = ["upgrade"] if status == 426 else []
+            self.assertEqual((answer.all("sec-websocket-accept"), answer.all("connection")), ([], named))
         said = self.apache.log.read_text().count("a WebSocket was asked for")
         # Once in each process of Apache's.
         self.assertIn(said, (1, 2))

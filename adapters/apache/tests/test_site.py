@@ -20,9 +20,12 @@ HOSTS = """
     </Location>
     ScriptAliasMatch "^/cgi(.*)" "{cgi}/reference.py/echo$1"
     ScriptAlias "/stream" "{cgi}/stream.py"
-    <LocationMatch "^/(chunks|sendfile)/">
+    <LocationMatch "^/(chunks|sendfile|hop|early-hints)(/|$)">
         SetHandler reference
     </LocationMatch>
+    <Location "/sendfile/7">
+        MaitredSendfile off
+    </Location>
     RewriteEngine On
     RewriteCond "%{{HTTPS}}" "on"
     RewriteRule "^/secure$" "/cgi/secure" [PT]
@@ -89,7 +92,7 @@ class Site(unittest.TestCase):
         limits = "StartServers 2\nMinSpareServers 2\nMaxSpareServers 4\nMaxRequestWorkers 8\n"
         modules = ["ssl", "socache_shmcb", "authn_socache", "unique_id", "reqtimeout", "remoteip", "http2"]
         # A configuration that people have, so that modules which look at connections are there.
-        cls.apache = server.Apache("prefork", limits + HOSTS, modules)
+        cls.apache = server.Apache("prefork", limits + "LogLevel warn maitred:debug\n" + HOSTS, modules)
         write_site(cls.apache.root)
         cls.apache.__enter__()
         cls.addClassCleanup(cls.apache.__exit__, None, None, None)
@@ -192,6 +195,27 @@ class Site(unittest.TestCase):
         self.assertEqual(done.flags, 0)
         self.assertLess(done.body_bytes, 10**9)
 
+    def test_cancel_ends_a_wait_for_a_client_that_takes_nothing(self):
+        client = self.channel.client()
+        data = kit.request_frame(7, 1, "/chunks/1000/100000", host="test.example", meta=meta(), descriptors=1)
+        self.channel.send(data, [client.far.fileno()])
+        self.apache.wait_for(lambda: self._kept() > (64 << 20) - 300_000, "what is kept for the client to reach its bound")
+        self.channel.send(kit.frame(kit.CANCEL, connection=7, request=1))
+        done = self.channel.done()
+        self.assertEqual((done.status, done.flags), (200, 0))
+
+    def _kept(self):
+        """Bytes that Apache's processes keep for a client, in a file in memory."""
+        most = 0
+        for pid in self.apache.children():
+            for entry in Path(f"/proc/{pid}/fd").iterdir():
+                try:
+                    if "maitred-tail" in os.readlink(entry):
+                        most = max(most, entry.stat().st_size)
+                except FileNotFoundError:
+                    continue
+        return most
+
     def test_status_shows_the_request_and_the_idle_channel(self):
         with kit.Connected(self.apache.path, str(self.apache.log)) as other:
             other.welcome()
@@ -219,9 +243,33 @@ class Site(unittest.TestCase):
         self.assertRegex(lines[1], r'"GET /nothing HTTP/1\.1" 404 \d+ -$')
         self.assertRegex(lines[2], r'"HEAD / HTTP/1\.1" 200 \d+ \+$')
 
-    def test_sendfile_is_off_unless_it_is_allowed(self):
-        with_it = self.ask("/sendfile/1000")
-        self.assertEqual(with_it.body, b"this is not the body")
+    def test_files_are_named_only_where_they_may_be(self):
+        root = str(self.apache.root)
+        self.assertEqual(len(self.ask("/sendfile/1000", meta=meta() + f"sendfile_root={root}\n").body), 1000)
+        for target, said in (("/sendfile/1000", ""), ("/sendfile/1000", "sendfile_root=\n"), ("/sendfile/7", f"sendfile_root={root}\n")):
+            answer = self.ask(target, meta=meta() + said)
+            self.assertEqual((answer.body, len(answer.all("x-sendfile"))), (b"this is not the body", 1), (target, said))
+        answer = self.ask("/sendfile/1000", meta=meta() + f"sendfile_root={root}/public\n")
+        self.assertEqual((answer.status, answer.all("x-sendfile")), (500, []))
+        self.assertIn("it is not below sendfile_root", self.apache.log.read_text())
+
+    def test_informational_responses_are_bounded(self):
+        client = self.channel.client()
+        data = kit.request_frame(7, 1, "/early-hints/20", host="test.example", meta=meta() + "early_hints=1\n", descriptors=1)
+        self.channel.send(data, [client.far.fileno()])
+        done = self.channel.done()
+        for _ in range(16):
+            self.assertEqual(client.informational().all("link"), ["</style.css>; rel=preload; as=style"])
+        self.assertEqual((client.answer().body, done.status, done.flags, done.body_bytes), (b"hinted", 200, kit.CLEAN, 6))
+
+    def test_fields_of_one_hop_are_said_once(self):
+        for _ in range(20):
+            answer = self.ask("/hop")
+            self.assertEqual((answer.status, answer.body, answer.all("keep-alive")), (200, b"hop", []))
+        said = [line for line in self.apache.log.read_text().splitlines() if "Proxy-Connection concerns the connection" in line]
+        self.assertTrue(said)
+        processes = [line.partition("[pid ")[2].partition("]")[0] for line in said]
+        self.assertEqual(len(processes), len(set(processes)), said)
 
     def test_requests_without_a_web_address_are_answered(self):
         self.assertEqual(self.ask("*", method="OPTIONS").status, 200)
