@@ -244,6 +244,8 @@ pub enum ToWorker {
     /// stop. Answered with [`FromWorker::Outlives`]. With a descriptor: go on serving until [`crate::upgrade::GO`] comes over
     /// it, then do as after [`ToWorker::Drain`] of so many milliseconds. Without one: go on draining.
     Outlive(u64),
+    /// What the command of this number waits for. More follows, or its end.
+    CommandWaits(u64, String),
     /// How the command of this number ended: whether well, and a text for the person who asked.
     CommandDone(u64, bool, String),
     /// Answer this challenge, and say [`FromWorker::ChallengeInPlace`].

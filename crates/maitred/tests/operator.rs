@@ -5,6 +5,8 @@
 
 #[path = "operator/installed.rs"]
 mod installed;
+#[path = "operator/progress.rs"]
+mod progress;
 #[path = "support/skip.rs"]
 mod skip;
 #[path = "support/wait.rs"]

@@ -1,4 +1,5 @@
-//! A client of the admin address: one HTTP/1.1 request over a Unix or TCP socket, with one deadline for all of it.
+//! A client of the admin address: one HTTP/1.1 request over a Unix or TCP socket, with one deadline for all of it, which an
+//! interim answer puts off.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -14,6 +15,9 @@ use crate::config::AdminAddress;
 
 /// The longest answer that is read; a status document of 256 threads and 1024 slots has less than 1 MiB.
 const REPLY_BYTES_MAX: u64 = 16 << 20;
+
+/// The field of an interim answer that says what is waited for.
+const PROGRESS: &str = "Maitred-Progress: ";
 
 /// An answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -33,22 +37,23 @@ pub(super) enum Failure {
     Nonsense(&'static str),
 }
 
-/// Sends a request without a body, and reads the answer to its end.
+/// Sends a request without a body, and reads the answer to its end. `timeout` is for the answer, and anew after each interim one,
+/// of which `progress` gets what it says.
 pub(super) fn exchange(
     address: &AdminAddress,
     method: &str,
     path: &str,
     token: Option<&str>,
     timeout: Duration,
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Reply, Failure> {
-    let deadline = Instant::now() + timeout;
     let mut stream = Stream::connect(address, timeout).map_err(Failure::Connect)?;
     let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{token}Content-Length: 0\r\nConnection: close\r\n\r\n"
     );
     let mut received = Vec::new();
-    stream.talk(request.as_bytes(), &mut received, deadline).map_err(Failure::Exchange)?;
+    stream.talk(request.as_bytes(), &mut received, timeout, progress).map_err(Failure::Exchange)?;
     parse(&received).map_err(Failure::Nonsense)
 }
 
@@ -65,7 +70,14 @@ impl Stream {
         }
     }
 
-    fn talk(&mut self, request: &[u8], received: &mut Vec<u8>, deadline: Instant) -> io::Result<()> {
+    fn talk(
+        &mut self,
+        request: &[u8],
+        received: &mut Vec<u8>,
+        timeout: Duration,
+        progress: &mut dyn FnMut(&str),
+    ) -> io::Result<()> {
+        let mut deadline = Instant::now() + timeout;
         self.set_timeout(deadline)?;
         self.write_all(request)?;
         let mut room = [0; 16 * 1024];
@@ -73,7 +85,14 @@ impl Stream {
             self.set_timeout(deadline)?;
             match self.read(&mut room) {
                 Ok(0) => return Ok(()),
-                Ok(count) => received.extend_from_slice(room.get(..count).unwrap_or_default()),
+                Ok(count) => {
+                    received.extend_from_slice(room.get(..count).unwrap_or_default());
+                    while let Some(head) = take_interim(received) {
+                        deadline = Instant::now() + timeout;
+                        let words = head.lines().find_map(|line| line.strip_prefix(PROGRESS));
+                        words.into_iter().for_each(&mut *progress);
+                    }
+                }
                 // A server that stops may reset the connection after its answer; whether it is whole is seen later.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset && !received.is_empty() => {
                     return Ok(());
@@ -132,6 +151,16 @@ pub(super) fn connect_unix(path: &Path, timeout: Duration) -> io::Result<UnixStr
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(UnixStream::from(socket))
+}
+
+/// Takes an interim answer (1xx) from the beginning of what was received, if there is a whole one.
+fn take_interim(received: &mut Vec<u8>) -> Option<String> {
+    if !received.starts_with(b"HTTP/1.1 1") {
+        return None;
+    }
+    let end = received.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let head: Vec<u8> = received.drain(..end).collect();
+    Some(String::from_utf8_lossy(&head).into_owned())
 }
 
 /// Status and body of a whole response that ended with the connection.
@@ -243,7 +272,8 @@ mod tests {
 
     #[test]
     fn both_kinds_of_address_are_asked() {
-        let answer = b"HTTP/1.1 409 Conflict\r\nContent-Length: 3\r\n\r\nbad";
+        let answer = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\nMaitred-Progress: waits\r\n\r\nHTTP/1.1 409 Conflict\r\n\
+                       Content-Length: 3\r\n\r\nbad";
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
         let unix = UnixListener::bind(&path).unwrap();
@@ -253,10 +283,15 @@ mod tests {
             let first = serve_once(unix.accept().unwrap().0, answer);
             (first, serve_once(tcp.accept().unwrap().0, answer))
         });
+        let mut heard = Vec::new();
         for address in [AdminAddress::Unix(path), tcp_address] {
-            let reply = exchange(&address, "POST", "/reload", None, Duration::from_secs(20)).unwrap();
+            let reply = exchange(&address, "POST", "/reload", None, Duration::from_secs(20), &mut |what| {
+                heard.push(what.to_owned())
+            });
+            let reply = reply.unwrap();
             assert_eq!(reply, Reply { status: 409, body: "bad".into() });
         }
+        assert_eq!(heard, ["waits", "waits"]);
         let (first, second) = server.join().unwrap();
         assert!(first.starts_with(b"POST /reload HTTP/1.1\r\nHost: "), "{first:?}");
         assert_eq!(first, second);
@@ -268,7 +303,7 @@ mod tests {
         let path = dir.path().join("admin.sock");
         let address = AdminAddress::Unix(path.clone());
         let asked = |timeout| {
-            let failure = exchange(&address, "GET", "/", None, timeout).unwrap_err();
+            let failure = exchange(&address, "GET", "/", None, timeout, &mut |_| {}).unwrap_err();
             failure.explained(&address).text
         };
         let patient = Duration::from_secs(20);

@@ -1,5 +1,6 @@
 //! `maitred status`, `reload`, `upgrade`, `stop` and `pool`: asks a running server at its admin address.
 
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::status::text;
 
 /// How long a question about the status may take.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a reload or a stop may take to be carried out; a worker process has to start or to finish.
+/// How long the server may be silent about a reload or a stop. It answers within a minute, or says that it waits and what for;
+/// how long it waits is bounded by what it waits for.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What `maitred status` prints.
@@ -134,7 +136,15 @@ fn request(
     token: Option<&str>,
     timeout: Duration,
 ) -> Result<String, Error> {
-    let Reply { status, body } = client::exchange(address, method, path, token, timeout)
+    let mut said = String::new();
+    let mut progress = |what: &str| {
+        if said != what {
+            // Nobody may be reading.
+            let _ = writeln!(std::io::stderr(), "{what}");
+            what.clone_into(&mut said);
+        }
+    };
+    let Reply { status, body } = client::exchange(address, method, path, token, timeout, &mut progress)
         .map_err(|failure| failure.explained(address))?;
     match status {
         200 => Ok(body),

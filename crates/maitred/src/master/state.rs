@@ -59,6 +59,7 @@ pub mod generation;
 pub mod listen_pool;
 mod listening;
 pub mod pool;
+pub mod progress;
 mod slot;
 pub mod upgrade;
 
@@ -69,9 +70,10 @@ use maitred_sys::signals::Signal;
 use tracing::Level;
 
 use self::events::{Action, Counts, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Seen};
-use self::generation::{Generation, Out, WORKER_START_TIMEOUT, WorkerPhase};
+use self::generation::{Generation, NEXT_START_TIMEOUT, Out, WORKER_START_TIMEOUT, WorkerPhase};
 use self::listen_pool::ListenPool;
 use self::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Home, Pool};
+use self::progress::TELL_AFTER;
 use self::upgrade::{Predecessors, Upgrade};
 use crate::backoff::{Backoff, WORKER};
 use crate::control::{Command, FromWorker, PoolCommand, ToWorker};
@@ -106,6 +108,8 @@ pub struct Master {
     /// When the next current worker process starts, if there is none and one is due.
     respawn_at: Option<Instant>,
     reload: Option<(Reload, Vec<Asker>)>,
+    /// When to say next what the reload waits for.
+    tell_at: Option<Instant>,
     /// A reload that is to follow the present one.
     queued: Option<Vec<Asker>>,
     /// The executable is about to be replaced.
@@ -141,6 +145,7 @@ impl Master {
             current: None,
             respawn_at: None,
             reload: None,
+            tell_at: None,
             queued: None,
             upgrade: None,
             predecessors: Predecessors::default(),
@@ -198,6 +203,7 @@ impl Master {
             .chain(listen_pools)
             .chain(self.respawn_at)
             .chain(self.upgrade_deadline())
+            .chain(self.progress_deadline())
             .min()
     }
 
@@ -302,6 +308,11 @@ impl Master {
                 let plan = Rc::new(plan);
                 // Even if there is no predecessor now: one may be there by the time of the take-over.
                 let generation = self.spawn(now, Rc::clone(&plan), true);
+                self.generations
+                    .iter_mut()
+                    .filter(|one| one.number == generation)
+                    .for_each(Generation::is_next);
+                self.tell_at = Some(now + TELL_AFTER);
                 if let Some((reload, _)) = &mut self.reload {
                     *reload = Reload::BringingUp { generation, plan };
                 }
@@ -618,6 +629,7 @@ impl Master {
         for number in numbers(Generation::is_late, &self.generations) {
             self.worker_is_late(now, number);
         }
+        self.tell_progress(now);
         for pool in &mut self.pools {
             pool.tick(now, out!(self));
         }
@@ -627,10 +639,11 @@ impl Master {
     }
 
     fn worker_is_late(&mut self, now: Instant, number: u64) {
-        let text = format!("worker process {number} was not ready within {WORKER_START_TIMEOUT:?}");
+        let text = |most| format!("worker process {number} was not ready within {most:?}");
         if self.current != Some(number) {
-            return self.refuse_reload(now, &text);
+            return self.refuse_reload(now, &text(NEXT_START_TIMEOUT));
         }
+        let text = text(WORKER_START_TIMEOUT);
         if !self.was_ready && self.predecessors.serving().is_none() {
             return self.fail(now, text);
         }

@@ -4,13 +4,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use maitred_http::request::{Method, Request};
+use maitred_http::request::{Method, Request, Version};
 use rustix::net::sockopt::socket_peercred;
 
 use super::answer::Step;
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::shared::Outgoing;
+use super::wire::Then;
 use crate::config::{AdminAddress, Pool};
 use crate::control::{Command, PoolCommand};
 use crate::serve::Persistence;
@@ -52,8 +53,12 @@ const WRONG_TOKEN: &str =
     "403 Forbidden\nCommands by TCP take the token that is in the file `admin_token` of [server].\n";
 const NOT_OPERATOR: &str = "403 Forbidden\nOnly root and the account that started the server command it.\n";
 
-/// How long the master may take for a command: a reload waits for the new worker process, and it for its applications.
+/// How long the master may be silent about a command. It says again and again what a reload waits for, so that one that is
+/// silent is not at work on it.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How an interim answer to a command begins. Not 102, which would be the right one: clients have to expect any (RFC 9110
+/// 15.2), but Python's for one skips only this.
+const INTERIM: &str = "HTTP/1.1 100 Continue\r\nMaitred-Progress: ";
 
 impl Thread {
     /// Answers on the admin listener.
@@ -123,7 +128,8 @@ impl Thread {
             return Step::FlushFirst;
         }
         let serial = self.connections[index as usize].serial;
-        let asked = Outgoing::Ask { command, thread: self.number, index, serial };
+        let interim = request.version != Version::Http10;
+        let asked = Outgoing::Ask { command, thread: self.number, index, serial, interim };
         self.shared.outbox.send(asked);
         self.enter(index, State::Command);
         self.wheel.arm(index, self.clock.now + COMMAND_TIMEOUT);
@@ -197,6 +203,23 @@ impl Thread {
         };
         let summary = reply.write(&manner, &mut self.tx);
         self.whole(index, request, summary, persistence)
+    }
+
+    /// The master says what a command waits for. Who asked is told as well, if it understands interim answers.
+    pub(super) fn on_command_waits(&mut self, index: u32, serial: u32, interim: bool, text: &str) {
+        if !self.is_current(index, serial) || self.connections[index as usize].state != State::Command {
+            return;
+        }
+        self.wheel.arm(index, self.clock.now + COMMAND_TIMEOUT);
+        if !interim {
+            return;
+        }
+        let line: String = text.chars().filter(|char| !char.is_control()).collect();
+        let head = format!("{INTERIM}{line}\r\n\r\n");
+        // The socket takes it, unless the other side reads nothing at all.
+        if self.send(index, head.as_bytes(), Then::Perhaps) != Ok(head.len()) {
+            self.abort(index);
+        }
     }
 
     /// The master has answered a command.

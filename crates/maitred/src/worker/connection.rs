@@ -11,7 +11,7 @@
 //! | `HandedOff` | an application process owns the connection | no | the pool's `request_timeout` |
 //! | `Relayed` | an application process answers through a relay | no | the pool's `request_timeout`, or `write_timeout` |
 //! | `Proxied` | an HTTP server answers; the table in `proxy` says more | after an upgrade | one of several, see there |
-//! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` |
+//! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` since the master said something |
 //! | `Watching` | is told the status every second | no | `WATCHER_PATIENCE` since it last took something |
 //! | `Multiplexed` | HTTP/2: its streams are connections (`multiplex`) | yes | `keep_alive_timeout`, `write_timeout` |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |

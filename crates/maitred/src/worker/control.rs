@@ -61,6 +61,7 @@ pub(super) struct Asking {
     pub(super) thread: usize,
     pub(super) index: u32,
     pub(super) serial: u32,
+    interim: bool,
     pub(super) about: About,
 }
 
@@ -191,9 +192,9 @@ impl Control<'_> {
         for outgoing in self.shared.outbox.take() {
             match outgoing {
                 Outgoing::Tell(message) => self.tell(&message),
-                Outgoing::Ask { command, thread, index, serial } => {
+                Outgoing::Ask { command, thread, index, serial, interim } => {
                     let about = About::command(&command);
-                    let asking = Asking { thread, index, serial, about };
+                    let asking = Asking { thread, index, serial, interim, about };
                     if self.outlive.alone && !self.passes_on(about) {
                         self.reply(asking, false, BETWEEN_IMAGES);
                         continue;
@@ -268,6 +269,12 @@ impl Control<'_> {
                 let successor = Arc::new(successor);
                 for inbox in &self.shared.inboxes {
                     inbox.send(Message::Successor(Arc::clone(&successor)));
+                }
+            }
+            (ToWorker::CommandWaits(number, text), _) => {
+                if let Some(Asking { thread, index, serial, interim, .. }) = self.asking.get(&number).copied()
+                {
+                    self.shared.inboxes[thread].send(Message::CommandWaits { index, serial, interim, text });
                 }
             }
             (ToWorker::CommandDone(number, well, text), _) => {

@@ -480,6 +480,9 @@ impl Thread {
             Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
             Message::Fetched { index, serial, tail, result } => self.on_fetched(index, serial, tail, result),
+            Message::CommandWaits { index, serial, interim, text } => {
+                self.on_command_waits(index, serial, interim, &text);
+            }
             Message::CommandDone { index, serial, well, text } => {
                 self.on_command_done(index, serial, well, &text);
             }

@@ -76,6 +76,17 @@ pub enum Message {
         /// The piece.
         result: std::io::Result<Vec<u8>>,
     },
+    /// The master says what the command of this admin connection waits for.
+    CommandWaits {
+        /// Index of the connection.
+        index: u32,
+        /// Its serial number.
+        serial: u32,
+        /// It may be sent to it as an interim answer.
+        interim: bool,
+        /// What, for the person who asked.
+        text: String,
+    },
     /// The master has carried out what this admin connection asked for.
     CommandDone {
         /// Index of the connection.

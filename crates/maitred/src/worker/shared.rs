@@ -150,6 +150,8 @@ pub enum Outgoing {
         index: u32,
         /// Its serial number.
         serial: u32,
+        /// Interim answers may be sent to it.
+        interim: bool,
     },
     /// One event-loop thread has stopped accepting for good.
     Closed,

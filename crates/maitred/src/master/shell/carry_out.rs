@@ -1,6 +1,7 @@
 //! Actions → system calls.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use maitred_sys::memfile::SharedMap;
 use maitred_sys::spawn::Child;
@@ -19,6 +20,9 @@ use crate::tls::self_signed;
 
 /// The most characters of a reason that a service manager is told; the error log has all of it.
 const STATUS_CHARS_MAX: usize = 500;
+/// How much longer a service manager is to wait for a reload whenever it is told what that waits for. The master may be late to
+/// tell it again; it has several tries within this.
+const RELOAD_EXTENSION: Duration = Duration::from_secs(60);
 
 impl Shell<'_> {
     pub(super) fn carry_out(&mut self, action: Action) {
@@ -328,6 +332,12 @@ impl Shell<'_> {
             Notice::Reloading => NotifyState::monotonic_usec_now().and_then(|now| {
                 sd_notify::notify(&[NotifyState::Reloading, now, NotifyState::Status("reloading")])
             }),
+            Notice::Waiting(what) => sd_notify::notify(&[
+                NotifyState::ExtendTimeoutUsec(
+                    u32::try_from(RELOAD_EXTENSION.as_micros()).unwrap_or(u32::MAX),
+                ),
+                NotifyState::Status(&format!("reloading: {what}")),
+            ]),
             Notice::Stopping => sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]),
         };
         if let Err(error) = told {

@@ -279,6 +279,8 @@ pub enum Notice {
     Refused(String),
     /// A reload has begun.
     Reloading,
+    /// What it waits for; told now and then.
+    Waiting(String),
     /// Going down.
     Stopping,
 }

@@ -23,6 +23,9 @@ use crate::control::ToWorker;
 
 /// How long a worker process may take until it is ready.
 pub const WORKER_START_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for one that is to take over from another, which serves meanwhile: nobody waits for it but who asked for the
+/// reload, and a machine on which many application processes start at the same time may leave it little.
+pub const NEXT_START_TIMEOUT: Duration = Duration::from_secs(120);
 /// What a draining worker process gets beyond its grace, before it is killed.
 pub const DRAIN_MARGIN: Duration = Duration::from_secs(2);
 /// How long a worker process that is to stop at once may take to write its last log lines.
@@ -96,6 +99,13 @@ impl Generation {
         out.actions.push(Action::SpawnWorker { generation: number, plan: plan.number, adopts });
         let worker = WorkerPhase::Starting { deadline: now + WORKER_START_TIMEOUT };
         Generation { number, worker, started: now, plan }
+    }
+
+    /// Another one serves until this one is ready.
+    pub fn is_next(&mut self) {
+        if let WorkerPhase::Starting { deadline } = &mut self.worker {
+            *deadline = self.started + NEXT_START_TIMEOUT;
+        }
     }
 
     /// Whether its worker process reads what it is sent.

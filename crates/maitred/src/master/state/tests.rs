@@ -1,6 +1,7 @@
 //! The machine in a small world: processes that live, get ready and die as a test says.
 
 mod lowered;
+mod progress;
 mod recovered;
 mod reloaded;
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use maitred_sys::signals::Signal;
 
 use super::events::{Action, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Seen};
-use super::generation::{DRAIN_MARGIN, WORKER_START_TIMEOUT};
+use super::generation::{DRAIN_MARGIN, NEXT_START_TIMEOUT, WORKER_START_TIMEOUT};
 use super::pool::APP_KILL_DELAY;
 use super::{Master, Phase, Reload};
 use crate::control::{Command, FromWorker, Greeting, PoolCommand, SlotId, ToWorker};
@@ -287,6 +288,9 @@ impl World {
             ToWorker::CommandDone(command, ..) => {
                 assert!(worker.commands_open.remove(command), "answered twice or never asked");
             }
+            ToWorker::CommandWaits(command, _) => {
+                assert!(worker.commands_open.contains(command), "nobody asked, or it was answered");
+            }
             ToWorker::SlotExited(slot, _) => assert!(!self.apps.contains_key(&slot.epoch)),
             ToWorker::Retire(slot) => {
                 assert_eq!(
@@ -469,7 +473,7 @@ fn a_new_worker_that_dies_or_is_late_refuses_the_reload() {
         if dies {
             world.worker_dies(2);
         } else {
-            world.pass(WORKER_START_TIMEOUT);
+            world.pass(NEXT_START_TIMEOUT);
         }
         assert!(world.has_done(&Action::Abandon(2)));
         assert_eq!(world.master.current(), Some(1));

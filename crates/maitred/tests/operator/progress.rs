@@ -1,0 +1,74 @@
+//! A reload that takes its time: who asked for it is told what it waits for, and waits as long.
+
+use std::fs::OpenOptions;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Stdio};
+
+use rustix::fs::{CWD, FileType, Mode};
+
+use crate::{PATIENCE, Server, maitred, site, wait};
+
+/// Words to the service manager, one in five seconds: together they take longer than the minute that a silent master has.
+const WORDS: usize = 14;
+
+/// What a command has written when it has ended.
+fn written(child: &mut Child) -> (bool, String, String) {
+    wait::eventually("the command ends", || child.try_wait().unwrap().is_some());
+    let (mut out, mut err) = (String::new(), String::new());
+    child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    (child.wait().unwrap().success(), out, err)
+}
+
+/// It takes more than a minute, because after that the answer once was that the master had not answered in time.
+#[test]
+fn a_reload_waits_for_a_pool_as_long_as_that_may_take_and_says_so() {
+    let dir = site("127.0.0.1:0", "admin = \"unix:admin\"");
+    let path = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let heard = || {
+        let mut bytes = [0; 1024];
+        let length = manager.recv(&mut bytes).unwrap();
+        String::from_utf8_lossy(&bytes[..length]).into_owned()
+    };
+    let mut command = maitred(&["run"]);
+    command.current_dir(dir.path()).env("NOTIFY_SOCKET", &path);
+    let _server = Server::start(command);
+    assert!(heard().starts_with("READY=1\n"));
+    // Its process cannot go on until somebody writes here, and then ends, so that it has been tried.
+    let gate = dir.path().join("gate");
+    rustix::fs::mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let mut gate = OpenOptions::new().read(true).write(true).open(gate).unwrap();
+    let config = dir.path().join("maitred.toml");
+    let pool = "[[site.route]]\npath = \"/app\"\npool = \"slow\"\n[pool.slow]\ncommand = [\"sh\", \"-c\", \"read line <gate\"]\n\
+                workers = 1\nstart_timeout = \"10m\"\n";
+    let text = std::fs::read_to_string(&config).unwrap() + pool;
+    std::fs::write(&config, text).unwrap();
+    let reload = || {
+        let mut command = maitred(&["reload"]);
+        command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mut first = reload();
+    assert!(heard().starts_with("RELOADING=1\n"));
+    let mut second = reload();
+    let what = "waits for the first process of pool \"slow\", 600s at most (start_timeout)";
+    let mut words = 0;
+    while words < WORDS {
+        let word = heard();
+        assert!(word.starts_with("EXTEND_TIMEOUT_USEC=60000000\n"), "{word}");
+        // On a busy machine the new worker process is not ready at once.
+        words += usize::from(word.contains(&format!("\nSTATUS=reloading: {what}")));
+    }
+    for child in [&mut first, &mut second] {
+        assert_eq!(child.try_wait().unwrap(), None, "it has not waited");
+    }
+    gate.write_all(b"go\n").unwrap();
+    let (well, out, err) = written(&mut first);
+    assert!(well && out == "reloaded\n", "{out}{err}");
+    assert_eq!(err.lines().filter(|line| *line == what).count(), 1, "{err}");
+    let (well, out, err) = written(&mut second);
+    assert!(well && out == "reloaded\n", "{out}{err}");
+    assert!(err.lines().any(|line| line == format!("waits for the reload before it, which {what}")), "{err}");
+}
