@@ -1,40 +1,61 @@
 'use strict';
 
-const { Duplex } = require('node:stream');
+const net = require('node:net');
+
+/** Nothing of node:net may write or read by itself: the connection is Maitred's as long as it is not detached. */
+const nothing = () => {};
+
+/** How many properties and listeners a socket has. */
+function traces(socket) {
+  let count = Reflect.ownKeys(socket).length;
+  for (const name of ['close', 'end', 'error', 'timeout']) count += socket.listenerCount(name);
+  return count;
+}
 
 /**
  * What node:http takes for the client's connection: it reads the request from it, in Maitred's words, and writes the
- * response to it. The connection behind it (a Link) does both, and outlives it.
+ * response to it. The connection behind it (a Link) does both, and outlives it. It is a net.Socket without a handle, so that
+ * whatever asks for one gets one; what a handle would know, the link does. Once the connection is detached, options go on to
+ * the socket that it is.
  */
-class ClientSocket extends Duplex {
+class ClientSocket extends net.Socket {
   constructor(link) {
-    super({ decodeStrings: false, allowHalfOpen: true });
+    super({ allowHalfOpen: true });
     this.link = link;
-    this.timeout = 0;
-    this.timer = null;
-    this.bytesRead = 0;
-    this.bytesWritten = 0;
-    this.connecting = false;
+    this.meta = link.meta;
+    this.untouched = null;
+    /** The application has it by an 'upgrade' event. */
+    this.upgrading = false;
+    this.received = 0;
+    this.dispatched = 0;
+    this.queuedAtTimeout = 0;
+    this.noDelay = undefined;
+    this.keepAlive = undefined;
     // Whoever is interested listens; a connection that breaks is nobody's failure.
-    this.on('error', () => {});
+    this.on('error', nothing);
   }
 
-  get remoteAddress() { return this.link.meta.remote.address; }
-  get remotePort() { return this.link.meta.remote.port; }
-  get remoteFamily() { return this.link.meta.remote.family; }
-  get localAddress() { return this.link.meta.local.address; }
-  get localPort() { return this.link.meta.local.port; }
-  get localFamily() { return this.link.meta.local.family; }
-  /** Whether the client speaks TLS, with Maitred or with a proxy that Maitred trusts. */
-  get encrypted() { return this.link.meta.scheme === 'https'; }
+  // Those of the local end are gone with the connection, as those of a net.Socket are.
+  get remoteAddress() { return this.meta.remote.address; }
+  get remotePort() { return this.meta.remote.port; }
+  get remoteFamily() { return this.meta.remote.family; }
+  get localAddress() { return this.destroyed ? undefined : this.meta.local.address; }
+  get localPort() { return this.destroyed ? undefined : this.meta.local.port; }
+  get localFamily() { return this.destroyed ? undefined : this.meta.local.family; }
+  /** True if the client speaks TLS, with Maitred or with a proxy that Maitred trusts; a net.Socket has no such property. */
+  get encrypted() { return this.meta.scheme === 'https' || undefined; }
   /** The leading part of the path at which the application is mounted, '' at the root. */
-  get mount() { return this.link.meta.mount; }
-  get pending() { return false; }
-  get readyState() { return this.destroyed ? 'closed' : 'open'; }
+  get mount() { return this.meta.mount; }
+  get pending() { return this.destroyed; }
+  get bufferSize() { return this.destroyed ? undefined : this.writableLength; }
+  get bytesRead() { return this.received; }
+  /** What has been sent; `bytesWritten` adds what the stream still holds. */
+  get _bytesDispatched() { return this.dispatched; }
 
   address() {
-    const { address, port, family } = this.link.meta.local;
-    return { address, port, family };
+    if (this.destroyed) return {};
+    const { address, port, family } = this.meta.local;
+    return { address, family, port };
   }
 
   _read() {
@@ -42,12 +63,12 @@ class ClientSocket extends Duplex {
   }
 
   _write(chunk, encoding, callback) {
-    this.touch();
+    this._unrefTimer();
     this.link.send([{ chunk, encoding }], callback);
   }
 
   _writev(chunks, callback) {
-    this.touch();
+    this._unrefTimer();
     this.link.send(chunks, callback);
   }
 
@@ -56,45 +77,78 @@ class ClientSocket extends Duplex {
   }
 
   _destroy(error, callback) {
-    clearTimeout(this.timer);
+    // node:net closes a handle and says by 'close' whether there was an error; this one has nothing to close.
+    const close = (closed) => {
+      setImmediate(closed);
+      return 0;
+    };
+    this._handle = { close, reset: close, bytesRead: this.received, bytesWritten: this.dispatched };
+    super._destroy(error, callback);
+    this._handle = null;
     this.link.onDestroyed(this);
-    callback(error);
   }
 
-  destroySoon() {
-    if (this.writable) this.end();
-    if (this.writableFinished) this.destroy();
-    else this.once('finish', this.destroy);
+  /** Sends a client a reset if its socket is the application's own; otherwise the response is broken off. */
+  resetAndDestroy() {
+    this.link.reset();
+    return this.destroy();
   }
 
-  /** As that of net.Socket, but only while a request is under way: idle connections are Maitred's. */
-  setTimeout(milliseconds, callback) {
-    this.timeout = milliseconds;
-    if (callback) {
-      if (milliseconds > 0) this.once('timeout', callback);
-      else this.removeListener('timeout', callback);
+  /** Idle connections are Maitred's: they have no timeout here. Nor has a client that still takes what was written to it. */
+  _onTimeout() {
+    const { busy, detached, queued } = this.link;
+    if (!busy && !detached) return;
+    if (queued > 0 && queued !== this.queuedAtTimeout) {
+      this.queuedAtTimeout = queued;
+      this._unrefTimer();
+      return;
     }
-    clearTimeout(this.timer);
-    this.timer = null;
-    this.touch();
+    super._onTimeout();
+  }
+
+  setNoDelay(enable = true) {
+    this.noDelay = Boolean(enable);
+    this.link.own?.setNoDelay(this.noDelay);
     return this;
   }
 
-  /** Something has happened, or a request has begun. */
-  touch() {
-    if (this.timer) {
-      this.timer.refresh();
-    } else if (this.timeout > 0) {
-      this.timer = setTimeout(() => { if (this.link.busy) this.emit('timeout'); }, this.timeout);
-      this.timer.unref();
-    }
+  setKeepAlive(enable = false, initialDelay = 0) {
+    this.keepAlive = [Boolean(enable), initialDelay];
+    this.link.own?.setKeepAlive(...this.keepAlive);
+    return this;
   }
 
-  // The connection's options are Maitred's; what Node's own programs call does nothing.
-  setNoDelay() { return this; }
-  setKeepAlive() { return this; }
-  ref() { return this; }
-  unref() { return this; }
+  /** The end of what is to be read; as with node:net, also for those who do not read. */
+  pushEnd() {
+    this.push(null);
+    this.read(0);
+  }
+
+  /** Remembers how node:http leaves it, once. */
+  remember() {
+    this.untouched ??= traces(this);
+  }
+
+  /** Whether the application has left something on it. */
+  get isTouched() {
+    return this.untouched !== null && this.untouched !== traces(this);
+  }
+
+  /** What was asked for before the connection became the application's own. */
+  applyOptions(socket) {
+    if (this.noDelay !== undefined) socket.setNoDelay(this.noDelay);
+    if (this.keepAlive !== undefined) socket.setKeepAlive(...this.keepAlive);
+  }
+
+  ref() {
+    this.link.own?.ref();
+    return this;
+  }
+
+  unref() {
+    this.link.own?.unref();
+    return this;
+  }
 }
 
 module.exports = { ClientSocket };

@@ -8,6 +8,8 @@ const { promisify } = require('node:util');
 const openAt = promisify(fs.open);
 const statOf = promisify(fs.fstat);
 const readAt = promisify(fs.read);
+const realpathOf = promisify(fs.realpath);
+const linkOf = promisify(fs.readlink);
 
 /** What is cheaper to read and write than to pass. */
 const SMALL_BYTES_MAX = 64 * 1024;
@@ -87,6 +89,31 @@ async function openPart(source, start = 0, end = Infinity) {
   return part;
 }
 
+/**
+ * What the field X-Sendfile names: a regular file below `root`, after all links in both were followed. Where the file lies is
+ * asked of its descriptor, so that no link can be changed in between.
+ */
+async function openBelow(root, field) {
+  // Bytes, in a field, are text of Latin-1; a path is UTF-8, unless it cannot be.
+  const utf8 = Buffer.from(field, 'latin1').toString();
+  const name = utf8.includes('\ufffd') ? field : utf8;
+  if (!name.startsWith('/')) throw failure(500, `not an absolute path: ${name}`);
+  const top = await realpathOf(root);
+  const judge = (path) => {
+    if (!path.startsWith(top.endsWith('/') ? top : `${top}/`)) throw failure(500, `${path} is not below ${top}`);
+    return path;
+  };
+  // Before it is opened: opening alone does something to some devices.
+  const part = await openPart(judge(await realpathOf(name)));
+  try {
+    judge(await linkOf(`/proc/self/fd/${part.fd}`));
+  } catch (error) {
+    part.close();
+    throw error;
+  }
+  return part;
+}
+
 /** Whether the head, as middleware has left it, goes with the part as it is. */
 function goesAsItIs(response, part, coding) {
   return Number(response.getHeader('content-length')) === part.length && !response.hasHeader('transfer-encoding') &&
@@ -131,4 +158,4 @@ async function sendFile(response, source, { start, end } = {}) {
   }
 }
 
-module.exports = { EXCHANGE, openPart, sendFile };
+module.exports = { EXCHANGE, openBelow, sendFile };

@@ -23,12 +23,12 @@ export interface Options {
   host?: string;
 }
 
-/** What `request.socket` offers beyond a `net.Socket`. */
+/** What `request.socket`, which is a `net.Socket`, offers beyond one. */
 export interface ClientSocket {
   /** The leading part of the path at which the application is mounted; `''` at the root. */
   readonly mount: string;
   /** Whether the client speaks TLS. */
-  readonly encrypted: boolean;
+  readonly encrypted?: true;
 }
 
 /** Whether Maitred has started this process. */

@@ -66,6 +66,7 @@ function watch(server) {
       const { link } = request.socket;
       const exchange = link.current;
       if (exchange) {
+        request.socket.remember();
         response[EXCHANGE] = exchange;
         response.once('finish', () => link.finished(exchange));
       }

@@ -4,13 +4,15 @@ const { performance } = require('node:perf_hooks');
 
 const { ClientSocket } = require('./client_socket');
 const { FLAG, OUTCOME, TAIL_TOTAL_BYTES_MAX, refuse } = require('./frames');
-const { openPart } = require('./file');
+const { openBelow } = require('./file');
 const { BadResponse, Response } = require('./response');
 
 const UPGRADE_LINES = /\r\n(?:upgrade|connection):[^\r\n]*/g;
 /** HTTP/2 begins on connections of its own with Maitred, so this offer, which some clients always make, is not passed on. */
 const H2C = /\r\nupgrade: *h2c\r\n/i;
 const CONTENT_LENGTH = /\r\ncontent-length: (\d+)\r\n/;
+/** Requests that a relay brings to one socket of the application, which may add listeners with each. */
+const SOCKET_REQUESTS_MAX = 1000;
 const FAILURE = 'Internal Server Error\n';
 const NO_ADDRESS = { address: undefined, port: undefined, family: undefined };
 
@@ -36,19 +38,25 @@ function parseMeta(text) {
     local: address(values.get('local')),
     scheme: values.get('scheme') || 'http',
     mount: values.get('mount') || '',
+    earlyHints: values.get('early_hints') === '1',
+    sendfileRoot: values.get('sendfile_root') || null,
   };
 }
 
 /** One request, from its REQUEST to its DONE. */
 class Exchange {
-  constructor(frame) {
+  constructor(frame, meta) {
     this.number = frame.request;
     this.flags = frame.flags;
-    this.response = new Response(frame.flags);
+    this.meta = meta;
+    this.response = new Response(frame.flags, meta);
     this.began = performance.now();
+    /** Whether there is something of the final response with the client, or on its way. */
     this.written = false;
     this.waiting = false;
     this.done = false;
+    /** The application has it as an 'upgrade' event. */
+    this.upgrade = false;
     /** What is left of the body, if Maitred is to read it from a file. */
     this.file = null;
   }
@@ -72,6 +80,8 @@ class Link {
     this.queue = [];
     this.current = null;
     this.client = null;
+    /** How many requests the client's socket has brought. */
+    this.requests = 0;
     this.metaText = null;
     this.meta = parseMeta('');
     this.retired = false;
@@ -84,6 +94,16 @@ class Link {
     return this.current !== null;
   }
 
+  /** The socket itself, once it is the application's own. */
+  get own() {
+    return this.detached && !this.writer.closed ? this.writer.socket : null;
+  }
+
+  /** Bytes that wait for the client. */
+  get queued() {
+    return this.writer.queued;
+  }
+
   /** A request; it waits for those before it. */
   take(frame) {
     if (this.current) this.queue.push(frame);
@@ -91,15 +111,36 @@ class Link {
   }
 
   begin(frame) {
+    const before = this.meta;
     this.readMeta(frame.meta);
-    const exchange = new Exchange(frame);
+    const exchange = new Exchange(frame, this.meta);
     this.current = exchange;
+    this.requests += 1;
+    if (this.client && this.isStale(before, frame)) this.dropClient();
     if (!this.client) {
       this.client = new ClientSocket(this);
+      this.requests = 1;
       this.channel.server.emit('connection', this.client);
     }
-    this.client.touch();
+    this.client.meta = this.meta;
+    this.client._unrefTimer();
     this.feed(frame);
+  }
+
+  /**
+   * Whether the application needs another socket. A relay brings requests of several clients: what was left on the socket of
+   * one is not another's, and an upgrade finds a new one. Listeners of a socket are never too many.
+   */
+  isStale(before, frame) {
+    if (this.requests > SOCKET_REQUESTS_MAX) return true;
+    return before !== this.meta && (Boolean(frame.flags & FLAG.MAY_DETACH) || this.client.isTouched);
+  }
+
+  /** The application's socket is closed; the connection is not. */
+  dropClient() {
+    const { client } = this;
+    this.client = null;
+    client.destroy();
   }
 
   readMeta(meta) {
@@ -135,6 +176,8 @@ class Link {
   feedUpgrade({ flags, head, body }) {
     const text = head.latin1Slice();
     if (this.channel.server.listenerCount('upgrade') > 0 && !H2C.test(text)) {
+      this.current.upgrade = true;
+      this.client.upgrading = true;
       // What came behind the head belongs to the new protocol.
       this.push(Buffer.concat([head, body]));
       return;
@@ -144,7 +187,8 @@ class Link {
   }
 
   push(data) {
-    this.client.bytesRead += data.length;
+    this.client.received += data.length;
+    this.client._unrefTimer();
     return this.client.push(data);
   }
 
@@ -194,12 +238,13 @@ class Link {
 
   write(exchange, pieces, bytes, callback) {
     let rest;
+    this.count(bytes);
     try {
       rest = this.writer.attempt(pieces, bytes);
     } catch (error) {
       return this.lose(exchange, error, callback);
     }
-    if (rest === null || rest.length < bytes) exchange.written = true;
+    if (exchange.response.begun && (rest === null || rest.length < bytes)) exchange.written = true;
     if (rest === null) return this.afterWrite(exchange, callback);
     if (!exchange.response.complete) return this.wait(exchange, rest, () => this.afterWrite(exchange, callback), callback);
     const inTail = Math.min(rest.length, TAIL_TOTAL_BYTES_MAX);
@@ -214,6 +259,11 @@ class Link {
     return this.wait(exchange, rest.subarray(0, rest.length - inTail), leave, callback);
   }
 
+  /** What the application's socket says that it has written. */
+  count(bytes) {
+    if (this.client) this.client.dispatched += bytes;
+  }
+
   /** X-Sendfile: the head waits for the size of the file. */
   openNamed(exchange, path, callback) {
     const fail = (error) => {
@@ -221,7 +271,7 @@ class Link {
       else this.refuse(exchange, new BadResponse(`X-Sendfile: ${error.message}`), callback);
     };
     const send = async () => {
-      const part = await openPart(path);
+      const part = await openBelow(exchange.meta.sendfileRoot, path);
       try {
         const head = exchange.response.sized(part.length);
         if (exchange.done || exchange.response.complete) return [head];
@@ -248,8 +298,10 @@ class Link {
     const { file } = exchange;
     exchange.file = null;
     let rest;
+    const bytes = pieces.reduce((sum, { length }) => sum + length, 0);
+    this.count(bytes + file.length);
     try {
-      rest = this.writer.attempt(pieces, pieces.reduce((sum, { length }) => sum + length, 0));
+      rest = this.writer.attempt(pieces, bytes);
     } catch (error) {
       file.close();
       return this.lose(exchange, error, callback);
@@ -271,9 +323,12 @@ class Link {
   wait(exchange, data, then, callback) {
     exchange.waiting = true;
     exchange.written = true;
+    if (this.client) this.client.queuedAtTimeout = data.length;
     this.writer.wait(data, (error) => {
       exchange.waiting = false;
       if (error) return this.lose(exchange, error, callback);
+      // An informational response is out as a whole: the final one is still to come.
+      exchange.written = exchange.response.begun;
       return exchange.done ? callback() : then();
     });
   }
@@ -295,7 +350,7 @@ class Link {
   refuse(exchange, error, callback) {
     console.error(`maitred: bad response of the application: ${error.message}`);
     if (!exchange.written) {
-      exchange.response = new Response(exchange.flags);
+      exchange.response = new Response(exchange.flags, exchange.meta);
       const head = `HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\nContent-Length: ${FAILURE.length}`;
       const data = exchange.response.feed(`${head}\r\n\r\n${FAILURE}`, 'latin1');
       return this.write(exchange, [data], data.length, () => callback(error));
@@ -320,7 +375,7 @@ class Link {
     exchange.done = true;
     exchange.dropFile();
     const { response } = exchange;
-    const status = exchange.written ? response.status : 0;
+    const status = exchange.written ? response.status || response.informed : 0;
     const serviceUs = Math.round((performance.now() - exchange.began) * 1000);
     this.channel.done(this.number, exchange.number, status ? outcome : OUTCOME.BROKEN, status, serviceUs, response.bodyBytes);
     this.current = null;
@@ -378,7 +433,20 @@ class Link {
     if (!exchange) return;
     // What libuv holds cannot be taken back; a response that is cut off costs the connection anyway.
     if (exchange.waiting) this.writer.close();
-    this.finish(exchange, OUTCOME.BROKEN);
+    // A refused upgrade: to end the connection behind the head is how that is mostly written.
+    const refused = exchange.upgrade && !exchange.waiting && exchange.response.endsWithConnection;
+    this.finish(exchange, refused ? OUTCOME.CLOSE : OUTCOME.BROKEN);
+  }
+
+  /** The owner of a detached connection wants its client to see a reset. */
+  reset() {
+    const { own } = this;
+    if (!own || own.destroyed) return;
+    try {
+      own.resetAndDestroy();
+    } catch {
+      // A relay is no TCP connection, and has no reset.
+    }
   }
 
   /** The application ends its side: of a connection only if it is its own. */
@@ -386,7 +454,10 @@ class Link {
     if (!this.detached) {
       const exchange = this.current;
       if (exchange && !exchange.waiting && exchange.response.endsWithConnection) this.finish(exchange, OUTCOME.CLOSE);
-      return void callback();
+      callback();
+      // Of an upgrade that was refused, the application hears the end of its socket.
+      if (this.client?.upgrading) setImmediate((client) => { if (!client.destroyed) client.pushEnd(); }, this.client);
+      return undefined;
     }
     if (this.writer.closed) return void callback();
     this.writer.socket.end(callback);
@@ -400,10 +471,19 @@ class Link {
     this.detached = true;
     this.channel.detach(this, exchange.number);
     const { socket } = this.writer;
+    this.client?.applyOptions(socket);
     socket.on('data', (data) => { if (this.client && !this.push(data)) socket.pause(); });
-    socket.on('end', () => { if (this.client) this.client.push(null); });
+    socket.on('end', () => this.onDetachedEnd());
+    socket.on('error', (error) => { if (this.client) this.client.destroy(error); });
     socket.on('close', () => { if (this.client) this.client.destroy(); });
     socket.resume();
+  }
+
+  /** The client has ended its side, or is gone altogether: a relay says the latter only to those who write. */
+  onDetachedEnd() {
+    if (!this.client) return;
+    if (this.client.writableEnded || this.writer.isHalfOpen) this.client.pushEnd();
+    else this.client.destroy(Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET', syscall: 'read' }));
   }
 
   writeDetached(chunks, callback) {
@@ -411,14 +491,15 @@ class Link {
     const bytes = pieces.reduce((sum, piece) => sum + piece.length, 0);
     if (bytes === 0) return void callback();
     let rest;
+    this.count(bytes);
     try {
       rest = this.writer.attempt(pieces, bytes);
     } catch (error) {
       return void callback(error);
     }
-    if (rest === null) callback();
-    else this.writer.wait(rest, callback);
-    return undefined;
+    if (rest === null) return void callback();
+    if (this.client) this.client.queuedAtTimeout = rest.length;
+    return void this.writer.wait(rest, callback);
   }
 }
 

@@ -1,24 +1,65 @@
 'use strict';
 // What node:http writes for one response, judged and put into the protocol's form (PROTOCOL.md, section 5): fields that
-// concern the connection are Maitred's, no 1xx, never more body than was stated. It also tells how far the response is,
-// which DONE reports.
+// concern the connection are Maitred's, informational responses go to clients that may have them, never more body than was
+// stated. It also tells how far the response is, which DONE reports.
+
+const { debuglog } = require('node:util');
 
 const { FLAG } = require('./frames');
 
-const HOP = /\r\n(?:connection|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade) *:[^\r\n]*/gi;
+/** `NODE_DEBUG=maitred` shows it. */
+const debug = debuglog('maitred');
+const HOP = /\r\n(connection|keep-alive|proxy-connection|te|trailer|transfer-encoding|upgrade) *:([^\r\n]*)/gi;
+/** What node:http writes by itself when it frames a response. */
+const FRAMING = 'transfer-encoding';
+/** Fields that the framing of a response needs, whatever `Connection` says of them. */
+const KEPT = new Set(['content-length', 'date', 'server']);
 const LENGTH = /\r\ncontent-length *: *([^\r\n]*)/i;
 const LENGTHS = /\r\ncontent-length *:[^\r\n]*/gi;
 const CODING = /\r\ntransfer-encoding *: *([^\r\n]*)/i;
+/** The test of node:http, which has written chunks if it holds. */
+const CHUNKED = /(?:^|\W)chunked(?:$|\W)/i;
+const UPGRADE = /\r\nupgrade *:[^\r\n]*/i;
 const NAMED = /\r\nx-sendfile *: *([^\r\n]*)/i;
 const NAMES = /\r\nx-sendfile *:[^\r\n]*/gi;
 const SERVER = /\r\nserver *:/i;
 const DATE = /\r\ndate *:/i;
+const INFORMATIONAL = /^HTTP\/1\.1 1\d\d[^\0\r\n]*(?:\r\n[!#$%&'*+.^_`|~\w-]+:[^\0\r\n]*)*$/;
 /** Bytes of a response head; node:http bounds only those that it reads. */
 const HEAD_BYTES_MAX = 256 * 1024;
+/** Bytes of one informational response, and how many there may be before the final one. */
+const INFORMATIONAL_BYTES_MAX = 16 * 1024;
+const INFORMATIONAL_MAX = 16;
 const EMPTY = Buffer.alloc(0);
 
 /** The application's response cannot be sent. */
 class BadResponse extends Error {}
+
+const dropped = new Set();
+
+/** Says once per name that a field of the application was dropped. */
+function drop(name) {
+  if (dropped.has(name)) return;
+  dropped.add(name);
+  debug('the field %s concerns the connection, which is Maitred\'s: it is dropped', name);
+}
+
+/** A head without the fields that concern the connection, and without those that `Connection` names. */
+function withoutHop(head) {
+  const named = [];
+  const ours = head.replace(HOP, (_, field, value) => {
+    const name = field.toLowerCase();
+    if (name === 'connection') named.push(...value.toLowerCase().split(',').map((token) => token.trim()));
+    if (name !== FRAMING || !/^ *chunked *$/i.test(value)) drop(name);
+    return '';
+  });
+  const extra = named.filter((name) => /^[\w-]+$/.test(name) && !KEPT.has(name));
+  if (!extra.some((name) => name !== 'close' && name !== 'keep-alive' && name !== 'upgrade')) return ours;
+  return ours.replace(new RegExp(`\\r\\n(${extra.join('|')}) *:[^\\r\\n]*`, 'gi'), (_, name) => {
+    drop(name.toLowerCase());
+    return '';
+  });
+}
 
 /** Follows the chunks of a body, to count its bytes and to see its end. */
 class Chunks {
@@ -30,11 +71,14 @@ class Chunks {
     this.complete = false;
   }
 
-  /** Returns how much of `data` belongs to the response. */
-  feed(data) {
+  /** Returns how much of `data` belongs to the response. `take` gets what is the body of it. */
+  feed(data, take = null) {
     let at = 0;
     while (at < data.length && !this.complete) {
-      at = this.state === 'data' ? this.data(data, at) : this.text(data, at);
+      const from = at;
+      const isBody = this.state === 'data';
+      at = isBody ? this.data(data, at) : this.text(data, at);
+      if (isBody && take) take(data.subarray(from, at));
     }
     return at;
   }
@@ -67,9 +111,14 @@ class Chunks {
 }
 
 class Response {
-  /** `flags` are those of the REQUEST. */
-  constructor(flags) {
+  /** `flags` are those of the REQUEST; of its meta, whether there may be informational responses, and where named files lie. */
+  constructor(flags, { earlyHints = false, sendfileRoot = null } = {}) {
     this.flags = flags;
+    this.earlyHints = earlyHints;
+    this.sendfileRoot = sendfileRoot;
+    /** The status of the last informational response, and how many there were. */
+    this.informed = 0;
+    this.informations = 0;
     this.status = 0;
     this.mode = 'head';
     this.head = '';
@@ -83,10 +132,17 @@ class Response {
     /** The file that is the body, as the application named it; its size has to be said before the head is sent. */
     this.named = null;
     this.unsized = '';
+    /** The status is 426, and says to which protocol. */
+    this.upgradeRequired = false;
   }
 
   get bodyBytes() {
     return this.chunks ? this.chunks.bodyBytes : this.sent;
+  }
+
+  /** Whether the final head is there. */
+  get begun() {
+    return this.mode !== 'head';
   }
 
   /** Whether only the end of the connection ends the response. */
@@ -120,7 +176,12 @@ class Response {
     this.head = '';
     const status = Number(head.slice(9, 12));
     if (!head.startsWith('HTTP/1.1 ') || !(status >= 100 && status <= 999)) throw new BadResponse('no status line');
-    if (status < 200 && status !== 101) return rest === '' ? EMPTY : this.feedHead(rest, coding);
+    if (status < 200 && status !== 101) {
+      const first = this.inform(status, head);
+      if (rest === '') return first;
+      const second = this.feedHead(rest, coding);
+      return first.length ? Buffer.concat([first, second]) : second;
+    }
     const ours = this.judge(status, head);
     if (rest === '') return Buffer.from(ours, coding);
     if (this.mode === 'length' && Buffer.byteLength(rest, coding) === this.rest) {
@@ -131,6 +192,18 @@ class Response {
       return Buffer.from(ours + rest, coding);
     }
     return Buffer.concat([Buffer.from(ours, coding), this.body(Buffer.from(rest, coding))]);
+  }
+
+  /** An informational response, as it is sent: as nothing if the client may not have it. */
+  inform(status, head) {
+    if (!this.earlyHints || status === 100 || this.informations >= INFORMATIONAL_MAX) return EMPTY;
+    if (head.length > INFORMATIONAL_BYTES_MAX || !INFORMATIONAL.test(head)) {
+      debug('an informational response of status %d is too large, or no head: it is dropped', status);
+      return EMPTY;
+    }
+    this.informed = status;
+    this.informations += 1;
+    return Buffer.from(`${withoutHop(head).replace(LENGTHS, '')}\r\n\r\n`, 'latin1');
   }
 
   /** Decides the framing, and returns the head as it is sent. */
@@ -144,8 +217,11 @@ class Response {
     }
     const coding = CODING.exec(head);
     const length = LENGTH.exec(head);
-    let ours = head.replace(HOP, '');
-    const named = NAMED.exec(ours);
+    let ours = withoutHop(head);
+    const upgrade = status === 426 && UPGRADE.exec(head);
+    if (upgrade) ours += upgrade[0];
+    this.upgradeRequired = Boolean(upgrade);
+    const named = this.sendfileRoot === null ? null : NAMED.exec(ours);
     if (named) ours = ours.replace(NAMES, '');
     if (named && named[1] !== '' && status !== 204 && status !== 304) {
       this.mode = 'file';
@@ -157,11 +233,12 @@ class Response {
       this.mode = 'none';
       this.complete = true;
       if (status === 204) ours = ours.replace(LENGTHS, '');
-    } else if (coding) {
-      if (!/^chunked$/i.test(coding[1].trim())) throw new BadResponse(`Transfer-Encoding: ${coding[1]}`);
-      this.mode = 'chunked';
+    } else if (coding && CHUNKED.test(coding[1])) {
+      // node:http writes chunks to anybody if the application has asked for them by the field.
+      const known = !(this.flags & FLAG.HTTP10);
+      this.mode = known ? 'chunked' : 'close';
       this.chunks = new Chunks();
-      ours = `${ours.replace(LENGTHS, '')}\r\nTransfer-Encoding: chunked`;
+      ours = `${ours.replace(LENGTHS, '')}${known ? '\r\nTransfer-Encoding: chunked' : ''}`;
     } else if (length) {
       if (!/^\d{1,15}$/.test(length[1].trim())) throw new BadResponse(`Content-Length: ${length[1]}`);
       this.mode = 'length';
@@ -178,8 +255,11 @@ class Response {
     let ours = head;
     if (!SERVER.test(ours)) ours += '\r\nServer: maitred';
     if (!DATE.test(ours)) ours += `\r\nDate: ${new Date().toUTCString()}`;
-    if (!(this.flags & FLAG.KEEP) || this.mode === 'close') ours += '\r\nConnection: close';
-    else if (this.flags & FLAG.HTTP10) ours += '\r\nConnection: keep-alive';
+    const options = [];
+    if (!(this.flags & FLAG.KEEP) || this.mode === 'close') options.push('close');
+    else if (this.flags & FLAG.HTTP10) options.push('keep-alive');
+    if (this.upgradeRequired) options.push('upgrade');
+    if (options.length) ours += `\r\nConnection: ${options.join(', ')}`;
     return `${ours}\r\n\r\n`;
   }
 
@@ -198,6 +278,17 @@ class Response {
     this.complete = true;
   }
 
+  counted(data) {
+    this.sent += data.length;
+    return data;
+  }
+
+  withoutChunks(data) {
+    const pieces = [];
+    this.chunks.feed(data, (piece) => pieces.push(piece));
+    return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces);
+  }
+
   body(data) {
     switch (this.mode) {
       case 'length': {
@@ -213,8 +304,7 @@ class Response {
         return taken === data.length ? data : data.subarray(0, taken);
       }
       case 'close':
-        this.sent += data.length;
-        return data;
+        return this.chunks ? this.withoutChunks(data) : this.counted(data);
       case 'upgraded':
         return data;
       default:

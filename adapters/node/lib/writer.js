@@ -4,6 +4,8 @@
 const fs = require('node:fs');
 const net = require('node:net');
 
+const EMPTY = Buffer.alloc(0);
+
 /**
  * A descriptor that came over the channel, as the handle of node:net that it arrived as. What the kernel takes at once is
  * written without the stream machinery, which costs less and, unlike a stream, says how much was taken: the rest can be
@@ -25,6 +27,21 @@ class Writer {
       this.made.once('close', () => { this.closed = true; });
     }
     return this.made;
+  }
+
+  /** Bytes that wait for the client; 0 if there is no telling. */
+  get queued() {
+    return this.made?._handle?.writeQueueSize ?? 0;
+  }
+
+  /** Whether the other end, which writes no more, may still read. A write of nothing fails on a relay if it does not. */
+  get isHalfOpen() {
+    try {
+      fs.writeSync(this.fd, EMPTY);
+      return true;
+    } catch (error) {
+      return error.code !== 'EPIPE';
+    }
   }
 
   /** Writes what the socket takes now. Returns what it did not take, null if that is nothing; throws what write(2) says. */

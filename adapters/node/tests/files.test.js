@@ -18,6 +18,8 @@ const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'maitred-files-'));
 fs.writeFileSync(path.join(directory, 'large'), LARGE);
 fs.writeFileSync(path.join(directory, 'small'), SMALL);
 fs.writeFileSync(path.join(directory, 'empty'), '');
+fs.writeFileSync(path.join(directory, 'größe'), SMALL);
+fs.symlinkSync('/etc/passwd', path.join(directory, 'outside'));
 fs.mkdirSync(path.join(directory, 'directory'));
 after(() => fs.rmSync(directory, { recursive: true }));
 
@@ -87,7 +89,8 @@ for (const transport of ['direct', 'relay']) {
   describe(`files, ${transport}`, { skip: missing }, () => {
     let maitred;
     before(async () => {
-      maitred = await start('files.js', { pool: `transport = "${transport}"\nenv = { FILES = "${directory}" }` });
+      const pool = `transport = "${transport}"\nenv = { FILES = "${directory}" }\nsendfile_root = "${directory}"`;
+      maitred = await start('files.js', { pool });
     });
     after(() => maitred?.stop());
     sendFileTests((...request) => maitred.ask(...request));
@@ -107,7 +110,12 @@ for (const transport of ['direct', 'relay']) {
       }
       const none = await maitred.ask('/named-not-modified');
       assert.deepEqual([none.status, none.headers['x-sendfile'], none.body], [304, undefined, '']);
-      for (const name of ['none', 'directory']) assert.equal((await maitred.ask(`/named?name=${name}`)).status, 500);
+      for (const name of ['none', 'directory', '../../etc/passwd', 'outside']) {
+        assert.equal((await maitred.ask(`/named?name=${name}`)).status, 500, name);
+      }
+      await maitred.says(/bad response of the application: X-Sendfile: \/etc\/passwd is not below/);
+      const accents = await maitred.ask(`/named?name=${encodeURIComponent('größe')}`);
+      assert.deepEqual([accents.status, accents.body], [200, 'small']);
     });
 
     test('what is written beside a named file does not reach the next response', async () => {
@@ -137,6 +145,15 @@ for (const transport of ['direct', 'relay']) {
     });
   });
 }
+
+describe('files that X-Sendfile names, without a root', { skip: missing }, () => {
+  test('are a field of the response as any other', async () => {
+    const maitred = await start('files.js', { pool: `env = { FILES = "${directory}" }` });
+    const { status, headers, body } = await maitred.ask('/named?name=small');
+    assert.deepEqual([status, headers['x-sendfile'], body], [200, path.join(directory, 'small'), '']);
+    await maitred.stop();
+  });
+});
 
 describe('files, without Maitred', () => {
   let child;

@@ -130,4 +130,17 @@ async function run(directory, file) {
   return maitred;
 }
 
-module.exports = { ask, missing, start, startExample };
+/** An application of apps/ that listens by itself, and says where in its first line. */
+async function startAlone(app, env = {}) {
+  const options = { env: { ...process.env, PORT: '0', ...env }, stdio: ['ignore', 'pipe', 'inherit'] };
+  const child = spawn(process.execPath, [path.join(__dirname, 'apps', app)], options);
+  const exited = once(child, 'exit');
+  const [text] = await once(child.stdout.setEncoding('utf8'), 'data');
+  const stop = async () => {
+    child.kill('SIGKILL');
+    await exited;
+  };
+  return { port: Number(/:(\d+)/.exec(text)[1]), stop };
+}
+
+module.exports = { ask, missing, start, startAlone, startExample };

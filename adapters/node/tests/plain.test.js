@@ -5,6 +5,7 @@ const { once } = require('node:events');
 const fs = require('node:fs');
 const http = require('node:http');
 const net = require('node:net');
+const { text } = require('node:stream/consumers');
 const { after, before, describe, test } = require('node:test');
 
 const WebSocket = require('ws');
@@ -23,9 +24,9 @@ async function until(holds) {
 }
 
 /** Sends bytes, and gives what comes until the end of the connection. */
-async function raw(port, text) {
+async function raw(port, bytes) {
   const socket = net.connect(port, '127.0.0.1');
-  socket.write(text);
+  socket.write(bytes);
   let answer = '';
   for await (const data of socket.setEncoding('latin1')) answer += data;
   return answer;
@@ -83,8 +84,8 @@ for (const transport of ['direct', 'relay']) {
 
     test('pipelined requests are answered in order', async () => {
       const one = (path, close = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${close}\r\n`;
-      const text = one('/slow') + one('/socket') + one('/missing', 'Connection: close\r\n');
-      const answer = await raw(maitred.port, text);
+      const requests = one('/slow') + one('/socket') + one('/missing', 'Connection: close\r\n');
+      const answer = await raw(maitred.port, requests);
       assert.match(answer, /\r\n\r\nslow.*"mark":.*\r\n\r\nmissing$/s);
     });
 
@@ -94,8 +95,18 @@ for (const transport of ['direct', 'relay']) {
       assert.match(answer, /\r\n\r\ndata: 0\n\n.*data: 11\n\n$/s);
     });
 
-    test('interim responses are left out', async () => {
-      assert.match(await raw(maitred.port, 'GET /early HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 .*final$/s);
+    test('informational responses are left out where the client may not have them, and nobody notices', async () => {
+      assert.match(await raw(maitred.port, 'GET /early HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 .*final after both$/s);
+      assert.equal((await maitred.ask('/early')).body, 'final after both');
+    });
+
+    test('fields of one hop are dropped, and Upgrade in a 426 is not', async () => {
+      const events = await maitred.ask('/hop');
+      assert.deepEqual([events.status, events.body], [200, 'data: 1\n\n']);
+      for (const name of ['connection', 'keep-alive', 'proxy-connection', 'x-own']) assert.equal(events.headers[name], undefined);
+      assert.equal(events.headers['x-other'], '2');
+      const required = await maitred.ask('/426');
+      assert.deepEqual([required.status, required.headers.upgrade, required.headers.connection], [426, 'websocket', 'upgrade']);
     });
 
     test('a large body that nobody reads does no harm', async () => {
@@ -112,6 +123,22 @@ for (const transport of ['direct', 'relay']) {
       const { pid } = await maitred.json('/counts');
       assert.equal((await maitred.ask('/destroy', { agent: false })).status, 502);
       assert.equal((await maitred.json('/counts')).pid, pid);
+    });
+
+    test('what the application leaves on a socket is not another client\'s', async () => {
+      const marks = [];
+      for (let client = 0; client < 3; client += 1) {
+        const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+        for (let n = 0; n < 2; n += 1) marks.push(JSON.parse((await maitred.ask('/socket', { agent })).body).mark);
+        agent.destroy();
+      }
+      assert.deepEqual(marks, [1, 2, 1, 2, 1, 2]);
+    });
+
+    test('listeners that are added with each request are not more and more', async () => {
+      let most = 0;
+      for (let n = 0; n < 2500; n += 1) most = Math.max(most, Number((await maitred.ask('/listener')).body));
+      assert.ok(most >= 999 && most < 1100, `${most} listeners`);
     });
 
     test('timeouts of a response', async () => {
@@ -147,6 +174,21 @@ describe('one connection', { skip: missing }, () => {
     await maitred.stop();
   });
 });
+
+for (const transport of ['direct', 'relay']) {
+  describe(`informational responses, ${transport}`, { skip: missing }, () => {
+    test('go to clients that may have them', async () => {
+      const maitred = await start('plain.js', { pool: `transport = "${transport}"\nearly_hints = "always"` });
+      const seen = [];
+      const request = http.get({ port: maitred.port, path: '/early', agent: false });
+      request.on('information', ({ statusCode, headers }) => seen.push([statusCode, headers.link]));
+      const [response] = await once(request, 'response');
+      assert.equal(await text(response), 'final after both');
+      assert.deepEqual(seen, [[103, '</style.css>; rel=preload'], [102, undefined]]);
+      await maitred.stop();
+    });
+  });
+}
 
 describe('long requests', { skip: missing }, () => {
   let maitred;
@@ -222,9 +264,9 @@ describe('the end', { skip: missing }, () => {
     await once(peer, 'open');
     const slow = maitred.ask('/slow', { agent: false });
     await maitred.ask('/socket', { agent: false });
-    const [text, answer, [code]] = await Promise.all([maitred.stop(), slow, once(peer, 'close')]);
+    const [said, answer, [code]] = await Promise.all([maitred.stop(), slow, once(peer, 'close')]);
     assert.equal(answer.body, 'slow');
     assert.equal(code, 1001);
-    assert.doesNotMatch(text, /WARN.*(killed|ended)/);
+    assert.doesNotMatch(said, /WARN.*(killed|ended)/);
   });
 });

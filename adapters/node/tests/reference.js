@@ -28,17 +28,23 @@ function latin1OfPath(text) {
   return text.replace(/%([0-9a-f]{2})/gi, (_, digits) => String.fromCharCode(parseInt(digits, 16)));
 }
 
+let directory = null;
 const files = new Map();
 
-/** The descriptor of a file of so many bytes: 0, 1, … 250, 0, … It has no name any more. */
-function fileOf(size) {
-  if (!files.has(size)) {
-    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'maitred-reference-'));
-    const name = path.join(directory, 'file');
-    fs.writeFileSync(name, Buffer.alloc(size, Buffer.from(Array.from({ length: 251 }, (_, n) => n))));
-    files.set(size, fs.openSync(name, 'r'));
-    fs.rmSync(directory, { recursive: true });
+/** The name of a file of so many bytes: 0, 1, … 250, 0, … It is there until the process ends. */
+function nameOf(size) {
+  if (!directory) {
+    directory = fs.mkdtempSync(path.join(os.tmpdir(), 'maitred-reference-'));
+    process.on('exit', () => fs.rmSync(directory, { recursive: true, force: true }));
   }
+  const name = path.join(directory, String(size));
+  if (!fs.existsSync(name)) fs.writeFileSync(name, Buffer.alloc(size, Buffer.from(Array.from({ length: 251 }, (_, n) => n))));
+  return name;
+}
+
+/** The descriptor of such a file. */
+function fileOf(size) {
+  if (!files.has(size)) files.set(size, fs.openSync(nameOf(size), 'r'));
   return files.get(size);
 }
 
@@ -76,8 +82,20 @@ const HANDLERS = {
     return maitred.sendFile(response, fileOf(size));
   },
   sendfile(request, response, size) {
-    response.setHeader('X-Sendfile', `/proc/self/fd/${fileOf(size)}`);
+    response.setHeader('X-Sendfile', nameOf(size));
     response.end('not sent');
+  },
+  'sendfile-path'(request, response) {
+    const named = request.url.slice(request.url.indexOf('?') + 1);
+    response.setHeader('X-Sendfile', Buffer.from(decodeURIComponent(named)).toString('latin1'));
+    answer(response, 'instead');
+  },
+  'early-hints'(request, response) {
+    response.writeEarlyHints({ link: '</style.css>; rel=preload; as=style' }, () => answer(response, 'hinted'));
+  },
+  426(request, response) {
+    response.setHeader('Upgrade', 'websocket');
+    answer(response, 'upgrade to websocket', 426);
   },
   status(request, response, status) {
     response.statusCode = status;
@@ -109,7 +127,9 @@ const HANDLERS = {
     answer(response, 'not reached');
   },
   hop(request, response) {
-    response.setHeader('Connection', 'upgrade');
+    response.setHeader('Connection', 'keep-alive');
+    response.setHeader('Keep-Alive', 'timeout=5');
+    response.setHeader('Proxy-Connection', 'keep-alive');
     response.setHeader('Transfer-Encoding', 'chunked');
     response.end('hop');
   },

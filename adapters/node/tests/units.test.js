@@ -105,6 +105,55 @@ test('responses are framed as the request wants it', () => {
 test('responses that cannot be sent are refused', () => {
   for (const text of [
     'nothing\r\n\r\n', 'HTTP/1.1 101 Switching\r\n\r\n', 'HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n',
-    'HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n',
   ]) assert.throws(() => new Response(FLAG.KEEP).feed(text, 'latin1'), BadResponse);
+});
+
+test('fields of one hop are dropped, with those that Connection names', () => {
+  const { KEEP, HTTP10 } = FLAG;
+  const fields = 'Connection: keep-alive, X-Own\r\nKeep-Alive: timeout=5\r\nProxy-Connection: x\r\nTE: gzip\r\n' +
+    'Trailer: X-Sum\r\nUpgrade: h2c\r\nX-Own: 1\r\nX-Other: 2\r\nServer: s\r\n';
+  const head = `HTTP/1.1 200 OK\r\n${fields}`;
+  assert.equal(sent(KEEP, `${head}Content-Length: 2\r\n\r\nok`).out,
+    'HTTP/1.1 200 OK\r\nX-Other: 2\r\nServer: s\r\nContent-Length: 2\r\n\r\nok');
+  // What node:http frames as chunks stays chunks, whatever else it was told; what it does not, ends with the connection.
+  const gzip = sent(KEEP, `${head}Transfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`);
+  assert.match(gzip.out, /Server: s\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok/);
+  assert.ok(gzip.complete);
+  assert.match(sent(KEEP, `${head}Transfer-Encoding: identity\r\n\r\nok`).out, /Server: s\r\nConnection: close\r\n\r\nok$/);
+  // Only a response that asks for an upgrade may name one.
+  const required = 'HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nServer: s\r\nContent-Length: 0\r\n\r\n';
+  for (const [flags, connection] of [[KEEP, 'upgrade'], [0, 'close, upgrade'], [KEEP | HTTP10, 'keep-alive, upgrade']]) {
+    const { out } = sent(flags, required);
+    assert.ok(out.endsWith(`\r\nUpgrade: websocket\r\nConnection: ${connection}\r\n\r\n`), out);
+  }
+});
+
+test('informational responses go to those who may have them, and only there', () => {
+  const final = 'HTTP/1.1 200 OK\r\nServer: s\r\nContent-Length: 2\r\n\r\nok';
+  const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\nConnection: close\r\nContent-Length: 3\r\n\r\n';
+  const feed = (text, meta) => {
+    const response = new Response(FLAG.KEEP, meta);
+    return [response.feed(text, 'latin1').toString('latin1').replace(/\r\nDate: [^\r]*/, ''), response];
+  };
+  const early = { earlyHints: true };
+  const [out, response] = feed(hints + final, early);
+  assert.equal(out, `HTTP/1.1 103 Early Hints\r\nLink: </a>; rel=preload\r\n\r\n${final}`);
+  assert.deepEqual([response.status, response.bodyBytes, response.complete], [200, 2, true]);
+  const [first, unfinished] = feed(hints, early);
+  assert.match(first, /^HTTP\/1\.1 103 .*\r\n\r\n$/s);
+  assert.deepEqual([unfinished.begun, unfinished.status, unfinished.informed], [false, 0, 103]);
+  // Not to others, nor what is no head, too large or too many. 100 is Maitred's.
+  for (const [text, meta] of [
+    [hints, {}], ['HTTP/1.1 100 Continue\r\n\r\n', early], ['HTTP/1.1 103 Early Hints\r\nLink: a\nX: b\r\n\r\n', early],
+    [`HTTP/1.1 103 Early Hints\r\nLink: ${'x'.repeat(16 * 1024)}\r\n\r\n`, early],
+  ]) assert.equal(feed(text + final, meta)[0], final);
+  assert.equal(feed('HTTP/1.1 102 Processing\r\n\r\n'.repeat(20) + final, early)[0].match(/ 102 /g).length, 16);
+});
+
+test('X-Sendfile means something only where there is a root', () => {
+  const text = 'HTTP/1.1 200 OK\r\nX-Sendfile: /etc/passwd\r\nServer: s\r\nContent-Length: 2\r\n\r\nok';
+  assert.equal(sent(FLAG.KEEP, text).out, text);
+  const response = new Response(FLAG.KEEP, { sendfileRoot: '/srv' });
+  assert.equal(response.feed(text, 'latin1').length, 0);
+  assert.equal(response.named, '/etc/passwd');
 });

@@ -41,7 +41,7 @@ const ROUTES = {
     return maitred.sendFile(response, opened);
   },
   '/named': (response, query) => {
-    response.setHeader('X-Sendfile', path.join(directory, query.get('name')));
+    response.setHeader('X-Sendfile', Buffer.from(path.join(directory, query.get('name'))).toString('latin1'));
     response.end();
   },
   // A body that nobody wants, which goes on after the file was passed.

@@ -44,9 +44,20 @@ const ROUTES = {
     response.end();
   },
   '/early'(request, response) {
-    response.writeEarlyHints({ link: '</style.css>; rel=preload' });
-    response.writeProcessing();
-    response.end('final');
+    response.writeEarlyHints({ link: '</style.css>; rel=preload' }, () => {
+      response.writeProcessing(() => response.end('final after both'));
+    });
+  },
+  // As the usual snippet of an event stream does.
+  '/hop'(request, response) {
+    response.writeHead(200, {
+      'Content-Type': 'text/event-stream', Connection: 'keep-alive, X-Own', 'Keep-Alive': 'timeout=5',
+      'Proxy-Connection': 'keep-alive', 'Transfer-Encoding': 'chunked', Upgrade: 'h2c', 'X-Own': '1', 'X-Other': '2',
+    });
+    response.end('data: 1\n\n');
+  },
+  '/426'(request, response) {
+    response.writeHead(426, { Upgrade: 'websocket', Connection: 'Upgrade' }).end('no');
   },
   '/close'(request, response) {
     response.setHeader('Connection', 'close');
@@ -64,6 +75,10 @@ const ROUTES = {
     socket.mark ??= 0;
     socket.mark += 1;
     response.end(JSON.stringify({ mark: socket.mark, address: socket.address(), remote: socket.remoteAddress }));
+  },
+  '/listener'(request, response) {
+    request.socket.setMaxListeners(0).on('close', () => {});
+    response.end(String(request.socket.listenerCount('close')));
   },
   '/timeout'(request, response) {
     response.setTimeout(100, () => response.end('timed out'));
