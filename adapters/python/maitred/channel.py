@@ -158,6 +158,13 @@ class Channel:
         elif now - self._first_report > _REPORT_WAIT_S:
             self.report()
 
+    def detach(self, connection, request):
+        """Reports that the connection of the request that was yielded last is the application's from now on."""
+        self._began = monotonic()
+        self._forget(connection)
+        self._reports.append(frames.detach(connection, request))
+        self.report()
+
     def tail(self, connection, request, data):
         """Leaves bytes of the response that was yielded last to Maitred."""
         self._wait_with(frames.tails(connection, request, data), len(data))

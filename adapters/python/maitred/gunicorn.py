@@ -25,9 +25,10 @@ from . import log
 from .__main__ import CHANNEL_VARIABLE, StartError, interface_of, keep_many_descriptors, open_channel, open_recovery
 from .channel import Channel
 from .environ import EnvironBuilder
-from .frames import ProtocolError
+from .frames import MAY_DETACH, ProtocolError
 from .gunicorn_hooks import Observer
 from .recovery import PATIENCE_S
+from .sockets import GUNICORN, LEAVE_S, Sockets
 from .wsgi import answer
 
 # gunicorn's own exit statuses: the arbiter gives up when it sees them (gunicorn.arbiter.Arbiter).
@@ -80,6 +81,7 @@ class HandoffWorker(Worker):
         keep_many_descriptors()
         self._observer = Observer(self)
         self._channels = set()
+        self._sockets = Sockets(GUNICORN)
         log.use(functools.partial(self.log.exception, "Error handling request %s"), self.log)
         more = {"wsgi.errors": WSGIErrorsWrapper(self.cfg), "wsgi.multithread": self.cfg.threads > 1}
         self._build = EnvironBuilder(more).build
@@ -90,6 +92,8 @@ class HandoffWorker(Worker):
             self._accept_for_threads(self.cfg.threads)
         else:
             self._accept_one_by_one()
+        self.notify()
+        self._sockets.leave(min(LEAVE_S, self.cfg.graceful_timeout))
 
     def notify(self):
         """Tells the arbiter, if there is one, that this worker lives."""
@@ -137,7 +141,7 @@ class HandoffWorker(Worker):
 
     def _serve(self, sock):
         """One channel, to its end."""
-        with_hooks = self._observer.wrap
+        answer_one = self._observer.wrap or answer
         channel = _WatchedChannel(sock, self, self._name)
         self._channels.add(channel)
         try:
@@ -149,10 +153,10 @@ class HandoffWorker(Worker):
                     self.alive = False
                     channel.stop_receiving()
                 self.notify()
-                if with_hooks is None:
-                    answer(channel, self.wsgi, self._build, entry)
+                if entry[2] & MAY_DETACH:
+                    self._sockets.answer(answer_one, channel, self.wsgi, self._build, entry)
                 else:
-                    with_hooks(channel, self.wsgi, self._build, entry)
+                    answer_one(channel, self.wsgi, self._build, entry)
         except ProtocolError as error:
             if self.channel_socket is not None:
                 raise

@@ -40,7 +40,7 @@ class Observer:
         hooked = any(settings[name].get() is not settings[name].default for name in ("pre_request", "post_request"))
         self.wrap = self._answer if hooked or _logs_access(worker) else None
 
-    def _answer(self, channel, application, build, entry):
+    def _answer(self, channel, application, build, entry, offer=None):
         began = datetime.datetime.now()
         seen = []
 
@@ -56,7 +56,7 @@ class Observer:
             self._cfg.pre_request(self._worker, request)
             return application(environ, started)
 
-        response = answer(channel, observed, build, entry)
+        response = answer(channel, observed, build, entry, offer)
         if not seen:
             return
         request, environ, reply = seen

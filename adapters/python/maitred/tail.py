@@ -50,6 +50,8 @@ class Tail:
         self._waiting += len(data)
         due = self._waiting >= TAIL_BYTES_MAX or monotonic() - self._last > _INTERVAL_S
         if due and self._frames < _FRAMES_MAX:
+            # Nothing is written that would fail: a stream without an end would go on for nobody.
+            self._look()
             self._flush(False)
 
     def file(self, descriptor, offset, length):
@@ -77,6 +79,15 @@ class Tail:
     def disown(self):
         """The descriptor is not this response's any more."""
         self._descriptor = -1
+
+    def _look(self):
+        """Raises ClientGone if the connection is lost, or Maitred has shut it down."""
+        if self._descriptor < 0:
+            raise ClientGone
+        poll = select.poll()
+        poll.register(self._descriptor, 0)
+        if poll.poll(0):
+            raise ClientGone
 
     def _flush(self, last):
         if not self._waiting:

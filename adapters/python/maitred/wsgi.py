@@ -5,33 +5,43 @@ from .environ import EARLY_HINTS, EnvironBuilder
 from .frames import HTTP10, MAY_DETACH
 from .response import Response
 from .sendfile import FileWrapper
+from .sockets import WERKZEUG, Sockets
 from .tail import ClientGone
 
 
 def serve(channel, application):
     """Answers requests until the channel ends. Raises frames.ProtocolError."""
     build = EnvironBuilder().build
+    sockets = Sockets(WERKZEUG)
     channel.hello()
     for entry in channel.requests():
-        answer(channel, application, build, entry)
+        if entry[2] & MAY_DETACH:
+            sockets.answer(answer, channel, application, build, entry)
+        else:
+            answer(channel, application, build, entry)
+    sockets.leave()
 
 
-def answer(channel, application, build, entry):
-    """Answers one of Channel.requests, and reports it. `build` is that of an EnvironBuilder."""
+def answer(channel, application, build, entry, offer=None):
+    """Answers one of Channel.requests, and reports it. `build` is that of an EnvironBuilder, `offer` what Sockets.answer
+    passes."""
     connection, request, flags, descriptor, meta, head, body, body_file = entry
     response = Response(channel, connection, request, descriptor, flags, meta)
     if flags & MAY_DETACH:
-        # Bytes of a protocol that WSGI does not speak. They stay Maitred's.
+        # Bytes of the other protocol: whoever takes the connection over reads them there. Otherwise they stay Maitred's.
         body = b""
     try:
         environ = build(meta, head, body, body_file, flags & HTTP10)
         if EARLY_HINTS in environ:
             environ[EARLY_HINTS] = response.hint
+        if offer is not None:
+            offer.make(environ, response)
         _run(application, environ, response)
     except ClientGone:
         pass
-    except BaseException:  # Also SystemExit: an application that calls exit() must not take others' requests along.
-        _fail(response, head)
+    except BaseException as error:  # Also SystemExit: an application that calls exit() must not take others' requests along.
+        if offer is None or not offer.excuses(error):
+            _fail(response, head)
     try:
         response.finish()
     except ClientGone:
@@ -39,7 +49,8 @@ def answer(channel, application, build, entry):
     except OSError:
         response.outcome = 0
         log.failure(head)
-    channel.done(connection, request, response.outcome, response.status, response.body_bytes)
+    if offer is None or not offer.end(response):
+        channel.done(connection, request, response.outcome, response.status, response.body_bytes)
     return response
 
 

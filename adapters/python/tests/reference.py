@@ -8,6 +8,8 @@ import tempfile
 import time
 from urllib.parse import unquote
 
+from maitred import websocket
+
 
 def application(environ, start_response):
     """Chooses by the first part of the path."""
@@ -166,6 +168,31 @@ def _refuse(_, start_response):
     return [b"refused"]
 
 
+def _websocket(environ, start_response):
+    """On the socket itself, as libraries for WSGI do it."""
+    sock = environ.get("werkzeug.socket") or environ.get("gunicorn.socket")
+    if sock is None:
+        return _missing(environ, start_response)
+    key = websocket.accept_key(environ["HTTP_SEC_WEBSOCKET_KEY"].encode()).decode()
+    sock.sendall(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Accept: {key}\r\nSec-WebSocket-Protocol: echo\r\n\r\n".encode()
+    )
+    parser = websocket.Parser(16 * 1024 * 1024)
+    try:
+        while data := sock.recv(65536):
+            for opcode, payload in parser.feed(data):
+                if opcode == websocket.CLOSE:
+                    sock.sendall(websocket.encode_close(payload[0]))
+                    return []
+                if opcode != websocket.PONG:
+                    payload = payload.encode() if isinstance(payload, str) else payload
+                    sock.sendall(websocket.encode(websocket.PONG if opcode == websocket.PING else opcode, payload))
+    except websocket.Violation as violation:
+        sock.sendall(websocket.encode_close(violation.code))
+    return []
+
+
 def _missing(_, start_response):
     start_response("404 Not Found", [("Content-Type", "text/plain")])
     return [b"missing"]
@@ -189,5 +216,6 @@ HANDLERS = {
     "sendfile": _sendfile,
     "sendfile-path": _sendfile_path,
     "sum": _sum,
+    "ws": _websocket,
     "ws-refused": _refuse,
 }

@@ -370,6 +370,36 @@ class SlowClients(unittest.TestCase):
         self.assertEqual((found.done.flags, found.done.status), (0, 200))
         self.assertFalse(found.raw.endswith(b"0\r\n\r\n"))
 
+    def test_a_stream_without_an_end_stops_when_its_socket_is_shut_down(self):
+        ours, theirs = socket.socketpair()
+        near, far = small_pair()
+        closed = []
+
+        def application(environ, start_response):
+            start_response("200 OK", [])
+            try:
+                for number in range(100_000):
+                    if number == 100:
+                        # As Maitred does it after CANCEL.
+                        far.shutdown(socket.SHUT_RDWR)
+                    yield b"x" * 10_000
+            finally:
+                closed.append(number)
+
+        socket.send_fds(ours, [WELCOME_FRAME + request_frame(5, 0, descriptors=1)], [far.fileno()])
+        ours.shutdown(socket.SHUT_WR)
+        listener = threading.Thread(target=lambda: closed.append(Reported(ours).dones))
+        listener.start()
+        worker = Channel(theirs)
+        serve(worker, application)
+        worker.close()
+        listener.join()
+        number, dones = closed
+        self.assertLess(number, 1000)
+        self.assertEqual([(done.flags, done.status) for done in dones], [(0, 200)])
+        for sock in (near, far, ours):
+            sock.close()
+
     def test_without_any_file_the_worker_waits(self):
         real, tail._Spool = tail._Spool, no_spool
         self.addCleanup(setattr, tail, "_Spool", real)
