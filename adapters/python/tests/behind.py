@@ -5,10 +5,11 @@ import os
 import socket
 import sys
 import tempfile
-import time
 import unittest
 import urllib.request
 from pathlib import Path
+
+from tests.served import DEADLINE_S, until
 
 ROOT = Path(__file__).resolve().parent.parent.parent.parent
 sys.path.insert(0, str(ROOT / "adapters" / "differential"))
@@ -22,9 +23,6 @@ if sys.version_info >= (3, 11):
         MAITRED = None
 else:
     MAITRED = None
-
-# Bounds how long a broken server can hold a test up.
-DEADLINE_S = 60
 
 _CONFIGURATION = """
 [server]
@@ -103,11 +101,7 @@ class Behind:
 
     def until(self, condition):
         """Looks again and again until `condition()` is true, and returns that. Raises AssertionError with the log in the end."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not (found := condition()):
-            assert time.monotonic() < deadline, f"in vain: {self.log()}"
-            time.sleep(0.01)
-        return found
+        return until(condition, self.log)
 
 
 def read_until(sock, mark):

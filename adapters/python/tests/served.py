@@ -19,6 +19,15 @@ _HEADER = struct.Struct("<IBBHII")
 HELLO, DONE, LIMITS = 65, 66, 70
 
 
+def until(condition, log):
+    """Looks again and again until `condition()` is true, and returns that. Raises AssertionError with `log()` in the end."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"in vain: {log()}"
+        time.sleep(0.01)
+    return found
+
+
 class Process:
     """A child in a directory of its own that holds `files`; ended and reaped at the end."""
 
@@ -61,12 +70,8 @@ class Process:
         return (self.path / "log").read_text()
 
     def until(self, condition):
-        """Looks again and again until `condition()` is true, and returns that. Raises AssertionError with the log in the end."""
-        deadline = time.monotonic() + DEADLINE_S
-        while not (found := condition()):
-            assert time.monotonic() < deadline, f"in vain: {self.log()}"
-            time.sleep(0.01)
-        return found
+        """`until` with its log."""
+        return until(condition, self.log)
 
 
 class Channel:
