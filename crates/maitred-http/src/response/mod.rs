@@ -5,8 +5,10 @@ mod bad;
 mod head;
 #[cfg(test)]
 mod tests;
+mod written;
 
 pub use bad::Bad;
+pub use written::{WrittenHead, final_head};
 
 use head::{Framing, Head};
 

@@ -69,6 +69,13 @@ pub enum Kind {
         /// The table.
         table: &'static Table,
     },
+    /// One of these strings, or a table that says more.
+    ChoiceOrSection {
+        /// The strings.
+        words: &'static [&'static str],
+        /// The table.
+        table: &'static Table,
+    },
     /// `"16KiB"`, or a number of bytes.
     Size {
         /// Smallest allowed, in bytes.
@@ -143,6 +150,7 @@ impl Kind {
             Kind::Whole { .. } => "a whole number".into(),
             Kind::WordOrWhole { words, .. } => format!("{} or a whole number", quoted_list(words, ", ")),
             Kind::WholeOrSection { .. } => "a whole number or a table".into(),
+            Kind::ChoiceOrSection { .. } => "a string or a table".into(),
             Kind::Size { .. } => "a size such as \"16KiB\"".into(),
             Kind::Time { .. } => "a time such as \"5s\"".into(),
             Kind::Texts(_) | Kind::Choices(_) => "an array of strings".into(),
@@ -164,6 +172,9 @@ impl Kind {
             }
             Kind::WholeOrSection { min, max, table } => {
                 format!("a whole number, {min} to {max}, or a table, see `{}`", table.title)
+            }
+            Kind::ChoiceOrSection { words, table } => {
+                format!("{}, or a table, see `{}`", code_list(words), table.title)
             }
             Kind::Size { min, max } => format!("a size, {} to {}", show_bytes(*min), show_bytes(*max)),
             Kind::Time { min, max } => format!("a time, {} to {}", show_duration(*min), show_duration(*max)),

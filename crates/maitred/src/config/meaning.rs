@@ -428,6 +428,8 @@ pub struct Pool {
     pub early_hints: EarlyHints,
     /// `sendfile_root`: absolute, at most [`Pool::SENDFILE_ROOT_BYTES_MAX`] bytes of UTF-8 without control characters.
     pub sendfile_root: Option<String>,
+    /// `sticky`
+    pub sticky: Option<Sticky>,
 }
 
 /// `early_hints`: which clients get informational responses.
@@ -439,6 +441,15 @@ pub enum EarlyHints {
     Always,
     /// None.
     Never,
+}
+
+/// `sticky`: what leads a client to one process of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sticky {
+    /// A cookie of this name, which Maitred sets.
+    Cookie(String),
+    /// The client's address.
+    Address,
 }
 
 /// `request_headers`: what is passed on of what is removed otherwise.

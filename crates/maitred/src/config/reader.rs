@@ -253,7 +253,7 @@ impl<'a> Section<'a> {
     /// One of the words that are declared.
     pub(super) fn choice(&self, name: &str) -> Option<&'static str> {
         let key = self.key(name)?;
-        let Kind::Choice(words) = key.kind else { return None };
+        let (Kind::Choice(words) | Kind::ChoiceOrSection { words, .. }) = key.kind else { return None };
         let text = self.text(name)?;
         self.choose(key, words, &text.value, &text.span)
     }
@@ -349,7 +349,11 @@ impl<'a> Section<'a> {
     /// A table; an empty one if it is not given, or is not a table.
     pub(super) fn section(&self, name: &str) -> Section<'a> {
         let spec = match self.key(name).map(|key| (key, &key.kind)) {
-            Some((_, Kind::Section(spec) | Kind::WholeOrSection { table: spec, .. })) => spec,
+            Some((_, Kind::Section(spec))) => spec,
+            Some((
+                _,
+                Kind::WholeOrSection { table: spec, .. } | Kind::ChoiceOrSection { table: spec, .. },
+            )) => spec,
             _ => self.spec,
         };
         let (table, span) = match self.value(name).map(|value| (value, value.get_ref())) {

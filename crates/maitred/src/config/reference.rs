@@ -55,7 +55,8 @@ fn collect(table: &'static Table, found: &mut Vec<&'static Table>) {
         if let Kind::Section(inner)
         | Kind::Sections(inner)
         | Kind::Named(inner)
-        | Kind::WholeOrSection { table: inner, .. } = key.kind
+        | Kind::WholeOrSection { table: inner, .. }
+        | Kind::ChoiceOrSection { table: inner, .. } = key.kind
             && !found.iter().any(|other| other.title == inner.title)
         {
             found.push(inner);

@@ -89,6 +89,30 @@ pub(super) const PATH_PARAMETERS: Key = Key::new(
      behind routes that protect paths, `\"reject\"` answers 400.",
 );
 
+/// `sticky`
+pub(super) const STICKY_KEY: Key = Key::new(
+    "sticky",
+    Kind::ChoiceOrSection { words: &["cookie", "address"], table: &STICKY },
+    Default::Absent("any process gets any request"),
+    "Lead the requests of one client to one process, for applications that keep state in memory (`docs/applications.md` names \
+     some). `\"cookie\"`: the response to a client's first request sets a cookie that names the process. `\"address\"`: the \
+     client's address decides (`/64` for IPv6), for clients without cookies; everybody behind one NAT then has one process.",
+);
+
+/// `sticky`
+pub(super) const STICKY: Table = Table {
+    title: "sticky",
+    doc: "How clients are led to their processes by a cookie. When the process of a client has gone, another one is chosen by \
+          weighted rendezvous, and the cookie is set anew.",
+    example: "[pool.chat]\ncommand = [\"./app\"]\nworkers = 4\nsticky = { cookie = \"chat-process\" }\n",
+    keys: &[Key::new(
+        "cookie",
+        Kind::Text("the name of a cookie"),
+        Default::Required,
+        "The cookie's name; with `sticky = \"cookie\"` it is `maitred-` and the pool's name.",
+    )],
+};
+
 /// `mount`
 pub(super) const MOUNT: Key = Key::new(
     "mount",

@@ -54,6 +54,7 @@ fn kind(kind: &Kind) -> Value {
         Kind::WholeOrSection { min, max, table: spec } => {
             json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, table(spec)] })
         }
+        Kind::ChoiceOrSection { words, table: spec } => json!({ "anyOf": [{ "enum": words }, table(spec)] }),
         Kind::Size { min, max } => json!({ "anyOf": [
             { "type": "integer", "minimum": min, "maximum": max },
             { "type": "string", "pattern": "^[0-9]+ ?(B|KiB|MiB|GiB|kB|MB|GB)?$" },

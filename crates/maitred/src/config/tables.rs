@@ -675,6 +675,7 @@ pub const POOL: Table = Table {
             "Never give these processes a client's socket, which cannot be taken back: for an application that is not \
              trusted with the clients of the others. The transport is then relay. Needs a `user` that nothing else has.",
         ),
+        requests::STICKY_KEY,
         requests::MOUNT,
         requests::UPGRADE,
         requests::REQUEST_HEADERS_KEY,

@@ -9,6 +9,7 @@ mod in_flight;
 mod known;
 mod pool;
 mod relay;
+mod sticky;
 
 pub use channel::{Arrival, Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
 pub use choice::{Choice, Costs, PERIOD as CHOICE_PERIOD, Sample};
@@ -16,3 +17,4 @@ pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 pub use known::{Allowance, Known, OPEN_FILES_DEFAULT};
 pub use pool::{LocalPool, Pools};
 pub use relay::{IdleRelays, RELAY_BIT, Relay};
+pub use sticky::{Ticket, client_of, rendezvous};

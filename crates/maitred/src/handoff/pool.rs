@@ -56,6 +56,14 @@ impl Pools {
         waits.min().map(|(_, key)| key)
     }
 
+    /// The channel of a slot, if its process takes another request now.
+    pub fn choose_slot(&self, pool: usize, slot: u16, now: Instant) -> Option<usize> {
+        let keys = &self.pools.get(pool)?.channels;
+        let mut found = keys.iter().filter_map(|key| Some((*key, self.channels.get(*key)?)));
+        let (key, channel) = found.find(|(_, channel)| channel.id.slot == slot && channel.is_live())?;
+        (channel.room() > 0 || channel.prefetch_wait(now).is_some()).then_some(key)
+    }
+
     /// How many requests the pool's processes here can start on at once, and how many processes are live.
     pub fn room(&self, pool: usize) -> (u32, u32) {
         let Some(pool) = self.pools.get(pool) else { return (0, 0) };

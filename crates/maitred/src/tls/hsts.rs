@@ -1,5 +1,7 @@
 //! `hsts`: `Strict-Transport-Security` on responses over TLS (RFC 6797).
 
+use maitred_http::response::final_head;
+
 use crate::config::Config;
 
 const NAME: &[u8] = b"strict-transport-security";
@@ -32,25 +34,15 @@ impl Hsts {
         if line.is_empty() {
             return;
         }
-        let mut start = start;
-        while let Some(rest) = out.get(start..)
-            && let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n")
+        if let Some(head) = final_head(out, start)
+            && !has_field(out.get(head.behind_status - 1..head.fields().end).unwrap_or_default())
         {
-            let head = rest.get(..end + 2).unwrap_or_default();
-            if head.get(9) == Some(&b'1') && head.get(9..12) != Some(b"101") {
-                start += end + 4;
-                continue;
-            }
-            if let (false, Some(end)) = (has_field(head), memchr::memmem::find(head, b"\r\n")) {
-                let at = start + end + 2;
-                drop(out.splice(at..at, line.iter().copied()));
-            }
-            return;
+            drop(out.splice(head.behind_status..head.behind_status, line.iter().copied()));
         }
     }
 }
 
-/// Whether the head has the field, in any case.
+/// Whether one of the lines has the field, in any case; each begins behind a line feed.
 fn has_field(head: &[u8]) -> bool {
     let lines = memchr::memchr_iter(b'\n', head).filter_map(|at| head.get(at + 1..));
     let mut names = lines.filter_map(|line| line.get(..=NAME.len())?.split_last());

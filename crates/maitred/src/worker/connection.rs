@@ -196,6 +196,10 @@ pub struct Work {
     pub after: Option<After>,
     /// When the request began to wait for an application process, and how long it did, in microseconds.
     pub queue_us: u64,
+    /// The slot whose process it waits for; `None` for any.
+    pub pin: Option<u16>,
+    /// A line for the head of the response that comes through a relay.
+    pub set_cookie: Option<Box<[u8]>>,
     /// What the application process returned to be sent after what it wrote itself.
     pub tail: VecDeque<Segment>,
     /// Bytes in memory that `tail` holds.

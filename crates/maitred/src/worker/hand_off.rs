@@ -47,6 +47,16 @@ impl Thread {
         if matches!(self.shared.start.config.pools[pool].source, Source::Http(_)) {
             return self.proxy(index, pool, exchange, given);
         }
+        if let Some((slot, home)) = self.pinned(index, pool, exchange.request) {
+            if home != self.number {
+                self.keep(index, given);
+                return Step::Moves(pool as u16, home);
+            }
+            return match self.pools.choose_slot(pool, slot, self.clock.now) {
+                Some(key) => self.hand_off(index, key, exchange, given),
+                None => self.enqueue(index, (pool, Some(slot)), exchange, given),
+            };
+        }
         if let Some(key) = self.pools.choose(pool, self.clock.now) {
             return self.hand_off(index, key, exchange, given);
         }
@@ -54,7 +64,7 @@ impl Thread {
             self.keep(index, given);
             return Step::Moves(pool as u16, thread);
         }
-        self.enqueue(index, pool, exchange, given)
+        self.enqueue(index, (pool, None), exchange, given)
     }
 
     /// Another thread that can take a request of this pool now; or one that is home to some of its processes, if this
@@ -130,8 +140,14 @@ impl Thread {
         self.shared.send_on(thread, migrant);
     }
 
-    /// Lets a request wait for a process, if there is room in the queue.
-    fn enqueue(&mut self, index: u32, pool: usize, exchange: &Exchange<'_>, given: Given<'_>) -> Step {
+    /// Lets a request wait for a process, or for that of one slot, if there is room in the queue.
+    fn enqueue(
+        &mut self,
+        index: u32,
+        (pool, pin): (usize, Option<u16>),
+        exchange: &Exchange<'_>,
+        given: Given<'_>,
+    ) -> Step {
         let settings = &self.shared.start.config.pools[pool];
         if self.is_without_hope(pool) {
             return self.refuse_queued(index, pool, exchange, given);
@@ -143,12 +159,15 @@ impl Thread {
             self.press(pool);
         }
         self.keep(index, given);
+        self.work(index).pin = pin;
         self.enter(index, State::Queued { pool: pool as u16 });
         self.wheel.arm(index, self.clock.now + settings.queue_timeout);
         self.pools.pools[pool].queue.push_back(index);
         self.publish_room(pool);
         // A thread that got room since it was looked at may not have seen yet that anybody waits.
-        if let Some(thread) = self.roomy_thread(pool) {
+        if pin.is_none()
+            && let Some(thread) = self.roomy_thread(pool)
+        {
             self.leave_queue(index);
             self.publish_room(pool);
             return Step::Moves(pool as u16, thread);
@@ -216,7 +235,10 @@ impl Thread {
         let settings = &self.shared.start.config.pools[usize::from(pool)];
         let began = self.connections[index as usize].began;
         let queue_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
-        let way = self.way(index, key, exchange.request);
+        let cookie = self.cookie_for(index, key, exchange.request);
+        // What Maitred adds to a response has to come by it.
+        let way = if cookie.is_some() { Way::Relay } else { self.way(index, key, exchange.request) };
+        self.work(index).set_cookie = cookie;
         self.give_up_idle_relay(key, way == Way::Direct);
         let relay = if way == Way::Direct { None } else { self.take_relay(key).ok() };
         if way == Way::Relay && relay.is_none() {
@@ -415,8 +437,8 @@ impl Thread {
 
     /// Gives waiting requests to processes that have room.
     pub(super) fn serve_queue(&mut self, pool: usize) {
-        while self.pools.choose(pool, self.clock.now).is_some() {
-            let Some(index) = self.pools.pools[pool].queue.front().copied() else { break };
+        while let Some(at) = self.next_served(pool) {
+            let Some(index) = self.pools.pools[pool].queue.get(at).copied() else { break };
             self.leave_queue(index);
             self.resume(index);
         }
@@ -478,6 +500,7 @@ impl Thread {
 
     /// Lets other threads know how much more the processes here can take.
     pub(super) fn publish_room(&self, pool: usize) {
+        self.publish_slots(pool);
         let (room, live) = self.pools.room(pool);
         let waiting = self.pools.pools.get(pool).map_or(0, |pool| pool.queue.len() as u32);
         if let Some(known) = self.shared.pools.get(pool) {
@@ -506,9 +529,8 @@ impl Thread {
 
     /// Another thread has room: the request that waits longest goes there.
     pub(super) fn on_offer(&mut self, pool: usize, thread: usize) {
-        let Some(index) = self.pools.pools.get(pool).and_then(|pool| pool.queue.front().copied()) else {
-            return;
-        };
+        let Some(waiting) = self.pools.pools.get(pool).map(|pool| &pool.queue) else { return };
+        let Some(index) = waiting.iter().copied().find(|index| self.pin_of(*index).is_none()) else { return };
         self.leave_queue(index);
         self.migrate(index, pool as u16, thread);
         self.publish_room(pool);

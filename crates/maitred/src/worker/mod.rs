@@ -21,6 +21,7 @@
 //! | [`send`] | answers → bytes, files, the end of a response |
 //! | [`unsent`] | what clients do not take: counted, bounded, and what is done when it is much |
 //! | [`hand_off`], [`choices`] | requests to application processes, and the cheaper way to answer them |
+//! | [`sticky`] | which of them a client is led to, where it has to be one |
 //! | [`forward`] | what of a request goes on to an application or a server |
 //! | [`across`] | requests that go to another thread without their connection |
 //! | [`relay`] | responses that come through a relay |
@@ -81,6 +82,7 @@ mod send;
 mod share;
 pub mod shared;
 mod spool;
+mod sticky;
 mod streams;
 pub mod timers;
 mod tunnel;
@@ -266,6 +268,11 @@ fn open_log(start: &Start, file: Option<OwnedFd>) -> std::io::Result<Writer> {
     Writer::start(sink, settings)
 }
 
+/// The slots of a pool whose processes have to be known one by one.
+fn sticky_slots(pool: &Pool) -> usize {
+    if pool.sticky.is_some() { usize::from(pool.workers.slots()) } else { 0 }
+}
+
 /// What all threads share. It lives as long as the process, so it is never freed.
 fn share(
     start: Start,
@@ -284,6 +291,7 @@ fn share(
         waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
         load: std::iter::repeat_with(AtomicU32::default).take(share::servers(pool)).collect(),
+        slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
     });
     let share = Share::of(&start, threads as u64);
     let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));

@@ -274,6 +274,7 @@ impl Thread {
         };
         if headless {
             self.add_hsts(index, &mut tx);
+            self.add_cookie(index, &mut tx);
         }
         match result.is_ok() {
             true => self.send_now(index, &tx),

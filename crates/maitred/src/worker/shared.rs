@@ -112,6 +112,8 @@ pub struct PoolShared {
     pub waiting: Vec<AtomicU32>,
     /// Per HTTP server: requests that all threads have there.
     pub load: Vec<AtomicU32>,
+    /// With `sticky`, per slot: requests that its process works on at a time; 0 for one that takes none. Written by its home.
+    pub slots: Vec<AtomicU32>,
     /// Per thread: what it has handed to application processes; each written by its thread.
     pub handed: Vec<HandedOff>,
 }

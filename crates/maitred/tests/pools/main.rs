@@ -4,6 +4,9 @@
 
 mod commands;
 mod failing;
+#[path = "../support/h2.rs"]
+#[allow(dead_code, reason = "each test target uses its part of this")]
+mod h2;
 mod health;
 mod load;
 mod look;
@@ -11,6 +14,7 @@ mod recovering;
 mod recycling;
 mod reloads;
 mod steps;
+mod sticky;
 #[path = "../support/mod.rs"]
 mod support;
 mod surroundings;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::super::finding::{At, Span};
 use super::super::meaning::{
-    Buckets, EarlyHints, Listen, Pool, RequestHeaders, Sharing, Site, Source, StopSignal, Target, Transport,
-    Upstream,
+    Buckets, EarlyHints, Listen, Pool, RequestHeaders, Sharing, Site, Source, Sticky, StopSignal, Target,
+    Transport, Upstream,
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
@@ -63,6 +63,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
             _ => EarlyHints::Http2,
         },
         sendfile_root,
+        sticky: sticky(section, &name.value),
     }
 }
 
@@ -81,6 +82,24 @@ fn sendfile_root(section: &Section<'_>) -> Option<String> {
         return None;
     }
     super::directory(section, "sendfile_root").map(|_| text.value)
+}
+
+/// `sticky`. The pool's name makes a cookie's, so that two pools of a site do not share one.
+fn sticky(section: &Section<'_>, pool: &str) -> Option<Sticky> {
+    let span = section.given("sticky")?;
+    if !section.is_table("sticky") {
+        return Some(match section.choice("sticky")? {
+            "address" => Sticky::Address,
+            _ => Sticky::Cookie(format!("maitred-{pool}")),
+        });
+    }
+    let name = section.section("sticky").text("cookie")?;
+    if is_token(&name.value) {
+        return Some(Sticky::Cookie(name.value));
+    }
+    let message = format!("`cookie`: \"{}\" cannot be the name of a cookie", shorten(&name.value));
+    section.cx.error_with(&span, message, "it takes letters, digits, `-`, `_` and `.`");
+    None
 }
 
 /// The pools that routes can lead to.
@@ -193,6 +212,7 @@ fn has_no_effect(section: &Section<'_>, workers: &Settings) {
         "request_headers",
         "early_hints",
         "sendfile_root",
+        "sticky",
     ];
     let given = keys.iter().filter_map(|key| Some((*key, section.given(key)?)));
     let requests = section.given("workers").filter(|_| workers.max_requests.is_some());
@@ -330,6 +350,10 @@ fn no_workers(section: &Section<'_>) -> Settings {
     if let Some(span) = section.given("queue") {
         let hint = "leave it out: HTTP servers get every request at once";
         section.cx.warn(&span, "`queue` has no meaning here", hint);
+    }
+    if let Some(span) = section.given("sticky") {
+        let hint = "leave it out: of HTTP servers the one with the fewest requests gets the next";
+        section.cx.error_with(&span, "`sticky` is for application processes", hint);
     }
     Settings::fixed(0)
 }

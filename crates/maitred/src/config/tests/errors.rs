@@ -332,3 +332,29 @@ fn the_root_of_files_to_send_is_a_directory_and_absolute() {
         assert_eq!(brief(&with(&root)), [expected], "{root}");
     }
 }
+
+#[test]
+fn what_leads_clients_is_a_cookie_or_an_address() {
+    let with = |sticky: &str| format!("{COMPLETE}[pool.a]\ncommand = [\"x\"]\nsticky = {sticky}\n");
+    let read = |sticky: &str| good(&with(sticky)).pools[0].sticky.clone();
+    assert_eq!(read("\"cookie\""), Some(Sticky::Cookie("maitred-a".into())));
+    assert_eq!(read("\"address\""), Some(Sticky::Address));
+    for (sticky, expected) in [
+        ("\"cookies\"", "5:10 `sticky` does not take \"cookies\" | did you mean \"cookie\"?"),
+        ("{}", "5:10 `sticky` has no `cookie` | `cookie` takes the name of a cookie"),
+        ("true", "5:10 `sticky`: expected a string or a table, found true"),
+        (
+            "{ cookie = \"a;b\" }",
+            "5:10 `cookie`: \"a;b\" cannot be the name of a cookie | it takes letters, digits, `-`, `_` and `.`",
+        ),
+    ] {
+        let shown = brief(&with(sticky));
+        assert!(shown.len() == 1 && shown[0].starts_with(expected), "{sticky}: {shown:?}");
+    }
+    let proxied = format!("{COMPLETE}[pool.a]\nconnect = \"http://127.0.0.1:1\"\nsticky = \"cookie\"\n");
+    assert!(
+        brief(&proxied)[0].starts_with("5:10 `sticky` is for application processes"),
+        "{:?}",
+        brief(&proxied)
+    );
+}

@@ -126,6 +126,7 @@ mount = "/app"
 upgrade = ["websocket", "irc/6.9"]
 request_headers = { keep = ["API_key"], underscores = true }
 early_hints = "always"
+sticky = { cookie = "at" }
 sendfile_root = "/srv/static"
 
 [pool.apart]
@@ -342,6 +343,7 @@ fn sites_and_routes_reach_their_meaning() {
     assert_eq!((pool.early_hints, pool.sendfile_root.as_deref()), (EarlyHints::Always, Some("/srv/static")));
     let apart = &config.pools[1];
     assert_eq!((apart.early_hints, &apart.sendfile_root), (EarlyHints::Http2, &None));
+    assert_eq!((&pool.sticky, &apart.sticky), (&Some(Sticky::Cookie("at".into())), &None));
     assert_eq!((apart.isolate, apart.transport), (true, Transport::Relay));
     assert_eq!((pool.health_interval, pool.open_files), (Duration::from_secs(3), Some(2000)));
     let workers = Settings {
@@ -427,7 +429,8 @@ fn declared(table: &'static Table, all: &mut BTreeSet<(&'static str, &'static st
         if let Kind::Section(inner)
         | Kind::Sections(inner)
         | Kind::Named(inner)
-        | Kind::WholeOrSection { table: inner, .. } = key.kind
+        | Kind::WholeOrSection { table: inner, .. }
+        | Kind::ChoiceOrSection { table: inner, .. } = key.kind
         {
             declared(inner, all);
         }
