@@ -23,7 +23,7 @@ mod testing;
 pub enum Served {
     /// The whole response stands in `out`.
     Whole(Summary),
-    /// The same; what `out` ends with are these bytes, which the cache of files holds.
+    /// The same; what `out` ends with are these bytes, which somebody holds for longer.
     Cached(Summary, CachedBytes),
     /// The head stands in `out`; these segments follow it, in order.
     Streaming(Summary, VecDeque<Segment>),
@@ -46,7 +46,7 @@ pub struct Summary {
 pub enum Segment {
     /// Bytes in memory.
     Bytes(Box<[u8]>),
-    /// Bytes that the cache of files has in memory.
+    /// Bytes that the cache of files, or the configuration, has in memory.
     Cached(CachedBytes),
     /// `offset..end` of an open file, in bytes.
     File {

@@ -16,7 +16,7 @@ use super::wire::Wire;
 use crate::log::access::{Line, RequestLine};
 use crate::route::Choice;
 use crate::serve::fixed::{self, Failure, Manner};
-use crate::serve::{Clock, Exchange, Persistence, Served, Summary};
+use crate::serve::{CachedBytes, Clock, Exchange, Persistence, Served, Summary};
 use crate::tls::redirect;
 
 /// What [`Thread::answer`] made of a request.
@@ -122,7 +122,11 @@ impl Thread {
                 return self.site_error(index, request, given, (status, b""));
             }
             Choice::Respond { status, body, content_type } => {
-                fixed::respond(status, body, content_type, &exchange, named, &mut self.tx)
+                let summary = fixed::respond(status, body, content_type, &exchange, named, &mut self.tx);
+                if summary.body_bytes > 0 {
+                    self.tx_cached = Some(CachedBytes::configured(body.as_bytes()));
+                }
+                summary
             }
             Choice::Nothing => return self.site_error(index, request, given, (404, b"")),
             Choice::NotThisMethod(methods) => {

@@ -117,7 +117,7 @@ pub(super) struct Thread {
     /// Bytes to send, likewise. Unlike those before it, it is mostly used in place, and grows when something is written to it:
     /// nothing is lost where it does not come back.
     pub(super) tx: Vec<u8>,
-    /// What `tx` may end with, where that is in the cache of files: if it cannot be sent, it is held there.
+    /// What `tx` may end with, where that is in the cache of files, or the configuration: if it cannot be sent, it is held there.
     pub(super) tx_cached: Option<CachedBytes>,
     /// Connections that have more to do in this thread's next turn: index and serial.
     pub(super) again: Vec<(u32, u32)>,

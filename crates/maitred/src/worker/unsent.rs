@@ -23,7 +23,8 @@ impl Work {
         self.sent < self.output.len() || !self.segments.is_empty() || !self.tail.is_empty()
     }
 
-    /// Memory that is held meanwhile. Of a file, that is the segment; entries of the cache count where they are.
+    /// Memory that is held meanwhile. Of a file, that is the segment; entries of the cache count where they are, and what stands in
+    /// the configuration is there anyway.
     fn unsent_bytes(&self) -> usize {
         let segment = |segment: &Segment| match segment {
             Segment::Bytes(bytes) => size_of::<Segment>() + bytes.len(),

@@ -42,22 +42,38 @@ pub(super) struct Entry {
     pinned: OnceCell<Permit>,
 }
 
-/// Bytes of an entry that is in memory. Whoever still has to send them holds the entry, and no copy.
+/// Bytes that are in memory for longer than any response. Whoever still has to send them holds this, and no copy.
 #[derive(Debug, Clone)]
 pub struct CachedBytes {
-    entry: Rc<Entry>,
-    /// 0 for the plain representation, then the encoded ones.
-    which: u8,
+    holder: Holder,
     range: Range<usize>,
 }
 
+/// Who has them.
+#[derive(Debug, Clone)]
+enum Holder {
+    /// An entry of the cache: 0 is the plain representation, then come the encoded ones.
+    Entry(Rc<Entry>, u8),
+    /// The configuration, which lasts as long as the process.
+    Configuration(&'static [u8]),
+}
+
 impl CachedBytes {
+    /// Bytes of the configuration.
+    pub fn configured(bytes: &'static [u8]) -> CachedBytes {
+        CachedBytes { holder: Holder::Configuration(bytes), range: 0..bytes.len() }
+    }
+
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        match self.entry.representation(self.which).map(Representation::body) {
-            Some(Body::Inline(body)) => body.get(self.range.clone()).unwrap_or_default(),
-            _ => b"",
-        }
+        let all = match &self.holder {
+            Holder::Entry(entry, which) => match entry.representation(*which).map(Representation::body) {
+                Some(Body::Inline(body)) => body,
+                _ => b"",
+            },
+            Holder::Configuration(bytes) => bytes,
+        };
+        all.get(self.range.clone()).unwrap_or_default()
     }
 
     /// Takes bytes from the front away.
@@ -94,7 +110,7 @@ impl<'e> Chosen<'e> {
     /// Bytes of its body, which is in memory.
     pub(super) fn cached(&self, range: Range<u64>) -> CachedBytes {
         let range = range.start as usize..range.end as usize;
-        CachedBytes { entry: Rc::clone(self.entry), which: self.which, range }
+        CachedBytes { holder: Holder::Entry(Rc::clone(self.entry), self.which), range }
     }
 }
 
