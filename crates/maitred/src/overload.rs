@@ -161,18 +161,17 @@ impl Levels {
         self.memory.max(self.descriptors).max(self.delay)
     }
 
-    /// Whether new connections are accepted. Requests that find no descriptor are refused one by one; connections that ask for
-    /// files need none.
+    /// Whether new connections are accepted.
     pub fn accepts(self) -> bool {
-        self.memory.max(self.delay) < Level::Critical
+        self.highest() < Level::Critical
     }
 
     /// Streams that an HTTP/2 connection may have at a time.
     pub fn streams_max(self, configured: u32) -> u32 {
-        match (self.highest(), self.accepts()) {
-            (Level::Normal, _) => configured,
-            (_, true) => configured.min(ELEVATED_STREAMS),
-            (_, false) => configured.min(CRITICAL_STREAMS),
+        match self.highest() {
+            Level::Normal => configured,
+            Level::Elevated => configured.min(ELEVATED_STREAMS),
+            Level::Critical => configured.min(CRITICAL_STREAMS),
         }
     }
 

@@ -33,6 +33,9 @@ const PREFETCH_MAX: u32 = 64;
 const RECEIVED_MAX: usize = MESSAGE_DESCRIPTORS_MAX;
 /// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
 pub const RECEIVE_BYTES: usize = 16 * 1024;
+/// Bytes that a process has not read, beyond which it gets no requests: what a channel holds is no more than this and what one
+/// turn brings, however many requests the process says that it takes.
+const BEHIND_BYTES_MAX: u64 = 1024 * 1024;
 /// Sent bytes that stay in the buffer of a channel whose process is behind, to save moving the rest.
 const SENT_KEPT_BYTES: usize = 64 * 1024;
 
@@ -185,6 +188,8 @@ pub struct Channel {
     next_request: u32,
     out: Vec<u8>,
     sent: usize,
+    /// What `out` has in the budget for what is unsent, since the process did not take all of it.
+    unsent: Option<Permit>,
     passing: Vec<Passing>,
     /// Where each frame in `out` begins, and the number of its request, if it is one.
     frames: Vec<(usize, Option<u32>)>,
@@ -224,6 +229,7 @@ impl Channel {
             next_request: 0,
             out: Vec::new(),
             sent: 0,
+            unsent: None,
             passing: Vec::new(),
             frames: Vec::new(),
             busy_since: None,
@@ -296,7 +302,7 @@ impl Channel {
 
     /// How many more requests it can start on at once.
     pub fn room(&self) -> u32 {
-        let takes = self.is_live() && !self.is_cramped();
+        let takes = self.is_live() && !self.is_cramped() && !self.is_behind();
         if takes { self.capacity.saturating_sub(self.in_flight.len() as u32) } else { 0 }
     }
 
@@ -304,7 +310,12 @@ impl Channel {
     /// been at its present request for longer than it usually takes may be at it for ever.
     pub fn prefetch_wait(&self, now: Instant) -> Option<u32> {
         let busy_us = self.busy_since.map_or(0, |since| now.saturating_duration_since(since).as_micros());
-        if !self.is_live() || self.is_cramped() || self.service_us == 0 || busy_us > u128::from(PREFETCH_US) {
+        if !self.is_live()
+            || self.is_cramped()
+            || self.is_behind()
+            || self.service_us == 0
+            || busy_us > u128::from(PREFETCH_US)
+        {
             return None;
         }
         let waiting = (self.in_flight.len() as u32 + 1).saturating_sub(self.capacity);
@@ -487,6 +498,23 @@ impl Channel {
         self.sent < self.out.len()
     }
 
+    /// Whether the process has not read so much that it gets no more.
+    fn is_behind(&self) -> bool {
+        self.unsent.as_ref().is_some_and(|unsent| unsent.taken() > BEHIND_BYTES_MAX)
+    }
+
+    /// Counts what was not sent. True if the process has read some of what it had not.
+    pub fn count_unsent(&mut self, budget: &Arc<Budget>) -> bool {
+        let before = self.unsent.as_ref().map_or(0, Permit::taken);
+        if !self.has_output() {
+            self.unsent = None;
+            return before > 0;
+        }
+        let bytes = (self.out.len() - self.sent) as u64;
+        self.unsent.get_or_insert_with(|| budget.begin()).set(bytes);
+        bytes < before
+    }
+
     /// Whether the descriptor of this connection has still to be sent.
     pub fn is_passing(&self, connection: u32) -> bool {
         let is_it =
@@ -565,6 +593,7 @@ impl Channel {
             unsent.push(Unsent { request, body });
         }
         self.drop_output();
+        self.unsent = None;
         unsent
     }
 

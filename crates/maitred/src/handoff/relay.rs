@@ -120,6 +120,11 @@ impl IdleRelays {
         self.fewest = self.free.len() - self.surplus.min(self.free.len());
     }
 
+    /// Descriptors are short: all that are free are to go.
+    pub fn give_up(&mut self) {
+        (self.surplus, self.fewest) = (self.free.len(), 0);
+    }
+
     /// Takes out some of those that are to go.
     pub fn take_surplus(&mut self, max: usize) -> Vec<u32> {
         let taken = self.surplus.min(max).min(self.free.len());
@@ -150,6 +155,18 @@ mod tests {
         idle.end_period();
         assert_eq!(idle.take_surplus(64).len(), 3, "nobody needs any");
         assert_eq!(idle.pop(), None);
+    }
+
+    #[test]
+    fn where_descriptors_are_short_all_that_are_free_go() {
+        let mut idle = IdleRelays::default();
+        (0..10).for_each(|key| idle.push(key));
+        idle.give_up();
+        assert_eq!(idle.pop(), Some(9), "until then they are used");
+        assert_eq!(idle.take_surplus(4), [0, 1, 2, 3]);
+        assert_eq!(idle.take_surplus(64), [4, 5, 6, 7, 8]);
+        idle.push(9);
+        assert!(idle.take_surplus(64).is_empty());
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn each_level_gives_up_what_the_manual_says() {
         (levels(Elevated, Normal, Normal), 16, true, 5, 10),
         (levels(Critical, Normal, Normal), 1, false, 5, 2),
         (levels(Normal, Elevated, Normal), 16, true, 60, 10),
-        (levels(Normal, Critical, Normal), 16, true, 60, 2),
+        (levels(Normal, Critical, Normal), 1, false, 60, 2),
         (levels(Normal, Normal, Elevated), 16, true, 60, 60),
         (levels(Normal, Normal, Critical), 1, false, 60, 60),
         (levels(Elevated, Critical, Critical), 1, false, 5, 2),

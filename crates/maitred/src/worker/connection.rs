@@ -351,6 +351,11 @@ impl Proxied {
         }
     }
 
+    /// Memory of the request that the server has yet to take.
+    pub fn unsent_bytes(&self) -> usize {
+        if self.sent < self.out.len() && !self.send_failed { self.out.capacity() } else { 0 }
+    }
+
     /// Whether the server has all of the request.
     pub fn is_sent(&self) -> bool {
         let fed = self.feed.as_ref().is_none_or(|feed| feed.sent == feed.spool.bytes);

@@ -485,6 +485,9 @@ impl Thread {
                 row.descriptors_passed.add(descriptors as u64);
             });
             let pool = usize::from(channel.id.pool);
+            if channel.count_unsent(&self.shared.unsent) {
+                self.serve_queue(pool);
+            }
             match result {
                 // The socket being full, epoll says when it is not.
                 Ok(Flushed::All) => {

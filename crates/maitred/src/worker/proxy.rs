@@ -38,7 +38,6 @@ use super::forward::{append_fields, append_switch, canonical_target, protocol};
 use super::hand_off::{append_body, payload_bytes_max};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
-use super::upstream::UpstreamConnection;
 use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Failure;
 use crate::serve::{Exchange, Persistence};
@@ -224,8 +223,10 @@ impl Thread {
     /// lack of one: it may have answered before it had all.
     pub(super) fn send_request(&mut self, index: u32) {
         let Some(key) = self.upstream_of(index) else { return };
-        let ready = |upstream: &&mut UpstreamConnection| upstream.connected && !upstream.untried;
-        let Some(upstream) = self.upstreams.get(key).filter(ready) else { return };
+        let Some(upstream) = self.upstreams.get(key).filter(|upstream| !upstream.untried) else { return };
+        if !upstream.connected {
+            return self.count_unsent(index);
+        }
         let work = self.connections[index as usize].work.as_deref_mut();
         let Some(proxied) = work.and_then(|work| work.proxied.as_deref_mut()) else { return };
         if proxied.send_failed || proxied.filter.switched() {
@@ -261,9 +262,14 @@ impl Thread {
         proxied.send_failed = result.is_err();
         let progress = proxied.any_sent && (!before || share < SENT_PER_TURN);
         let (waits, pool) = (!proxied.begun, proxied.pool);
+        let held = proxied.unsent_bytes() > 0;
         if result.is_err() {
             // Whatever the reason, nothing more will be sent, and the server must not wait for it.
             let _ = shutdown(upstream.socket(), Shutdown::Write);
+        }
+        match held {
+            true => self.count_unsent(index),
+            false => self.recount_unsent(index),
         }
         if progress && waits {
             self.arm_proxied(index, self.request_timeout(pool));

@@ -42,7 +42,7 @@ impl Thread {
                 Sent::Broken => return self.abort(index),
             }
             if unsent {
-                self.forget_unsent(index);
+                self.recount_unsent(index);
                 self.wait_for_server(index);
             }
             if self.is_answered(index) {

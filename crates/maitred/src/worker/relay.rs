@@ -163,7 +163,7 @@ impl Thread {
         let mut moved = 0;
         while let Some(relay) = self.relay_of(index) {
             match self.send_rest(index) {
-                Sent::All => self.forget_unsent(index),
+                Sent::All => self.recount_unsent(index),
                 Sent::Waits => return self.count_unsent(index),
                 Sent::Share => return self.look_again(index),
                 Sent::Broken => return self.abort(index),

@@ -41,7 +41,8 @@ pub(super) enum Sent {
 /// How soon disk helpers that had too much to do are asked again: about what one read from a disk takes.
 const DISK_RETRY: Duration = Duration::from_millis(5);
 
-/// Keeps what could not be sent. Bytes at the end that the cache of files has, or the configuration, are held there, and not copied.
+/// Keeps what could not be sent. Bytes at the end that the cache of files has, or the configuration, are held there and not
+/// copied.
 fn hold_rest(rest: &[u8], cached: Option<CachedBytes>, work: &mut Work) {
     // What was joined behind them, or put into `tx` by somebody else since, is no part of them.
     let cached = cached.filter(|_| work.segments.is_empty()).filter(|cached| {

@@ -41,6 +41,11 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
+    /// Memory that the other end has yet to take.
+    pub(super) fn unsent_bytes(&self) -> usize {
+        if self.sent < self.out.len() { self.out.capacity() } else { 0 }
+    }
+
     /// Sends what was read. True if that is out, and more may be read.
     fn send_to(&mut self, far_end: BorrowedFd<'_>) -> bool {
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
@@ -99,7 +104,9 @@ impl Thread {
             return;
         }
         for _ in 0..READS_PER_TURN {
-            if !self.send_to_far_end(index) || !self.read_client(index) {
+            let sent = self.send_to_far_end(index);
+            self.count_far_end(index);
+            if !sent || !self.read_client(index) {
                 return;
             }
         }
@@ -113,6 +120,18 @@ impl Thread {
         let goes_on = self.far_end(index).is_some_and(|far_end| tunnel.send_to(far_end));
         self.work(index).tunnel = Some(tunnel);
         goes_on
+    }
+
+    /// Counts what the other end has not taken. While memory is short it has no more time for that than a client.
+    fn count_far_end(&mut self, index: u32) {
+        let stalled = self.tunnel(index).is_some_and(|tunnel| tunnel.unsent_bytes() > 0);
+        if !stalled {
+            return self.recount_unsent(index);
+        }
+        self.count_unsent(index);
+        if self.is_short_of_memory() {
+            self.progress(index);
+        }
     }
 
     /// Reads once. True if there is something to send, or the end to be told.

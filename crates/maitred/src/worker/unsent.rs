@@ -1,4 +1,5 @@
-//! What is held for clients that do not take it. All of it counts in one budget of the process (`Shared::unsent`), by which the
+//! What is held for clients that do not take it, and for HTTP servers and applications that do not take what clients have sent.
+//! All of it counts in one budget of the process (`Shared::unsent`), by which the
 //! overload manager ([`crate::overload`]) decides; what of it belongs to one HTTP/2 connection has a bound of its own.
 //!
 //! Nothing is counted while clients take what they are sent: the first look is when something is left over.
@@ -6,9 +7,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connection, State, Work};
+use super::connection::{Connection, Proxied, State, Work};
+use super::errors::fields_of;
 use super::event_loop::Thread;
 use super::kept_head;
+use super::tunnel::Tunnel;
 use super::wire::Wire;
 use crate::budget::Permit;
 use crate::overload::{Level, Levels, Share};
@@ -18,13 +21,22 @@ use crate::serve::Segment;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 impl Work {
-    /// Whether a part of a response is here.
-    fn holds_response(&self) -> bool {
-        self.sent < self.output.len() || !self.segments.is_empty() || !self.tail.is_empty()
+    /// Whether a part of a response is here, or of what is for whoever answers.
+    fn holds_something(&self) -> bool {
+        self.sent < self.output.len()
+            || !self.segments.is_empty()
+            || !self.tail.is_empty()
+            || self.forwarded_bytes() > 0
     }
 
-    /// Memory that is held meanwhile. Of a file, that is the segment; entries of the cache count where they are, and what stands in
-    /// the configuration is there anyway.
+    /// Memory of what an HTTP server, or the other end of a tunnel, has not taken.
+    fn forwarded_bytes(&self) -> usize {
+        let request = self.proxied.as_deref().map_or(0, Proxied::unsent_bytes);
+        request + self.tunnel.as_deref().map_or(0, Tunnel::unsent_bytes)
+    }
+
+    /// Memory that is held meanwhile. Of a file, that is the segment; entries of the cache count where they are, and what
+    /// stands in the configuration is there anyway.
     fn unsent_bytes(&self) -> usize {
         let segment = |segment: &Segment| match segment {
             Segment::Bytes(bytes) => size_of::<Segment>() + bytes.len(),
@@ -32,7 +44,8 @@ impl Work {
         };
         let segments: usize = self.segments.iter().map(segment).sum();
         let tail = self.tail_bytes + self.tail.len() * size_of::<Segment>();
-        size_of::<Connection>() + size_of::<Work>() + self.capacity() + segments + tail
+        let own = size_of::<Connection>() + size_of::<Work>() + self.capacity();
+        own + segments + tail + self.forwarded_bytes()
     }
 
     /// What it has in the budget.
@@ -42,13 +55,13 @@ impl Work {
 }
 
 impl Thread {
-    /// Counts what a connection holds of a response; to be called where something is left over, and where all has left.
+    /// Counts what a connection holds for others; to be called where something is left over, and where all has left.
     pub(super) fn count_unsent(&mut self, index: u32) {
         let encrypted = self.encrypted(index);
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         let (wire, serial) = (connection.wire, connection.serial);
         let Some(work) = connection.work.as_deref_mut() else { return };
-        if !work.holds_response() && encrypted == 0 {
+        if !work.holds_something() && encrypted == 0 {
             return self.forget_unsent(index);
         }
         if work.unsent.is_none() {
@@ -70,6 +83,14 @@ impl Thread {
         }
         if let Wire::Stream { session, .. } = wire {
             self.count_stream(session, before, bytes);
+        }
+    }
+
+    /// A part of what was held has left: counts what is there still, if anything was counted.
+    pub(super) fn recount_unsent(&mut self, index: u32) {
+        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
+        if work.is_some_and(|work| work.unsent.is_some()) {
+            self.count_unsent(index);
         }
     }
 
@@ -158,9 +179,20 @@ impl Thread {
             });
             match self.connections[index as usize].state {
                 State::HandedOff { .. } => self.cut_short(index),
+                State::Proxied { .. } if self.is_unanswered(index) => {
+                    self.leave_proxy(index);
+                    self.refuse_kept(index, 503, fields_of(503));
+                }
                 _ => self.abort_stalled(index),
             }
         }
+    }
+
+    /// Whether the client has got nothing of an HTTP server's response yet.
+    fn is_unanswered(&self, index: u32) -> bool {
+        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
+        let proxied = work.and_then(|work| work.proxied.as_deref());
+        proxied.is_some_and(|proxied| !proxied.filter.head_written())
     }
 
     /// Once per turn: how things stand, after a turn that took so long.
@@ -212,6 +244,20 @@ impl Thread {
         if memory > before.memory || descriptors > before.descriptors {
             self.hurry_clients();
         }
+        if descriptors > before.descriptors {
+            self.give_back_idle();
+        }
+    }
+
+    /// Descriptors have become short: those that no request needs at the moment go.
+    fn give_back_idle(&mut self) {
+        self.close_idle_upstreams();
+        for (_, channel) in &mut self.pools.channels {
+            channel.idle_relays.give_up();
+        }
+        if !self.pools.relays.is_empty() {
+            self.relay_sweep = Some((self.clock.now, false));
+        }
     }
 
     /// Memory or descriptors have become short: buffers that nothing is in go, and clients that hold something have less time
@@ -225,13 +271,15 @@ impl Thread {
         for (index, connection) in &self.connections {
             let index = index as u32;
             let work = connection.work.as_deref();
+            // An HTTP server that takes its time with a request has as long as it always has.
+            let hurries = || self.waits_for_client(index) || self.is_tunnel(index);
             match connection.state {
                 State::Idle if short && connection.requests > 0 && connection.is_idle() => {
                     self.wheel.arm(index, idle)
                 }
                 State::Multiplexed { session } => sessions.push(session),
                 State::Writing | State::Relayed { .. } | State::Proxied { .. }
-                    if work.is_some_and(|work| work.unsent.is_some() && !work.awaits_disk) =>
+                    if work.is_some_and(|work| work.unsent.is_some() && !work.awaits_disk) && hurries() =>
                 {
                     self.wheel.arm(index, write);
                 }

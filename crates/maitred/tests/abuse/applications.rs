@@ -113,6 +113,32 @@ fn an_application_that_does_not_read_costs_only_its_own_requests() {
     server.stop();
 }
 
+/// What it says that it takes, and does not read, counts as what clients do not take, and is bounded: the other requests wait in
+/// the queue.
+#[test]
+fn frames_that_an_application_does_not_read_are_bounded() {
+    let server = setup("env = { CAPACITY = \"1000\" }").start();
+    let used = || server.status()["budgets"]["unsent"]["used"].as_u64().unwrap();
+    let mut clients: Vec<_> = (0..60).map(|_| server.connect()).collect();
+    assert_eq!(clients[0].get("/app/ok").status, 200);
+    let application = server.applications()[0];
+    send_signal(application, Signal::STOP);
+    // One by one, since what one turn brings is written as a whole.
+    for client in &mut clients {
+        client.send(post("/app/length", 100_000));
+        assert_eq!(server.connect().get("/small").status, 200);
+    }
+    let queued = || server.status()["pools"][0]["queued"].as_u64().unwrap();
+    eventually("the rest waits in the queue", || queued() > 30);
+    assert!((1 << 20..2 << 20).contains(&used()), "{}", used());
+    send_signal(application, Signal::CONT);
+    for client in &mut clients {
+        assert_eq!(next(client).body, b"100000\n");
+    }
+    assert_eq!((used(), queued()), (0, 0));
+    server.stop();
+}
+
 #[test]
 fn frames_that_leave_in_pieces_arrive_whole() {
     let server = setup("env = { CAPACITY = \"100\" }").start();

@@ -1,12 +1,14 @@
 //! What is given up when clients take nothing (`docs/overload.md`): streams, then connections, then responses.
 
 use std::io::{Read as _, Write as _};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::h2::frame::{code, setting};
 use crate::h2::{Connection, Lost};
 use crate::secure::Door;
-use crate::support::{PATIENCE, Server, Setup, eventually};
+use crate::support::{PATIENCE, Server, Setup, binary, eventually};
+use crate::upstream::Upstream;
 
 /// A response of 60 KB that an application has made, so that each stream that cannot send it holds it.
 const LARGE: usize = 60_000;
@@ -264,5 +266,56 @@ fn files_that_only_slow_clients_need_count_among_the_descriptors() {
     eventually("all but the cache's are counted", || held() == FILES - 4);
     drop(connection);
     eventually("they are closed", || held() == 0);
+    server.stop();
+}
+
+/// Requests that hold descriptors, here connections to an HTTP server that does not answer: streams are refused, then connections
+/// wait, before requests find none.
+#[test]
+fn where_descriptors_are_short_streams_are_refused_and_connections_wait() {
+    const OPEN_FILES: u32 = 300;
+    let (go, goes) = std::sync::mpsc::channel::<()>();
+    let goes = std::sync::Mutex::new(goes);
+    let upstream = Upstream::start(move |peer| {
+        peer.request()?;
+        assert!(goes.lock().unwrap().recv().is_err());
+        peer.answer("slow\n")
+    });
+    let mut limited = Command::new("sh");
+    limited.args(["-c", &format!("ulimit -n {OPEN_FILES}; exec \"$0\" \"$@\"")]).arg(binary());
+    limited.args(["run", "-c", "maitred.toml"]).stdin(Stdio::null());
+    let server = Setup::with_files()
+        .limit("file_cache_files_max = 0")
+        .route("/slow", "pool = \"slow\"")
+        .table(&format!("[pool.slow]\nconnect = \"{}\"\n", upstream.name()))
+        .start_by(limited);
+    let mut kept = Connection::new(server.address);
+    assert_eq!(kept.get("/a.txt").status, 200);
+    let descriptors = || server.status()["budgets"]["descriptors"].clone();
+    let max = descriptors()["max"].as_u64().unwrap();
+    let mut connections: Vec<Connection> = (0..4).map(|_| Connection::new(server.address)).collect();
+    connections.iter_mut().for_each(Connection::sync);
+    let mut slow = Vec::new();
+    for number in 0..=max * 9 / 10 {
+        let connection = (number % 4) as usize;
+        slow.push((connection, connections[connection].request("GET", "/slow", &[], true)));
+        connections[connection].sync();
+    }
+    assert_eq!((level(&server, "descriptors"), level(&server, "memory")), (2, 0));
+    kept.sync();
+    assert_eq!(kept.settings[&setting::MAX_CONCURRENT_STREAMS], 1);
+    let refused = connections[0].request("GET", "/a.txt", &[], true);
+    assert_eq!(connections[0].reset_of(refused), code::REFUSED_STREAM);
+    server.wait_for("not accepting for now: the critical level of overload is reached");
+    let mut newcomer = server.connect();
+    newcomer.send("GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(kept.get("/b.txt").text(), "file b\n", "clients that are there are served");
+    assert!(newcomer.is_quiet() && level(&server, "descriptors") == 2);
+    drop(go);
+    for (connection, id) in slow {
+        assert_eq!(connections[connection].response(id).text(), "slow\n", "none had to do without");
+    }
+    assert_eq!(newcomer.response("GET").text(), "file a\n");
+    eventually("the level is normal again", || level(&server, "descriptors") == 0);
     server.stop();
 }

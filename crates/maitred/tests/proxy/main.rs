@@ -7,6 +7,7 @@ mod balancing;
 mod failing;
 mod passing;
 mod reusing;
+mod slow;
 #[path = "../support/mod.rs"]
 mod support;
 mod targets;
