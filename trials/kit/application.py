@@ -41,7 +41,7 @@ _KEYS = {
 _PARTS = {
     "install": {"pip", "client", "npm", "go", "run"},
     "alone": {"command", "ready", "prepare"},
-    "behind": {"pool", "site", "more", "limits", "proxy", "prepare", "start"},
+    "behind": {"pool", "site", "more", "limits", "proxy", "path", "prepare", "start"},
 }
 
 

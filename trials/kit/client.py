@@ -16,12 +16,8 @@ _VERSIONS = {1.0: "HTTP/1.0", 1.1: "HTTP/1.1", 2: "HTTP/2"}
 _BOUNDARY = "----trials-of-applications"
 
 
-class Response:
-    """A whole response. `end` is "complete", or says how it was cut."""
-
-    def __init__(self, exchange, body, end):
-        self.version, self.status, self.reason = exchange.version, exchange.status, exchange.reason
-        self.fields, self.body, self.end = exchange.fields, body, end
+class _Fields:
+    """What a response and one that is still coming have in common."""
 
     def all(self, name):
         """Every value of a field, in their order."""
@@ -32,6 +28,14 @@ class Response:
         values = self.all(name)
         expect(len(values) <= 1, f"{name} stands {len(values)} times")
         return values[0] if values else None
+
+
+class Response(_Fields):
+    """A whole response. `end` is "complete", or says how it was cut."""
+
+    def __init__(self, exchange, body, end):
+        self.version, self.status, self.reason = exchange.version, exchange.status, exchange.reason
+        self.fields, self.body, self.end = exchange.fields, body, end
 
     @property
     def text(self):
@@ -46,7 +50,7 @@ class Response:
             raise Failure(f"status {self.status}, and no JSON: {self.text[:300]!r}") from error
 
 
-class Exchange:
+class Exchange(_Fields):
     """One request, and its response while it comes."""
 
     def __init__(self, client, what, easy):

@@ -20,6 +20,9 @@ _LISTENS = re.compile(r"\b(https?)://127\.0\.0\.1:(\d+)")
 # After this long without an answer, an application that is asked whether it is there is asked again.
 _ASK_S = 5
 
+# The order of Python's sets shows in some responses, and is another one in each process.
+_SAME = {"PYTHONHASHSEED": "0"}
+
 _CONFIGURATION = """
 [server]
 share_user = true
@@ -41,7 +44,7 @@ certificates = [{{ certificate = "{certificate}", key = "{key}" }}]
 {site}
 
 [[site.route]]
-path = "/*"
+path = "{path}"
 pool = "app"
 
 [pool.app]
@@ -128,7 +131,7 @@ class Server:
         path = f"{self._installed.python.parent}:{os.environ.get('PATH', '')}"
         # What this program was started with must not decide how an application works.
         kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
-        return {**kept, "PATH": path, "HOME": str(self.directory / "data"), **more}
+        return {**kept, "PATH": path, "HOME": str(self.directory / "data"), **_SAME, **more}
 
     def _run(self, commands):
         for number, words in enumerate(commands):
@@ -189,6 +192,7 @@ class Server:
             secure_port=self._reserve(),
             certificate=certificate_file,
             key=key,
+            path=table.get("path", "/*"),
             pool=self.filled(pool),
             **parts,
         )

@@ -13,6 +13,7 @@ from .servers import Server, way
 from .steps import Failure
 
 _COMMON = TRIALS / "common.toml"
+_TRUST = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO")
 # How much of a long text is shown round the first difference.
 _SHOWN = 160
 
@@ -96,7 +97,10 @@ class Trial:
         }
         words = [str(self._installed.client), "-m", "kit.user", str(directory / "setup.json")]
         Path(words[-1]).write_text(json.dumps(setup))
-        environment = {**server.environment(), "PYTHONPATH": str(TRIALS), "PYTHONUNBUFFERED": "1", "HOME": str(directory)}
+        # Clients of all languages are told whom to trust.
+        trust = dict.fromkeys(_TRUST, str(self._files[0]))
+        home = {"PYTHONPATH": str(TRIALS), "PYTHONUNBUFFERED": "1", "HOME": str(directory)}
+        environment = {**server.environment(), **home, **trust}
         process = Process("use.py", words, directory, environment, log)
         try:
             status = process.end(self._application.seconds)
