@@ -3,7 +3,8 @@
 import hashlib
 import queue
 
-from flask import Flask, Response, abort, flash, get_flashed_messages, redirect, request, send_file, session, stream_with_context, url_for
+from flask import Flask, Response, abort, flash, get_flashed_messages, redirect, request
+from flask import send_file, session, stream_with_context, url_for
 from flask_sock import Sock
 
 app = Flask(__name__)
