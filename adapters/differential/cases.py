@@ -203,6 +203,18 @@ def _response_fields(address):
     return [observed(response)]
 
 
+@case("response fields of one hop", "hop")
+def _hop(address):
+    found = []
+    with Connection(address) as connection:
+        for target in ("/hop", "/bytes?n=10"):
+            connection.send(request("GET", target))
+            found.append(connection.response())
+    expect([response.status for response in found] == [200, 200], f"answered {found[0].status}, {found[1].status}")
+    expect(found[0].body == b"hop", f"the body is {found[0].body!r}")
+    return list(map(observed, found))
+
+
 @case("cookies")
 def _cookies(address):
     response = ask(address, "GET", "/cookies", [("Cookie", "a=1; b=two; c=%E2%82%AC")])

@@ -35,6 +35,8 @@ class Offered(socket.socket):
         self._taken = taken
         self._begun = b""
         self._status = None
+        # Whether the client went away before all of that was written.
+        self.lost = False
         self._timeout = None
         self._leaving = False
         self._writing = threading.RLock()
@@ -137,6 +139,9 @@ class Offered(socket.socket):
                 rest = rest[super().send(rest, socket.MSG_DONTWAIT) :]
             except BlockingIOError:
                 poll.poll()
+            except OSError:
+                self.lost = True
+                raise
 
 
 class Sockets:
@@ -229,7 +234,9 @@ class _Offer:
 
     def excuses(self, error):
         """Whether this is how libraries leave when they have spoken on the socket: gunicorn wants StopIteration."""
-        return self._status is not None and isinstance(error, (StopIteration, OSError))
+        if self._status is None:
+            return self._socket is not None and self._socket.lost
+        return isinstance(error, (StopIteration, OSError))
 
     def end(self, response):
         """After the application has returned; whether DETACH was said, and DONE must not be."""

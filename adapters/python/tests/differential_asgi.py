@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 
-from tests.differential_wsgi import pattern, pieces
+from tests.differential_wsgi import HOP, pattern, pieces
 
 
 async def application(scope, receive, send):
@@ -108,6 +108,10 @@ async def _repeat(scope, receive, send, query):
     await _answer(send, b"repeat", [(b"x-test", b"one"), (b"x-test", b"two"), (b"x-other", b"caf\xe9")])
 
 
+async def _hop(scope, receive, send, query):
+    await _answer(send, b"hop", [(name.lower().encode(), value.encode()) for name, value in HOP])
+
+
 async def _redirect(scope, receive, send, query):
     await _answer(send, b"", [(b"location", b"/bytes?n=5")], 302)
 
@@ -144,6 +148,7 @@ HANDLERS = {
     "stream": _stream,
     "status": _status,
     "repeat": _repeat,
+    "hop": _hop,
     "redirect": _redirect,
     "etag": _etag,
     "error": _error,

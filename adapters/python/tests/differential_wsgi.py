@@ -80,6 +80,14 @@ def _repeat(environ, start_response, query):
     return _answer(start_response, b"repeat", [("X-Test", "one"), ("X-Test", "two"), ("X-Other", "caf\xe9")])
 
 
+# What concerns the connection; many applications set it all the same.
+HOP = [("Connection", "keep-alive"), ("Keep-Alive", "timeout=5"), ("Proxy-Connection", "keep-alive")]
+
+
+def _hop(environ, start_response, query):
+    return _answer(start_response, b"hop", HOP)
+
+
 def _redirect(environ, start_response, query):
     return _answer(start_response, b"", [("Location", "/bytes?n=5")], 302)
 
@@ -116,6 +124,7 @@ HANDLERS = {
     "stream": _stream,
     "status": _status,
     "repeat": _repeat,
+    "hop": _hop,
     "redirect": _redirect,
     "etag": _etag,
     "error": _error,

@@ -191,6 +191,21 @@ class Sockets(unittest.TestCase):
                 served.end()
                 self.assertEqual("ValueError: in the socket" in served.log.getvalue(), logged)
 
+    def test_a_client_that_went_away_before_is_nobodys_failure(self):
+        gone = threading.Event()
+
+        def application(environ, start_response):
+            gone.wait(60)
+            return taking(echo)(environ, start_response)
+
+        with Served(application) as served:
+            served.upgrade().close()
+            gone.set()
+            done = served.channel.done()
+            self.assertEqual((done.status, done.flags), (0, 0))
+            served.end()
+            self.assertEqual(served.log.getvalue(), "")
+
     def test_the_end_of_the_process_is_said(self):
         with Served(taking(echo)) as served:
             client = served.upgrade()
