@@ -95,7 +95,9 @@ const REQUESTS = {
     // The client goes away.
     watch('silent', 'request', request, ['aborted', 'error', 'end', 'close']);
     watch('silent', 'response', response, ['error', 'finish', 'close']);
-    request.on('close', () => log.lines.push(['then', request.aborted, request.destroyed, request.complete, response.writableEnded]));
+    request.on('close', () => {
+      log.lines.push(['then', request.aborted, request.destroyed, request.complete, response.writableEnded]);
+    });
     request.resume();
     response.write('begun');
   },
