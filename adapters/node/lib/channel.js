@@ -56,13 +56,13 @@ function openFiles() {
 /** Maitred's other end: what comes from there, and what is reported. */
 class Channel {
   /**
-   * `server` is the http.Server that gets the requests; `ended` is called when everything is answered; `lost`, if there may be
+   * `serving` is the server that gets the requests; `ended` is called when everything is answered; `lost`, if there may be
    * another channel, when this one has ended without a word. `detached` are the connections, of all channels, that were taken
    * over.
    */
-  constructor(fd, server, { capacity, name, ended, lost = null, detached = new Detached() }) {
+  constructor(fd, serving, { capacity, name, ended, lost = null, detached = new Detached() }) {
     this.fd = fd;
-    this.server = server;
+    this.serving = serving;
     this.ended = ended;
     this.lost = lost;
     this.links = new Map();
@@ -253,6 +253,7 @@ class Channel {
 
   /** Takes no more, once nothing more is there: what Maitred had sent by then is answered. */
   leave() {
+    if (this.leaving) return;
     this.leaving = true;
     const quiet = () => {
       if (this.ending) return;

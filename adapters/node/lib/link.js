@@ -120,7 +120,7 @@ class Link {
     if (!this.client) {
       this.client = new ClientSocket(this);
       this.requests = 1;
-      this.channel.server.emit('connection', this.client);
+      this.channel.serving.connect(this.client);
     }
     this.client.meta = this.meta;
     this.client._unrefTimer();
@@ -175,7 +175,7 @@ class Link {
 
   feedUpgrade({ flags, head, body }) {
     const text = head.latin1Slice();
-    if (this.channel.server.listenerCount('upgrade') > 0 && !H2C.test(text)) {
+    if (this.channel.serving.server.listenerCount('upgrade') > 0 && !H2C.test(text)) {
       this.current.upgrade = true;
       this.client.upgrading = true;
       // What came behind the head belongs to the new protocol.

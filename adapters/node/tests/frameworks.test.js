@@ -3,7 +3,9 @@
 const assert = require('node:assert/strict');
 const { File } = require('node:buffer');
 const { createHash } = require('node:crypto');
+const { once } = require('node:events');
 const fs = require('node:fs');
+const http = require('node:http');
 const path = require('node:path');
 const { after, before, describe, test } = require('node:test');
 
@@ -65,10 +67,13 @@ describe('Fastify', { skip: missing }, () => {
   });
 });
 
-for (const framework of ['express', 'fastify', 'koa']) {
+/** What an application of each has; those of the last two have no uploads or files of their own. */
+const FRAMEWORKS = { express: '.js', fastify: '.js', koa: '.js', hono: '.mjs', nest: '.mjs' };
+
+for (const [framework, suffix] of Object.entries(FRAMEWORKS)) {
   describe(`what ${framework} has in common with the others`, { skip: missing }, () => {
     let maitred;
-    before(async () => { maitred = await start(`${framework}.js`); });
+    before(async () => { maitred = await start(`${framework}${suffix}`); });
     after(() => maitred?.stop());
 
     test('text, with the address of the client', async () => {
@@ -88,7 +93,7 @@ for (const framework of ['express', 'fastify', 'koa']) {
       assert.deepEqual([headers['transfer-encoding'], body], ['chunked', 'one two three']);
     });
 
-    test('an uploaded file', async () => {
+    test('an uploaded file', { skip: framework === 'nest' && 'it has none' }, async () => {
       const data = Buffer.from('file '.repeat(600_000));
       const form = new FormData();
       form.set('title', 'größe');
@@ -106,7 +111,7 @@ for (const framework of ['express', 'fastify', 'koa']) {
       assert.equal((await maitred.ask('/error')).status, 500);
     });
 
-    test('a file that Maitred sends, and one that is not there', async () => {
+    test('a file that Maitred sends, and one that is not there', { skip: suffix === '.mjs' && 'it has none' }, async () => {
       const name = path.join(maitred.directory, 'file');
       const text = 'in a file '.repeat(50_000);
       fs.writeFileSync(name, text);
@@ -116,6 +121,31 @@ for (const framework of ['express', 'fastify', 'koa']) {
     });
   });
 }
+
+describe('Hono', { skip: missing }, () => {
+  test('events, URLs, and the signal of a request whose client goes', async () => {
+    const maitred = await start('hono.mjs');
+    assert.match((await maitred.ask('/events')).body, /^(data: event\nid: \d\n\n){3}$/);
+    assert.equal((await maitred.ask('/url?a=b')).body, `http://127.0.0.1:${maitred.port}/url?a=b`);
+    const request = http.get({ port: maitred.port, path: '/wait', agent: false });
+    const [response] = await once(request, 'response');
+    await once(response, 'data');
+    response.on('error', () => {});
+    request.destroy();
+    const signal = AbortSignal.timeout(30_000);
+    while ((await maitred.ask('/aborted')).body !== '1') signal.throwIfAborted();
+    await maitred.stop();
+  });
+});
+
+describe('NestJS', { skip: missing }, () => {
+  test('events, and its shutdown hooks', async () => {
+    const maitred = await start('nest.mjs');
+    const events = await maitred.ask('/events');
+    assert.equal(events.body.match(/data: \d\n/g).length, 3);
+    assert.match(await maitred.stop(), /closed in order: SIGTERM/);
+  });
+});
 
 describe('examples/node-express', { skip: missing }, () => {
   test('does what its text says', async (context) => {

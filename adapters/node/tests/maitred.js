@@ -86,8 +86,8 @@ class Maitred {
   }
 }
 
-/** `pool` is more lines of [pool.app], `more` more of the file. */
-async function start(app, { pool = '', more = '' } = {}) {
+/** `pool` is more lines of [pool.app], `more` more of the file, `node` options of Node.js. */
+async function start(app, { pool = '', more = '', node = [] } = {}) {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'maitred-node-'));
   const file = path.join(directory, 'maitred.toml');
   fs.writeFileSync(file, `
@@ -103,7 +103,7 @@ address = "127.0.0.1:0"
 path = "/*"
 pool = "app"
 [pool.app]
-command = ["${process.execPath}", "${path.join(__dirname, 'apps', app)}"]
+command = ${JSON.stringify([process.execPath, ...node, path.join(__dirname, 'apps', app)])}
 workers = 1
 queue = { timeout = "60s" }
 ${pool}

@@ -1,0 +1,93 @@
+'use strict';
+// An http.Server that never listens by itself, and what it says of itself as if it did.
+
+const http = require('node:http');
+const https = require('node:https');
+const net = require('node:net');
+
+const { EXCHANGE } = require('./file');
+
+/** Whether this is a server whose requests can come from Maitred. */
+function isServer(app) {
+  return app instanceof http.Server || app instanceof https.Server;
+}
+
+/** Has every request of the server tell its link when the response is finished. */
+function watch(server) {
+  const { emit } = server;
+  server.emit = function (event, request, response, ...rest) {
+    if (event === 'request' && request?.socket?.link) {
+      const { link } = request.socket;
+      const exchange = link.current;
+      if (exchange) {
+        request.socket.remember();
+        response[EXCHANGE] = exchange;
+        response.once('finish', () => link.finished(exchange));
+      }
+      // Maitred decides about the connection; so there is nothing to say about it.
+      response.removeHeader('connection');
+    }
+    return emit.call(this, event, request, response, ...rest);
+  };
+}
+
+/** What `address()` says: what was asked for, as nobody knows yet where clients will come from. */
+function addressOf({ port, host, path }) {
+  if (path) return path;
+  const address = host ?? '::';
+  return { address, family: net.isIPv4(address) ? 'IPv4' : 'IPv6', port: Number(port) };
+}
+
+/** The server's own view of it: it listens until it is closed, which ends the channel when everything is answered. */
+class Serving {
+  /** `asked` is where the application wanted to listen; `leave` is called when it closes the server. */
+  constructor(server, asked, leave) {
+    this.server = server;
+    this.leave = leave;
+    this.listening = true;
+    this.connections = 0;
+    /** The application has closed the server: how its process ends is the application's, too. */
+    this.isClosing = false;
+    /** https.Server takes connections whose TLS is done; here that is Maitred's. */
+    this.event = server instanceof https.Server ? 'secureConnection' : 'connection';
+    watch(server);
+    const own = (name, value) => Object.defineProperty(server, name, { value, writable: true, configurable: true });
+    Object.defineProperty(server, 'listening', { get: () => this.listening, configurable: true });
+    // Connections are Maitred's: how many requests one brings, too. What it is set to means nothing.
+    Object.defineProperty(server, 'maxRequestsPerSocket', { get: () => 0, set() {}, configurable: true });
+    own('address', () => (this.listening ? addressOf(asked) : null));
+    own('getConnections', (callback) => {
+      process.nextTick(callback, null, this.connections);
+      return server;
+    });
+    own('close', (callback) => this.close(callback));
+    process.nextTick(() => { if (this.listening) server.emit('listening'); });
+  }
+
+  connect(socket) {
+    this.connections += 1;
+    socket.once('close', () => { this.connections -= 1; });
+    this.server.emit(this.event, socket);
+  }
+
+  close(callback) {
+    const { server } = this;
+    // As a server that does not run: the callback gets an error.
+    if (!this.listening) return Object.getPrototypeOf(server).close.call(server, callback);
+    if (typeof callback === 'function') server.once('close', callback);
+    this.listening = false;
+    this.isClosing = true;
+    server.closeIdleConnections();
+    this.leave();
+    return server;
+  }
+
+  /** Everything is answered, and no more comes. */
+  ended() {
+    this.listening = false;
+    this.server.closeIdleConnections();
+    this.server.emit('close');
+  }
+}
+
+module.exports = { Serving, isServer };
