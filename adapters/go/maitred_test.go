@@ -58,6 +58,11 @@ func application() http.Handler {
 	mux.HandleFunc("/pids", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, os.Getpid(), os.Getppid()) })
 	mux.HandleFunc("/crash", func(http.ResponseWriter, *http.Request) { os.Exit(3) })
 	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, os.Args[0]) })
+	mux.HandleFunc("/hints", hints)
+	mux.HandleFunc("/named", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Sendfile", r.URL.RawQuery)
+		io.WriteString(w, "instead")
+	})
 	mux.HandleFunc("/upper", func(w http.ResponseWriter, _ *http.Request) {
 		conn, buffered, err := w.(http.Hijacker).Hijack()
 		if err != nil {
