@@ -42,6 +42,8 @@ const NEEDED: &[(Sign, &str)] = &[
     (Program("apxs"), "apache2-dev"),
     (PHP_MODULE, "libapache2-mod-php"),
     (Program("php-cgi"), "php-cgi"),
+    // Debian's name of the program ends with PHP's version.
+    (File("/usr/sbin", "php-fpm", ""), "php-fpm"),
     (Program("nginx"), "nginx-light"),
     (Program("node"), "nodejs"),
     (Program("npm"), "npm"),

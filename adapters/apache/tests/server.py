@@ -1,5 +1,6 @@
 """Starts Apache with mod_maitred for tests: its own configuration, its own directory, one process that is ended by its number."""
 
+import errno
 import os
 import pwd
 import shutil
@@ -28,6 +29,22 @@ def eventually(condition):
             return False
         time.sleep(0.01)
     return True
+
+
+def open_gate(gate):
+    """Opens a named pipe for somebody who waits at its other end, and closes it. Never waits for ever itself."""
+
+    def opened():
+        try:
+            os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return False
+        return True
+
+    if not eventually(opened):
+        raise AssertionError(f"nobody waits at {gate}")
 
 
 CONFIGURATION = """

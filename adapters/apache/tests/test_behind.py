@@ -138,7 +138,7 @@ class Behind(unittest.TestCase):
                     self.assertEqual(connection._line(), b"9", transport)
                     self.assertEqual(connection.exactly(11), b"data: %d\n\n\r\n" % event)
                     # The page goes on when the gate was opened and closed.
-                    gate.write_text("")
+                    server.open_gate(gate)
                 self.assertEqual(connection.exactly(5), b"0\r\n\r\n")
 
     def test_clients_that_read_slowly_hold_no_worker(self):

@@ -114,7 +114,7 @@ class Php(unittest.TestCase):
                 self.assertEqual(client._until(b"\r\n"), b"9")
                 self.assertEqual(client.read_exactly(11), b"data: %d\n\n\r\n" % event)
                 self.assertTrue(client.is_quiet())
-                gate.write_text("")
+                server.open_gate(gate)
             self.assertEqual(self.channel.done().flags, kit.CLEAN)
             self.assertEqual(client.read_exactly(5), b"0\r\n\r\n")
 
