@@ -403,8 +403,10 @@ pub struct Pool {
     pub queue_max: u32,
     /// `queue.timeout`: how long one may wait.
     pub queue_timeout: Duration,
-    /// `request_timeout`: how long a worker may take for one request.
+    /// `request_timeout`: how long a worker, or a server, may be silent at a request.
     pub request_timeout: Duration,
+    /// `request_total_timeout`: how long it may take for the whole of one.
+    pub request_total_timeout: Option<Duration>,
     /// `connect_timeout`: how long an HTTP server may take to accept a connection.
     pub connect_timeout: Duration,
     /// `start_timeout`: how long a worker may take to say HELLO.

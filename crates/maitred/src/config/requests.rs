@@ -1,15 +1,29 @@
-//! Keys of a pool about its requests: what it gets of them, and what it may answer.
+//! Keys of a pool about its requests: how long they may take, what it gets of them, and what it may answer.
 
 use std::time::Duration;
 
 use super::keys::{Default, Key, Kind, Table};
 
+const TIME_MIN: Duration = Duration::from_millis(1);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// `request_timeout`
 pub(super) const REQUEST_TIMEOUT: Key = Key::new(
     "request_timeout",
-    Kind::Time { min: Duration::from_millis(1), max: Duration::from_secs(24 * 60 * 60) },
+    Kind::Time { min: TIME_MIN, max: DAY },
     Default::Time(Duration::from_secs(60)),
-    "How long a process may take for one request. Then the client gets 504, and the process is replaced.",
+    "How long a process, or an HTTP server, may be silent at a request: send nothing of its response, while the client takes what \
+     there is. Then that request ends: the process is told, and the client gets 504, or is cut off if it has a part of the \
+     response. A process that takes one request at a time is killed and replaced; `docs/pools.md` says when another one is.",
+);
+
+/// `request_total_timeout`
+pub(super) const REQUEST_TOTAL_TIMEOUT: Key = Key::new(
+    "request_total_timeout",
+    Kind::Time { min: TIME_MIN, max: DAY },
+    Default::Absent("no bound"),
+    "How long a process, or an HTTP server, may take for the whole of a request, whether it is silent or not. Then that request \
+     ends as by `request_timeout`. It ends event streams and long downloads, too; upgraded connections (WebSocket) are not meant.",
 );
 
 /// `early_hints`

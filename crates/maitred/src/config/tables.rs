@@ -633,6 +633,7 @@ pub const POOL: Table = Table {
             "Requests that wait for a process.",
         ),
         requests::REQUEST_TIMEOUT,
+        requests::REQUEST_TOTAL_TIMEOUT,
         Key::new(
             "connect_timeout",
             Kind::Time { min: Duration::from_millis(1), max: HOUR },

@@ -181,6 +181,8 @@ pub struct Channel {
     pub dirty: bool,
     /// Whether it is about to leave.
     pub leave: Leave,
+    /// By when it has to say that it is still there, which it was asked because a request of it was silent.
+    probed: Option<Instant>,
     /// When it was asked whether it is still there, or was last known to be; `true` if the answer is open.
     asked: Option<(Instant, bool)>,
     /// Closed by helpers: what nobody has received from it is closed with it.
@@ -223,6 +225,7 @@ impl Channel {
             forgotten: VecDeque::new(),
             dirty: false,
             leave: Leave::Stays,
+            probed: None,
             asked: None,
             socket: Passed::own(socket, None, lane.clone()),
             lane,
@@ -286,18 +289,59 @@ impl Channel {
         Health::Asked
     }
 
-    /// Whether it has a request whose client has been gone for longer than `timeout`.
-    pub fn clings(&self, now: Instant, timeout: Duration) -> bool {
-        let gone = self.in_flight.values().filter_map(|found| found.disowned);
-        (self.phase == Phase::Live || self.exited.is_some())
-            && gone.into_iter().any(|at| now.saturating_duration_since(at) >= timeout)
+    /// Asks whether it is still there, because a request of it was silent for too long; it has until then to answer.
+    pub fn probe(&mut self, until: Instant) {
+        if self.phase == Phase::Live && self.probed.is_none() {
+            self.probed = Some(until);
+            self.frames.push((self.out.len(), None));
+            maitred_handoff::encode_ping(&mut self.out, 0);
+        }
+    }
+
+    /// Whether it has not answered that in time.
+    pub fn is_mute(&self, now: Instant) -> bool {
+        self.phase == Phase::Live && self.probed.is_some_and(|until| until <= now)
     }
 
     /// It has answered.
     pub fn answered(&mut self) {
+        self.probed = None;
         if let Some((_, open)) = &mut self.asked {
             *open = false;
         }
+    }
+
+    /// Nobody waits for the response to this request any more. It counts as stuck from `late_at` on, unless it does before, and a
+    /// relay that it is written to is shut down at `cut_at`.
+    pub fn give_up(&mut self, request: u32, late_at: Instant, cut_at: Option<Instant>) {
+        if let Some(found) = self.in_flight.get_mut(&request) {
+            found.late_at = Some(found.late_at.map_or(late_at, |at| at.min(late_at)));
+            found.cut_at = found.cut_at.or(cut_at);
+        }
+    }
+
+    /// Relays that are to be shut down by now, as the process knows them; each is named once.
+    pub fn take_cuts(&mut self, now: Instant) -> Vec<u32> {
+        let due = self.in_flight.values_mut().filter(|found| found.cut_at.is_some_and(|at| at <= now));
+        due.map(|found| {
+            found.cut_at = None;
+            found.number
+        })
+        .collect()
+    }
+
+    /// Whether requests that were given up and do not end hold all that it could do: its capacity, or, if it gets no more requests,
+    /// those that it has. To end it then takes nothing from anybody else.
+    pub fn is_stuck(&self, now: Instant) -> bool {
+        let is_late = |found: &&InFlight| found.late_at.is_some_and(|at| at <= now);
+        let late = self.in_flight.values().filter(is_late).count();
+        let bound = match self.phase {
+            Phase::Live if self.is_live() => self.capacity.max(1) as usize,
+            Phase::Live | Phase::Leaving if self.exited.is_none() => self.in_flight.len(),
+            Phase::Live | Phase::Leaving => 1,
+            Phase::Starting | Phase::Condemned(_) => return false,
+        };
+        late > 0 && late >= bound
     }
 
     /// How many more requests it can start on at once.
@@ -426,7 +470,14 @@ impl Channel {
         self.frames.push((offset, Some(request)));
         self.in_flight.insert(
             request,
-            InFlight { index: Some(index), number, body: SentBody::default(), disowned: None, kept: None },
+            InFlight {
+                index: Some(index),
+                number,
+                body: SentBody::default(),
+                late_at: None,
+                cut_at: None,
+                kept: None,
+            },
         );
         request
     }

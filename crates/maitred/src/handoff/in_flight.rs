@@ -12,8 +12,10 @@ pub struct InFlight {
     pub index: Option<u32>,
     /// The number that the process knows the response descriptor by: the index, or that of a relay.
     pub number: u32,
-    /// When the client went; the process has as long again as for any request to be done with it.
-    pub disowned: Option<Instant>,
+    /// Nobody waits for the response any more, which the process was told: from when on that it has not ended counts as stuck.
+    pub late_at: Option<Instant>,
+    /// Likewise, when the relay is shut down that it writes to.
+    pub cut_at: Option<Instant>,
     /// Where its body is.
     pub body: SentBody,
     /// What its body takes up, if the process has that in a file.

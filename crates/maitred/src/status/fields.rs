@@ -435,6 +435,21 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
+        request_timeouts,
+        "maitred_thread_request_timeouts_total",
+        "Requests that were ended because a process, or an HTTP server, was silent for `request_timeout`, or took longer than \
+         `request_total_timeout`."
+    ),
+    cell!(
+        Counter,
+        One,
+        timed_out_in_response,
+        "maitred_thread_request_timeouts_in_response_total",
+        "Of these, those whose client had a part of the response, and was cut off; 598 in the access log. The others got 504."
+    ),
+    cell!(
+        Counter,
+        One,
         streams_refused,
         "maitred_thread_streams_refused_total",
         "HTTP/2 streams that were refused because of overload, or because their connection takes nothing."

@@ -234,6 +234,10 @@ maitred_sys::shared! {
         pub malformed: Cell,
         /// Requests that were cut off before they had an answer, or all of it: status 499 in the access log.
         pub cut_off: Cell,
+        /// Requests that were ended because a process, or an HTTP server, was silent for too long, or took too long.
+        pub request_timeouts: Cell,
+        /// Of these, those whose client had a part of the response: status 598 in the access log.
+        pub timed_out_in_response: Cell,
         /// Responses that were broken off because a file was shorter than announced, or could not be read.
         pub files_broken: Cell,
         /// Connections that ran into a time limit.

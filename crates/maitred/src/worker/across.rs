@@ -9,10 +9,13 @@
 //! | | an HTTP server's | another thread's |
 //! |---|---|---|
 //! | logged, counted as a request | here | here; there it is nobody's |
-//! | deadline for the first byte | `request_timeout` | the other thread's own, and then [`PATIENCE`] |
+//! | deadlines | `request_timeout`, `request_total_timeout` | the other thread's own, and then [`PATIENCE`] |
 //! | ends without an answer | sent again if that is harmless, or 502 | the same, once; 504 behind `request_timeout` |
 //! | a client that has only finished sending | has a second | is told to the other thread, which tells the process |
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use maitred_http::request::{self, Framing, Method};
@@ -29,7 +32,9 @@ use crate::serve::Persistence;
 
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a
 /// process that was told to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// By how much less than its timeout the request of an overdue process may seem to have been silent here.
+const MARGIN: Duration = Duration::from_millis(250);
 
 /// What the other thread has to know of a request besides itself.
 #[derive(Debug)]
@@ -40,10 +45,33 @@ pub struct Across {
     pub request_id: u128,
     /// When its first byte was seen.
     pub began: Instant,
+    /// How far the client's thread has come with the response.
+    pub heard: Heard,
     /// The client may have informational responses.
     pub may_be_informed: bool,
     /// What an application is told of the client's TLS: names and values of fields.
     pub fields: Vec<(String, Vec<u8>)>,
+}
+
+/// When a byte of a response was last read, in milliseconds since the request began; 0 if none was. The thread that has the client
+/// writes it, the one that has the process reads it: a process may write to the socketpair itself, which tells nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Heard(Arc<AtomicU64>);
+
+impl Heard {
+    /// Notes a byte.
+    pub fn note(&self, began: Instant, now: Instant) {
+        let millis = now.saturating_duration_since(began).as_millis() as u64;
+        self.0.store(millis.max(1), Relaxed);
+    }
+}
+
+impl Across {
+    /// When the client's thread last read a byte of the response.
+    pub fn last_heard(&self) -> Option<Instant> {
+        let millis = self.heard.0.load(Relaxed);
+        (millis > 0).then(|| self.began + Duration::from_millis(millis))
+    }
 }
 
 impl Thread {
@@ -76,10 +104,12 @@ impl Thread {
         let mut fields = Vec::new();
         let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
         carriers.fields(connection.wire, |name, value| fields.push((name.to_owned(), value.to_vec())));
+        let (began, heard) = (connection.began, Heard::default());
         let across = Across {
             secure: connection.secure,
             request_id: id,
-            began: connection.began,
+            began,
+            heard: heard.clone(),
             may_be_informed: may_be_informed(connection, &request, settings),
             fields,
         };
@@ -106,7 +136,10 @@ impl Thread {
             Again::Never | Again::Once => Again::Once,
             Again::Done => Again::Done,
         };
-        work.proxied = Some(Box::new(Proxied::new(filter, pool, Vec::new(), None, safe, keep)));
+        let mut proxied = Proxied::new(filter, pool, Vec::new(), None, safe, keep, now);
+        proxied.tells = Some((heard, began));
+        work.overdue = false;
+        work.proxied = Some(Box::new(proxied));
         self.enter(index, State::Proxied { upstream });
         self.wheel.arm(index, now + settings.queue_timeout + settings.request_timeout + PATIENCE);
         self.row.sent_across.add(1);
@@ -131,6 +164,7 @@ impl Thread {
     pub(super) fn fail_across(&mut self, index: u32, key: u32, status: u16, why: &str) {
         let Some(proxied) = self.work(index).proxied.as_deref() else { return };
         let (pool, begun, written) = (proxied.pool, proxied.begun, proxied.filter.head_written());
+        let heard_at = proxied.heard_at;
         if self.work(index).cancelled {
             // Its process was told that the client has gone, and has given it up.
             return self.abort(index);
@@ -138,17 +172,19 @@ impl Thread {
         let name = self.shared.pool_name(pool);
         self.limiter
             .log(self.clock.now, || tracing::warn!(pool = name, "no answer of another thread: {why}"));
+        let (timeout, now, past_total) =
+            (self.request_timeout(pool), self.clock.now, self.is_past_total(index));
         if written {
+            let silent = now.saturating_duration_since(heard_at) + MARGIN >= timeout;
+            self.work(index).overdue = silent || past_total;
             return self.abort(index);
         }
-        let timeout = self.request_timeout(pool);
-        let now = self.clock.now;
         self.drop_upstream(key);
         self.enter(index, State::Head);
         let work = self.work(index);
         work.proxied = None;
         let took = work.handed_off_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        let status = if took >= timeout { 504 } else { status };
+        let status = if took >= timeout || past_total { 504 } else { status };
         if !begun && status != 504 && work.again == Again::Once {
             work.again = Again::Done;
             self.row.given_again.add(1);

@@ -6,7 +6,6 @@ use maitred_http::request::{MISDIRECTED, Method, Reject, Request, Version};
 use maitred_http::uri;
 
 use super::connection::{After, Connection, State};
-use super::cut_off::CUT_OFF;
 use super::event_loop::Thread;
 use super::forward;
 use super::kept_head;
@@ -436,9 +435,7 @@ impl Thread {
         let Some(mut summary) = work.summary.take() else { return };
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
         let head = std::mem::take(&mut work.head);
-        if summary.status == CUT_OFF {
-            self.count_cut_off(index);
-        }
+        self.count_cut_off(index, summary.status);
         let mut room = maitred_http::request::field_room();
         if let Ok(Some((request, _))) = maitred_http::request::parse(&head, &mut room, &self.head_limits) {
             self.log_request(index, &request, summary);

@@ -7,7 +7,8 @@
 //! | TAIL | a piece of a response is kept, and sent after what the process wrote itself |
 //! | DETACH | the connection is the process's for good |
 //! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have seen go to another process |
-//! | end of file, broken protocol, a request past `request_timeout` | `Condemned`: the master is told to end it |
+//! | end of file, broken protocol; a silent request, if it has no other | `Condemned`: the master is told to end it |
+//! | no PONG after a silent request, orphans in all of its capacity | the same; the table in `overdue` says more |
 //! | the master says that it has exited | what it still said is read; its other requests are lost |
 //!
 //! A lost request whose client has received nothing is given to the pool again, once, if it is safe and has no body
@@ -17,16 +18,14 @@
 //! Only a process that has exited can be known not to write to a client any more. That is why requests of a condemned
 //! one are not answered before.
 
-use std::os::fd::{AsFd as _, OwnedFd};
-use std::time::Duration;
-
 use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
-use maitred_sys::delivery::Sending;
 use rustix::event::epoll;
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use super::connection::{After, Again, Spool, State};
 use super::event_loop::{Thread, Token};
 use super::hand_off::payload_bytes_max;
+use super::overdue::{CANCEL_TIMEOUT, STUCK_AFTER};
 use super::shared::Outgoing;
 use crate::budget::Permit;
 use crate::control::{FromWorker, Greeting, SlotId};
@@ -37,8 +36,6 @@ use crate::serve::{Segment, Summary};
 const READS_PER_TURN_MAX: u32 = 16;
 /// What is said of a process that has closed its channel.
 pub(super) const CLOSED: &str = "it closed its channel";
-/// How long a condemned process may take to be gone before its clients are cut off all the same.
-const CONDEMNED_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Thread {
     pub(super) fn on_channel(&mut self, key: usize, epoch: u32, flags: epoll::EventFlags) {
@@ -223,11 +220,8 @@ impl Thread {
         // The flag belongs to the open socket, not to the descriptor: an application may have cleared it.
         let blocking = !self.unblock(index);
         self.count_handed_off(index, done.body_bytes);
-        if done.outcome == Outcome::Broken && done.status == 0 {
-            match self.work(index).cancelled {
-                true => self.cut_off(index),
-                false => self.answer_lost(index, true),
-            }
+        if done.outcome == Outcome::Broken && (done.status == 0 || self.work(index).overdue) {
+            self.end_broken(index, done);
             return Ok(());
         }
         self.count(index, done.status);
@@ -250,6 +244,16 @@ impl Thread {
         self.start_writing(index);
         self.on_writable(index);
         Ok(())
+    }
+
+    /// The process has written nothing, or has broken off what it was told to cancel.
+    fn end_broken(&mut self, index: u32, done: &Done) {
+        let work = self.work(index);
+        match (done.status, work.overdue, work.cancelled) {
+            (0, true, _) | (0, _, false) => self.answer_lost(index, true),
+            (0, ..) => self.cut_off(index),
+            _ => self.cut_off_behind(index, done.body_bytes),
+        }
     }
 
     /// The process returns a piece of a response, to be sent after what it wrote itself.
@@ -336,13 +340,18 @@ impl Thread {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let Some(found) = channel.in_flight.get_mut(&request) else { return };
         if let Some(index) = found.index.take() {
-            found.disowned = Some(self.clock.now);
-            let number = found.number;
-            if !self.work(index).cancelled {
-                self.row.cancelled.add(1);
-                if let Some(channel) = self.pools.channels.get_mut(key) {
-                    channel.cancel(request, number);
-                }
+            let (number, pool, capacity) = (found.number, channel.id.pool, channel.capacity);
+            let timeout = self.request_timeout(pool);
+            // One that takes one request at a time stops all others meanwhile.
+            let late = if capacity > 1 { timeout.max(STUCK_AFTER) } else { timeout };
+            let late_at = self.clock.now + late;
+            let cut_at = self.clock.now + CANCEL_TIMEOUT;
+            let told = self.work(index).cancelled;
+            self.row.cancelled.add(u64::from(!told));
+            let Some(channel) = self.pools.channels.get_mut(key) else { return };
+            channel.give_up(request, late_at, Some(cut_at));
+            if !told {
+                channel.cancel(request, number);
                 self.touch(key);
             }
         }
@@ -402,36 +411,6 @@ impl Thread {
         true
     }
 
-    /// A request has taken longer than its pool allows: the process is taken to be stuck.
-    pub(super) fn on_request_timeout(&mut self, index: u32, key: usize) {
-        if self.is_excused(index, key) {
-            return;
-        }
-        let work = self.work(index);
-        if std::mem::replace(&mut work.overdue, true) {
-            // It should have been gone by now. It still has the socket, so only shutting that down ends the matter.
-            return self.cut_off(index);
-        }
-        self.wheel.arm(index, self.clock.now + CONDEMNED_PATIENCE);
-        self.condemn(key, "a request took longer than request_timeout");
-    }
-
-    /// Whether a request that takes long is no reason to end a process that has others at the same time: its response is
-    /// on its way, or its client does not take it.
-    fn is_excused(&mut self, index: u32, key: usize) -> bool {
-        let Some(channel) = self.pools.channels.get(key).filter(|channel| channel.capacity > 1) else {
-            return false;
-        };
-        let period = self.shared.start.config.pools[usize::from(channel.id.pool)].request_timeout;
-        let Some(socket) = self.socket(index) else { return false };
-        match maitred_sys::delivery::sending(socket, period) {
-            Sending::Moves => self.wheel.arm(index, self.clock.now + period),
-            Sending::Stuck => self.cut_off(index),
-            Sending::Idle => return false,
-        }
-        true
-    }
-
     /// A request was lost with its process. If nobody can have noticed, another process gets it.
     pub(super) fn lose(&mut self, index: u32) {
         if !(self.is_untouched(index) && self.give_again(index)) {
@@ -461,7 +440,7 @@ impl Thread {
     }
 
     /// Whether the client has received nothing since the request was handed off.
-    fn is_untouched(&self, index: u32) -> bool {
+    pub(super) fn is_untouched(&self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
         let since = connection.work.as_ref().and_then(|work| work.handed_off_at);
         let Some(socket) = &connection.socket else { return false };

@@ -8,8 +8,8 @@
 //! | `Spooling` | a helper thread writes a piece of the body | no | none: the disk answers |
 //! | `Disk` | a helper thread fetches what the answer needs | no | none: the disk answers |
 //! | `Queued` | waits for an application process | no | the pool's `queue_timeout` |
-//! | `HandedOff` | an application process owns the connection | no | the pool's `request_timeout` |
-//! | `Relayed` | an application process answers through a relay | no | the pool's `request_timeout`, or `write_timeout` |
+//! | `HandedOff` | an application process owns the connection | no | the pool's timeouts, see `overdue` |
+//! | `Relayed` | an application process answers through a relay | no | the same, or `write_timeout` |
 //! | `Proxied` | an HTTP server answers; the table in `proxy` says more | after an upgrade | one of several, see there |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` since the master said something |
 //! | `Watching` | is told the status every second | no | `WATCHER_PATIENCE` since it last took something |
@@ -31,7 +31,7 @@ use std::time::Instant;
 use maitred_http::body::Decoder;
 use maitred_http::response::Filter;
 
-use super::across::Across;
+use super::across::{Across, Heard};
 use super::errors::Refusal;
 use super::origin::Peer;
 use super::rates::Pace;
@@ -218,9 +218,9 @@ pub struct Work {
     pub handed_off_at: Option<Instant>,
     /// The process may keep the connection for another protocol.
     pub may_detach: bool,
-    /// The process was told that the client has gone.
+    /// The process was told that nobody waits for the response.
     pub cancelled: bool,
-    /// The request has taken longer than its pool allows.
+    /// The process, or the server, was silent for longer than its pool allows, or has taken longer for the request.
     pub overdue: bool,
     /// The id that the request got when it was handed off.
     pub request_id: Option<u128>,
@@ -280,6 +280,10 @@ pub struct Relayed {
     pub keep: bool,
     /// What the application process has still to get of the request's body.
     pub feed: Option<Feed>,
+    /// When something last came from the process, or it could go on after the client had kept it waiting.
+    pub heard_at: Instant,
+    /// The process was told to cancel the request, and passes on until then what it still has to say.
+    pub ends_at: Option<Instant>,
 }
 
 /// A spooled body on its way to an application process, against the direction of the response.
@@ -326,11 +330,23 @@ pub struct Proxied {
     pub drained: bool,
     /// The client has finished sending, and may be gone.
     pub half_closed: bool,
+    /// When something of the response last came.
+    pub heard_at: Instant,
+    /// Where that is told to the thread that has the process, and when the request began.
+    pub tells: Option<(Heard, Instant)>,
 }
 
 impl Proxied {
     /// A request that no server has yet.
-    pub fn new(filter: Filter, pool: u16, out: Vec<u8>, feed: Option<Feed>, safe: bool, keep: bool) -> Self {
+    pub fn new(
+        filter: Filter,
+        pool: u16,
+        out: Vec<u8>,
+        feed: Option<Feed>,
+        safe: bool,
+        keep: bool,
+        now: Instant,
+    ) -> Self {
         Proxied {
             filter,
             pool,
@@ -348,6 +364,16 @@ impl Proxied {
             begun: false,
             drained: false,
             half_closed: false,
+            heard_at: now,
+            tells: None,
+        }
+    }
+
+    /// Something of the response has come.
+    pub fn note_heard(&mut self, now: Instant) {
+        self.heard_at = now;
+        if let Some((heard, began)) = &self.tells {
+            heard.note(*began, now);
         }
     }
 

@@ -5,20 +5,29 @@
 use maitred_http::request::{Reject, Version};
 
 use super::answer::line;
-use super::connection::State;
+use super::connection::{State, Work};
 use super::event_loop::Thread;
 use crate::log::access::{Line, RequestLine};
 use crate::serve::Summary;
 
 /// Status in the access log for what was cut off, after nginx's custom.
 pub(super) const CUT_OFF: u16 = 499;
+/// Status in the access log for what was cut off because a process, or an HTTP server, was silent for too long, or took too
+/// long: what proxies use that find it in their own logs.
+pub(super) const TIMED_OUT: u16 = 598;
 /// Status in the access log for a request that was reset as malformed.
 const MALFORMED: u16 = 400;
 
 impl Thread {
     /// Ends a connection whose request was read and will have no answer, or none to its end.
     pub(super) fn cut_off(&mut self, index: u32) {
-        self.work(index).summary = Some(Summary { status: CUT_OFF, body_bytes: 0 });
+        self.cut_off_behind(index, 0);
+    }
+
+    /// The same behind so many bytes of its response.
+    pub(super) fn cut_off_behind(&mut self, index: u32, body_bytes: u64) {
+        let work = self.work(index);
+        work.summary = Some(Summary { status: cut_status(work), body_bytes });
         self.log_kept(index, 0);
         self.close(index);
     }
@@ -55,7 +64,7 @@ impl Thread {
         }
         let input = std::mem::take(&mut work.input);
         let Some(first) = first_line(&input) else { return };
-        self.count_cut_off(index);
+        self.count_cut_off(index, CUT_OFF);
         let connection = &self.connections[index as usize];
         if self.log.is_on() && !connection.admin && !connection.internal {
             self.log.push(&line(self.shared, &self.clock, connection, first, summary));
@@ -92,13 +101,21 @@ impl Thread {
         self.log.push(&line);
     }
 
-    /// Counts a request that is in the access log as cut off.
-    pub(super) fn count_cut_off(&mut self, index: u32) {
+    /// Counts a request that is in the access log as cut off, by its status there.
+    pub(super) fn count_cut_off(&mut self, index: u32, status: u16) {
         let connection = &self.connections[index as usize];
-        if !connection.admin && !connection.internal {
-            self.row.cut_off.add(1);
+        match status {
+            _ if connection.admin || connection.internal => {}
+            CUT_OFF => self.row.cut_off.add(1),
+            TIMED_OUT => self.row.timed_out_in_response.add(1),
+            _ => {}
         }
     }
+}
+
+/// What the access log says of a response that ends in its middle: who is to blame.
+pub(super) fn cut_status(work: &Work) -> u16 {
+    if work.overdue { TIMED_OUT } else { CUT_OFF }
 }
 
 /// The request line (9112-3) of a head of which more may be missing; `None` if it is not whole itself.

@@ -208,7 +208,7 @@ impl Thread {
 
     /// A deadline has passed; the table in `connection` says which one it was.
     pub(super) fn on_deadline(&mut self, index: u32) {
-        if self.is_taken_slowly(index) {
+        if self.is_taken_slowly(index) || self.is_put_off(index) {
             return;
         }
         self.row.timeouts.add(1);
@@ -221,7 +221,9 @@ impl Thread {
             State::Body if self.is_answered_early(index) => self.close_cleanly(index),
             State::Head | State::Body => self.answer_timeout(index),
             State::Queued { pool } => self.on_queue_timeout(index, usize::from(pool)),
-            State::HandedOff { channel, .. } => self.on_request_timeout(index, channel as usize),
+            State::HandedOff { channel, request } => {
+                self.on_request_timeout(index, channel as usize, request);
+            }
             State::Relayed { .. } => self.on_relay_timeout(index),
             State::Proxied { .. } => self.on_proxy_timeout(index),
             State::Command => self.end_command(index, 504, "the master did not answer in time"),

@@ -673,6 +673,11 @@ impl Thread {
         work.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
 
+    /// The same, if there are any.
+    pub(super) fn work_of(&self, index: u32) -> Option<&Work> {
+        self.connections.get(index as usize)?.work.as_deref()
+    }
+
     /// The socket of a connection that has one.
     pub(super) fn socket(&self, index: u32) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.connections.get(index as usize)?.socket.as_ref().map(AsFd::as_fd)

@@ -39,7 +39,8 @@ impl Thread {
         let Some(relayed) = self.work(index).relayed.as_deref_mut() else { return };
         let Some(mut feed) = relayed.feed.take_if(|feed| feed.sent < feed.spool.bytes) else { return };
         let socket = self.pools.relays[relay as usize].socket();
-        let end = feed.spool.bytes.min(feed.sent + FED_PER_TURN);
+        let before = feed.sent;
+        let end = feed.spool.bytes.min(before + FED_PER_TURN);
         while feed.sent < end {
             let (mut offset, bytes) = (feed.sent, (end - feed.sent) as usize);
             match rustix::fs::sendfile(socket, &feed.spool.file, Some(&mut offset), bytes) {
@@ -50,10 +51,15 @@ impl Thread {
                 Ok(0) | Err(_) => return self.end_feed(relay),
             }
         }
+        let moved = feed.sent > before;
         let share_used = feed.sent == end && feed.sent < feed.spool.bytes;
         // One that was sent is kept, too, until DONE: no process may have seen the request.
         if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
             relayed.feed = Some(feed);
+        }
+        if moved {
+            // A process that takes the body is not silent.
+            self.note_heard(index);
         }
         if share_used {
             self.look_again(index);

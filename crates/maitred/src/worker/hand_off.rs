@@ -278,7 +278,7 @@ impl Thread {
                 self.enter(index, State::HandedOff { channel: key as u32, request });
             }
         }
-        self.wheel.arm(index, self.clock.now + settings.request_timeout);
+        self.wheel.arm(index, self.first_due(index, pool));
         self.row.handoffs.add(1);
         self.row.queue_us.add(queue_us);
         let handed = &self.shared.pools[usize::from(pool)].handed[self.number];
@@ -324,6 +324,8 @@ impl Thread {
         work.pool = Some(pool);
         work.queue_us = queue_us;
         work.handed_off_at = Some(now);
+        // They were about an earlier request.
+        (work.overdue, work.cancelled) = (false, false);
     }
 
     /// Writes the frame of a request to the channel, and gives back the request's number there. `None` if it is too large, and

@@ -25,6 +25,7 @@
 //! | [`forward`] | what of a request goes on to an application or a server |
 //! | [`across`] | requests that go to another thread without their connection |
 //! | [`relay`] | responses that come through a relay |
+//! | [`overdue`] | processes and servers that take too long for a request |
 //! | [`rates`] | minimal rates, of what clients send and take |
 //! | [`spool`] | request bodies that are too large for a frame |
 //! | [`feed`] | the same, for processes that take no files |
@@ -66,6 +67,7 @@ mod kept_head;
 mod multiplex;
 mod origin;
 mod outlive;
+mod overdue;
 mod passed;
 mod processes;
 mod proxied;

@@ -172,20 +172,17 @@ impl Thread {
     }
 
     /// Asks idle processes whether they are still there, and gives up those that have not answered the last time, or that do
-    /// not come to an end with a request whose client has gone.
+    /// not come to an end with requests that were given up.
     pub(super) fn check_health(&mut self) {
         let now = self.clock.now;
         if self.next_health.is_none_or(|at| now < at) {
             return;
         }
         self.next_health = (!self.pools.channels.is_empty()).then(|| now + HEALTH_TICK);
-        let (mut silent, mut asked, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        self.check_orphans();
+        let (mut silent, mut asked) = (Vec::new(), Vec::new());
         for (key, channel) in &mut self.pools.channels {
             let pool = self.shared.start.config.pools.get(usize::from(channel.id.pool));
-            if pool.is_some_and(|pool| channel.clings(now, pool.request_timeout)) {
-                late.push(key);
-                continue;
-            }
             let Some(interval) = pool.map(|pool| pool.health_interval).filter(|time| !time.is_zero()) else {
                 continue;
             };
@@ -196,8 +193,6 @@ impl Thread {
             }
         }
         asked.into_iter().for_each(|key| self.touch(key));
-        late.into_iter()
-            .for_each(|key| self.condemn(key, "a cancelled request took longer than request_timeout"));
         silent.into_iter().for_each(|key| self.condemn(key, "it is idle and does not answer"));
     }
 

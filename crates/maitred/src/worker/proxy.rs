@@ -10,6 +10,7 @@
 //! | asked | not `begun` | `request_timeout` since the last byte that was sent | 504 | asked again, if that is harmless; or 502 |
 //! | head | `begun`, no head written | `request_timeout` since its last byte | 504 | 502 |
 //! | content | a head was written | the same, or the client's `write_timeout` | cut off | its end, or cut off |
+//! | any of these | | `request_total_timeout` since the first of them began | 504, or cut off | |
 //! | tunnel | the filter has `switched` | `tunnel_idle_timeout` | cut off | the end, once the client has all |
 //!
 //! **Asked again** (the request goes over another connection): one that could not be made has had no byte of the request, so
@@ -21,7 +22,7 @@
 //! stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_PATIENCE`] is
 //! what the server has to begin with its response then.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
 use maitred_http::request::Method;
@@ -70,14 +71,16 @@ impl Thread {
         let keep = exchange.persistence != Persistence::Close;
         let filter = Filter::new(self.wanted(index, request, keep, settings));
         let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
+        let now = self.clock.now;
         let hung_up = self.connections[index as usize].hung_up;
         let work = self.work(index);
         work.head.clear();
         work.head.extend_from_slice(given.head);
         work.body.clear();
-        (work.pool, work.queue_us) = (Some(pool as u16), 0);
+        (work.pool, work.queue_us, work.handed_off_at) = (Some(pool as u16), 0, Some(now));
+        work.overdue = false;
         let feed = work.spool.take().map(|spool| Feed { spool, sent: 0 });
-        work.proxied = Some(Box::new(Proxied::new(filter, pool as u16, out, feed, safe, keep)));
+        work.proxied = Some(Box::new(Proxied::new(filter, pool as u16, out, feed, safe, keep, now)));
         self.row.proxied.add(1);
         self.shared.pools[pool].handed[self.number].requests.add(1);
         if let Err(status) = self.attempt(index) {
@@ -285,11 +288,24 @@ impl Thread {
 
     /// Sets the deadline, unless a client that may be gone has set one.
     pub(super) fn arm_proxied(&mut self, index: u32, patience: Duration) {
-        let now = self.clock.now;
+        let until = self.clock.now + patience;
+        let until = self.server_total_due(index).map_or(until, |total| total.min(until));
         let proxied = self.work(index).proxied.as_deref();
         if !proxied.is_some_and(|proxied| proxied.half_closed && !proxied.begun) {
-            self.wheel.arm(index, now + patience);
+            self.wheel.arm(index, until);
         }
+    }
+
+    /// When the server has had all of its time. Another thread knows by itself when its process has.
+    fn server_total_due(&self, index: u32) -> Option<Instant> {
+        let across = self.upstream_of(index).is_some_and(|key| self.is_across(key));
+        let switched = self.work_of(index)?.proxied.as_deref()?.filter.switched();
+        self.total_due(index).filter(|_| !across && !switched)
+    }
+
+    /// Whether that is over.
+    pub(super) fn is_past_server_total(&self, index: u32) -> bool {
+        self.server_total_due(index).is_some_and(|due| due <= self.clock.now)
     }
 
     /// Key of the connection to the server that the client waits for.
@@ -386,7 +402,9 @@ impl Thread {
         } else {
             self.note_failure(index, at, failure, status, why);
         }
+        self.row.request_timeouts.add(u64::from(silent));
         if self.work(index).proxied.as_deref().is_some_and(|proxied| proxied.filter.head_written()) {
+            self.work(index).overdue = silent;
             return self.abort(index);
         }
         self.drop_upstream(key);
@@ -441,6 +459,9 @@ impl Thread {
         if gone || tunnel {
             return self.abort(index);
         }
+        if self.is_past_server_total(index) {
+            return self.end_server_total(index, key);
+        }
         if waits_for_client {
             return self.abort_stalled(index);
         }
@@ -450,6 +471,29 @@ impl Thread {
             }
             false => self.fail_proxy(index, Failure::Unreachable, 504, "it accepts no connection"),
         }
+    }
+
+    /// The server has had all of its time for a request. That says nothing about others.
+    pub(super) fn end_server_total(&mut self, index: u32, key: u32) {
+        self.row.request_timeouts.add(1);
+        let at = self.upstreams.get(key).map(|upstream| upstream.at);
+        if let Some(at) = at {
+            self.forgive(at);
+            let (pool, settings) =
+                (self.shared.pool_name(at.0), &self.shared.start.config.pools[usize::from(at.0)]);
+            self.limiter.log(self.clock.now, || {
+                let server = name_of(settings, usize::from(at.1));
+                tracing::warn!(pool, server, "request ended: it took longer than request_total_timeout");
+            });
+        }
+        let written =
+            self.work(index).proxied.as_deref().is_some_and(|proxied| proxied.filter.head_written());
+        if written {
+            self.work(index).overdue = true;
+            return self.abort(index);
+        }
+        self.drop_upstream(key);
+        self.give_up_proxying(index, 504);
     }
 
     /// The connection goes on, or away, without what the server may still have to say.

@@ -7,6 +7,7 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
+use super::across;
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::send::Sent;
@@ -33,6 +34,9 @@ impl Thread {
     /// Moves what there is from the server to the client.
     pub(super) fn pump_to_client(&mut self, index: u32) {
         let mut moved = 0;
+        if let (Some(key), true) = (self.upstream_of(index), self.is_past_server_total(index)) {
+            return self.end_server_total(index, key);
+        }
         while let Some(key) = self.upstream_of(index) {
             let unsent = self.has_output(index);
             match self.send_rest(index) {
@@ -81,10 +85,15 @@ impl Thread {
 
     /// It is the server's turn again, the client having all that there was.
     fn wait_for_server(&mut self, index: u32) {
+        let across = self.upstream_of(index).is_some_and(|key| self.is_across(key));
         let Some(proxied) = self.work(index).proxied.as_deref() else { return };
         let (pool, switched) = (proxied.pool, proxied.filter.switched());
-        let tunnel = self.shared.start.config.limits.tunnel_idle_timeout;
-        let patience = if switched { tunnel } else { self.request_timeout(pool) };
+        let patience = match (switched, across) {
+            (true, _) => self.shared.start.config.limits.tunnel_idle_timeout,
+            // It ends the request by itself.
+            (false, true) => self.request_timeout(pool) + across::PATIENCE,
+            (false, false) => self.request_timeout(pool),
+        };
         self.arm_proxied(index, patience);
     }
 
@@ -125,7 +134,7 @@ impl Thread {
     /// Puts bytes of the server through the filter, and sends the result.
     fn pass_on(&mut self, index: u32, input: &[u8], drained: bool) -> Result<(), String> {
         let date = self.clock.http_date;
-        let ends = self.ends_soon(index);
+        let (now, ends) = (self.clock.now, self.ends_soon(index));
         let mut tx = std::mem::take(&mut self.tx);
         let Some(proxied) = self.work(index).proxied.as_deref_mut() else {
             self.tx = tx;
@@ -133,6 +142,7 @@ impl Thread {
         };
         let (headless, switched) = (!proxied.filter.head_written(), proxied.filter.switched());
         (proxied.begun, proxied.drained) = (true, drained);
+        proxied.note_heard(now);
         if headless && ends {
             proxied.filter.say_close();
         }

@@ -14,6 +14,7 @@ use rustix::event::epoll;
 
 use super::connection::{After, Again, Relayed, State};
 use super::event_loop::{Thread, Token};
+use super::overdue::CANCEL_TIMEOUT;
 use super::send::Sent;
 use super::wire::Then;
 use crate::handoff::{RELAY_BIT, Relay};
@@ -76,6 +77,8 @@ impl Thread {
             drained: false,
             keep,
             feed: None,
+            heard_at: self.clock.now,
+            ends_at: None,
         };
         self.work(index).relayed = Some(Box::new(relayed));
         self.enter(index, State::Relayed { relay });
@@ -161,9 +164,18 @@ impl Thread {
     /// Moves what there is from the application to the client.
     pub(super) fn pump_relay(&mut self, index: u32) {
         let mut moved = 0;
+        if self.is_past_all_bounds(index) {
+            return self.end_overdue(index);
+        }
         while let Some(relay) = self.relay_of(index) {
+            let held = self.has_output(index);
             match self.send_rest(index) {
-                Sent::All => self.recount_unsent(index),
+                Sent::All => {
+                    self.recount_unsent(index);
+                    if held {
+                        self.note_heard(index);
+                    }
+                }
                 Sent::Waits => return self.count_unsent(index),
                 Sent::Share => return self.look_again(index),
                 Sent::Broken => return self.abort(index),
@@ -175,10 +187,7 @@ impl Thread {
                 return self.half_close_client(index, relay);
             }
             if moved >= RELAYED_PER_TURN {
-                return match self.process_due(index) {
-                    Some(due) if due <= self.clock.now => self.end_overdue(index),
-                    _ => self.look_again(index),
-                };
+                return self.look_again(index);
             }
             match self.read_relay(index, relay, &mut moved) {
                 Read::More => {}
@@ -238,6 +247,9 @@ impl Thread {
         if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
             relayed.drained = drained;
         }
+        if bytes > 0 {
+            self.note_heard(index);
+        }
         let filtered = if bytes > 0 { self.filter(index, &rx) } else { Ok(()) };
         self.rx.put_back(rx);
         match filtered {
@@ -247,6 +259,14 @@ impl Thread {
             }
             Ok(()) if drained && !self.is_whole(index) => Read::Drained,
             Ok(()) => Read::More,
+        }
+    }
+
+    /// The process is not silent.
+    pub(super) fn note_heard(&mut self, index: u32) {
+        let now = self.clock.now;
+        if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+            relayed.heard_at = now;
         }
     }
 
@@ -380,8 +400,7 @@ impl Thread {
         }
     }
 
-    /// It is the process's turn again, the client having all that there was. One that has many requests at a time may be silent
-    /// for `request_timeout`, any other has that for all of it, as on the client's own socket.
+    /// It is the process's turn again, the client having all that there was.
     fn wait_for_process(&mut self, index: u32) {
         let Some(due) = self.process_due(index).filter(|_| !self.has_output(index)) else { return };
         match due > self.clock.now {
@@ -391,17 +410,11 @@ impl Thread {
         }
     }
 
-    /// When a process that has not said DONE has to have.
-    fn process_due(&mut self, index: u32) -> Option<Instant> {
-        let now = self.clock.now;
-        let work = self.work(index);
-        let (pool, since) = (work.pool?, work.handed_off_at?);
-        let relayed =
-            work.relayed.as_deref().filter(|relayed| !relayed.done && !relayed.filter.switched())?;
-        let channel = relayed.request.0;
-        let channel = self.pools.channels.get(channel as usize);
-        let since = if channel.is_some_and(|channel| channel.capacity > 1) { now } else { since };
-        Some(since + self.request_timeout(pool))
+    /// Whether the process has had all of its time, whatever it goes on to say.
+    fn is_past_all_bounds(&self, index: u32) -> bool {
+        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
+        let bounded = work.is_some_and(|work| work.overdue) || self.total_due(index).is_some();
+        bounded && self.process_due(index).is_some_and(|due| due <= self.clock.now)
     }
 
     fn end_overdue(&mut self, index: u32) {
@@ -569,18 +582,31 @@ impl Thread {
         self.disown(channel as usize, request);
     }
 
-    /// Either the client takes nothing, or the application gives nothing.
+    /// Either the client takes nothing, or the application gives nothing, or has had all of its time.
     pub(super) fn on_relay_timeout(&mut self, index: u32) {
+        let bounded = self.work(index).overdue || self.is_past_total(index);
         let output = self.has_output(index);
         let work = self.work(index);
-        let waits_for_client = output || !work.segments.is_empty();
+        let (waits_for_client, overdue) = (output || !work.segments.is_empty(), work.overdue);
         let Some(relayed) = work.relayed.as_deref() else { return };
-        let (written, channel, done) = (relayed.filter.head_written(), relayed.request.0, relayed.done);
-        if !waits_for_client && !done && !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
-            self.condemn(channel as usize, "a request took longer than request_timeout");
-        }
-        if waits_for_client {
+        let (written, done, request) = (relayed.filter.head_written(), relayed.done, relayed.request);
+        let relay = self.relay_of(index);
+        let answering = relay.filter(|relay| !done && !self.is_detached(*relay) && !self.is_tunnel(index));
+        if waits_for_client && !(bounded && answering.is_some()) {
             return self.abort_stalled(index);
+        }
+        if let Some(relay) = answering {
+            if overdue {
+                return self.end_relayed(index);
+            }
+            let (key, number) = (request.0 as usize, RELAY_BIT | relay);
+            if self.give_notice(index, key, (request.1, number)) && written {
+                let ends_at = self.clock.now + CANCEL_TIMEOUT;
+                if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+                    relayed.ends_at = Some(ends_at);
+                }
+                return self.wheel.arm(index, ends_at);
+            }
         }
         if written {
             return self.abort(index);

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::connection::{After, State, Work};
-use super::cut_off::CUT_OFF;
+use super::cut_off::cut_status;
 use super::event_loop::Thread;
 use super::inbox::Message;
 use super::wire::{Then, Wire};
@@ -440,13 +440,14 @@ impl Thread {
         let unsent = connection.work.as_deref().map_or(0, left);
         if let (State::Relayed { .. }, Some(work)) = (connection.state, connection.work.as_deref_mut()) {
             let filter = work.relayed.as_ref().map(|relayed| &relayed.filter);
-            let status = if filter.is_some_and(Filter::switched) { 101 } else { CUT_OFF };
+            let status = if filter.is_some_and(Filter::switched) { 101 } else { cut_status(work) };
             let body_bytes = filter.map_or(0, Filter::body_bytes);
             work.summary.get_or_insert(Summary { status, body_bytes });
         }
         if let Some((switched, body_bytes)) = connection.work.as_deref().and_then(Work::proxied_end) {
-            let status = if switched { 101 } else { CUT_OFF };
-            connection.work().summary.get_or_insert(Summary { status, body_bytes });
+            let work = connection.work();
+            let status = if switched { 101 } else { cut_status(work) };
+            work.summary.get_or_insert(Summary { status, body_bytes });
         }
         self.log_kept(index, unsent);
         self.close(index);

@@ -250,9 +250,9 @@ fn a_client_that_goes_away_is_told_to_the_application() {
     }
 }
 
-/// What bounds a request is `request_timeout`, by every transport, and not the client's patience.
+/// What bounds a request is `request_total_timeout`, by every transport, and not the client's patience.
 #[test]
-fn a_response_without_an_end_is_cut_off_after_request_timeout() {
+fn a_response_without_an_end_is_cut_off_after_request_total_timeout() {
     // At the same time: each takes as long as the timeout, in which a busy machine has to begin the response.
     std::thread::scope(|scope| {
         for case in [("direct", "trickle"), ("direct", "flood"), ("relay", "trickle"), ("relay", "flood")] {
@@ -261,8 +261,24 @@ fn a_response_without_an_end_is_cut_off_after_request_timeout() {
     });
 }
 
+/// `request_timeout` is about silence, also of a process that takes one request at a time.
+#[test]
+fn a_response_that_goes_on_may_take_longer_than_request_timeout() {
+    for transport in ["direct", "relay"] {
+        let server = with(transport, "workers = 1\nrequest_timeout = \"1s\"");
+        let mut client = server.connect();
+        client.send("GET /app/trickle HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert_eq!(client.head().unwrap().status, 200, "{transport}");
+        // A byte every 20 ms at most.
+        assert_eq!(client.exactly(150).unwrap().len(), 150, "{transport}");
+        assert_eq!(server.total("timeouts"), 0, "{transport}");
+        client.reset();
+        server.stop();
+    }
+}
+
 fn is_cut_off(transport: &str, page: &str) {
-    let server = with(transport, "workers = 1\nrequest_timeout = \"3s\"");
+    let server = with(transport, "workers = 1\nrequest_total_timeout = \"3s\"");
     let before = server.applications();
     let mut client = server.connect();
     client.send(format!("GET /app/{page} HTTP/1.1\r\nHost: localhost\r\n\r\n"));

@@ -8,6 +8,7 @@ mod early_hints;
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
 mod meta;
+mod silent;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../proxy/upstream.rs"]

@@ -28,6 +28,14 @@ def answer(connection, request, body):
     done(connection, request, 200, 1)
 
 
+def write(connection, data):
+    try:
+        os.write(kept[connection], data)
+    except OSError:
+        # The server has ended the response; it says so by CANCEL, too.
+        pass
+
+
 def read(count):
     data = b""
     while len(data) < count:
@@ -61,12 +69,21 @@ def act(path, meta, connection, request):
     elif name == "hints-die":
         os.write(kept[connection], hint())
         os.kill(os.getpid(), signal.SIGKILL)
-    elif name == "open":
+    elif name == "pid":
+        answer(connection, request, b"%d" % os.getpid())
+    elif name == "stream":
+        os.write(kept[connection], b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+        held[request] = (connection, path)
+    elif name in ("tick", "finish"):
+        # All streams go on by one piece, or end.
         for other, (where, what) in list(held.items()):
-            if what == "/gate":
-                answer(where, other, b"let go")
+            if what == "/stream" and name == "tick":
+                write(where, b"4\r\ntick\r\n")
+            elif what == "/stream":
+                write(where, b"0\r\n\r\n")
                 del held[other]
-        answer(connection, request, b"opened")
+                done(where, other, 200, 1)
+        answer(connection, request, b"ok")
     else:
         if name.startswith("begun"):
             os.write(kept[connection], b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf")
@@ -75,9 +92,9 @@ def act(path, meta, connection, request):
 
 def cancel(connection, request):
     path = held.get(request, (0, ""))[1]
-    if path in ("/silent", "/begun"):
+    if path in ("/silent", "/begun", "/stream"):
         del held[request]
-        done(connection, request, 200 if path == "/begun" else 0)
+        done(connection, request, 0 if path == "/silent" else 200)
     elif path == "/late":
         del held[request]
         answer(connection, request, b"late")

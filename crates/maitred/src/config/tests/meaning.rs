@@ -118,6 +118,7 @@ env = { B = "2", A = "1" }
 user = "app"
 queue = { max = 7, timeout = "250ms" }
 request_timeout = "2m"
+request_total_timeout = "3m"
 start_timeout = "1h"
 health_interval = "3s"
 open_files = 2000
@@ -337,11 +338,14 @@ fn sites_and_routes_reach_their_meaning() {
     );
     assert_eq!((pool.transport, pool.mount.as_str()), (Transport::Direct, "/app"));
     assert!(!pool.isolate);
+    let timeouts = (pool.request_timeout, pool.request_total_timeout);
+    assert_eq!(timeouts, (Duration::from_secs(120), Some(Duration::from_secs(180))));
     assert_eq!(pool.upgrade, ["websocket", "irc/6.9"]);
     let headers = &pool.request_headers;
     assert_eq!((headers.keep.as_slice(), headers.underscores), (["api_key".to_owned()].as_slice(), true));
     assert_eq!((pool.early_hints, pool.sendfile_root.as_deref()), (EarlyHints::Always, Some("/srv/static")));
     let apart = &config.pools[1];
+    assert_eq!((apart.request_timeout, apart.request_total_timeout), (Duration::from_secs(60), None));
     assert_eq!((apart.early_hints, &apart.sendfile_root), (EarlyHints::Http2, &None));
     assert_eq!((&pool.sticky, &apart.sticky), (&Some(Sticky::Cookie("at".into())), &None));
     assert_eq!((apart.isolate, apart.transport), (true, Transport::Relay));

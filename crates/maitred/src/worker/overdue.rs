@@ -1,0 +1,216 @@
+//! Requests that take too long: a process, or an HTTP server, is silent for `request_timeout`, or not done within
+//! `request_total_timeout`. Such a request ends, and the others of the process do not.
+//!
+//! | when | process of capacity 1 | any other process | HTTP server |
+//! |---|---|---|---|
+//! | it is due | is ended ([`Thread::condemn`](Thread::condemn)) | CANCEL for the request, and PING | its connection is closed |
+//! | nothing was written, by a relay | 504 | 504; the request is an orphan | 504 |
+//! | the response has begun, by a relay | aborted | may end it, for [`CANCEL_TIMEOUT`] | aborted |
+//! | on the client's own socket | 504 or aborted, when it has exited | 504 at DONE with status 0 | – |
+//! | [`CANCEL_TIMEOUT`] later | aborted | the descriptor is shut down; 504 if nothing has left by it | – |
+//! | no PONG by then | – | is ended | – |
+//! | orphans that do not end hold its capacity | is ended | is ended | – |
+//!
+//! An orphan is a request for whose response nobody waits, also because its client has gone. It counts as one that does not end
+//! [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. What is aborted stands in the access log as [`TIMED_OUT`](super::cut_off::TIMED_OUT).
+//!
+//! What is due is looked at when the deadline of the connection passes. Each byte puts it off without touching the timer:
+//! [`Thread::is_put_off`] sets it anew.
+
+use std::time::{Duration, Instant};
+
+use maitred_sys::delivery::{self, Sending};
+use rustix::net::{Shutdown, shutdown};
+
+use super::connection::State;
+use super::event_loop::Thread;
+use super::origin;
+use crate::handoff::RELAY_BIT;
+
+/// How long a process has to end a request that it was told to cancel, and to answer whether it is still there. What an
+/// application has to clean up takes milliseconds, and a turn of its event loop that takes seconds stops all of its clients.
+pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// When a request counts as stuck that the process was told to cancel: it has as long again once what it writes to is shut down.
+pub(super) const STUCK_AFTER: Duration = Duration::from_secs(10);
+const _: () = assert!(STUCK_AFTER.as_secs() == 2 * CANCEL_TIMEOUT.as_secs());
+
+impl Thread {
+    /// When a request has had all the time that its pool gives it, if that is bounded.
+    pub(super) fn total_due(&self, index: u32) -> Option<Instant> {
+        let work = self.connections.get(index as usize)?.work.as_deref()?;
+        let (pool, since) = (work.pool?, work.handed_off_at?);
+        let settings = self.shared.start.config.pools.get(usize::from(pool))?;
+        Some(since + settings.request_total_timeout?)
+    }
+
+    /// Whether that is over.
+    pub(super) fn is_past_total(&self, index: u32) -> bool {
+        self.total_due(index).is_some_and(|due| due <= self.clock.now)
+    }
+
+    /// The first deadline of a request that a process, or a server, has got now.
+    pub(super) fn first_due(&self, index: u32, pool: u16) -> Instant {
+        let silent = self.clock.now + self.request_timeout(pool);
+        self.total_due(index).map_or(silent, |total| total.min(silent))
+    }
+
+    /// Whether the deadline of a request was put off since it was set: something has come, or could not be taken. Then it is set
+    /// anew.
+    pub(super) fn is_put_off(&mut self, index: u32) -> bool {
+        let now = self.clock.now;
+        let due = match self.connections[index as usize].state {
+            State::HandedOff { .. } => self.direct_due(index),
+            State::Relayed { .. } => self.process_due(index).filter(|_| !self.is_held_by_client(index)),
+            _ => None,
+        };
+        let Some(due) = due.filter(|due| *due > now) else { return false };
+        self.wheel.arm(index, due);
+        true
+    }
+
+    /// Whether something of the response waits for the client.
+    fn is_held_by_client(&self, index: u32) -> bool {
+        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
+        work.is_some_and(|work| work.sent < work.output.len() || !work.segments.is_empty())
+    }
+
+    /// When the process that writes to the client's own socket has been silent for too long, by what the kernel says of that;
+    /// `None` if it has been already.
+    fn direct_due(&self, index: u32) -> Option<Instant> {
+        let now = self.clock.now;
+        let connection = self.connections.get(index as usize)?;
+        let work = connection.work.as_deref()?;
+        if work.overdue {
+            return None;
+        }
+        let period = self.request_timeout(work.pool?);
+        let silent = match (connection.internal, work.across.as_deref(), &connection.socket) {
+            // The other thread knows what it has got.
+            (true, Some(across), Some(socket)) => {
+                match delivery::is_under_way(std::os::fd::AsFd::as_fd(socket)) {
+                    true => now + period,
+                    false => across.last_heard()? + period,
+                }
+            }
+            (_, _, Some(socket)) => {
+                let socket = std::os::fd::AsFd::as_fd(socket);
+                if delivery::sending(socket, period) != Sending::Moves {
+                    return None;
+                }
+                let ago = delivery::last_left(socket).unwrap_or_default();
+                now + period.saturating_sub(ago)
+            }
+            _ => return None,
+        };
+        Some(self.total_due(index).map_or(silent, |total| total.min(silent)))
+    }
+
+    /// When a process that answers through a relay has been silent for too long, or taken too long for all of it. Once it was told
+    /// to cancel the request: when that has to have ended.
+    pub(super) fn process_due(&self, index: u32) -> Option<Instant> {
+        let work = self.connections.get(index as usize)?.work.as_deref()?;
+        let relayed =
+            work.relayed.as_deref().filter(|relayed| !relayed.done && !relayed.filter.switched())?;
+        if work.overdue {
+            return relayed.ends_at;
+        }
+        let silent = relayed.heard_at + self.request_timeout(work.pool?);
+        Some(self.total_due(index).map_or(silent, |total| total.min(silent)))
+    }
+
+    /// The deadline of a request whose process writes to the client's own socket.
+    pub(super) fn on_request_timeout(&mut self, index: u32, key: usize, request: u32) {
+        if self.work(index).overdue {
+            return self.end_direct(index);
+        }
+        let period = self.work(index).pool.map_or(CANCEL_TIMEOUT, |pool| self.request_timeout(pool));
+        let stuck = |socket| delivery::sending(socket, period) == Sending::Stuck;
+        if !self.is_past_total(index) && self.socket(index).is_some_and(stuck) {
+            // It has written more than the client takes, and waits for it.
+            return self.cut_off(index);
+        }
+        self.give_notice(index, key, (request, index));
+        // A process that is ended should be gone by then. If it is not, it still has the socket.
+        self.wheel.arm(index, self.clock.now + CANCEL_TIMEOUT);
+    }
+
+    /// A request is overdue: its process is told, or ended if it has no other. True if it lives on.
+    pub(super) fn give_notice(&mut self, index: u32, key: usize, (request, number): (u32, u32)) -> bool {
+        let (now, total) = (self.clock.now, self.is_past_total(index));
+        let why =
+            if total { "took longer than request_total_timeout" } else { "was silent for request_timeout" };
+        self.row.request_timeouts.add(1);
+        let work = self.work(index);
+        work.overdue = true;
+        let cancelled = std::mem::replace(&mut work.cancelled, true);
+        let id = work.request_id;
+        let Some(channel) = self.pools.channels.get_mut(key) else { return false };
+        let (pool, slot, single) =
+            (self.shared.pool_name(channel.id.pool), channel.id.slot, channel.capacity <= 1);
+        self.limiter.log(now, || {
+            let request_id = id.map(origin::hexadecimal).unwrap_or([b'-'; 32]);
+            let request_id = String::from_utf8_lossy(&request_id);
+            tracing::warn!(pool, slot, %request_id, "request ended: the process {why}");
+        });
+        if single {
+            self.condemn(key, &format!("it {why}"));
+            return false;
+        }
+        if !cancelled {
+            channel.cancel(request, number);
+        }
+        channel.give_up(request, now + STUCK_AFTER, None);
+        channel.probe(now + CANCEL_TIMEOUT);
+        self.touch(key);
+        true
+    }
+
+    /// The process has not come to an end with an overdue request on the client's own socket. If nothing has left by that, the
+    /// client is answered behind the back of the process, whose next write finds the socket shut down. It could write at this very
+    /// moment only by having ignored CANCEL for [`CANCEL_TIMEOUT`]; then its client alone gets a response that is broken.
+    fn end_direct(&mut self, index: u32) {
+        let State::HandedOff { channel, request } = self.connections[index as usize].state else { return };
+        if !self.is_untouched(index) {
+            return self.cut_off(index);
+        }
+        self.disown(channel as usize, request);
+        self.unblock(index);
+        self.enter(index, State::Head);
+        self.refuse_kept(index, 504, b"");
+    }
+
+    /// The same through a relay, which is shut down at once.
+    pub(super) fn end_relayed(&mut self, index: u32) {
+        if let Some(relay) = self.relay_of(index) {
+            self.shut_down_relay(RELAY_BIT | relay);
+        }
+        self.abort(index);
+    }
+
+    /// Ends what a process still writes to a relay that nobody reads.
+    pub(super) fn shut_down_relay(&self, number: u32) {
+        if number & RELAY_BIT != 0
+            && let Some(relay) = self.pools.relays.get((number & !RELAY_BIT) as usize)
+        {
+            let _ = shutdown(relay.socket(), Shutdown::Both);
+        }
+    }
+
+    /// Looks at the requests that were given up: relays are shut down, and processes ended that are mute, or good for nothing else.
+    pub(super) fn check_orphans(&mut self) {
+        let now = self.clock.now;
+        let (mut cuts, mut ended) = (Vec::new(), Vec::new());
+        for (key, channel) in &mut self.pools.channels {
+            let has_relays = |number: &u32| number & RELAY_BIT != 0;
+            cuts.extend(channel.take_cuts(now).into_iter().filter(has_relays));
+            if channel.is_mute(now) {
+                ended.push((key, "a request was silent, and it does not answer"));
+            } else if channel.is_stuck(now) {
+                ended.push((key, "it has no room for requests but cancelled ones, which do not end"));
+            }
+        }
+        cuts.into_iter().for_each(|number| self.shut_down_relay(number));
+        ended.into_iter().for_each(|(key, why)| self.condemn(key, why));
+    }
+}
