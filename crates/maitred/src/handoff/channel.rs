@@ -330,8 +330,8 @@ impl Channel {
         .collect()
     }
 
-    /// Whether requests that were given up and do not end hold all that it could do: its capacity, or, if it gets no more requests,
-    /// those that it has. To end it then takes nothing from anybody else.
+    /// Whether requests that were given up and do not end hold all that it could do: its capacity, or, if it gets no more
+    /// requests, those that it has. To end it then takes nothing from anybody else.
     pub fn is_stuck(&self, now: Instant) -> bool {
         let is_late = |found: &&InFlight| found.late_at.is_some_and(|at| at <= now);
         let late = self.in_flight.values().filter(is_late).count();
@@ -614,6 +614,12 @@ impl Channel {
 
     fn message_descriptors_max(&self) -> usize {
         if self.sockets_only { 1 } else { MESSAGE_DESCRIPTORS_MAX }
+    }
+
+    /// Whether the kernel has not taken all of a request's frame yet.
+    pub fn is_unsent(&self, request: u32) -> bool {
+        let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
+        self.frames.iter().zip(ends).any(|((_, found), end)| *found == Some(request) && end > self.sent)
     }
 
     /// Gives up what was not sent. Gives back the requests that the process cannot have seen as a whole; they are not

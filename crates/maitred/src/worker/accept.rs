@@ -294,6 +294,7 @@ impl Thread {
             body,
             spool,
             again,
+            waits_since,
             origin,
             awaits_proxy,
             secure,
@@ -347,6 +348,7 @@ impl Thread {
         work.body = body;
         work.spool = spool;
         work.again = again;
+        work.waits_since = waits_since;
         work.across = across;
         self.resume(index);
     }

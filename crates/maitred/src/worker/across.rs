@@ -53,8 +53,8 @@ pub struct Across {
     pub fields: Vec<(String, Vec<u8>)>,
 }
 
-/// When a byte of a response was last read, in milliseconds since the request began; 0 if none was. The thread that has the client
-/// writes it, the one that has the process reads it: a process may write to the socketpair itself, which tells nothing.
+/// When a byte of a response was last read, in milliseconds since the request began; 0 if none was. The thread that has the
+/// client writes it, the one that has the process reads it: a process may write to the socketpair itself, which tells nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Heard(Arc<AtomicU64>);
 
@@ -123,6 +123,7 @@ impl Thread {
             body,
             spool,
             again: Again::Never,
+            waits_since: self.work_of(index).and_then(|work| work.waits_since),
             origin: Origin::ForSlot,
             awaits_proxy: false,
             secure: None,

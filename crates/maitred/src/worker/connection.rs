@@ -194,7 +194,9 @@ pub struct Work {
     pub summary: Option<Summary>,
     /// What comes after the response.
     pub after: Option<After>,
-    /// When the request began to wait for an application process, and how long it did, in microseconds.
+    /// Since when the request, all of which is there, waits for an application process.
+    pub waits_since: Option<Instant>,
+    /// How long it did, in microseconds.
     pub queue_us: u64,
     /// The slot whose process it waits for; `None` for any.
     pub pin: Option<u16>,
@@ -405,7 +407,8 @@ impl Work {
 
     /// The request that a pool was asked for has its line in the log; the next one may be for nobody's pool.
     pub fn forget_pool(&mut self) {
-        (self.pool, self.request_id, self.queue_us, self.returned_by) = (None, None, 0, None);
+        (self.pool, self.request_id, self.returned_by) = (None, None, None);
+        (self.queue_us, self.waits_since) = (0, None);
     }
 
     /// Bytes of memory that the buffers hold.

@@ -376,6 +376,7 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
         body: carried.body.to_vec(),
         spool: None,
         again: Again::Never,
+        waits_since: None,
         origin: Origin::Predecessor,
         secure: None,
         across: None,

@@ -60,6 +60,9 @@ impl Thread {
         if let Some(key) = self.pools.choose(pool, self.clock.now) {
             return self.hand_off(index, key, exchange, given);
         }
+        // From here on it waits, wherever that is.
+        let now = self.clock.now;
+        self.work(index).waits_since.get_or_insert(now);
         if let Some(thread) = self.better_home(pool) {
             self.keep(index, given);
             return Step::Moves(pool as u16, thread);
@@ -131,6 +134,7 @@ impl Thread {
             body: work.body,
             spool: work.spool,
             again: work.again,
+            waits_since: work.waits_since,
             origin: Origin::ForSlot,
             awaits_proxy: false,
             secure,
@@ -233,8 +237,9 @@ impl Thread {
         }
         let pool = self.pools.channels[key].id.pool;
         let settings = &self.shared.start.config.pools[usize::from(pool)];
-        let began = self.connections[index as usize].began;
-        let queue_us = self.clock.now.saturating_duration_since(began).as_micros() as u64;
+        let waits_since = self.work_of(index).and_then(|work| work.waits_since);
+        let waited = waits_since.map(|since| self.clock.now.saturating_duration_since(since));
+        let queue_us = waited.unwrap_or_default().as_micros() as u64;
         let cookie = self.cookie_for(index, key, exchange.request);
         // What Maitred adds to a response has to come by it.
         let way = if cookie.is_some() { Way::Relay } else { self.way(index, key, exchange.request) };
@@ -322,7 +327,7 @@ impl Thread {
         work.body.clear();
         work.last = given.last;
         work.pool = Some(pool);
-        work.queue_us = queue_us;
+        (work.queue_us, work.waits_since) = (queue_us, None);
         work.handed_off_at = Some(now);
         // They were about an earlier request.
         (work.overdue, work.cancelled) = (false, false);
@@ -378,7 +383,8 @@ impl Thread {
         for (name, value) in across.iter().flat_map(|across| &across.fields) {
             head.field(name, value);
         }
-        let began_unix_us = self.clock.unix_us().saturating_sub(queue_us);
+        let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
+        let began_unix_us = self.clock.unix_us().saturating_sub(took);
         self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let fits = append_body(head, request, given.body, spool.as_ref(), most);

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -132,6 +132,8 @@ pub struct Migrant {
     pub spool: Option<Spool>,
     /// Whether another process may be asked, should one die.
     pub again: Again,
+    /// Since when its request waits for an application process.
+    pub waits_since: Option<Instant>,
     /// How it came here, for the counters.
     pub origin: Origin,
     /// A PROXY header has to come before anything else.
@@ -156,6 +158,7 @@ impl Migrant {
             body,
             spool: None,
             again: Again::Never,
+            waits_since: None,
             secure: None,
             across: None,
             origin: Origin::Accepted,

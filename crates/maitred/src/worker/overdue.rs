@@ -1,18 +1,22 @@
 //! Requests that take too long: a process, or an HTTP server, is silent for `request_timeout`, or not done within
 //! `request_total_timeout`. Such a request ends, and the others of the process do not.
 //!
-//! | when | process of capacity 1 | any other process | HTTP server |
-//! |---|---|---|---|
-//! | it is due | is ended ([`Thread::condemn`](Thread::condemn)) | CANCEL for the request, and PING | its connection is closed |
-//! | nothing was written, by a relay | 504 | 504; the request is an orphan | 504 |
-//! | the response has begun, by a relay | aborted | may end it, for [`CANCEL_TIMEOUT`] | aborted |
-//! | on the client's own socket | 504 or aborted, when it has exited | 504 at DONE with status 0 | – |
-//! | [`CANCEL_TIMEOUT`] later | aborted | the descriptor is shut down; 504 if nothing has left by it | – |
-//! | no PONG by then | – | is ended | – |
-//! | orphans that do not end hold its capacity | is ended | is ended | – |
+//! | when | what |
+//! |---|---|
+//! | it is due, and the process has not read the request | the process is ended (`Thread::condemn`) |
+//! | it is due at a process of capacity 1 | the same |
+//! | it is due at any other process | CANCEL for the request, and PING |
+//! | … by a relay, and nothing was written | 504; the request is an orphan |
+//! | … by a relay, and the response has begun | it may be ended, and what comes is passed on, for `CANCEL_TIMEOUT` |
+//! | … on the client's own socket | 504 at DONE with status 0 |
+//! | `CANCEL_TIMEOUT` later | what is written to is shut down; 504 if nothing has left by the client's own socket |
+//! | no PONG by then | the process is ended |
+//! | orphans that do not end hold the capacity | the same |
+//! | it is due at an HTTP server | 504, or aborted, and the connection to the server is closed |
 //!
 //! An orphan is a request for whose response nobody waits, also because its client has gone. It counts as one that does not end
-//! [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. What is aborted stands in the access log as [`TIMED_OUT`](super::cut_off::TIMED_OUT).
+//! [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. What is aborted stands
+//! in the access log as [`TIMED_OUT`](super::cut_off::TIMED_OUT).
 //!
 //! What is due is looked at when the deadline of the connection passes. Each byte puts it off without touching the timer:
 //! [`Thread::is_put_off`] sets it anew.
@@ -106,8 +110,8 @@ impl Thread {
         Some(self.total_due(index).map_or(silent, |total| total.min(silent)))
     }
 
-    /// When a process that answers through a relay has been silent for too long, or taken too long for all of it. Once it was told
-    /// to cancel the request: when that has to have ended.
+    /// When a process that answers through a relay has been silent for too long, or taken too long for all of it. Once it was
+    /// told to cancel the request: when that has to have ended.
     pub(super) fn process_due(&self, index: u32) -> Option<Instant> {
         let work = self.connections.get(index as usize)?.work.as_deref()?;
         let relayed =
@@ -130,9 +134,22 @@ impl Thread {
             // It has written more than the client takes, and waits for it.
             return self.cut_off(index);
         }
+        if self.is_unread(key, request) {
+            return;
+        }
         self.give_notice(index, key, (request, index));
         // A process that is ended should be gone by then. If it is not, it still has the socket.
         self.wheel.arm(index, self.clock.now + CANCEL_TIMEOUT);
+    }
+
+    /// Whether the process has not read its channel since it was given this request. Then it is ended, and what it has not seen
+    /// goes to another one.
+    pub(super) fn is_unread(&mut self, key: usize, request: u32) -> bool {
+        let unread = self.pools.channels.get(key).is_some_and(|channel| channel.is_unsent(request));
+        if unread {
+            self.condemn(key, "it does not read its channel");
+        }
+        unread
     }
 
     /// A request is overdue: its process is told, or ended if it has no other. True if it lives on.
@@ -167,8 +184,8 @@ impl Thread {
     }
 
     /// The process has not come to an end with an overdue request on the client's own socket. If nothing has left by that, the
-    /// client is answered behind the back of the process, whose next write finds the socket shut down. It could write at this very
-    /// moment only by having ignored CANCEL for [`CANCEL_TIMEOUT`]; then its client alone gets a response that is broken.
+    /// client is answered behind the back of the process, whose next write finds the socket shut down. It could write at this
+    /// very moment only by having ignored CANCEL for [`CANCEL_TIMEOUT`]; then its client alone gets a response that is broken.
     fn end_direct(&mut self, index: u32) {
         let State::HandedOff { channel, request } = self.connections[index as usize].state else { return };
         if !self.is_untouched(index) {
@@ -197,7 +214,7 @@ impl Thread {
         }
     }
 
-    /// Looks at the requests that were given up: relays are shut down, and processes ended that are mute, or good for nothing else.
+    /// Looks at the requests that were given up: relays are shut down, and processes ended that are mute, or have no room left.
     pub(super) fn check_orphans(&mut self) {
         let now = self.clock.now;
         let (mut cuts, mut ended) = (Vec::new(), Vec::new());

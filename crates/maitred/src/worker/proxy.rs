@@ -529,7 +529,7 @@ fn host_of(settings: &Pool) -> String {
 }
 
 /// What the log calls a server of a pool.
-fn name_of(settings: &Pool, server: usize) -> String {
+pub(super) fn name_of(settings: &Pool, server: usize) -> String {
     let Source::Http(servers) = &settings.source else { return String::new() };
     match servers.get(server) {
         Some(Upstream::Tcp { name, .. }) => name.clone(),

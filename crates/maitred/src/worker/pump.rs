@@ -10,6 +10,7 @@ use rustix::net::{RecvFlags, recv};
 use super::across;
 use super::connection::{After, State};
 use super::event_loop::Thread;
+use super::proxy::name_of;
 use super::send::Sent;
 use crate::proxy::Failure;
 use crate::serve::Summary;
@@ -175,8 +176,13 @@ impl Thread {
         let at = self.upstream_of(index).and_then(|key| self.upstreams.get(key)).map(|upstream| upstream.at);
         let Some(at) = at else { return };
         if self.upstreams.balancer(at.0).is_some_and(|balancer| balancer.succeeded(usize::from(at.1))) {
-            let (pool, server) = (self.shared.pool_name(at.0), at.1);
-            self.limiter.log(self.clock.now, || tracing::info!(pool, server, "an HTTP server is back"));
+            let (pool, settings) =
+                (self.shared.pool_name(at.0), self.shared.start.config.pools.get(usize::from(at.0)));
+            self.limiter.log(self.clock.now, || {
+                let server =
+                    settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
+                tracing::info!(pool, server, "an HTTP server is back");
+            });
         }
     }
 

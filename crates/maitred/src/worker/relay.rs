@@ -600,6 +600,9 @@ impl Thread {
                 return self.end_relayed(index);
             }
             let (key, number) = (request.0 as usize, RELAY_BIT | relay);
+            if self.is_unread(key, request.1) {
+                return;
+            }
             if self.give_notice(index, key, (request.1, number)) && written {
                 let ends_at = self.clock.now + CANCEL_TIMEOUT;
                 if let Some(relayed) = self.work(index).relayed.as_deref_mut() {

@@ -110,5 +110,10 @@ fn a_server_that_is_not_there_is_named() {
         line.contains("503") && line.contains("pool \"app\" cannot be reached") && line.contains("app.sock")
     });
     assert_eq!(server.connect().get("/a.txt").status, 200);
+    // Once it is there, the log does not end with the failure.
+    let running = Running::start(directory(&server), None);
+    server.wait_for("pool \"app\" has recovered");
+    assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n");
     server.stop();
+    drop(running);
 }

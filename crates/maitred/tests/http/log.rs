@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Server, Setup, Stopped, eventually};
+use crate::support::{Gate, Server, Setup, Stopped, eventually, pace};
 
 /// A mixture of requests, each of which belongs into the log; how many there were.
 fn mixture(server: &Server) -> usize {
@@ -195,4 +195,38 @@ fn targets_and_statuses(stopped: Stopped) -> Vec<(String, u64)> {
         (line["target"].as_str().unwrap().to_owned(), line["status"].as_u64().unwrap())
     };
     stopped.json_lines().iter().map(of).collect()
+}
+
+/// What the client takes to send its body is no time in the queue; the application is told when the first byte came all the same.
+#[test]
+fn the_time_in_the_queue_is_that_of_a_whole_request() {
+    let gate = Gate::new();
+    let lines = "workers = 1\nqueue = { timeout = \"60s\" }";
+    let server = Setup::with_files().log("access = \"json\"").pool("app", Some(&gate), lines).start();
+    server.wait_for_processes();
+    let mut slow = server.connect();
+    slow.send("POST /app/show HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nha");
+    eventually("a part of it is there", || server.total("reading") == 1);
+    pace(Duration::from_millis(100));
+    let before = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    slow.send("lf");
+    let shown: serde_json::Value = serde_json::from_slice(&slow.response("POST").body).unwrap();
+    let started: f64 = shown["HTTP_X_REQUEST_START"].as_str().unwrap()[2..].parse().unwrap();
+    assert!(started + 0.05 < before, "{started} {before}");
+
+    let mut first = server.connect();
+    first.send("GET /app/wait HTTP/1.1\r\nHost: h\r\n\r\n");
+    let waiting = gate.arrival();
+    let mut second = server.connect();
+    second.send("GET /app/hello HTTP/1.1\r\nHost: h\r\n\r\n");
+    eventually("it is in the queue", || server.total("queued") == 1);
+    pace(Duration::from_millis(50));
+    waiting.release();
+    assert_eq!(second.response("GET").status, 200);
+    let lines = server.stop().json_lines();
+    let queue_us = |target: &str| {
+        lines.iter().find(|line| line["target"] == target).unwrap()["queue_us"].as_u64().unwrap()
+    };
+    assert_eq!(queue_us("/app/show"), 0, "a process was idle");
+    assert!(queue_us("/app/hello") >= 50_000, "{}", queue_us("/app/hello"));
 }

@@ -102,7 +102,7 @@ fn silence_is_504_and_a_broken_response_is_cut() {
     eventually("all its connections are closed", || upstream.open() == 0);
     let stopped = server.stop();
     let statuses: Vec<_> = stopped.access.iter().map(|line| line.split(' ').nth(8).unwrap()).collect();
-    assert_eq!(statuses, ["504", "504", "504", "504", "499"]);
+    assert_eq!(statuses, ["504", "504", "504", "504", "598"]);
 }
 
 #[test]
