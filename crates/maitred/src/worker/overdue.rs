@@ -15,8 +15,8 @@
 //! | it is due at an HTTP server | 504, or aborted, and the connection to the server is closed |
 //!
 //! An orphan is a request for whose response nobody waits, also because its client has gone. It counts as one that does not end
-//! [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. What is aborted stands
-//! in the access log as [`TIMED_OUT`](super::cut_off::TIMED_OUT).
+//! [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. What is aborted
+//! stands in the access log as [`TIMED_OUT`](super::cut_off::TIMED_OUT).
 //!
 //! What is due is looked at when the deadline of the connection passes. Each byte puts it off without touching the timer:
 //! [`Thread::is_put_off`] sets it anew.
