@@ -49,6 +49,7 @@ impl Thread {
         }
         if let Some((slot, home)) = self.pinned(index, pool, exchange.request) {
             if home != self.number {
+                self.note_waiting(index);
                 self.keep(index, given);
                 return Step::Moves(pool as u16, home);
             }
@@ -60,14 +61,18 @@ impl Thread {
         if let Some(key) = self.pools.choose(pool, self.clock.now) {
             return self.hand_off(index, key, exchange, given);
         }
-        // From here on it waits, wherever that is.
-        let now = self.clock.now;
-        self.work(index).waits_since.get_or_insert(now);
         if let Some(thread) = self.better_home(pool) {
+            self.note_waiting(index);
             self.keep(index, given);
             return Step::Moves(pool as u16, thread);
         }
         self.enqueue(index, (pool, None), exchange, given)
+    }
+
+    /// From here on a request waits, wherever that is.
+    fn note_waiting(&mut self, index: u32) {
+        let now = self.clock.now;
+        self.work(index).waits_since.get_or_insert(now);
     }
 
     /// Another thread that can take a request of this pool now; or one that is home to some of its processes, if this
@@ -162,6 +167,7 @@ impl Thread {
         if before == 0 {
             self.press(pool);
         }
+        self.note_waiting(index);
         self.keep(index, given);
         self.work(index).pin = pin;
         self.enter(index, State::Queued { pool: pool as u16 });

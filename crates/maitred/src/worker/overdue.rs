@@ -75,8 +75,7 @@ impl Thread {
 
     /// Whether something of the response waits for the client.
     fn is_held_by_client(&self, index: u32) -> bool {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        work.is_some_and(|work| work.sent < work.output.len() || !work.segments.is_empty())
+        self.has_output(index) || self.work_of(index).is_some_and(|work| !work.segments.is_empty())
     }
 
     /// When the process that writes to the client's own socket has been silent for too long, by what the kernel says of that;
