@@ -182,7 +182,8 @@ impl<'fd> Command<'fd> {
         self
     }
 
-    /// Sets `no_new_privs`: no program that it starts can gain privileges (prctl(2), `PR_SET_NO_NEW_PRIVS`).
+    /// Sets `no_new_privs`: no program that it starts can gain privileges (prctl(2), `PR_SET_NO_NEW_PRIVS`). Ambient
+    /// capabilities of ours are not passed on, either.
     pub fn no_new_privs(&mut self) -> &mut Self {
         self.no_new_privs = true;
         self
@@ -408,8 +409,13 @@ impl Prepared {
             {
                 return Stage::Account;
             }
-            if self.no_new_privs && libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
-                return Stage::Account;
+            if self.no_new_privs {
+                if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 {
+                    return Stage::Account;
+                }
+                // A service manager may have given us some, which execve(2) would pass on (capabilities(7)). It fails where a
+                // kernel has none.
+                libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
             }
             if let Some(directory) = &self.directory
                 && libc::chdir(directory.as_ptr()) < 0
