@@ -53,6 +53,8 @@ const NEEDED: &[(Sign, &str)] = &[
     (Program("qemu-system-x86_64"), "qemu-system-x86"),
     (Program("busybox"), "busybox-static"),
     (Program("cpio"), "cpio"),
+    (Program("mmdebstrap"), "mmdebstrap"),
+    (Program("mkfs.ext4"), "e2fsprogs"),
     (Program("xz"), "xz-utils"),
 ];
 /// For administrators' programs, which `PATH` need not have.

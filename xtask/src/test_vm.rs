@@ -1,6 +1,7 @@
 //! Virtual machines with the kernels of Debian's releases, in which the server is tested. QEMU emulates the processor, because
 //! `/dev/kvm` is not everywhere, and does not carry every kernel where it is. So nothing is timed, and deadlines are generous.
 
+mod debian;
 mod guest;
 mod kernels;
 
@@ -10,8 +11,9 @@ use std::process::Command;
 use crate::Result;
 use crate::skips::{Kind, skip};
 use crate::step::step;
+use debian::Debian;
 use guest::Guest;
-use kernels::{Kernel, SUITES};
+use kernels::{Kernel, SUITES, Suite};
 
 /// Which machines to boot.
 #[derive(clap::Args)]
@@ -22,6 +24,9 @@ pub(crate) struct Arguments {
     /// Only the test of this name
     #[arg(long)]
     test: Option<String>,
+    /// Only the test of the installed unit, in a whole Debian with systemd
+    #[arg(long, conflicts_with = "test")]
+    systemd: bool,
 }
 
 /// A test in a machine that has nothing but a kernel, busybox and the server.
@@ -70,42 +75,34 @@ const TOOLS: &[(&str, &str)] = &[
     ("dpkg-deb", "dpkg"),
     ("apt-get", "apt"),
 ];
+/// The same of those with a disk.
+const DISK_TOOLS: &[(&str, &str)] = &[("mmdebstrap", "mmdebstrap"), ("mkfs.ext4", "e2fsprogs")];
 
-/// Everything, as a part of `cargo xtask test`.
+/// Everything but the test of the unit, as a part of `cargo xtask test`.
 pub(crate) fn run(target: &Path) -> Result<()> {
-    run_some(target, &Arguments { suite: None, test: None })
+    run_some(target, &Arguments { suite: None, test: None, systemd: false })
 }
 
 /// Boots what was asked for. All machines are tried; what has failed is said at the end.
 pub(crate) fn run_some(target: &Path, wanted: &Arguments) -> Result<()> {
-    if let Some((kind, why)) = missing() {
+    let tools = TOOLS.iter().chain(DISK_TOOLS.iter().filter(|_| wanted.systemd));
+    if let Some((kind, why)) = missing(tools) {
         skip(kind, NAME, &why);
         return Ok(());
     }
     let programs = programs(target)?;
-    let is_wanted = |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|one| one == name);
     let mut failures = Vec::new();
-    for suite in SUITES.iter().filter(|suite| is_wanted(suite.name, &wanted.suite)) {
+    for suite in SUITES.iter().filter(|suite| wanted.suite.as_ref().is_none_or(|one| one == suite.name)) {
         let kernel = match Kernel::fetch(suite, &target.join("vm").join(suite.name)) {
             Ok(kernel) => kernel,
             Err(why) => {
-                // Whether a mirror still has an old release is not up to the machine that runs the tests.
-                skip(
-                    Kind::Surroundings,
-                    &format!("{NAME}, {suite}"),
-                    &format!("no kernel can be had: {why}"),
-                );
+                skip_suite(suite, "no kernel can be had", &why.to_string());
                 continue;
             }
         };
-        let is_about = |test: &&Test| test.suite.is_none_or(|only| only == suite.name);
-        for test in TESTS.iter().filter(is_about).filter(|test| is_wanted(test.name, &wanted.test)) {
-            println!("\n== {NAME}, {suite}, {}", test.name);
-            let guest = Guest { kernel: &kernel, programs: &programs, test };
-            if let Err(error) = guest.run() {
-                println!("== FAILED: {error}");
-                failures.push(format!("{suite}, {}: {error}", test.name));
-            }
+        match wanted.systemd {
+            true => run_debian(target, suite, kernel, &programs, &mut failures),
+            false => run_guests(suite, &kernel, &programs, wanted, &mut failures),
         }
     }
     if failures.is_empty() {
@@ -114,12 +111,63 @@ pub(crate) fn run_some(target: &Path, wanted: &Arguments) -> Result<()> {
     Err(format!("{NAME}: {}", failures.join("; ")).into())
 }
 
-fn missing() -> Option<(Kind, String)> {
+/// Whether a mirror still has an old release is not up to the machine that runs the tests.
+fn skip_suite(suite: &Suite, what: &str, why: &str) {
+    skip(Kind::Surroundings, &format!("{NAME}, {suite}"), &format!("{what}: {why}"));
+}
+
+fn run_guests(
+    suite: &Suite,
+    kernel: &Kernel,
+    programs: &[PathBuf],
+    wanted: &Arguments,
+    failures: &mut Vec<String>,
+) {
+    let is_about = |test: &&Test| test.suite.is_none_or(|only| only == suite.name);
+    let is_wanted = |test: &&Test| wanted.test.as_ref().is_none_or(|one| one == test.name);
+    for test in TESTS.iter().filter(is_about).filter(is_wanted) {
+        println!("\n== {NAME}, {suite}, {}", test.name);
+        if let Err(error) = (Guest { kernel, programs, test }).run() {
+            println!("== FAILED: {error}");
+            failures.push(format!("{suite}, {}: {error}", test.name));
+        }
+    }
+}
+
+/// The unit under the release's systemd, if it is one of those for which the unit is written.
+fn run_debian(
+    target: &Path,
+    suite: &Suite,
+    kernel: Kernel,
+    programs: &[PathBuf],
+    failures: &mut Vec<String>,
+) {
+    let Some(systemd) = suite.systemd else { return };
+    if !rustix::process::geteuid().is_root() {
+        return skip_suite(suite, "no disk can be made", "it takes root");
+    }
+    println!("\n== {NAME}, {suite}, systemd {systemd}");
+    let debian = match Debian::fetch(suite, kernel, &target.join("vm").join(format!("{}-disk", suite.name))) {
+        Ok(debian) => debian,
+        Err(why) => return skip_suite(suite, "no packages can be had", &why.to_string()),
+    };
+    let began = std::time::Instant::now();
+    match debian.run(programs).map_err(|error| error.to_string()) {
+        Ok(()) => println!("== passed in {} s", began.elapsed().as_secs()),
+        // The C library of this machine is newer.
+        Err(why) if why.starts_with("VM 77 ") => skip_suite(suite, "not of this machine", &why),
+        Err(error) => {
+            println!("== FAILED: {error}");
+            failures.push(format!("{suite}, systemd: {error}"));
+        }
+    }
+}
+
+fn missing<'a>(mut tools: impl Iterator<Item = &'a (&'a str, &'a str)>) -> Option<(Kind, String)> {
     if std::env::consts::ARCH != "x86_64" {
         return Some((Kind::Surroundings, "they are made for x86_64".to_owned()));
     }
-    let absent = |tool: &&(&str, &str)| !crate::test_packages::has_program(tool.0);
-    let (program, package) = TOOLS.iter().find(absent)?;
+    let (program, package) = tools.find(|tool| !crate::test_packages::has_program(tool.0))?;
     Some((Kind::Missing, format!("there is no {program} (Debian: {package})")))
 }
 

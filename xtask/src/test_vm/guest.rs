@@ -33,28 +33,10 @@ impl Guest<'_> {
     /// Boots it and runs the test.
     pub(super) fn run(&self) -> Result<()> {
         let scratch = tempfile::tempdir()?;
-        let archive = scratch.path().join("initrd");
         self.fill(&scratch.path().join("root"))?;
-        let pack = "find . | cpio --create --format=newc --quiet | gzip -1 >../initrd";
-        run("cpio", Command::new("sh").args(["-ec", pack]).current_dir(scratch.path().join("root")))?;
-        let mut qemu = Command::new("timeout");
-        qemu.args([SECONDS_MAX, "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-m", "512"]);
-        qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "stdio"]);
-        qemu.args(self.test.machine).arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(&archive);
-        qemu.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off"]);
-        let output = qemu.stdin(Stdio::null()).output()?;
-        let said = printable(&output.stdout);
-        let result =
-            said.lines().filter_map(|line| line.find("VM ").and_then(|at| line.get(at..))).next_back();
-        if result.is_some_and(|line| line.trim_end() == PASSED) {
-            return Ok(());
-        }
-        println!("{said}{}", String::from_utf8_lossy(&output.stderr));
-        match (result, output.status.code()) {
-            (Some(result), _) => Err(result.to_owned().into()),
-            (None, Some(124)) => Err(format!("no result after {SECONDS_MAX} s").into()),
-            (None, _) => Err(format!("it has ended without a result, {}", output.status).into()),
-        }
+        let archive = pack(&scratch.path().join("root"))?;
+        let machine = ["-m", "512"].into_iter().chain(self.test.machine.iter().copied());
+        boot(self.kernel, &archive, machine, "quiet", SECONDS_MAX)
     }
 
     /// The file system.
@@ -67,7 +49,7 @@ impl Guest<'_> {
             copy_libraries(program, root)?;
         }
         for module in self.test.modules {
-            self.unpack_module(module, &root.join("modules"))?;
+            self.kernel.unpack_module(module, &root.join("modules"))?;
         }
         let files = [
             ("etc/passwd", ACCOUNTS),
@@ -85,22 +67,43 @@ impl Guest<'_> {
         fs::set_permissions(root.join("init"), fs::Permissions::from_mode(0o755))?;
         Ok(())
     }
+}
 
-    /// Newer kernels come with compressed modules, which busybox need not be able to read.
-    fn unpack_module(&self, module: &str, to: &Path) -> Result<()> {
-        let path = self.kernel.modules.join(module);
-        let name = path.file_name().unwrap_or_default();
-        if path.exists() {
-            fs::copy(&path, to.join(name))?;
-            return Ok(());
-        }
-        let packed = format!("{}.xz", path.display());
-        let unpacked = Command::new("xz").args(["-dc", &packed]).stdin(Stdio::null()).output()?;
-        if !unpacked.status.success() {
-            return Err(format!("xz: {packed}: {}", String::from_utf8_lossy(&unpacked.stderr)).into());
-        }
-        fs::write(to.join(name), unpacked.stdout)?;
-        Ok(())
+/// Makes the archive beside a directory that the kernel begins with.
+pub(super) fn pack(root: &Path) -> Result<PathBuf> {
+    let pack = "find . | cpio --create --format=newc --quiet | gzip -1 >../initrd";
+    run("cpio", Command::new("sh").args(["-ec", pack]).current_dir(root))?;
+    Ok(root.with_file_name("initrd"))
+}
+
+/// Boots a machine, and judges the last line of its console that begins so: `VM STATUS REASON`. `machine` is more for QEMU,
+/// `words` for the kernel.
+pub(super) fn boot<'a>(
+    kernel: &Kernel,
+    archive: &Path,
+    machine: impl Iterator<Item = &'a str>,
+    words: &str,
+    seconds_max: &str,
+) -> Result<()> {
+    let mut qemu = Command::new("timeout");
+    qemu.args([seconds_max, "qemu-system-x86_64", "-accel", "tcg,thread=multi"]);
+    qemu.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
+    // A file, so that one can watch it.
+    let console = archive.with_file_name("console");
+    qemu.arg("-serial").arg(format!("file:{}", console.display()));
+    qemu.args(machine).arg("-kernel").arg(&kernel.image).arg("-initrd").arg(archive);
+    qemu.args(["-append", &format!("console=ttyS0 panic=-1 mitigations=off {words}")]);
+    let output = qemu.stdin(Stdio::null()).output()?;
+    let said = printable(&fs::read(&console).unwrap_or_default());
+    let result = said.lines().filter_map(|line| line.find("VM ").and_then(|at| line.get(at..))).next_back();
+    if result.is_some_and(|line| line.trim_end() == PASSED) {
+        return Ok(());
+    }
+    println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+    match (result, output.status.code()) {
+        (Some(result), _) => Err(result.to_owned().into()),
+        (None, Some(124)) => Err(format!("no result after {seconds_max} s").into()),
+        (None, _) => Err(format!("it has ended without a result, {}", output.status).into()),
     }
 }
 

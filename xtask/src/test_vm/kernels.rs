@@ -11,16 +11,24 @@ use crate::Result;
 pub(super) struct Suite {
     pub(super) name: &'static str,
     series: &'static str,
+    /// The version of its systemd, where the unit is tested under that.
+    pub(super) systemd: Option<&'static str>,
 }
 
 /// The oldest kernel that is supported, one with Landlock but without `PR_GET_AUXV` and cachestat, and a recent one.
 pub(super) const SUITES: &[Suite] = &[
-    Suite { name: "bullseye", series: "5.10" },
-    Suite { name: "bookworm", series: "6.1" },
-    Suite { name: "trixie", series: "6.12" },
+    Suite { name: "bullseye", series: "5.10", systemd: None },
+    Suite { name: "bookworm", series: "6.1", systemd: Some("252") },
+    Suite { name: "trixie", series: "6.12", systemd: Some("257") },
 ];
 /// Always depends on the newest kernel of its release.
 const PACKAGE: &str = "linux-image-amd64";
+/// What is kept of its modules: what tests are about, and what a machine with a disk takes.
+const MODULES: &str = "'*/kernel/fs/overlayfs/*' '*/kernel/drivers/virtio/*' '*/kernel/drivers/block/virtio_blk.ko*' \
+                       '*/kernel/fs/ext4/*' '*/kernel/fs/jbd2/*' '*/kernel/fs/mbcache.ko*' '*/kernel/lib/crc16.ko*' \
+                       '*/kernel/crypto/crc32c_generic.ko*'";
+/// One of them, by which a directory that was filled with fewer is told.
+const LAST_MODULE: &str = "kernel/drivers/virtio";
 
 impl fmt::Display for Suite {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -48,7 +56,7 @@ impl Kernel {
         apt.run("apt-get", &["download", &package], directory)?;
         let unpack = format!(
             "for package in {package}_*.deb; do dpkg-deb --fsys-tarfile $package | \
-             tar x --wildcards './boot/vmlinuz-*' '*/kernel/fs/overlayfs/*' && rm $package; done"
+             tar x --wildcards './boot/vmlinuz-*' {MODULES} && rm $package; done"
         );
         run("sh", Command::new("sh").args(["-ec", &unpack]).current_dir(directory))?;
         Kernel::find(suite, directory)
@@ -60,7 +68,30 @@ impl Kernel {
         let image = first(&directory.join("boot"), &image_name)?;
         let roots = ["lib/modules", "usr/lib/modules"].into_iter();
         let modules = roots.filter_map(|root| first(&directory.join(root), suite.series)).next()?;
-        Some(Kernel { image, modules: modules.join("kernel") })
+        modules.join(LAST_MODULE).exists().then(|| Kernel { image, modules: modules.join("kernel") })
+    }
+
+    /// Whether this is a module of its own, and not built in.
+    pub(super) fn has_module(&self, module: &str) -> bool {
+        let path = self.modules.join(module);
+        path.exists() || PathBuf::from(format!("{}.xz", path.display())).exists()
+    }
+
+    /// Copies a module. Newer kernels come with compressed ones, which busybox need not be able to read.
+    pub(super) fn unpack_module(&self, module: &str, to: &Path) -> Result<()> {
+        let path = self.modules.join(module);
+        let name = path.file_name().unwrap_or_default();
+        if path.exists() {
+            fs::copy(&path, to.join(name))?;
+            return Ok(());
+        }
+        let packed = format!("{}.xz", path.display());
+        let unpacked = Command::new("xz").args(["-dc", &packed]).stdin(Stdio::null()).output()?;
+        if !unpacked.status.success() {
+            return Err(format!("xz: {packed}: {}", String::from_utf8_lossy(&unpacked.stderr)).into());
+        }
+        fs::write(to.join(name), unpacked.stdout)?;
+        Ok(())
     }
 }
 
@@ -118,7 +149,7 @@ impl Apt {
 }
 
 /// The sources of this machine, with the name of the other release. Returns how many files there are.
-fn write_sources(suite: &Suite, directory: &Path) -> Result<usize> {
+pub(super) fn write_sources(suite: &Suite, directory: &Path) -> Result<usize> {
     let release = fs::read_to_string("/etc/os-release")?;
     let field = |name: &str| {
         let value = release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))?;
