@@ -110,14 +110,15 @@ fn python_adapter(report: &mut Report) {
     // Without any package: what needs one is left out here, and runs in the environment that has it.
     let mut bare = python(&["-m", "unittest", "discover", "-s", "tests", "-t", "."]);
     report.step("Python adapter", &mut bare);
-    for (interface, reference) in
-        [("WSGI", "tests.reference:application"), ("ASGI", "tests.asgi_reference:application")]
-    {
+    let wsgi = "tests.reference:application";
+    for (interface, arguments) in [
+        ("WSGI", &[wsgi][..]),
+        ("WSGI in threads", &["--threads", "60", wsgi]),
+        ("ASGI", &["tests.asgi_reference:application"]),
+    ] {
         let name = format!("Python adapter, conformance of {interface}");
-        report.step(
-            &name,
-            &mut python(&["../conformance/run.py", "--", "python3", "-m", "maitred", reference]),
-        );
+        let conformance = [&["../conformance/run.py", "--", "python3", "-m", "maitred"], arguments].concat();
+        report.step(&name, &mut python(&conformance));
     }
 }
 

@@ -51,6 +51,13 @@ def _arguments(arguments):
         "after another, so that more than 1 only pays for requests that are all short",
     )
     parser.add_argument(
+        "--threads",
+        type=_capacity,
+        metavar="N",
+        help="answer so many requests of a WSGI application at the same time (default: 1), as applications want that keep state in "
+        "one process, and requests waiting (long polling)",
+    )
+    parser.add_argument(
         "--interface",
         choices=("auto", "wsgi", "asgi"),
         default="auto",
@@ -141,6 +148,12 @@ def run(arguments):
     interface = interface_of(application) if arguments.interface == "auto" else arguments.interface
     capacity = arguments.capacity or _CAPACITIES[interface]
     name = f"python {sys.version_info[0]}.{sys.version_info[1]} {interface}"
+    threads = arguments.threads or 1
+    if threads > 1:
+        if interface == "asgi" or arguments.capacity:
+            raise StartError("--threads is for WSGI, and the number of requests at a time; --capacity would be another one.")
+        _serve_threads(sock, application, threads, name, recovery)
+        return
     serve = _serve_asgi if interface == "asgi" else _serve_wsgi
     serve(sock, application, capacity, name, recovery)
 
@@ -162,6 +175,16 @@ def _serve_wsgi(sock, application, capacity, name, recovery):
         serve(channel, application)
     finally:
         channel.close()
+
+
+def _serve_threads(sock, application, threads, name, recovery):
+    from .threads import serve
+
+    def ends_by_signal(server):
+        signal.signal(signal.SIGTERM, lambda number, frame: server.stop_receiving())
+
+    _freeze()
+    serve(sock, application, threads, name, recovery, ends_by_signal)
 
 
 def _serve_asgi(sock, application, capacity, name, recovery):

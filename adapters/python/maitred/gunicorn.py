@@ -29,6 +29,7 @@ from .frames import MAY_DETACH, ProtocolError
 from .gunicorn_hooks import Observer
 from .recovery import PATIENCE_S
 from .sockets import GUNICORN, LEAVE_S, Sockets
+from .threads import Server, answering
 from .wsgi import answer
 
 # gunicorn's own exit statuses: the arbiter gives up when it sees them (gunicorn.arbiter.Arbiter).
@@ -50,7 +51,8 @@ class _WatchedChannel(Channel):
 
 
 class HandoffWorker(Worker):
-    """A worker of gunicorn. Each thread (`threads`, default 1) serves one channel, which is one worker to Maitred."""
+    """A worker of gunicorn. Under gunicorn's arbiter each thread (`threads`, default 1) serves one channel, which is one worker to
+    Maitred; in a pool of Maitred's all threads share one channel."""
 
     # The channel that Maitred passed to this process; None if channels are accepted.
     channel_socket = None
@@ -86,7 +88,9 @@ class HandoffWorker(Worker):
         more = {"wsgi.errors": WSGIErrorsWrapper(self.cfg), "wsgi.multithread": self.cfg.threads > 1}
         self._build = EnvironBuilder(more).build
         self._name = f"gunicorn {'.'.join(map(str, sys.version_info[:2]))} wsgi"
-        if self.channel_socket is not None:
+        if self.channel_socket is not None and self.cfg.threads > 1:
+            self._serve_in_threads(self.channel_socket, self.cfg.threads)
+        elif self.channel_socket is not None:
             self._serve(self.channel_socket)
         elif self.cfg.threads > 1:
             self._accept_for_threads(self.cfg.threads)
@@ -147,11 +151,7 @@ class HandoffWorker(Worker):
         try:
             channel.hello()
             for entry in channel.requests():
-                self.nr += 1
-                if self.nr >= self.max_requests and self.alive:
-                    self.log.info("Autorestarting worker after current request.")
-                    self.alive = False
-                    channel.stop_receiving()
+                self._count(channel)
                 self.notify()
                 if entry[2] & MAY_DETACH:
                     self._sockets.answer(answer_one, channel, self.wsgi, self._build, entry)
@@ -165,6 +165,28 @@ class HandoffWorker(Worker):
         finally:
             self._channels.discard(channel)
             channel.close()
+
+    def _count(self, channel):
+        """Another request begins; after so many of them the worker ends."""
+        self.nr += 1
+        if self.nr >= self.max_requests and self.alive:
+            self.log.info("Autorestarting worker after current request.")
+            self.alive = False
+            channel.stop_receiving()
+
+    def _serve_in_threads(self, sock, threads):
+        """One channel of a pool, to its end, and those that follow it: the requests of all threads come over it."""
+        run = answering(self._sockets, self._observer.wrap or answer, self.wsgi, self._build)
+
+        def counted(session, entry):
+            self._count(server)
+            run(session, entry)
+
+        server = Server(sock, threads, self._name, counted, self.recovery)
+        server.serve(
+            lambda waited: self.wait_for(waited, server),
+            lambda recovery: self.wait_for(recovery.socket, server, PATIENCE_S),
+        )
 
     def _accept(self, timeout_ms):
         """A channel that Maitred has opened; None if there was none."""
@@ -277,8 +299,8 @@ class _Runner(WSGIApplication):
 
     def _warn(self):
         cfg = self.cfg
-        if cfg.workers > 1 or cfg.threads > 1:
-            self.log.warning("workers and threads are Maitred's here: set workers in its [pool.NAME]")
+        if cfg.workers > 1:
+            self.log.warning("workers is Maitred's here: set it in its [pool.NAME]")
         if cfg.settings["bind"].get() != cfg.settings["bind"].default:
             self.log.warning("bind is ignored: requests come from Maitred's pool")
 

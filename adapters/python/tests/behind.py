@@ -52,15 +52,18 @@ needs_maitred = unittest.skipUnless(
 
 
 class Behind:
-    """`source` as app.py, and Maitred in front of it. `kind` is one of COMMANDS; `pool` holds more lines of the pool."""
+    """`source` as app.py, and Maitred in front of it. `kind` is one of COMMANDS; `pool` holds more lines of the pool, `options` more
+    words of the command."""
 
-    def __init__(self, source, kind, transport="auto", pool="workers = 1", files=(), environment=()):
+    def __init__(self, source, kind, transport="auto", pool="workers = 1", options=()):
         self._holder = tempfile.TemporaryDirectory()
         self.path = Path(self._holder.name)
-        for name, text in {"app.py": source, **dict(files)}.items():
-            (self.path / name).write_text(text)
-        self._environment = {"PYTHONPATH": str(ROOT / "adapters" / "python"), **dict(environment)}
-        command = pool if kind is None else f"command = {json.dumps([sys.executable, *COMMANDS[kind]])}\n{pool}"
+        (self.path / "app.py").write_text(source)
+        self._environment = {"PYTHONPATH": str(ROOT / "adapters" / "python")}
+        command = pool
+        if kind is not None:
+            *words, application = COMMANDS[kind]
+            command = f"command = {json.dumps([sys.executable, *words, *options, application])}\n{pool}"
         (self.path / "maitred.toml").write_text(_CONFIGURATION.format(transport=transport, pool=command))
 
     def __enter__(self):

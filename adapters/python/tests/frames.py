@@ -5,7 +5,7 @@ import socket
 import struct
 from typing import NamedTuple
 
-from maitred.frames import BODY_FD, CANCEL, DONE, FILE, FORGET, HEAD, KEEP, REQUEST, TAIL, WELCOME
+from maitred.frames import BODY_FD, CANCEL, DONE, FILE, FORGET, HEAD, KEEP, PING, REQUEST, TAIL, WELCOME
 
 _HEADER = struct.Struct("<IBBHII")
 WELCOME_FRAME = _HEADER.pack(8, WELCOME, 0, 0, 0, 0) + struct.pack("<HHI", 1, 0, 2 * 1024 * 1024)
@@ -51,6 +51,11 @@ def small_pair():
     far.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 106_496)
     far.setblocking(False)
     return near, far
+
+
+def ping_frame(number):
+    """A PING."""
+    return _HEADER.pack(0, PING, 0, 0, 0, number)
 
 
 class Reported:

@@ -1,5 +1,6 @@
 """gunicorn's worker class, with the real gunicorn: under Maitred's pool, and under gunicorn's arbiter."""
 
+import fcntl
 import importlib.util
 import os
 import signal
@@ -8,6 +9,8 @@ import subprocess
 import sys
 import unittest
 
+from maitred.frames import PONG
+from tests.frames import ping_frame
 from tests.served import DEADLINE_S, PACKAGE, Channel, Process, connected
 
 APP = """
@@ -27,6 +30,21 @@ def app(environ, start_response):
     if path == "/errors":
         environ["wsgi.errors"].write("told to wsgi.errors\\n")
     return [b"%d %d" % (os.getpid(), os.getppid())]
+"""
+
+MEETING = """
+import fcntl, threading
+barrier = threading.Barrier(3)
+def app(environ, start_response):
+    if environ["PATH_INFO"] == "/meet":
+        barrier.wait(60)
+    if environ["PATH_INFO"] == "/wait":
+        print("waiting", flush=True)
+        with open("app.py") as file:
+            # Until the test lets go of it.
+            fcntl.flock(file, fcntl.LOCK_SH)
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [str(environ["wsgi.multithread"]).encode()]
 """
 
 HOOKS = """
@@ -148,6 +166,34 @@ class UnderMaitred(unittest.TestCase):
                 self.assertEqual(pooled.channel.ask("/")[0].status, 200)
             self.assertTrue(pooled.channel.at_end())
             self.assertEqual(pooled.ended(), 0)
+
+    def test_threads_share_the_channel(self):
+        with Pooled("--threads", "3", "--max-requests", "5", "app:app", files={"app.py": MEETING}) as pooled:
+            self.assertEqual(pooled.channel.capacity, 3)
+            # Each waits for the two others.
+            clients = [pooled.channel.send("/meet") for _ in range(3)]
+            pooled.channel.socket.sendall(ping_frame(7))
+            kinds = [pooled.channel.frame()[0] for _ in range(4)]
+            self.assertEqual(kinds.count(PONG), 1)
+            for client in clients:
+                with client:
+                    self.assertTrue(client.recv(1000).endswith(b"True"))
+            for _ in range(2):
+                self.assertEqual(pooled.channel.ask("/")[0].status, 200)
+            self.assertTrue(pooled.channel.at_end())
+            self.assertEqual(pooled.ended(), 0)
+
+    def test_ping_is_answered_while_all_threads_are_busy(self):
+        with Pooled("--threads", "2", "app:app", files={"app.py": MEETING}) as pooled:
+            with open(pooled.process.path / "app.py") as held:
+                fcntl.flock(held, fcntl.LOCK_EX)
+                clients = [pooled.channel.send("/wait") for _ in range(2)]
+                pooled.process.until(lambda: pooled.process.log().count("waiting") == 2)
+                pooled.channel.socket.sendall(ping_frame(7))
+                self.assertEqual(pooled.channel.frame()[0], PONG)
+            self.assertEqual([pooled.channel.done().status for _ in clients], [200, 200])
+            for client in clients:
+                client.close()
 
     def test_preload_loads_before_the_hooks(self):
         files = {"early.py": "from app import app\nopen('hooks', 'a').write('loaded\\n')\n", "conf.py": HOOKS}

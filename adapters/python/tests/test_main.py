@@ -125,6 +125,18 @@ class Loading(unittest.TestCase):
             self.assertTrue(hello[24 : 16 + hello[0]].endswith(interface.encode()), hello)
             self.assertEqual(int.from_bytes(hello[20:24], "little"), {"wsgi": 1, "asgi": 100}[interface])
 
+    def test_threads_are_for_wsgi_and_are_the_capacity(self):
+        wsgi = "def application(environ, start_response): pass\n"
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.shutdown(socket.SHUT_WR)
+            self.assertEqual(run("app", "--threads", "7", files={"app.py": wsgi}, channel=theirs), (0, ""))
+            self.assertEqual(int.from_bytes(ours.recv(4096)[20:24], "little"), 7)
+        asgi = "async def application(scope, receive, send): pass\n"
+        for source, more in ((asgi, ()), (wsgi, ("--capacity", "3"))):
+            status, text = run_with_channel("app", "--threads", "7", *more, files={"app.py": source})
+            self.assertEqual((status, "--threads is for WSGI" in text), (1, True), text)
+
     def test_a_server_that_is_gone_is_an_orderly_end(self):
         source = "class A:\n    def call(self, environ, start_response): pass\nthing = A()\n"
         self.assertEqual(run_with_channel("app:thing.call", files={"app.py": source}), (0, ""))

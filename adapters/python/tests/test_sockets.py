@@ -315,5 +315,46 @@ class FlaskSock(unittest.TestCase):
                 self.use(server)
 
 
+SOCKET_IO = """
+from flask import Flask
+from flask_socketio import SocketIO
+app = Flask(__name__)
+io = SocketIO(app, async_mode="threading")
+@io.on("shout")
+def shout(text):
+    io.emit("heard", text)
+    return "said " + text
+"""
+
+
+@needs_maitred
+@unittest.skipUnless(has("flask_socketio", "socketio", "websocket", "gunicorn"), "flask-socketio or a client of it is not installed")
+class FlaskSocketIo(unittest.TestCase):
+    """Long polling holds a thread of the process that has the state; then the connection is upgraded."""
+
+    def use(self, server, transports):
+        import socketio
+
+        with contextlib.ExitStack() as stack:
+            clients, heard = [], [threading.Event() for _ in range(3)]
+            for event in heard:
+                client = socketio.Client()
+                client.on("heard", lambda text, event=event: event.set())
+                client.connect(server.url, transports=transports, wait_timeout=60)
+                stack.callback(client.disconnect)
+                clients.append(client)
+            self.assertEqual(clients[0].call("shout", "hello", timeout=60), "said hello", server.log())
+            for event in heard:
+                self.assertTrue(event.wait(60), server.log())
+            self.assertEqual({client.transport() for client in clients}, {transports[-1]})
+        self.assertNotIn("Traceback", server.log())
+
+    def test_in_threads(self):
+        for kind in ("wsgi", "gunicorn"):
+            for transports in (["polling"], ["websocket"], ["polling", "websocket"]):
+                with Behind(SOCKET_IO, kind, options=["--threads", "10"]) as server:
+                    self.use(server, transports)
+
+
 if __name__ == "__main__":
     unittest.main()
