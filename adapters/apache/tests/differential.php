@@ -93,6 +93,12 @@ switch ($first) {
         echo 'first';
         flush();
         throw new RuntimeException('asked for by /error-late');
+    case 'hop':
+        header('Connection: keep-alive');
+        header('Keep-Alive: timeout=5');
+        header('Proxy-Connection: keep-alive');
+        answer('hop');
+        break;
     case 'slow':
         usleep(1000 * (int) $_GET['ms']);
         answer('slow');

@@ -43,6 +43,7 @@ var routes = map[string]http.HandlerFunc{
 	"error":      fail,
 	"error-late": failLate,
 	"slow":       slow,
+	"hop":        hop,
 	"file":       file,
 	"ws":         websocket.Echo,
 	"ws-refused": refuse,
@@ -180,6 +181,14 @@ func failLate(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "first")
 	w.(http.Flusher).Flush()
 	panic("asked for by /error-late")
+}
+
+// hop sets what concerns the connection; many applications do.
+func hop(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Connection", "keep-alive")
+	w.Header().Set("Keep-Alive", "timeout=5")
+	w.Header().Set("Proxy-Connection", "keep-alive")
+	answer(w, http.StatusOK, "text/plain", []byte("hop"))
 }
 
 func slow(w http.ResponseWriter, r *http.Request) {
