@@ -1,4 +1,4 @@
-//! Options of listening sockets that rustix does not have.
+//! Options of sockets that rustix does not have.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -84,6 +84,18 @@ pub fn steer_by_hash(socket: impl AsFd) -> io::Result<()> {
 pub fn defer_accept(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
     let seconds = i32::try_from(timeout.as_secs()).unwrap_or(i32::MAX);
     set(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &seconds)
+}
+
+/// `SO_PASSRIGHTS` of Linux 6.16, by its number on all architectures that are served; libc does not have it yet.
+const SO_PASSRIGHTS: libc::c_int = 83;
+
+/// Has the kernel refuse descriptors (`SCM_RIGHTS`) that the other end of a Unix socket would pass: whoever tries gets `EPERM`.
+/// Connections that a listening socket accepts have it as well.
+///
+/// # Errors
+/// What setsockopt(2) says; `ENOPROTOOPT` before Linux 6.16.
+pub fn refuse_descriptors(socket: impl AsFd) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, SO_PASSRIGHTS, &0_i32)
 }
 
 fn set<T>(socket: impl AsFd, level: i32, name: i32, value: &T) -> io::Result<()> {

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use maitred_sys::sockopt::refuse_descriptors;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -42,6 +43,8 @@ impl AdminListener {
 
     /// Uses a listening Unix socket that a service manager passed.
     pub fn inherited(address: AdminAddress, socket: OwnedFd) -> Self {
+        // Older kernels do not know it; the worker process is prepared for what they let through.
+        let _ = refuse_descriptors(&socket);
         AdminListener { asked: address, local: None, socket, file: None }
     }
 
@@ -82,6 +85,8 @@ impl AdminListener {
             }
             other => other.map_err(failed)?,
         }
+        // As above.
+        let _ = refuse_descriptors(&socket);
         rustix::net::listen(&socket, BACKLOG).map_err(failed)?;
         let file =
             std::fs::symlink_metadata(path).ok().map(|found| (path.to_owned(), found.dev(), found.ino()));

@@ -5,12 +5,14 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use maitred_sys::receive::receive;
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
 use crate::control::{FromWorker, MESSAGE_BYTES_MAX, ToWorker};
+use crate::serve::passed::{Passed, closer};
 
 /// Longest text for a person in one message, so that the message stays below [`MESSAGE_BYTES_MAX`] whatever has to be escaped.
 const TEXT_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 8;
@@ -36,7 +38,8 @@ pub enum Received {
 /// See the module.
 #[derive(Debug)]
 pub struct Channel {
-    socket: OwnedFd,
+    /// A worker process may have passed something, or not have received channels of application processes that have.
+    socket: Passed,
     /// Messages that found the socket full.
     waiting: VecDeque<(Vec<u8>, Option<OwnedFd>)>,
     ended: bool,
@@ -51,7 +54,8 @@ impl Channel {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
-        Ok((Channel { socket: ours, waiting: VecDeque::new(), ended: false }, theirs))
+        let socket = Passed::own(ours, None, closer().clone());
+        Ok((Channel { socket, waiting: VecDeque::new(), ended: false }, theirs))
     }
 
     /// Whether messages wait for the socket to become writable.
@@ -114,17 +118,20 @@ impl Channel {
     /// # Errors
     /// A text when the other side sent something that is no message.
     pub fn receive(&mut self) -> Result<Received, String> {
-        let mut text = vec![0_u8; MESSAGE_BYTES_MAX];
+        let (mut text, mut passed) = (Vec::with_capacity(MESSAGE_BYTES_MAX), Vec::new());
         loop {
-            match rustix::net::recv(&self.socket, &mut text, RecvFlags::DONTWAIT) {
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(Received::Empty),
-                Ok((0, _)) | Err(_) => {
+            let received = receive(&self.socket, &mut text, &mut passed);
+            // A worker process passes none. What it does pass is not closed here: that may take as long as it likes.
+            passed.drain(..).for_each(|descriptor| drop(Passed::new(descriptor, None, closer().clone())));
+            match received {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Received::Empty),
+                Ok(0) | Err(_) => {
                     self.ended = true;
                     return Ok(Received::End);
                 }
-                Ok((length, _)) => {
-                    let message = serde_json::from_slice(text.get(..length).unwrap_or_default());
+                Ok(_) => {
+                    let message = serde_json::from_slice(&text);
                     return message.map(Received::Message).map_err(|error| error.to_string());
                 }
             }
@@ -138,7 +145,7 @@ impl AsFd for Channel {
     }
 }
 
-fn send(socket: &OwnedFd, text: &[u8], descriptor: Option<&OwnedFd>) -> Result<usize, Errno> {
+fn send(socket: impl AsFd, text: &[u8], descriptor: Option<&OwnedFd>) -> Result<usize, Errno> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut room);
     let rights: Vec<BorrowedFd<'_>> = descriptor.iter().map(|one| one.as_fd()).collect();
@@ -158,6 +165,8 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rustix::net::RecvFlags;
+
     use super::*;
     use crate::control::{SlotId, Started};
 

@@ -34,6 +34,7 @@ use super::state::events::{Action, Event, Seen};
 use crate::acme::supervise::Supervisor;
 use crate::config::{Failure, Loaded};
 use crate::control::{FromWorker, SlotId};
+use crate::serve::passed::Passed;
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::material::Pair;
 use crate::tls::tickets::Seed;
@@ -105,7 +106,9 @@ struct App {
     /// The generation of that worker process.
     generation: u64,
     /// Our hold on the channel's end, to give it to another worker process. Nothing is ever read from or written to it here.
-    channel: Option<OwnedFd>,
+    /// If it is the last one, closing it closes what the process has passed and nobody has received, which may take as
+    /// long as it likes.
+    channel: Option<Passed>,
     /// Where it gets another one from, if it was started by this image.
     recovery: Option<OwnedFd>,
     /// What it writes to standard output and standard error.

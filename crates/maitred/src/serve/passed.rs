@@ -7,7 +7,7 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use rustix::io::{Errno, ReadWriteFlags};
@@ -313,6 +313,13 @@ impl Drop for Passed {
             self.lane.close(descriptor, std::mem::replace(&mut self.holder, Holder::Here(None)));
         }
     }
+}
+
+/// The way to a thread of this process that closes what belongs to no pool. It is started with the first call, which has to come
+/// before a sandbox that allows no more threads.
+pub fn closer() -> &'static Lane {
+    static CLOSER: LazyLock<Lane> = LazyLock::new(|| Helpers::new(1).lane(0));
+    &CLOSER
 }
 
 /// How a regular file can be read.

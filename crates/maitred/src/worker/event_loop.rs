@@ -15,6 +15,7 @@ use super::accept::Listener;
 use super::clock;
 use super::connection::{Connection, State, Work};
 use super::drain::Drain;
+use super::foreign;
 use super::inbox::Message;
 use super::multiplex::{self, Multiplex};
 use super::origin::Teller;
@@ -653,8 +654,13 @@ impl Thread {
 
     /// Closes a connection. An application process may hold a copy of the socket, so closing alone would not end it.
     pub(super) fn close(&mut self, index: u32) {
-        if let Some(Connection { shared: true, socket: Some(socket), .. }) = self.remove(index) {
-            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+        let Some(mut connection) = self.remove(index) else { return };
+        match connection.socket.take() {
+            Some(socket) if connection.is_foreign() => foreign::close(socket),
+            Some(socket) if connection.shared => {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+            }
+            _ => {}
         }
     }
 

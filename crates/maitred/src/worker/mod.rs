@@ -10,6 +10,7 @@
 //! | [`reclaim`] | at the limit: the longest idle connection makes room |
 //! | [`connection`] | what a connection is and can be doing |
 //! | [`wire`] | what carries its bytes: a socket, TLS, a stream |
+//! | [`foreign`] | Unix sockets whose other end may pass descriptors |
 //! | [`secure`] | TLS sessions |
 //! | [`multiplex`], [`streams`] | HTTP/2 connections, and each of their streams |
 //! | [`receive`] | bytes → requests |
@@ -60,6 +61,7 @@ pub mod drain;
 mod errors;
 mod event_loop;
 mod feed;
+mod foreign;
 mod forward;
 mod hand_off;
 pub mod inbox;
@@ -121,7 +123,7 @@ use crate::route::Router;
 use crate::sandbox::seccomp;
 use crate::serve::disk::{DISK_THREADS_DEFAULT, DiskPool};
 use crate::serve::files::{FileServer, FileSet, GivenUp};
-use crate::serve::passed::Helpers;
+use crate::serve::passed::{Helpers, closer};
 use crate::status::Status;
 use crate::status::facts::Facts;
 use crate::tls::material::Material;
@@ -296,6 +298,10 @@ fn share(
         slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
     });
     let share = Share::of(&start, threads as u64);
+    if foreign::is_wanted(&start.config) {
+        // Later there may be no threads any more.
+        closer();
+    }
     let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));
     let watched = watched.collect::<std::io::Result<Vec<_>>>()?;
     let shared = Shared {

@@ -3,9 +3,7 @@
 //! Nothing more is read from the server while anything read before has yet to be sent, so that a slow client is seen by the
 //! server as a full socket, and no more than one read is kept here.
 
-use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 
 use super::across;
 use super::connection::{After, State};
@@ -106,12 +104,11 @@ impl Thread {
         }
         let mut rx = self.rx.take();
         let room = rx.capacity();
-        let received = recv(upstream.socket(), spare_capacity(&mut rx), RecvFlags::empty());
-        let (read, why) = match received {
-            Ok((_, 0)) => (Read::Ended, None),
+        let (read, why) = match upstream.receive(&mut rx) {
+            Ok(0) => (Read::Ended, None),
             // A short read has emptied the socket: what comes later makes an edge. Only the end of the stream, if it was
             // reported together with these bytes, does not.
-            Ok((_, bytes)) if bytes < room && !upstream.hung_up => (Read::Drained, None),
+            Ok(bytes) if bytes < room && !upstream.hung_up => (Read::Drained, None),
             Ok(_) => (Read::More, None),
             Err(Errno::INTR) => (Read::More, None),
             Err(Errno::AGAIN) => (Read::Drained, None),

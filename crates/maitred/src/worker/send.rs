@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use maitred_http::response::Filter;
 use maitred_sys::delivery::{self, Sending};
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::connection::{After, State, Work};
 use super::cut_off::cut_status;
 use super::event_loop::Thread;
+use super::foreign;
 use super::inbox::Message;
 use super::wire::{Then, Wire};
 use crate::serve::passed::Reading;
@@ -525,8 +527,12 @@ impl Thread {
         for read in 1..=LINGER_READS_PER_TURN {
             rx.clear();
             let Some(socket) = self.socket(index) else { break };
-            match recv(socket, rustix::buffer::spare_capacity(&mut rx), RecvFlags::empty()) {
-                Ok((_, 0)) => gone = true,
+            let received = match self.connections[index as usize].is_foreign() {
+                true => foreign::receive(socket, &mut rx),
+                false => recv(socket, spare_capacity(&mut rx), RecvFlags::empty()).map(|(_, bytes)| bytes),
+            };
+            match received {
+                Ok(0) => gone = true,
                 Ok(_) if read < LINGER_READS_PER_TURN => continue,
                 Ok(_) => self.look_again(index),
                 Err(Errno::AGAIN) => {}

@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -26,6 +27,7 @@ use rustix::net::{
 use slab::Slab;
 
 use super::event_loop::{Thread, Token};
+use super::foreign;
 use crate::budget::Permit;
 use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Balancer;
@@ -56,6 +58,8 @@ pub(super) struct UpstreamConnection {
     pub(super) untried: bool,
     /// At its other end is another thread (`across`), and no server.
     across: bool,
+    /// It is a Unix socket, through which the server could pass something.
+    foreign: bool,
     /// A response has come over it before: that it is closed now may have been meant for nobody.
     pub(super) used: bool,
     /// Epoll said that the server has finished sending, or that the connection has broken.
@@ -187,6 +191,14 @@ impl UpstreamConnection {
         self.socket.as_fd()
     }
 
+    /// Appends what has come, up to the buffer's capacity.
+    pub(super) fn receive(&self, rx: &mut Vec<u8>) -> Result<usize, Errno> {
+        match self.foreign {
+            true => foreign::receive(self.socket(), rx),
+            false => recv(&self.socket, spare_capacity(rx), RecvFlags::empty()).map(|(_, received)| received),
+        }
+    }
+
     /// Whether the server has closed it, or has sent something unasked, since it was looked at last.
     fn is_stale(&self) -> bool {
         let peeked = recv(&self.socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
@@ -208,7 +220,11 @@ fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
             sockopt::set_tcp_nodelay(&socket, true)?;
             connect(&socket, address)
         }
-        Upstream::Unix(path) => connect(&socket, &SocketAddrUnix::new(path)?),
+        Upstream::Unix(path) => {
+            // Older kernels do not know it; what they let through is dealt with.
+            let _ = maitred_sys::sockopt::refuse_descriptors(&socket);
+            connect(&socket, &SocketAddrUnix::new(path)?)
+        }
     };
     match connected {
         Ok(()) => Ok((socket, true)),
@@ -259,8 +275,12 @@ impl Thread {
             _ => None,
         };
         let held = self.shared.descriptor()?;
+        let foreign = matches!(server, Some(Upstream::Unix(_)));
         let (socket, connected) = open(server.ok_or(io::ErrorKind::NotFound)?)?;
         let key = self.insert_upstream((socket, held), at, index, connected, false)?;
+        if let Some(connection) = self.upstreams.get(key) {
+            connection.foreign = foreign;
+        }
         self.row.upstream_connections.add(1);
         self.count_load(at, true);
         Ok(key)
@@ -302,6 +322,7 @@ impl Thread {
             connected,
             untried: false,
             across,
+            foreign: false,
             used: false,
             hung_up: false,
             idle_since: self.clock.now,
@@ -359,6 +380,9 @@ impl Thread {
     /// Closes a connection. That takes it out of the epoll set, too, since nobody else has a copy.
     pub(super) fn drop_upstream(&mut self, key: u32) {
         let Some(connection) = self.upstreams.connections.try_remove(key as usize) else { return };
+        if connection.foreign {
+            foreign::close(connection.socket);
+        }
         if connection.index.is_some() {
             return self.count_load(connection.at, false);
         }
@@ -393,6 +417,7 @@ mod tests {
             connected: true,
             untried: index.is_some(),
             across: false,
+            foreign: false,
             used: true,
             hung_up: false,
             idle_since: since,

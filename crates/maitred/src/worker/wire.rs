@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::event_loop::Thread;
+use super::foreign;
 use crate::serve::ServedFile;
 
 /// Bytes of a file that are read at a time where they cannot go to the socket by themselves: four TLS records or frames.
@@ -83,11 +84,15 @@ impl Thread {
             };
         };
         let room = rx.capacity() - rx.len();
-        match recv(socket, spare_capacity(rx), RecvFlags::empty()) {
-            Ok((_, 0)) if room > 0 => Received::End,
+        let received = match connection.is_foreign() {
+            true => foreign::receive(socket.as_fd(), rx),
+            false => recv(socket, spare_capacity(rx), RecvFlags::empty()).map(|(_, received)| received),
+        };
+        match received {
+            Ok(0) if room > 0 => Received::End,
             // A short read has emptied the socket: the next bytes make a new edge, and no second call is needed. Only
             // the end of the stream, if it came together with them, does not.
-            Ok((_, received)) => Received::Bytes { more: received == room || connection.hung_up },
+            Ok(received) => Received::Bytes { more: received == room || connection.hung_up },
             Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
             Err(_) => Received::Broken,
         }

@@ -73,6 +73,13 @@ def linger(how, port, connection, request):
         sender = lingering(port)
         channel.sendall(HEADER.pack(1 << 30, 68, 0, 0, 0, 0))
         socket.send_fds(channel, [HEADER.pack(0, 0xF0, 128, 1, 0, 0)], [sender.fileno()])
+    elif how == "orphan":
+        # When the test has seen to it that nobody reads.
+        select.select([gate], [], [])
+        sender = lingering(port)
+        socket.send_fds(channel, [HEADER.pack(0, 0xF0, 128, 1, 0, 0)], [sender.fileno()])
+        sender.close()
+        open("passed", "x").close()
     elif how == "response":
         sender = lingering(port)
         with socket.socket(fileno=os.dup(kept[connection])) as response:

@@ -1,14 +1,19 @@
 //! Descriptors that application processes pass, and that may be anything.
 
-use std::io::Read as _;
-use std::net::TcpListener;
+use std::io::{IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 
-use crate::support::processes::descriptors;
+use crate::support::processes::{descriptors, send_signal};
 use crate::support::{Server, eventually};
-use crate::{get, setup};
+use crate::{get, open_gate, setup};
 
 /// How long what the application passes waits when it is closed; an event loop that closes it waits as long.
 const LINGERS: Duration = Duration::from_secs(50);
@@ -62,6 +67,89 @@ fn lingers(case: &str, status: Option<u16>) {
     assert_eq!(server.connect().get("/app/ok").status, 200, "the process, or the next, after {path}");
     is_not_held_up(&server, &path, began);
     server.stop();
+}
+
+/// A socket whose last close waits, with an end that has to be kept open meanwhile.
+fn lingering() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (far_end, _) = listener.accept().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    while socket.write(&[0; 65536]).is_ok() {}
+    rustix::net::sockopt::set_socket_linger(&socket, Some(LINGERS)).unwrap();
+    (socket, far_end)
+}
+
+/// Sends bytes with such a socket, and keeps no copy. From Linux 6.16 on, the kernel may refuse that.
+fn send_with_lingering(through: &UnixStream, bytes: &[u8]) -> TcpStream {
+    let (socket, far_end) = lingering();
+    let passed = [socket.as_fd()];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut room);
+    assert!(control.push(SendAncillaryMessage::ScmRights(&passed)));
+    let sent = sendmsg(through, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
+    assert!(matches!(sent, Ok(_) | Err(Errno::PERM | Errno::PIPE)), "{sent:?}");
+    if sent.is_err() {
+        // It is closed here, then.
+        rustix::net::sockopt::set_socket_linger(&socket, None).unwrap();
+    }
+    far_end
+}
+
+/// Descriptors that nobody has asked for, from operators and from HTTP servers on Unix sockets: received, and left unread.
+#[test]
+fn what_others_pass_on_unix_sockets_holds_nobody_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("server");
+    let listener = UnixListener::bind(&path).unwrap();
+    let upstream = format!("[pool.far]\nconnect = \"http+unix:{}\"\n", path.display());
+    let server = setup("").route("/far", "pool = \"far\"").table(&upstream).start();
+    let (began, mut kept) = (Instant::now(), Vec::new());
+    for unread in [false, true] {
+        let operator = UnixStream::connect(server.path("admin.sock")).unwrap();
+        if unread {
+            // Behind what ends the connection.
+            (&operator).write_all(b"GARBAGE\r\n\r\n").unwrap();
+        }
+        kept.push((send_with_lingering(&operator, b"GET / HTTP/1.1\r\n"), operator));
+        is_not_held_up(&server, "a descriptor from an operator", began);
+        let mut client = server.connect();
+        client.send(get("/far"));
+        let (far, _) = listener.accept().unwrap();
+        (&far).read_exact(&mut [0; 10]).unwrap();
+        if unread {
+            (&far).write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+        }
+        kept.push((send_with_lingering(&far, b"HTTP/1.1 200 OK\r\n"), far));
+        is_not_held_up(&server, "a descriptor from an HTTP server", began);
+        drop(client);
+    }
+    drop(kept);
+    assert_eq!(server.connect().get("/app/ok").status, 200);
+    is_not_held_up(&server, "all of them", began);
+    server.terminate(Signal::TERM);
+}
+
+/// What its worker process has not read when that dies: the master has the last copy of this end of the channel.
+#[test]
+fn what_is_unread_in_a_channel_does_not_hold_the_master_up() {
+    let server = setup("").start();
+    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = server.connect();
+    assert_eq!(client.get("/app/ok").status, 200);
+    client.send(get(&format!("/app/linger/orphan/{}", peer.local_addr().unwrap().port())));
+    eventually("the application has the request", || server.total("handed_off") == 1);
+    let worker = server.worker();
+    send_signal(worker, Signal::STOP);
+    open_gate(&server);
+    eventually("the application has passed it", || server.path("passed").exists());
+    let began = Instant::now();
+    send_signal(worker, Signal::KILL);
+    eventually("there is another worker process", || server.worker_is_not(worker));
+    is_not_held_up(&server, "what was unread in a channel", began);
+    assert_eq!(server.connect().get("/app/ok").status, 200);
+    is_not_held_up(&server, "what was unread in a channel", began);
+    server.terminate(Signal::TERM);
 }
 
 #[test]

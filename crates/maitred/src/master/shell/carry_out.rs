@@ -1,6 +1,6 @@
 //! Actions → system calls.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use maitred_sys::memfile::SharedMap;
@@ -15,6 +15,7 @@ use crate::master::cpu_time::CpuTime;
 use crate::master::prepare::Prepared;
 use crate::master::process;
 use crate::master::state::events::{Action, Event, Notice, Refusal};
+use crate::serve::passed::{Passed, closer};
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::self_signed;
 
@@ -222,7 +223,7 @@ impl Shell<'_> {
                 (Process::Own(app.child), app.channel, Some(app.recovery), Some(app.output))
             }
         };
-        let kept = channel.try_clone().ok();
+        let kept = hold(&channel);
         let started = Started { pid: process.pid(), greeting: None, lent: false };
         worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
         let cpu = CpuTime::default();
@@ -238,7 +239,7 @@ impl Shell<'_> {
     /// would wait for ever.
     fn move_app(&mut self, generation: u64, slot: SlotId, greeting: Option<Greeting>, lent: bool) {
         let Some(app) = self.apps.get_mut(&slot.epoch) else { return };
-        let channel = app.channel.as_ref().and_then(|channel| channel.try_clone().ok());
+        let channel = app.channel.as_ref().and_then(|channel| channel.as_fd().try_clone_to_owned().ok());
         match (self.workers.get_mut(&generation), channel) {
             (Some(worker), Some(channel)) => {
                 (app.slot, app.generation) = (slot, generation);
@@ -262,7 +263,7 @@ impl Shell<'_> {
         match pair.and_then(process::renew_channel) {
             Ok(channel) => {
                 (app.slot, app.generation) = (slot, generation);
-                app.channel = channel.try_clone().ok();
+                app.channel = hold(&channel);
                 let started = Started { pid: app.process.pid(), greeting: None, lent: false };
                 worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
                 if self.new_end.is_some() {
@@ -383,6 +384,11 @@ impl Shell<'_> {
             }
         }
     }
+}
+
+/// A duplicate of a channel's end; `None` if there is no descriptor for it.
+fn hold(channel: &OwnedFd) -> Option<Passed> {
+    Some(Passed::own(channel.try_clone().ok()?, None, closer().clone()))
 }
 
 fn configuration_refused(failure: Failure) -> Refusal {
