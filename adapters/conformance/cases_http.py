@@ -205,12 +205,6 @@ def fields_of_the_connection_are_dropped(worker):
     worker.welcome()
     _hop(worker, KEEP, None)
     _hop(worker, 0, "close")
-
-
-def fields_of_the_connection_are_dropped_for_http10(worker):
-    worker.welcome()
-    # Skipped where the reference application is older than this case.
-    worker.ask("/426")
     _hop(worker, KEEP | HTTP10, "keep-alive")
     _hop(worker, HTTP10, "close")
 

@@ -30,7 +30,7 @@ def events():
 """
 
 SSE_STARLETTE = """
-import asyncio, pathlib
+import asyncio, os, pathlib
 from fastapi import FastAPI
 from sse_starlette import EventSourceResponse
 from starlette.responses import StreamingResponse
@@ -49,6 +49,18 @@ async def stream(silent):
 @app.get("/events")
 async def events(silent: bool = False):
     return EventSourceResponse(stream(silent))
+
+@app.get("/ticks")
+async def ticks():
+    async def beat():
+        while True:
+            yield {"data": str(os.getpid())}
+            await asyncio.sleep(0.1)
+    return EventSourceResponse(beat())
+
+@app.get("/pid")
+async def pid():
+    return os.getpid()
 
 @app.get("/plain")
 async def plain():
@@ -138,6 +150,22 @@ class Events(unittest.TestCase):
                     server.until((server.path / "ended").exists)
                     self.assertEqual(server.get("/events")[0], 200)
                     self.assertNotIn("Traceback", server.log())
+
+
+    @needs("fastapi", "sse_starlette", "uvicorn")
+    def test_a_stream_that_is_silent_for_too_long_ends_alone(self):
+        for kind in ("asgi", "uvicorn"):
+            for transport in TRANSPORTS:
+                with Behind(SSE_STARLETTE, kind, transport, 'workers = 1\nrequest_timeout = "1s"') as server:
+                    pid = server.get("/pid")[2]
+                    with server.open("/ticks") as neighbour, server.open("/events?silent=1") as silent:
+                        read_until(silent, b"data: 2")
+                        # The client is told by the end, and the application by a cancellation.
+                        while silent.recv(1000):
+                            read_until(neighbour, b"data: " + pid)
+                        server.until((server.path / "ended").exists)
+                        read_until(neighbour, b"data: " + pid)
+                        self.assertEqual(server.get("/pid")[2], pid, server.log())
 
 
 @needs_maitred
