@@ -31,6 +31,7 @@
 mod data;
 mod floods;
 mod head;
+mod parting;
 mod priority;
 mod receive;
 mod respond;
@@ -45,6 +46,7 @@ use std::time::Instant;
 use super::frame::{self, FrameHeader, HEADER_BYTES, PREFACE, kind};
 use super::hpack;
 use floods::Ledger;
+use parting::Parting;
 use priority::Early;
 use receive::Fragments;
 use streams::Streams;
@@ -171,6 +173,7 @@ pub struct Session {
     last_served: u32,
     leaving: Leaving,
     peer_leaves: bool,
+    parting: Parting,
     preface_seen: bool,
     settings_seen: bool,
     settings_acknowledged: bool,
@@ -205,6 +208,7 @@ impl Session {
             last_served: 0,
             leaving: Leaving::No,
             peer_leaves: false,
+            parting: Parting::default(),
             preface_seen: false,
             settings_seen: false,
             settings_acknowledged: false,

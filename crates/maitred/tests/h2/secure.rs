@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -9,7 +10,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::h2::frame::code;
 use crate::h2::{self, Connection, Wire};
-use crate::support::{Gate, PATIENCE, Server, Setup, eventually};
+use crate::support::{Gate, PATIENCE, Server, Setup, eventually, skip_missing};
 
 pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
@@ -265,4 +266,44 @@ fn records_of_one_byte() {
     }
     assert_eq!(connection.response(id).text(), "file a\n");
     secure.server.stop();
+}
+
+/// curl 7.88 (Debian 12) takes a stream that is reset while it uploads for an error, whatever came before: the answer has to be
+/// read by then.
+#[test]
+fn curl_sees_an_answer_that_comes_before_its_upload_has_ended() {
+    if Command::new("curl").arg("--version").stdout(Stdio::null()).status().is_err() {
+        return skip_missing("curl is not installed (Debian: curl)");
+    }
+    let setup = Setup::with_files().pool("app", None, "workers = 1").limit("body_bytes_max = \"1MiB\"");
+    let Secure { server, door } = Secure::start(setup, "");
+    server.wait_for_processes();
+    let body = server.path("upload");
+    std::fs::write(&body, vec![b'x'; 20 << 20]).unwrap();
+    let body = format!("@{}", body.display());
+    // With a length, and without one, when so much has come that it is known to be too long.
+    for fields in ["Expect:", "Transfer-Encoding: chunked"] {
+        for round in 0..10 {
+            let url = format!("https://{}/app/length", door.address);
+            let output = Command::new("curl")
+                .args([
+                    "-sSk",
+                    "--http2",
+                    "-o",
+                    "/dev/null",
+                    "-w",
+                    "%{http_code} %{http_version}",
+                    "-H",
+                    fields,
+                ])
+                .args(["--max-time", "60", "--data-binary", &body, &url])
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{fields}, round {round}: {said}, {errors}");
+            assert_eq!(said, "413 2", "{fields}, round {round}");
+        }
+    }
+    server.stop();
 }

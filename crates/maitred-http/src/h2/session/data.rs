@@ -68,7 +68,12 @@ impl Session {
             Standing::RemoteEnded(_) | Standing::PeerReset => Code::StreamClosed,
             Standing::Reset => {
                 self.give_back(content);
-                self.ledger.charge(Act::Ignored, now)?;
+                if !self.parting.receive(frame.stream, frame.length) {
+                    self.ledger.charge(Act::Ignored, now)?;
+                }
+                if ends {
+                    self.parting.remove(frame.stream);
+                }
                 return Ok(None);
             }
             Standing::Idle | Standing::Skipped | Standing::Ended => {

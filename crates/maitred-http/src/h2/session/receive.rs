@@ -205,15 +205,11 @@ impl Session {
                 return Ok(Some(Event::Refused { status, reason }));
             }
         };
-        let receive_window = match self.settings_acknowledged {
-            true => self.settings.stream_window,
-            // Until the peer knows better it may use the initial one (9113-6.9.2).
-            false => self.settings.stream_window.max(frame::INITIAL_WINDOW),
-        };
+        let receive_window = self.first_window();
         let stream = self.streams.insert(Stream {
             id: block.stream,
             send_window: self.peer_window,
-            receive_window: receive_window as i32,
+            receive_window,
             content_left: facts.content_length.unwrap_or(UNKNOWN),
             priority: early.or(facts.priority).unwrap_or_default(),
             remote_ended: block.ended,
@@ -238,13 +234,22 @@ impl Session {
         })
     }
 
+    /// What the peer may send on a new stream.
+    fn first_window(&self) -> i32 {
+        let window = match self.settings_acknowledged {
+            true => self.settings.stream_window,
+            // Until the peer knows better it may use the initial one (9113-6.9.2).
+            false => self.settings.stream_window.max(frame::INITIAL_WINDOW),
+        };
+        window as i32
+    }
+
     /// Answers a request that nobody else needs to see, and counts it as an error of the peer's.
     #[cold]
     fn answer(&mut self, now: Instant, block: &Block<'_>, status: u16) -> Result<(), Fatal> {
         self.put_answer(block.stream, status);
         if !block.ended {
-            frame::put_number(&mut self.out, kind::RST_STREAM, block.stream, Code::NoError as u32);
-            self.streams.note_reset(block.stream, false);
+            self.part(block.stream, self.first_window());
         }
         self.ledger.charge(Act::StreamError, now)
     }
@@ -301,6 +306,7 @@ impl Session {
             }
             Standing::Reset => {
                 self.streams.note_reset(frame.stream, true);
+                self.parting.remove(frame.stream);
                 self.ignore(now)
             }
             Standing::Ended | Standing::PeerReset | Standing::Skipped => self.ignore(now),
@@ -417,6 +423,9 @@ impl Session {
         }
         if self.leaving == Leaving::Announced && opaque == LEAVING_PING {
             self.go_away();
+            return Ok(None);
+        }
+        if self.on_parted(opaque) {
             return Ok(None);
         }
         self.ignore(now)

@@ -122,17 +122,20 @@ impl Session {
     }
 
     /// The caller is done with a stream: its slot can be used again. A request whose body has not ended is told that the rest
-    /// is not needed (NO_ERROR, 9113-8.1); a response that has not ended is cut off (INTERNAL_ERROR).
+    /// is not needed, once the response has been read ([`parting`](super::parting)); a response that has not ended is cut off
+    /// (INTERNAL_ERROR).
     #[inline]
     pub fn release(&mut self, stream: StreamKey) {
         let Some(known) = self.streams.peek(stream) else { return };
         if !known.local_ended {
             self.reset(stream, Code::InternalError);
-        } else if !known.remote_ended {
-            self.reset(stream, Code::NoError);
-        } else if known.unconsumed > 0 {
-            let held = known.unconsumed;
+        } else if !known.reset {
+            let (id, held, window) = (known.id, known.unconsumed, known.receive_window);
+            let remote_ended = known.remote_ended;
             self.give_back(held);
+            if !remote_ended {
+                self.part(id, window);
+            }
         }
         self.streams.remove(stream);
     }

@@ -11,6 +11,7 @@ mod attacks;
 mod frames;
 mod heads;
 mod leaving;
+mod parting;
 mod priorities;
 mod properties;
 mod responses;

@@ -214,8 +214,9 @@ fn floods_of_frames_without_meaning() {
     for late in [data(1, false, b"x"), rst(1), headers(1, true, &[])] {
         let mut peer = Peer::new();
         peer.say(&[post(1)]);
-        // Its body has not ended, so that this resets it.
+        // Its body has not ended, so that this resets it, once the response was read.
         peer.answer(peer.key(0));
+        peer.say(&[frame(kind::PING, flag::ACK, 0, b"part\0\0\0\x01")]);
         assert_eq!(attack(&mut peer, |_, _| vec![late.clone()]), most);
     }
 }
