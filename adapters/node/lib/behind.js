@@ -74,13 +74,13 @@ class Behind {
   async end() {
     const { serving, detached } = this;
     try {
-      // The application has asked for the end, and knows what is still to do; a signal that it sends to itself is its last.
-      if (serving.isClosing) process.removeListener('SIGTERM', this.onTerminate);
       serving.ended();
-      if (serving.isClosing) return void this.channel.socket.destroy();
+      // The application has asked for the end, and knows what is still to do.
+      if (serving.isClosing) return void this.release();
       if (this.shutdown) await this.shutdown();
       else for (const link of detached) link.client?.end();
-      await Promise.all([detached.end(), this.endOfHandlers()]);
+      await detached.end();
+      if (this.leaveToHandlers()) return undefined;
     } catch (error) {
       console.error(error);
     }
@@ -88,11 +88,22 @@ class Behind {
     return undefined;
   }
 
-  /** Handlers of SIGTERM that the application has are called also if Maitred has asked otherwise; they have some time. */
-  endOfHandlers() {
-    if (this.shutdown || process.listenerCount('SIGTERM') < 2) return undefined;
+  /** Nothing here holds the process any more; a SIGTERM that it sends to itself, as frameworks do in the end, ends it. */
+  release() {
+    process.removeListener('SIGTERM', this.onTerminate);
+    this.channel.socket.destroy();
+  }
+
+  /**
+   * Handlers of SIGTERM that the application has itself are called, also if Maitred has asked otherwise, and end the process, or
+   * it ends when nothing is left to do. They have some time. False if there are none.
+   */
+  leaveToHandlers() {
+    if (this.shutdown || process.listenerCount('SIGTERM') < 2) return false;
+    this.release();
+    setTimeout(() => process.exit(0), HANDLERS_MS).unref();
     if (!this.signalled) process.emit('SIGTERM', 'SIGTERM', 15);
-    return new Promise((resolve) => { setTimeout(resolve, HANDLERS_MS); });
+    return true;
   }
 }
 

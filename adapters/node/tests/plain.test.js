@@ -202,6 +202,31 @@ describe('long requests', { skip: missing }, () => {
     assert.equal((await maitred.json('/counts')).pid, pid);
   });
 
+  test('a silent request is told that nobody waits for it, and its neighbours live on', async () => {
+    const { pid } = await maitred.json('/counts');
+    const told = async () => {
+      const said = await maitred.json('/told');
+      return said.some((line) => line.startsWith('socket close')) && said;
+    };
+    for (const [path, status] of [['/silent', 504], ['/silent-stream', 200]]) {
+      const neighbour = maitred.ask('/events', { agent: false });
+      const [response] = await once(http.get({ port: maitred.port, path, agent: false }), 'response');
+      assert.equal(response.statusCode, status);
+      const [failure] = await Promise.all([text(response).then(() => null, (error) => error.code), until(told)]);
+      assert.equal(failure, status === 200 ? 'ECONNRESET' : null);
+      assert.deepEqual(await maitred.json('/told'), ['request close', 'response close', 'socket close false']);
+      assert.equal((await neighbour).body.match(/data/g).length, 12);
+    }
+    assert.equal((await maitred.json('/counts')).pid, pid);
+  });
+
+  test('a process that was given more than it can do answers, and is not ended', async () => {
+    const { pid } = await maitred.json('/counts');
+    const silent = Array.from({ length: 8 }, () => maitred.ask('/silent', { agent: false }));
+    assert.deepEqual((await Promise.all(silent)).map(({ status }) => status), silent.map(() => 504));
+    assert.equal((await maitred.json('/counts')).pid, pid);
+  });
+
   test('a client that does not read is cut off, and nobody else', async () => {
     const { pid, closed } = await maitred.json('/counts');
     const socket = net.connect(maitred.port, '127.0.0.1');

@@ -11,6 +11,7 @@ const maitred = require('../../lib');
 
 let produced = 0;
 let closed = 0;
+let told = [];
 const piece = Buffer.alloc(64 * 1024, 'z');
 
 /** Endless, and counts what was asked of it. */
@@ -75,6 +76,21 @@ const ROUTES = {
     socket.mark ??= 0;
     socket.mark += 1;
     response.end(JSON.stringify({ mark: socket.mark, address: socket.address(), remote: socket.remoteAddress }));
+  },
+  // Says nothing, or nothing more, and notes what it is told.
+  '/silent'(request, response) {
+    told = [];
+    for (const event of ['aborted', 'close']) request.on(event, () => told.push(`request ${event}`));
+    response.on('close', () => told.push('response close'));
+    request.socket.on('close', (failed) => told.push(`socket close ${failed}`));
+    request.resume();
+  },
+  '/silent-stream'(request, response) {
+    ROUTES['/silent'](request, response);
+    response.write('begun');
+  },
+  '/told'(request, response) {
+    response.end(JSON.stringify(told));
   },
   '/listener'(request, response) {
     request.socket.setMaxListeners(0).on('close', () => {});
