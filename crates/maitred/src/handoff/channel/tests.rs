@@ -325,3 +325,69 @@ proptest! {
         prop_assert!(channel.service_us() + 2 >= least / 8 * 7 && channel.service_us() <= most + 8);
     }
 }
+
+#[test]
+fn a_process_is_stuck_when_given_up_requests_hold_all_that_it_could_do() {
+    let now = Instant::now();
+    let late = now + Duration::from_secs(10);
+    let (mut channel, _theirs) = channel();
+    channel.capacity = 2;
+    let requests: Vec<u32> = (0..3).map(|index| channel.enter_direct(index, now).0).collect();
+    channel.give_up(requests[0], late, None);
+    // The first moment that was named holds.
+    channel.give_up(requests[0], late + Duration::from_secs(50), None);
+    assert!(!channel.is_stuck(late), "one of two places is free");
+    channel.give_up(requests[1], late, None);
+    assert!(!channel.is_stuck(late - Duration::from_millis(1)), "they have time until then");
+    assert!(channel.is_stuck(late));
+    // One that gets no more requests is good for what it has.
+    channel.leave = Leave::Retires;
+    assert!(!channel.is_stuck(late), "one request may still end well");
+    channel.in_flight.remove(&requests[2]);
+    assert!(channel.is_stuck(late));
+    channel.phase = Phase::Leaving;
+    assert!(channel.is_stuck(late));
+    channel.phase = Phase::Condemned(String::new());
+    assert!(!channel.is_stuck(late), "it is being ended");
+}
+
+#[test]
+fn a_silent_process_is_asked_once_and_any_answer_will_do() {
+    let now = Instant::now();
+    let until = now + Duration::from_secs(5);
+    let (mut channel, _theirs) = channel();
+    channel.probe(until);
+    let asked = channel.out().len();
+    channel.probe(until + Duration::from_secs(1));
+    assert_eq!(channel.out().len(), asked, "it is asked already");
+    assert!(!channel.is_mute(now) && channel.is_mute(until));
+    channel.answered();
+    assert!(!channel.is_mute(until));
+}
+
+#[test]
+fn relays_of_requests_that_were_given_up_are_cut_once() {
+    let now = Instant::now();
+    let (mut channel, _theirs) = channel();
+    let (request, _) = channel.enter_direct(7, now);
+    channel.give_up(request, now, Some(now + Duration::from_secs(1)));
+    assert_eq!(channel.take_cuts(now), [0; 0]);
+    assert_eq!(channel.take_cuts(now + Duration::from_secs(1)), [7]);
+    assert_eq!(channel.take_cuts(now + Duration::from_secs(1)), [0; 0]);
+}
+
+#[test]
+fn a_request_is_unsent_until_the_kernel_has_all_of_it() {
+    let now = Instant::now();
+    let (mut channel, theirs) = channel();
+    let connections = connections(2);
+    let (first, _) = channel.enter_direct(0, now);
+    // More than the socket takes.
+    channel.out().extend_from_slice(&vec![0; 4 << 20]);
+    assert_eq!(channel.flush(&connections, |_| ()).unwrap(), Flushed::Blocked);
+    assert!(channel.is_unsent(first) && !channel.is_unsent(first + 1));
+    while channel.flush(&connections, |_| ()).unwrap() == Flushed::Blocked {
+        drain(&theirs);
+    }
+    assert!(!channel.is_unsent(first));
+}
