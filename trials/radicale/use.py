@@ -78,26 +78,26 @@ def by_hand(user):
         b'<?xml version="1.0"?><c:mkcalendar xmlns="DAV:" xmlns:c="urn:ietf:params:xml:ns:caldav">'
         b"<set><prop><displayname>Home</displayname></prop></set></c:mkcalendar>"
     )
-    user.see("MKCALENDAR", ask("MKCALENDAR", "/anna/home/", body=body, user=ANNA))
-    user.see("MKCALENDAR again", ask("MKCALENDAR", "/anna/home/", body=body, user=ANNA))
+    user.see("MKCALENDAR", ask("MKCALENDAR", "/anna/calendar/", body=body, user=ANNA))
+    user.see("MKCALENDAR again", ask("MKCALENDAR", "/anna/calendar/", body=body, user=ANNA))
     event = EVENT.format(uid="one", day=1).encode()
     kind = {"Content-Type": "text/calendar; charset=utf-8"}
-    user.see("PUT", ask("PUT", "/anna/home/one.ics", {**kind, "If-None-Match": "*"}, event, user=ANNA))
-    user.see("PUT again", ask("PUT", "/anna/home/one.ics", {**kind, "If-None-Match": "*"}, event, user=ANNA))
-    user.see("GET", user.get("/anna/home/one.ics", user=ANNA))
-    user.see("PUT, broken", ask("PUT", "/anna/home/two.ics", kind, b"nonsense", user=ANNA))
+    user.see("PUT", ask("PUT", "/anna/calendar/one.ics", {**kind, "If-None-Match": "*"}, event, user=ANNA))
+    user.see("PUT again", ask("PUT", "/anna/calendar/one.ics", {**kind, "If-None-Match": "*"}, event, user=ANNA))
+    user.see("GET", user.get("/anna/calendar/one.ics", user=ANNA))
+    user.see("PUT, broken", ask("PUT", "/anna/calendar/two.ics", kind, b"nonsense", user=ANNA))
     report = (
         b'<c:calendar-query xmlns="DAV:" xmlns:c="urn:ietf:params:xml:ns:caldav"><prop><getetag/><c:calendar-data/></prop>'
         b'<c:filter><c:comp-filter name="VCALENDAR"><c:comp-filter name="VEVENT"/></c:comp-filter></c:filter></c:calendar-query>'
     )
-    user.see("REPORT", ask("REPORT", "/anna/home/", {"Depth": "1"}, report, user=ANNA))
-    user.see("PROPFIND", ask("PROPFIND", "/anna/home/", {"Depth": "1"}, user=ANNA))
+    user.see("REPORT", ask("REPORT", "/anna/calendar/", {"Depth": "1"}, report, user=ANNA))
+    user.see("PROPFIND", ask("PROPFIND", "/anna/calendar/", {"Depth": "1"}, user=ANNA))
     patch = b'<propertyupdate xmlns="DAV:"><set><prop><displayname>\xc3\x9cber</displayname></prop></set></propertyupdate>'
-    user.see("PROPPATCH", ask("PROPPATCH", "/anna/home/", body=patch, user=ANNA))
-    to = {"Destination": user.base + "/anna/home/moved.ics"}
-    user.see("MOVE", ask("MOVE", "/anna/home/one.ics", to, user=ANNA))
-    elsewhere = {"Destination": "https://elsewhere.test/anna/home/x.ics"}
-    user.see("MOVE elsewhere", ask("MOVE", "/anna/home/moved.ics", elsewhere, user=ANNA))
+    user.see("PROPPATCH", ask("PROPPATCH", "/anna/calendar/", body=patch, user=ANNA))
+    to = {"Destination": user.base + "/anna/calendar/moved.ics"}
+    user.see("MOVE", ask("MOVE", "/anna/calendar/one.ics", to, user=ANNA))
+    elsewhere = {"Destination": "https://elsewhere.test/anna/calendar/x.ics"}
+    user.see("MOVE elsewhere", ask("MOVE", "/anna/calendar/moved.ics", elsewhere, user=ANNA))
     body = b'<mkcol xmlns="DAV:"><set><prop><resourcetype><collection/><addressbook xmlns="urn:ietf:params:xml:ns:carddav"/>'
     user.see("MKCOL", ask("MKCOL", "/anna/book/", body=body + b"</resourcetype></prop></set></mkcol>", user=ANNA))
     photo = "A" * 3_000_000
@@ -106,5 +106,5 @@ def by_hand(user):
     back = user.get("/anna/book/c.vcf", user=ANNA)
     expect(len(back.body) > 2_000_000, f"{len(back.body)} bytes of the card have come back")
     user.see("vCard back", back)
-    user.see("DELETE", ask("DELETE", "/anna/home/", user=ANNA))
-    user.see("gone", user.get("/anna/home/moved.ics", user=ANNA))
+    user.see("DELETE", ask("DELETE", "/anna/calendar/", user=ANNA))
+    user.see("gone", user.get("/anna/calendar/moved.ics", user=ANNA))

@@ -1,10 +1,10 @@
 //! Requests whose answer is complete before their body is.
 //!
-//! The rest of the body is not needed, and RST_STREAM with NO_ERROR says so (9113-8.1). A client that meets it while it is still
-//! sending may forget the response that came before it, though that is whole: curl 7.88 reports an error of the stream. So the client
-//! is given the time to read the response first. A PING goes behind it; its answer says that everything that was on its way when the
-//! client read the response has come. What comes until then is dropped, and bounded by the window of the stream, which nobody opens
-//! any more.
+//! The rest of the body is not needed, and RST_STREAM with NO_ERROR says so (9113-8.1). A client that meets it while it is
+//! still sending may forget the response that came before it, though that is whole: curl 7.88 reports an error of the stream. So
+//! the client is given the time to read the response first. A PING goes behind it; its answer says that everything that was on
+//! its way when the client read the response has come. What comes until then is dropped, and bounded by the window of the
+//! stream, which nobody opens any more.
 //!
 //! | stream | ends by |
 //! |---|---|
