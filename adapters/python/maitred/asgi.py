@@ -12,6 +12,7 @@ from .asgi_http import PATHSEND, Http, Writer, scope_of
 from .async_channel import AsyncChannel
 from .channel import close_all
 from .frames import CANCEL, FORGET, PING, REQUEST, SHUTDOWN, ProtocolError
+from .late_heads import LateHeads
 from .lifespan import Lifespan
 
 # How long applications have to let their WebSockets go when the worker ends.
@@ -58,6 +59,7 @@ class Worker:
         # Only if it is asked for: middleware that changes bodies (compression) does not know the message, or lets it pass.
         self.pathsend = os.environ.get("MAITRED_PATHSEND") == "1"
         self.state = {}
+        self.late_heads = LateHeads()
         self.tasks = set()
         # WebSockets: they are nobody else's, and outlive the channel that has brought them.
         self.sockets = set()
@@ -235,7 +237,7 @@ class _Session:
             if flags & frames.MAY_DETACH:
                 # Bytes of a protocol that is not spoken here. They stay Maitred's.
                 body = b""
-            return Http(self._worker.application, scope, head, body, body_file, writer)
+            return Http(self._worker.application, scope, head, body, body_file, writer, self._worker.late_heads)
 
         def detach():
             self.channel.send([frames.detach(connection, request)])

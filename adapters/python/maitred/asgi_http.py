@@ -112,6 +112,19 @@ class Writer(Response):
             raise RuntimeError("send was called while another call of it was waiting")
         await self.write_out(self._hint(headers))
 
+    def send_head(self):
+        """The head by itself, because the body takes its time. Raises ClientGone."""
+        if self.started or self._collected is not None or self._stated().sendfile is not None:
+            return
+        head, self._unsent = self._unsent + self._begin(), b""
+        try:
+            head = head[os.write(self._descriptor, head) :]
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            raise ClientGone from error
+        self._unsent = head
+
     async def write_out(self, data):
         """Bytes as they are. Raises ClientGone."""
         rest = memoryview(self._unsent + data if self._unsent else data)
@@ -166,7 +179,8 @@ def head_of(message, more=()):
 class Http:
     """One request that runs."""
 
-    def __init__(self, application, scope, head, body, body_file, writer):
+    def __init__(self, application, scope, head, body, body_file, writer, late_heads):
+        self._late_heads = late_heads
         self._application = application
         self.scope = scope
         self._head = head
@@ -202,6 +216,7 @@ class Http:
         if self._told:
             return
         self._told = self._complete = True
+        self._late_heads.discard(self)
         self._gone.set()
         try:
             self.writer.finish()
@@ -216,6 +231,15 @@ class Http:
         """The client has gone."""
         self._gone.set()
         self.writer.give_up()
+
+    def send_head(self):
+        """Nothing of the body has come for a while. Raises nothing."""
+        if self._complete or self._gone.is_set():
+            return
+        try:
+            self.writer.send_head()
+        except ClientGone:
+            self._gone.set()
 
     def _fail(self):
         try:
@@ -252,6 +276,7 @@ class Http:
                 raise RuntimeError(f"{kind} after the response was complete")
             if kind == "http.response.start":
                 self.writer.start_response(*head_of(message, self.writer.headers))
+                self._late_heads.add(self)
             elif kind == "http.response.body":
                 await self._send_body(message.get("body", b""), message.get("more_body", False))
             elif kind == EARLY_HINT:
@@ -272,6 +297,7 @@ class Http:
         raise Disconnected("the client has gone")
 
     async def _send_body(self, body, more):
+        self._late_heads.discard(self)
         body = bytes(body)
         if more:
             await self.writer.stream(body)
@@ -290,6 +316,7 @@ class Http:
             await self.writer.inform([(b"link", bytes(link)) for link in links])
 
     def _send_path(self, path):
+        self._late_heads.discard(self)
         self._complete = True
         descriptor, file_bytes = open_regular(path)
         try:

@@ -46,7 +46,8 @@ class Exchange:
         if reads is True:
             reader.start()
         elif reads:
-            threading.Thread(target=lambda: (reads.wait(10), reader.start())).start()
+            starter = threading.Thread(target=lambda: (reads.wait(10), reader.start()))
+            starter.start()
         try:
             with contextlib.redirect_stderr(self.log):
                 asyncio.run(asgi.Worker(application, options).main(theirs, 100, "test"))
@@ -55,6 +56,8 @@ class Exchange:
             listener.join()
             if not reads:
                 reader.start()
+            elif reads is not True:
+                starter.join()
             reader.join()
             near.close()
             ours.close()
@@ -122,6 +125,26 @@ class Responses(unittest.TestCase):
         found = Exchange(sending(START, b""))
         self.assertEqual((found.lines[0], found.body, found.done.flags), ("HTTP/1.1 200 OK", b"", 0))
         self.assertIn("before its response was complete", found.log.getvalue())
+
+    def test_a_head_is_sent_though_its_body_takes_its_time(self):
+        seen = threading.Event()
+
+        class Watching(Exchange):
+            def _read(self, near):
+                while data := near.recv(65536):
+                    self.raw += data
+                    if self.raw.endswith(b"\r\n\r\n"):
+                        seen.set()
+
+        async def application(scope, receive, send):
+            await send(START)
+            # Only this says that the client has it.
+            there = await asyncio.to_thread(seen.wait, 10)
+            await send({**END, "body": b"%r" % there})
+
+        found = Watching(application)
+        self.assertEqual((found.lines[0], found.done.flags), ("HTTP/1.1 200 OK", CLEAN))
+        self.assertEqual(found.body, b"4\r\nTrue\r\n0\r\n\r\n")
 
     def test_files(self):
         with tempfile.NamedTemporaryFile() as file:
