@@ -67,12 +67,16 @@ class Trial:
                     before = len(report.failures)
                     report.compare(way(transport, protocol), alone, found, self._common)
                     if len(report.failures) > before:
-                        server.describe(self._binary)
+                        self._explain(report, server)
             except Failure as error:
-                server.describe(self._binary)
+                self._explain(report, server)
                 report.broken(f"{way(*group[0])}: {error}")
-            finally:
-                report.logs += [str(process.log) for process in server.processes]
+
+    def _explain(self, report, server):
+        """What was written where something has failed; of the first failure, since all of them are mostly one."""
+        server.describe(self._binary)
+        if not report.logs:
+            report.logs = [(process.log, tail(process.log)) for process in server.processes]
 
     def _use(self, server, transport, protocol):
         """Does what use.py says. Raises Failure when that does not come to its end."""
@@ -150,8 +154,8 @@ class Report:
 
     def _expected(self, case, wrong):
         for known in self._application.fails:
-            if known.covers(case, ("failure", "-", "-")):
-                known.used += bool(wrong)
+            if wrong and known.covers(case, ("failure", "-", "-")):
+                known.used += 1
                 self._known.add(known.why)
 
     def _wrong(self, case, one, other, common):
@@ -191,8 +195,7 @@ class Report:
         head += f"{len(self.steps)} steps, {len(self._configurations)} configurations, {seconds:.0f} s: "
         head += "passed" if self.good() else f"{len(self.failures)} FAILED"
         lines = [head, *(f"  FAILED {failure}" for failure in self.failures)]
-        if self.failures:
-            lines.append(f"  logs below {Path(self.logs[0]).parent.parent}" if self.logs else "  it did not start")
+        lines += [f"  the end of {log}:\n{text}" for log, text in self.logs]
         return "\n".join([*lines, *(f"  known: {why}" for why in sorted(self._known))])
 
     def row(self):
