@@ -36,6 +36,13 @@ $body = file_get_contents('php://input');
 echo json_encode(['get' => $_GET, 'post' => $_POST, 'bytes' => strlen($body), 'sha256' => hash('sha256', $body),
     'server' => array_intersect_key($_SERVER, array_flip(['REMOTE_ADDR', 'HTTPS', 'SERVER_NAME', 'REQUEST_SCHEME']))]);
 """
+# Says nothing until its gate is opened, and then much.
+SILENT = """<?php
+ignore_user_abort(true);
+file_get_contents(__DIR__ . '/silent');
+for ($n = 0; $n < 100000 && !connection_aborted(); $n++) { echo str_repeat('x', 1000); flush(); }
+file_put_contents(__DIR__ . '/seen', connection_aborted() ? 'aborted' : 'not');
+"""
 MEMBERS = """AuthType Basic
 AuthName members
 AuthUserFile {root}/users
@@ -57,6 +64,8 @@ class Behind(unittest.TestCase):
         (public / "page.php").write_text(PAGE)
         (public / "much.php").write_text("<?php for ($n = 0; $n < 8192; $n++) { echo str_repeat('y', 1024); }")
         (public / "events.php").write_text(SCRIPTS["events.php"])
+        (public / "silent.php").write_text(SILENT)
+        public.chmod(0o777)
         (public / "index.html").write_text("first")
         (public / "other" / "index.html").write_text("second")
         (public / "members" / "index.html").write_text("for members")
@@ -140,6 +149,24 @@ class Behind(unittest.TestCase):
                     # The page goes on when the gate was opened and closed.
                     server.open_gate(gate)
                 self.assertEqual(connection.exactly(5), b"0\r\n\r\n")
+
+    def test_a_silent_page_ends_alone(self):
+        gate, seen = (self.apache.root / "public" / name for name in ("silent", "seen"))
+        os.mkfifo(gate)
+        self.addCleanup(gate.unlink)
+        gate.chmod(0o666)
+        for transport in ("direct", "relay"):
+            pool = f'workers = 2\ntransport = "{transport}"\nrequest_timeout = "1s"'
+            with front.Maitred(self.apache, pool) as maitred:
+                before = self.apache.children()
+                self.assertEqual(maitred.ask("/silent.php").status, 504)
+                self.assertEqual(maitred.ask("/").body, b"first")
+                server.open_gate(gate)
+                self.assertTrue(server.eventually(seen.exists))
+                self.assertTrue(server.eventually(lambda: seen.read_text() == "aborted"))
+                self.assertEqual(maitred.ask("/").body, b"first")
+                self.assertLessEqual(set(before), set(self.apache.children()))
+            seen.unlink()
 
     def test_clients_that_read_slowly_hold_no_worker(self):
         slow = [self.front.connect(receive_buffer_bytes=4096) for _ in range(5)]

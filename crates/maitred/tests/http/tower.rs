@@ -7,13 +7,17 @@ use crate::support::{Server, Setup};
 
 /// Builds the example, which cargo does by itself only if all tests are run, and starts it behind Maitred.
 fn with(transport: &str) -> Server {
+    with_more(transport, "")
+}
+
+fn with_more(transport: &str, more: &str) -> Server {
     let built = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--package", "maitred-handoff", "--example", "tower"])
         .status();
     assert!(built.unwrap().success());
     let example = Path::new(env!("CARGO_BIN_EXE_maitred")).with_file_name("examples").join("tower");
     let pool = format!(
-        "[pool.rust]\ncommand = [\"{}\"]\nworkers = 2\ntransport = \"{transport}\"\nqueue = {{ timeout = \"30s\" }}",
+        "[pool.rust]\ncommand = [\"{}\"]\nworkers = 2\ntransport = \"{transport}\"\nqueue = {{ timeout = \"30s\" }}\n{more}",
         example.display()
     );
     let setup = Setup::new().limit("body_bytes_max = \"8MiB\"").route("/*", "pool = \"rust\"").table(&pool);
@@ -58,4 +62,41 @@ fn requests_of_a_tower_service_run_at_the_same_time() {
     // Their clients go away, which ends the service's futures: otherwise the processes would not end.
     drop(slow);
     server.stop();
+}
+
+#[test]
+fn a_silent_request_of_a_tower_service_ends_alone() {
+    for transport in ["direct", "relay"] {
+        let server = with_more(transport, "request_timeout = \"1s\"");
+        assert_eq!(server.connect().get("/wait").status, 504, "{transport}");
+        assert_eq!(server.connect().get("/bytes/3").body, b"xxx");
+        assert_eq!((server.total("request_timeouts"), server.total("handoff_lost")), (1, 0), "{transport}");
+        server.stop();
+    }
+}
+
+#[test]
+fn a_tower_service_hints_and_names_files() {
+    let root = std::env::temp_dir();
+    for transport in ["direct", "relay"] {
+        let more = format!("early_hints = \"always\"\nsendfile_root = {:?}", root.display().to_string());
+        let server = with_more(transport, &more);
+        let mut client = server.connect();
+        client.send("GET /early-hints HTTP/1.1\r\nHost: h\r\n\r\n");
+        let hint = client.head().unwrap();
+        assert_eq!(
+            (hint.status, hint.need("link")),
+            (103, "</style.css>; rel=preload; as=style"),
+            "{transport}"
+        );
+        assert_eq!(client.response("GET").body, b"hinted");
+        let pattern: Vec<u8> = (0..300_000).map(|at| (at % 251) as u8).collect();
+        assert!(client.get("/sendfile/300000").body == pattern, "{transport}");
+        assert_eq!(client.get("/sendfile-path?/etc/passwd").status, 500);
+        assert_eq!(client.get("/hop").body, b"hop");
+        let refused = client.get("/426");
+        assert_eq!((refused.status, refused.need("upgrade")), (426, "websocket"), "{transport}");
+        drop(client);
+        server.stop();
+    }
 }

@@ -88,8 +88,15 @@ impl Response {
             assert!(value.split(", ").all(is_token), "{list}: {value:?}");
         }
         if let Some(options) = self.field("connection") {
-            let known = ["close", "keep-alive"].iter().any(|option| options.eq_ignore_ascii_case(option));
-            assert!(known, "Connection names what is sent to all recipients: {self:?}");
+            let upgrades = self.status == 426 && self.field("upgrade").is_some();
+            let known = |option: &str| {
+                ["close", "keep-alive"].iter().any(|known| option.eq_ignore_ascii_case(known))
+                    || upgrades && option.eq_ignore_ascii_case("upgrade")
+            };
+            assert!(
+                options.split(", ").all(known),
+                "Connection names what is sent to all recipients: {self:?}"
+            );
         }
     }
 
