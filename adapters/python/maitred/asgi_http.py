@@ -191,6 +191,8 @@ class Http:
         self._gone = asyncio.Event()
         self._complete = False
         self._told = False
+        # Held by the task that sends a piece; there is none before the first one that more will follow.
+        self._sending = None
         self.writer = writer
         # Called once, when the response is complete or given up; set by whoever runs this.
         self.on_complete = lambda: None
@@ -299,9 +301,21 @@ class Http:
     async def _send_body(self, body, more):
         self._late_heads.discard(self)
         body = bytes(body)
-        if more:
-            await self.writer.stream(body)
+        if more or self._sending is not None:
+            if self._sending is None:
+                self._sending = asyncio.Lock()
+            # Tasks of one application that send at the same time (events, and a ping) have their turns.
+            async with self._sending:
+                if self._complete:
+                    raise RuntimeError("http.response.body after the response was complete")
+                if more:
+                    await self.writer.stream(body)
+                else:
+                    self._send_last(body)
             return
+        self._send_last(body)
+
+    def _send_last(self, body):
         # Whatever happens now, nothing may be added.
         self._complete = True
         if self.writer.started:

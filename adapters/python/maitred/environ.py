@@ -92,6 +92,8 @@ class EnvironBuilder:
         environ["REQUEST_METHOD"] = method
         environ["PATH_INFO"] = path
         environ["QUERY_STRING"] = query
+        # As it was asked for, which gunicorn and werkzeug have under these names.
+        environ["RAW_URI"] = environ["REQUEST_URI"] = target
         if body_file is None:
             environ["wsgi.input"] = io.BytesIO(body)
         else:

@@ -51,7 +51,6 @@ class Observer:
                 reply.status, reply.headers = status, headers
                 return start_response(status, headers, exc_info)
 
-            environ["RAW_URI"] = entry[5].split(b" ", 2)[1].decode("latin-1")
             seen[:] = request, environ, reply = Request(environ), environ, reply
             self._cfg.pre_request(self._worker, request)
             return application(environ, started)

@@ -18,6 +18,7 @@ _KEPT = _HOP_BY_HOP | {"date", "server"}
 # Of one informational response, and of one request (PROTOCOL.md, "Informational responses").
 _INFORMATIONAL_BYTES_MAX = 16 * 1024
 INFORMATIONAL_MAX = 16
+_WHITE_SPACE = " \t"
 _CACHE_ENTRIES_MAX = 256
 _CACHED_HEAD_BYTES_MAX = 1024
 _CONNECTION = {
@@ -95,7 +96,8 @@ def field_line(name, value):
         raise ValueError(f"not the name of a header field: {name!r}")
     if "\r" in value or "\n" in value or "\0" in value:
         raise ValueError(f"the value of {name} holds a line break or NUL: {value!r}")
-    return f"{name}: {value}"
+    # White space around it is no part of the value (9110-5.5).
+    return f"{name}: {value.strip(_WHITE_SPACE)}"
 
 
 def concerns_the_connection(name):
@@ -143,8 +145,10 @@ def prepare(status, headers):
         line = field_line(name, value)
         lower = name.lower()
         if lower == "content-length":
-            if length is not None or not (value.isascii() and value.isdigit()):
-                raise ValueError(f"a bad or second Content-Length: {value!r}")
+            value = value.strip(_WHITE_SPACE)
+            # One that is repeated is one (9110-8.6).
+            if not (value.isascii() and value.isdigit()) or length not in (None, int(value)):
+                raise ValueError(f"a bad Content-Length, or another one: {value!r}")
             length = int(value)
             continue
         if lower in _HOP_BY_HOP:
@@ -158,7 +162,7 @@ def prepare(status, headers):
             log.drop(name)
             continue
         if lower == "x-sendfile":
-            sendfile = value
+            sendfile = value.strip(_WHITE_SPACE)
         dated = dated or lower == "date"
         server = server or lower == "server"
         lines.append(line)

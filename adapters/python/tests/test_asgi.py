@@ -121,6 +121,19 @@ class Responses(unittest.TestCase):
         # Only the end itself is left to Maitred, if the client has not read all that was before it.
         self.assertTrue(b"0\r\n\r\n".endswith(found.reported.tail), found.reported.tails)
 
+    def test_tasks_that_send_at_the_same_time_have_their_turns(self):
+        pieces = [bytes([number]) * 300_000 for number in range(10)]
+
+        async def application(scope, receive, send):
+            if scope["type"] == "http":
+                await send(START)
+                await asyncio.gather(*(send({**END, "body": piece, "more_body": True}) for piece in pieces))
+                await send(END)
+
+        found = Exchange(application)
+        self.assertTrue(found.body == b"".join(b"493e0\r\n" + piece + b"\r\n" for piece in pieces) + b"0\r\n\r\n")
+        self.assertEqual((found.done.flags, found.log.getvalue()), (CLEAN, ""))
+
     def test_an_empty_piece_sends_the_head(self):
         found = Exchange(sending(START, b""))
         self.assertEqual((found.lines[0], found.body, found.done.flags), ("HTTP/1.1 200 OK", b"", 0))

@@ -268,55 +268,6 @@ class Files(unittest.TestCase):
             self.assertNotIn((path or "sendfile").encode(), found.raw)
 
 
-class EarlyHints(unittest.TestCase):
-    """`wsgi.early_hints`, which gunicorn has as well."""
-
-    HINTED = b"early_hints=1\nqueue_us=1\n"
-
-    def hinting(self, *hints, late=False):
-        def application(environ, start_response):
-            write = start_response("200 OK", HTML)
-            if late:
-                write(b"begun")
-            for hint in hints:
-                environ["wsgi.early_hints"](hint)
-            return [b"body"]
-
-        return application
-
-    def test_they_come_before_the_response(self):
-        hints = [("Link", "</a>"), (b"link", b"</b>")], [("X-More", "1")]
-        found = Exchange(self.hinting(*hints), "/", "/", meta=self.HINTED)
-        first = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nlink: </b>\r\n\r\n"
-        second = b"HTTP/1.1 103 Early Hints\r\nX-More: 1\r\n\r\n"
-        self.assertTrue(found.raw.startswith(first + second + b"HTTP/1.1 200 OK\r\n"), found.raw)
-        self.assertEqual(found.raw.count(b"103 Early Hints"), 4)
-        self.assertEqual([(done.status, done.body_bytes) for done in found.dones], [(200, 4)] * 2)
-
-    def test_without_the_line_there_is_no_such_function(self):
-        for meta in (None, b"early_hints=0\n"):
-            found = Exchange(self.hinting([("Link", "</a>")]), meta=meta)
-            self.assertEqual(found.done.status, 500)
-            self.assertIn("KeyError: 'wsgi.early_hints'", found.log.getvalue())
-
-    def test_what_is_the_connections_is_left_out(self):
-        hint = [("Connection", "close"), ("Content-Length", "5"), ("Transfer-Encoding", "chunked"), ("Link", "</a>")]
-        found = Exchange(self.hinting(hint), meta=self.HINTED)
-        self.assertEqual(found.lines, ["HTTP/1.1 103 Early Hints", "Link: </a>"])
-
-    def test_too_late_and_too_much_are_dropped(self):
-        found = Exchange(self.hinting([("Link", "</a>")], late=True), meta=self.HINTED)
-        self.assertNotIn(b"103", found.raw)
-        found = Exchange(self.hinting([("Link", "x" * 17_000)]), meta=self.HINTED)
-        self.assertEqual((found.lines[0], found.body), ("HTTP/1.1 200 OK", b"body"))
-        found = Exchange(self.hinting(*[[("Link", "</a>")]] * 20), meta=self.HINTED)
-        self.assertEqual(found.raw.count(b" 103 "), 16)
-
-    def test_what_may_not_be_sent_is_an_error(self):
-        for hint in ([("Link", "a\r\nX: y")], [("Li nk", "a")], [("Link", 1)]):
-            self.assertEqual(Exchange(self.hinting(hint), meta=self.HINTED).done.status, 500)
-
-
 class SlowClients(unittest.TestCase):
     """Nobody reads until the worker has ended: it must not wait."""
 
@@ -516,7 +467,7 @@ class Fields(unittest.TestCase):
             [("Connection", "close\nX: y")],
             [("Content-Length", "-1")],
             [("Content-Length", "\u0663")],
-            [("Content-Length", "1"), ("content-length", "1")],
+            [("Content-Length", "6"), ("content-length", "7")],
         ):
             with self.subTest(headers=headers):
                 found = Exchange(answering([b"secret"], headers))
@@ -555,6 +506,13 @@ class Fields(unittest.TestCase):
             found = Exchange(answering([b"abc"], headers, "426 Upgrade Required"), flags=flags)
             self.assertIn("Upgrade: HTTP/3.0", found.lines)
             self.assertEqual([line for line in found.lines if line.startswith("Connection")], [f"Connection: {connection}"])
+
+    def test_white_space_and_a_repeated_length_change_nothing(self):
+        headers = [("X", " a b\t"), ("Content-Length", "3 "), ("content-length", "3")]
+        found = Exchange(answering([b"abc"], headers))
+        self.assertIn("X: a b", found.lines)
+        self.assertEqual(found.lines.count("Content-Length: 3"), 1)
+        self.assertEqual((found.body, found.done.flags), (b"abc", CLEAN))
 
     def test_bad_statuses_are_an_error(self):
         for status in ("200\r\nX: y", "100 Continue", "20 OK", "2000", "", "OK", b"200 OK", None, 200):
@@ -693,6 +651,8 @@ class Environ(unittest.TestCase):
             "SCRIPT_NAME": "",
             "PATH_INFO": "/a/b\xc3\xa9",
             "QUERY_STRING": "x=%20",
+            "RAW_URI": "/a%2Fb%C3%A9?x=%20",
+            "REQUEST_URI": "/a%2Fb%C3%A9?x=%20",
             "CONTENT_LENGTH": "4",
             "SERVER_NAME": "192.0.2.1",
             "SERVER_PORT": "80",
