@@ -333,10 +333,13 @@ static int drop_named(void *data, const char *name, const char *list)
 
 static void drop_hop_by_hop(request_rec *r)
 {
-    /* Copies: the tables change meanwhile. */
-    apr_table_t *out = apr_table_copy(r->pool, r->headers_out), *errors = apr_table_copy(r->pool, r->err_headers_out);
-    apr_table_do(drop_named, r, out, "Connection", NULL);
-    apr_table_do(drop_named, r, errors, "Connection", NULL);
+    apr_table_t *const tables[] = {r->headers_out, r->err_headers_out};
+    for (unsigned n = 0; n < 2; n++) {
+        if (apr_table_get(tables[n], "Connection") != NULL) {
+            /* Of a copy: the table changes meanwhile. */
+            apr_table_do(drop_named, r, apr_table_copy(r->pool, tables[n]), "Connection", NULL);
+        }
+    }
     for (unsigned n = 0; n < HOP_BY_HOP_COUNT; n++) {
         if (r->status != HTTP_UPGRADE_REQUIRED || strcmp(HOP_BY_HOP[n], "Upgrade") != 0) {
             drop(r, HOP_BY_HOP[n], n);

@@ -94,7 +94,8 @@ static int answer_inject(request_rec *r, long unused, long unused_too)
 static int answer_hop(request_rec *r, long unused, long unused_too)
 {
     (void)unused, (void)unused_too;
-    apr_table_setn(r->headers_out, "Connection", "keep-alive");
+    apr_table_setn(r->headers_out, "Connection", "keep-alive, X-Named");
+    apr_table_setn(r->headers_out, "X-Named", "1");
     apr_table_setn(r->headers_out, "Keep-Alive", "timeout=5");
     apr_table_setn(r->headers_out, "Proxy-Connection", "keep-alive");
     apr_table_setn(r->headers_out, "Transfer-Encoding", "chunked");

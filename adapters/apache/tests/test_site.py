@@ -265,7 +265,8 @@ class Site(unittest.TestCase):
     def test_fields_of_one_hop_are_said_once(self):
         for _ in range(20):
             answer = self.ask("/hop")
-            self.assertEqual((answer.status, answer.body, answer.all("keep-alive")), (200, b"hop", []))
+            self.assertEqual((answer.status, answer.body), (200, b"hop"))
+            self.assertEqual(answer.all("keep-alive") + answer.all("x-named"), [])
         said = [line for line in self.apache.log.read_text().splitlines() if "Proxy-Connection concerns the connection" in line]
         self.assertTrue(said)
         processes = [line.partition("[pid ")[2].partition("]")[0] for line in said]
