@@ -127,6 +127,9 @@ func TestHijackedConnectionsAreTheHandlers(t *testing.T) {
 		if _, err := w.Write([]byte("x")); err != http.ErrHijacked {
 			t.Errorf("Write after Hijack: %v", err)
 		}
+		if local, remote := conn.LocalAddr().String(), conn.RemoteAddr().String(); local != "127.0.0.1:8080" || remote != "192.0.2.7:4711" {
+			t.Errorf("%s, %s", local, remote)
+		}
 		early := buffered.Reader.Buffered()
 		line, _ := buffered.ReadString('\n')
 		fmt.Fprintf(buffered, "%d %s", early, line)

@@ -54,6 +54,9 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c.reports.flush()
 	x.connection.next()
 	c.requests.Done()
+	if socket, ok := conn.(*net.UnixConn); ok {
+		conn = &relayed{socket, tcpAddress(metaValue(x.meta, "local")), tcpAddress(metaValue(x.meta, "remote"))}
+	}
 	// What came behind the head is what the reader has buffered, as in net/http.
 	size := hijackBufferBytes
 	if len(x.body) > size {
@@ -65,6 +68,16 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	return conn, bufio.NewReadWriter(reader, bufio.NewWriterSize(conn, hijackBufferBytes)), nil
 }
+
+// relayed is one end of a socketpair: its addresses are those of the client's connection, as applications expect of what they
+// have taken over.
+type relayed struct {
+	*net.UnixConn
+	local, remote net.Addr
+}
+
+func (r *relayed) LocalAddr() net.Addr  { return r.local }
+func (r *relayed) RemoteAddr() net.Addr { return r.remote }
 
 // detach takes the descriptor out: there will be no FORGET for it.
 func (k *connection) detach() (net.Conn, error) {
