@@ -2,8 +2,10 @@
 //! stops in the middle does not say who waited for what.
 
 use std::collections::HashMap;
+use std::io::{Read as _, Seek as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,6 +15,8 @@ use crate::{Result, skips};
 
 /// How long a step may take. The longest one of a quiet machine takes a fifth of it.
 const STEP_MAX: Duration = Duration::from_secs(25 * 60);
+/// How long a single client may take. The longest one of a busy machine takes a fifth of it.
+const CLIENT_MAX: Duration = Duration::from_secs(5 * 60);
 /// States of TCP sockets, as the kernel numbers them (include/net/tcp_states.h).
 const TCP_STATES: [&str; 13] = [
     "?",
@@ -32,6 +36,31 @@ const TCP_STATES: [&str; 13] = [
 /// Bytes of a command line that are shown.
 const COMMAND_BYTES_MAX: usize = 160;
 
+/// Processes that a step has to do with and that are not its own: the server that its clients ask. By name.
+static BESIDE: Mutex<Vec<(String, u32)>> = Mutex::new(Vec::new());
+
+/// Has a process described as well where a step hangs, from now until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Beside(u32);
+
+impl Beside {
+    /// `name` is what it is called then.
+    pub(crate) fn new(name: &str, process: &Child) -> Beside {
+        beside().push((name.to_owned(), process.id()));
+        Beside(process.id())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        beside().retain(|(_, pid)| *pid != self.0);
+    }
+}
+
+fn beside() -> MutexGuard<'static, Vec<(String, u32)>> {
+    BESIDE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Runs one step; its failure is the end of all that follows in the same group.
 ///
 /// # Errors
@@ -39,24 +68,55 @@ const COMMAND_BYTES_MAX: usize = 160;
 pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
     println!("\n== {name}");
     let began = Instant::now();
+    let status = run(name, command, STEP_MAX)?;
+    println!("== {name}: {} in {:.0} s", outcome(status), began.elapsed().as_secs_f64());
+    if status.success() { Ok(()) } else { Err(format!("{name}: {status}").into()) }
+}
+
+/// Runs a client that others wrote, and gives back how it has ended and what it has written.
+///
+/// # Errors
+/// What failed, with the step's name.
+pub(crate) fn client(name: &str, command: &mut Command) -> Result<(ExitStatus, String)> {
+    println!("\n== {name}");
+    // Files, since nobody reads a pipe before the end.
+    let (mut said, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let status = run(name, command.stdout(said.try_clone()?).stderr(errors.try_clone()?), CLIENT_MAX);
+    let mut text = Vec::new();
+    for file in [&mut said, &mut errors] {
+        file.rewind()?;
+        file.read_to_end(&mut text)?;
+    }
+    let text = String::from_utf8_lossy(&text).into_owned();
+    match status {
+        Ok(status) => Ok((status, text)),
+        Err(error) => Err(format!("{error}; it said: {text}").into()),
+    }
+}
+
+/// Runs a command to its end. One that does not end is described, and everybody beside it.
+fn run(name: &str, command: &mut Command, most: Duration) -> Result<ExitStatus> {
     let mut child = command
         .stdin(Stdio::null())
         .env(skips::VARIABLE, skips::file())
         .spawn()
         .map_err(|error| format!("{name}: {error}"))?;
-    let Some(status) = wait(&mut child, STEP_MAX)? else {
-        let tree = tree(child.id());
-        println!("\n== {name}: HANGS after {} minutes; its processes:", STEP_MAX.as_secs() / 60);
-        describe(&tree);
-        // The youngest first: a parent may otherwise start another one.
-        for pid in tree.iter().rev().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
-            let _ = kill_process(pid, Signal::KILL);
-        }
-        child.wait()?;
-        return Err(format!("{name}: not over after {} minutes", STEP_MAX.as_secs() / 60).into());
-    };
-    println!("== {name}: {} in {:.0} s", outcome(status), began.elapsed().as_secs_f64());
-    if status.success() { Ok(()) } else { Err(format!("{name}: {status}").into()) }
+    if let Some(status) = wait(&mut child, most)? {
+        return Ok(status);
+    }
+    let own = tree(child.id());
+    println!("\n== {name}: HANGS after {} minutes; its processes:", most.as_secs() / 60);
+    describe(&own);
+    for (other, pid) in beside().iter() {
+        println!("  and those of {other}:");
+        describe(&tree(*pid));
+    }
+    // The youngest first: a parent may otherwise start another one.
+    for pid in own.iter().rev().filter_map(|pid| Pid::from_raw(i32::try_from(*pid).ok()?)) {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    child.wait()?;
+    Err(format!("{name}: not over after {} minutes", most.as_secs() / 60).into())
 }
 
 fn outcome(status: ExitStatus) -> &'static str {
@@ -148,6 +208,24 @@ mod tests {
         assert_eq!(tree(child.id()), [child.id()]);
         drop(child.stdin.take());
         assert!(wait(&mut child, STEP_MAX).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_client_that_does_not_end_is_ended_and_one_that_does_is_heard() {
+        let mut echo = Command::new("sh");
+        let (status, said) = client("a client", echo.args(["-c", "echo out; echo err >&2; exit 3"])).unwrap();
+        assert_eq!((status.code(), said.as_str()), (Some(3), "out\nerr\n"));
+        let server = Command::new("sh").args(["-c", "read line"]).stdin(Stdio::piped()).spawn().unwrap();
+        let named = Beside::new("the server", &server);
+        assert!(beside().contains(&("the server".to_owned(), server.id())));
+        let mut hangs = Command::new("sleep");
+        let error = run("a client", hangs.arg("1000"), Duration::ZERO).unwrap_err().to_string();
+        assert_eq!(error, "a client: not over after 0 minutes");
+        drop(named);
+        assert!(!beside().iter().any(|(_, pid)| *pid == server.id()));
+        let mut server = server;
+        drop(server.stdin.take());
+        server.wait().unwrap();
     }
 
     #[test]

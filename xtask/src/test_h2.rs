@@ -5,11 +5,11 @@ mod h2spec;
 mod site;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::Result;
 use crate::skips::{Kind, skip};
-use crate::step::step;
+use crate::step::{client, step};
 use site::Site;
 
 /// Scripts, each of which is run with the environment of `test_python`.
@@ -18,13 +18,23 @@ const SCRIPTS: &str = "crates/maitred/tests/h2/clients";
 /// Runs everything with what was built last without `--release`, or says why not.
 pub(crate) fn run(target: &Path) -> Result<()> {
     let site = Site::start(&target.join("debug/maitred").canonicalize()?)?;
-    h2spec::run(&site, target)?;
-    nghttp(&site)?;
-    h2load(&site)?;
-    curl(&site)?;
-    python(&site, target)?;
-    browser(&site)?;
-    site.stop()
+    match ask(&site, target) {
+        Ok(()) => site.stop(),
+        Err(error) => {
+            // What the client says of it is half of the matter.
+            site.tell();
+            Err(error)
+        }
+    }
+}
+
+fn ask(site: &Site, target: &Path) -> Result<()> {
+    h2spec::run(site, target)?;
+    nghttp(site)?;
+    h2load(site)?;
+    curl(site)?;
+    python(site, target)?;
+    browser(site)
 }
 
 /// Whether a program can be started.
@@ -38,17 +48,10 @@ fn skipped(name: &str, why: &str) {
     skip(Kind::Missing, name, why);
 }
 
-/// What a program writes to its standard output; its failure is this step's.
+/// What a program writes; its failure is this step's.
 fn output(name: &str, program: &str, arguments: &[&str]) -> Result<String> {
-    println!("\n== {name}");
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() {
-        Ok(said)
-    } else {
-        Err(format!("{name}: {}: {said}{errors}", output.status).into())
-    }
+    let (status, said) = client(name, Command::new(program).args(arguments))?;
+    if status.success() { Ok(said) } else { Err(format!("{name}: {status}: {said}").into()) }
 }
 
 /// A step's condition.

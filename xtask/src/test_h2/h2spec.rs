@@ -1,14 +1,14 @@
 //! h2spec, the conformance test for RFC 9113 and 7541, with a list of cases in which Maitred knows better.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde::Deserialize;
 
 use super::site::Site;
 use super::{check, skipped, there};
 use crate::Result;
-use crate::step::step;
+use crate::step::{client, step};
 
 /// The newest version that Go's tools take: later ones have a `go.mod` that does not name their major version.
 const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible";
@@ -53,9 +53,8 @@ pub(super) fn run(site: &Site, target: &Path) -> Result<()> {
     let tls = site.tls.iter().map(|address| (address.as_str(), true));
     for (address, tls) in std::iter::once((site.cleartext.as_str(), false)).chain(tls) {
         let name = if tls { "h2spec over TLS" } else { "h2spec" };
-        println!("\n== {name}");
         let possible = deviations.deviation.iter().filter(|deviation| !tls || !deviation.cleartext_only);
-        let cases = cases(&program, address, tls, &site.path("h2spec.xml"))?;
+        let cases = cases(name, &program, (address, tls), &site.path("h2spec.xml"))?;
         judge(name, &cases, &possible.collect::<Vec<_>>())?;
     }
     Ok(())
@@ -84,7 +83,7 @@ fn program(target: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// Runs it, and reads its report (JUnit's XML: one element `testcase` each).
-fn cases(program: &Path, address: &str, tls: bool, report: &Path) -> Result<Vec<Case>> {
+fn cases(name: &str, program: &Path, (address, tls): (&str, bool), report: &Path) -> Result<Vec<Case>> {
     let (host, port) = address.rsplit_once(':').ok_or("an address without a port")?;
     let mut command = Command::new(program);
     command.args(["generic", "http2", "hpack", "--strict", "--path", PATH, "--timeout", TIMEOUT_SECS]);
@@ -92,8 +91,9 @@ fn cases(program: &Path, address: &str, tls: bool, report: &Path) -> Result<Vec<
     if tls {
         command.args(["--tls", "--insecure"]);
     }
-    let output = command.stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    // That of the run before would be taken for its own.
+    let _ = std::fs::remove_file(report);
+    let (_, said) = client(name, &mut command)?;
     let text = std::fs::read_to_string(report).map_err(|error| format!("{error}: {said}"))?;
     let cases = parse(&text);
     // What it expected and what it got instead.

@@ -11,18 +11,22 @@ use rustix::fs::inotify;
 use tempfile::TempDir;
 
 use crate::Result;
+use crate::step::Beside;
 
 /// Resources of the page: as many as a usual page has.
 pub(super) const RESOURCES: usize = 50;
 pub(super) const LARGE_BYTES: usize = 3_000_000;
 /// After this, something hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Lines of the access log that are shown when a client has failed.
+const TOLD_MAX: usize = 20;
 /// Room for what the kernel says of changes of a file; what does not fit is read the next time.
 const EVENTS_BYTES: usize = 1024;
 
 /// It is killed when it is dropped.
 pub(super) struct Site {
     child: Child,
+    _described: Beside,
     lines: Receiver<String>,
     directory: TempDir,
     /// `127.0.0.1:PORT`
@@ -58,7 +62,8 @@ impl Site {
                 }
             });
         }
-        let mut site = Site { child, lines, directory, cleartext: String::new(), tls: None };
+        let _described = Beside::new("the server", &child);
+        let mut site = Site { child, _described, lines, directory, cleartext: String::new(), tls: None };
         site.cleartext = site.address("http://127")?;
         if tls {
             let address = site.address("https://127")?;
@@ -117,6 +122,16 @@ impl Site {
                 rustix::io::read(&changes, &mut [0; EVENTS_BYTES])?;
             }
         }
+    }
+
+    /// Prints what it has said, and the last lines of its access log.
+    pub(super) fn tell(&self) {
+        println!("\n== the server said:");
+        self.lines.try_iter().for_each(|line| println!("  {line}"));
+        let log = std::fs::read_to_string(self.path("access.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        println!("== its access log, the last of {} lines:", lines.len());
+        lines.iter().rev().take(TOLD_MAX).rev().for_each(|line| println!("  {line}"));
     }
 
     /// Ends it, and looks at what it said: nothing here is an error of the server.
