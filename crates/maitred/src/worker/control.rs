@@ -152,6 +152,7 @@ pub(super) fn run(
         control.take_messages();
         control.take_orders();
         control.take_connections();
+        control.tell_waiting(Instant::now());
         if Instant::now() >= next_watch {
             watcher.tick(Instant::now(), &shared.board.threads);
             shared.tick_status(Instant::now());
@@ -272,10 +273,7 @@ impl Control<'_> {
                 }
             }
             (ToWorker::CommandWaits(number, text), _) => {
-                if let Some(Asking { thread, index, serial, interim, .. }) = self.asking.get(&number).copied()
-                {
-                    self.shared.inboxes[thread].send(Message::CommandWaits { index, serial, interim, text });
-                }
+                self.asking.get(&number).into_iter().for_each(|asking| self.progress(asking, text.clone()));
             }
             (ToWorker::CommandDone(number, well, text), _) => {
                 if let Some(asking) = self.asking.remove(&number) {
@@ -328,6 +326,11 @@ impl Control<'_> {
     fn on_closed(&mut self) {
         self.accepting -= 1;
         self.answer();
+    }
+
+    pub(super) fn progress(&self, asking: &Asking, text: String) {
+        let Asking { thread, index, serial, interim, .. } = *asking;
+        self.shared.inboxes[thread].send(Message::CommandWaits { index, serial, interim, text });
     }
 
     pub(super) fn reply(&mut self, asking: Asking, well: bool, text: &str) {

@@ -10,7 +10,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -26,6 +26,10 @@ use crate::upgrade::{GO, GO_FOR_GOOD, STOP, WORD_BYTES_MAX};
 pub(super) const BETWEEN_IMAGES: &str = "the executable is being replaced; ask again";
 /// What is said to those who wait for a new image that has died.
 const NEW_IMAGE_ENDED: &str = "the new executable has ended";
+/// What they are told until then, how often, and for how long: a new image that cannot come up tries again without end.
+const WAITS: &str = "waits for the worker process and the pools of the new executable, 10m at most";
+const TELL_EVERY: Duration = Duration::from_secs(5);
+const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -34,6 +38,8 @@ pub(super) struct Outlive {
     promised: bool,
     /// The conversation has ended.
     pub(super) alone: bool,
+    /// When those who wait for the new image are told so next, and until when.
+    tell: Option<(Instant, Instant)>,
     /// Where the word to go comes from, and how long this process may take then; `None` if it drains already.
     end: Option<(OwnedFd, Duration)>,
     /// Application processes (pidfd_open(2)).
@@ -85,6 +91,8 @@ impl Control<'_> {
         }
         tracing::info!("the master's executable is replaced; serving on");
         self.outlive.alone = true;
+        let now = Instant::now();
+        self.outlive.tell = Some((now + TELL_EVERY, now + WAIT_MAX));
         self.shared.alone.store(true, Relaxed);
         for (id, signal) in std::mem::take(&mut self.outlive.given_up) {
             self.end_process(id, signal);
@@ -154,6 +162,18 @@ impl Control<'_> {
             // The master stays as it is after all.
             self.outlive.promised = false;
         }
+    }
+
+    /// Tells those who have asked for the upgrade that it is under way.
+    pub(super) fn tell_waiting(&mut self, now: Instant) {
+        let Some((at, until)) =
+            self.outlive.tell.filter(|(at, until)| self.outlive.alone && at <= &now && &now < until)
+        else {
+            return;
+        };
+        self.outlive.tell = Some((at + TELL_EVERY, until));
+        let waiting = self.asking.values().filter(|one| one.about == About::Upgrade);
+        waiting.for_each(|asking| self.progress(asking, WAITS.to_owned()));
     }
 
     fn answer_all(&mut self, answer: impl Fn(About) -> (bool, &'static str)) {

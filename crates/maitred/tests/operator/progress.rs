@@ -1,8 +1,9 @@
 //! A reload that takes its time: who asked for it is told what it waits for, and waits as long.
 
-use std::fs::OpenOptions;
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixDatagram;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode};
@@ -21,6 +22,18 @@ fn written(child: &mut Child) -> (bool, String, String) {
     (child.wait().unwrap().success(), out, err)
 }
 
+/// Adds a pool whose process cannot go on until somebody writes a line here, and then ends, so that it has been tried.
+fn add_slow_pool(dir: &Path) -> File {
+    let gate = dir.join("gate");
+    rustix::fs::mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let config = dir.join("maitred.toml");
+    let pool = "[[site.route]]\npath = \"/app\"\npool = \"slow\"\n[pool.slow]\ncommand = [\"sh\", \"-c\", \"read line <gate\"]\n\
+                workers = 1\nstart_timeout = \"10m\"\n";
+    let text = std::fs::read_to_string(&config).unwrap() + pool;
+    std::fs::write(&config, text).unwrap();
+    OpenOptions::new().read(true).write(true).open(gate).unwrap()
+}
+
 /// It takes more than a minute, because after that the answer once was that the master had not answered in time.
 #[test]
 fn a_reload_waits_for_a_pool_as_long_as_that_may_take_and_says_so() {
@@ -37,15 +50,7 @@ fn a_reload_waits_for_a_pool_as_long_as_that_may_take_and_says_so() {
     command.current_dir(dir.path()).env("NOTIFY_SOCKET", &path);
     let _server = Server::start(command);
     assert!(heard().starts_with("READY=1\n"));
-    // Its process cannot go on until somebody writes here, and then ends, so that it has been tried.
-    let gate = dir.path().join("gate");
-    rustix::fs::mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let mut gate = OpenOptions::new().read(true).write(true).open(gate).unwrap();
-    let config = dir.path().join("maitred.toml");
-    let pool = "[[site.route]]\npath = \"/app\"\npool = \"slow\"\n[pool.slow]\ncommand = [\"sh\", \"-c\", \"read line <gate\"]\n\
-                workers = 1\nstart_timeout = \"10m\"\n";
-    let text = std::fs::read_to_string(&config).unwrap() + pool;
-    std::fs::write(&config, text).unwrap();
+    let mut gate = add_slow_pool(dir.path());
     let reload = || {
         let mut command = maitred(&["reload"]);
         command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
@@ -71,4 +76,31 @@ fn a_reload_waits_for_a_pool_as_long_as_that_may_take_and_says_so() {
     let (well, out, err) = written(&mut second);
     assert!(well && out == "reloaded\n", "{out}{err}");
     assert!(err.lines().any(|line| line == format!("waits for the reload before it, which {what}")), "{err}");
+}
+
+/// The same of an upgrade, whose master has been replaced meanwhile.
+#[test]
+fn an_upgrade_is_waited_for_as_well() {
+    let dir = site("127.0.0.1:0", "admin = \"unix:admin\"");
+    let mut gate = add_slow_pool(dir.path());
+    let mut command = maitred(&["run"]);
+    command.current_dir(dir.path());
+    let _server = Server::start(command);
+    let mut stream = UnixStream::connect(dir.path().join("admin")).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"POST /upgrade HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    for _ in 0..WORDS {
+        assert_eq!(lines.next().unwrap(), "HTTP/1.1 100 Continue");
+        let what = lines.next().unwrap();
+        assert!(
+            what.starts_with("Maitred-Progress: waits for the worker process and the pools of the new"),
+            "{what}"
+        );
+        assert_eq!(lines.next().unwrap(), "");
+    }
+    // One for the process of each image.
+    gate.write_all(b"go\ngo\n").unwrap();
+    assert_eq!(lines.next().unwrap(), "HTTP/1.1 200 OK");
+    assert_eq!(lines.last().unwrap(), "upgraded");
 }
