@@ -47,8 +47,8 @@
 //     trailers.
 //   - Informational responses (WriteHeader with 103, for one) are sent only to clients that may have them: the pool's key
 //     early_hints. 100 is Maitred's.
-//   - A connection that was taken over is a [net.TCPConn] only on the client's own socket. By a relay (TLS, HTTP/2) it is one end of
-//     a socketpair, with the client's addresses.
+//   - A connection that was taken over is a [net.TCPConn] only on the client's own socket. By a relay (TLS, HTTP/2) it is one
+//     end of a socketpair, with the client's addresses.
 //   - Timeouts and limits of [http.Server] have no effect: they are Maitred's, in maitred.toml.
 //   - [http.Request.TLS] says that there is TLS, and no more.
 //   - Below a mount (mount = "/app" in the route's pool), r.URL.Path is what follows it, as with [http.StripPrefix]; [Mount]
