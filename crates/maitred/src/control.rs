@@ -136,6 +136,8 @@ pub struct Started {
     pub greeting: Option<Greeting>,
     /// It is to be given back as soon as no request waits for it ([`ToWorker::Release`]).
     pub lent: bool,
+    /// Another worker process has handed its channel over, and says over a link what is under way ([`ToWorker::Link`]).
+    pub linked: bool,
 }
 
 /// From the worker process to the master.
@@ -150,8 +152,9 @@ pub enum FromWorker {
     SlotReady(SlotId, Greeting),
     /// The application process has said how many files it may have open.
     SlotLimits(SlotId, u32),
-    /// This process has let go of the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way on it.
-    SlotReleased(SlotId),
+    /// This process has let go of the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way on it;
+    /// or, if `true`, that goes on over the link that came with the order.
+    SlotReleased(SlotId, bool),
     /// Requests of this pool wait because no application process has room. A hint to look at the pool at once.
     Pressed(u16),
     /// The channel to the application process broke, or it broke the protocol; replace the process.
@@ -214,6 +217,22 @@ pub enum PoolCommand {
     Scale(u16),
 }
 
+/// How long a worker process that drains may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainTime {
+    /// For a connection without a request under way, in milliseconds.
+    pub grace_ms: u64,
+    /// For requests that are under way; `None` for as long as they like.
+    pub streams_ms: Option<u64>,
+}
+
+impl DrainTime {
+    /// Everything is over after so many milliseconds.
+    pub fn bounded(grace_ms: u64) -> DrainTime {
+        DrainTime { grace_ms, streams_ms: Some(grace_ms) }
+    }
+}
+
 /// From the master to a worker process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum ToWorker {
@@ -222,15 +241,21 @@ pub enum ToWorker {
     /// Give this application process no more requests, have it finish what it has, and then end.
     Retire(SlotId),
     /// Let go of this application process's channel as soon as nothing is under way on it, and say
-    /// [`FromWorker::SlotReleased`]. If `true`, it gets no more requests until then.
+    /// [`FromWorker::SlotReleased`]. If `true`, it gets no more requests until then. With a descriptor: at once, whatever is
+    /// under way, which goes on over that ([`crate::handoff::link`]).
     Release(SlotId, bool),
+    /// The application process of the next [`ToWorker::SlotStarted`] of that name is used by others, too: the descriptor that
+    /// comes along is the link to the one that had it before.
+    Link(SlotId),
     /// Why this pool has no application process and cannot start one; `None` when it can again.
     Trouble(u16, Option<String>),
     /// That process has exited, with what wait(2) said in words.
     SlotExited(SlotId, String),
-    /// Stop accepting, finish what is there within so many milliseconds, and exit. With a descriptor: send idle
+    /// Stop accepting, finish what is there within that time, and exit. With a descriptor: send idle
     /// keep-alive connections over it ([`crate::worker`]'s handover) first.
-    Drain(u64),
+    Drain(DrainTime),
+    /// To one that drains: what is left is aborted after so many milliseconds.
+    Hurry(u64),
     /// Another worker process has taken over meanwhile: the descriptor that comes along leads there.
     Successor,
     /// The descriptor that comes along brings the predecessor's idle connections.
@@ -242,8 +267,8 @@ pub enum ToWorker {
     Watch(SlotId),
     /// The master will be another image of itself soon, which starts with nothing on this socket: its end is then no reason to
     /// stop. Answered with [`FromWorker::Outlives`]. With a descriptor: go on serving until [`crate::upgrade::GO`] comes over
-    /// it, then do as after [`ToWorker::Drain`] of so many milliseconds. Without one: go on draining.
-    Outlive(u64),
+    /// it, then do as after [`ToWorker::Drain`] with that time. Without one: go on draining.
+    Outlive(DrainTime),
     /// What the command of this number waits for. More follows, or its end.
     CommandWaits(u64, String),
     /// How the command of this number ended: whether well, and a text for the person who asked.

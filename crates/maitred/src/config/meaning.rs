@@ -48,8 +48,13 @@ pub struct Server {
     pub admin_token: Option<PathBuf>,
     /// `pid_file`
     pub pid_file: Option<PathBuf>,
-    /// `grace`: how long a stopping or replaced worker process may take to finish what it has.
+    /// `grace`: how long a stopping worker process may take to finish what it has, and a connection of a replaced one may be
+    /// idle.
     pub grace: Duration,
+    /// `grace_streams`: how long requests that are under way may go on in one that was replaced; `None` is as long as they like.
+    pub grace_streams: Option<Duration>,
+    /// `old_workers_max`: how many that were replaced may be there at a time.
+    pub old_workers_max: u16,
     /// `trusted_proxies`: peers whose forwarding headers are kept.
     pub trusted_proxies: Vec<Network>,
     /// `spool`: the directory of the unnamed files that hold bodies over `body_memory_bytes_max`; absolute.

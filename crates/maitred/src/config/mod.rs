@@ -14,6 +14,7 @@ mod lookup;
 mod meaning;
 mod reader;
 pub mod reference;
+mod reload;
 mod report;
 mod requests;
 pub mod schema;

@@ -6,6 +6,7 @@ use super::acme::ACME;
 use super::keys::{Default, Key, Kind, Table};
 use super::limits::LIMITS;
 use super::meaning::Buckets;
+use super::reload;
 use super::requests;
 use crate::status::scoreboard::{SLOTS_MAX, THREADS_MAX};
 
@@ -13,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
 /// Processes of one pool; with the slots for those that drain, all pools together must fit into the scoreboard.
 const WORKERS_MAX: u64 = (SLOTS_MAX as u64) * 4 / 5;
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The top of the file.
 pub const ROOT: Table = Table {
@@ -104,13 +105,9 @@ pub const SERVER: Table = Table {
             Default::Absent("none"),
             "Where the master's process id is written.",
         ),
-        Key::new(
-            "grace",
-            Kind::Time { min: Duration::ZERO, max: DAY },
-            Default::Time(Duration::from_secs(30)),
-            "How long a worker process that was told to stop, or was replaced by a reload, may take to finish what it \
-             has.",
-        ),
+        reload::GRACE,
+        reload::GRACE_STREAMS,
+        reload::OLD_WORKERS_MAX_KEY,
         Key::new(
             "trusted_proxies",
             Kind::Texts("addresses and networks such as `\"10.0.0.0/8\"`"),

@@ -1,21 +1,19 @@
 //! One application process as its home thread sees it: the socket, what is on its way, and what the process keeps.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hashbrown::{HashMap, HashSet};
-use maitred_handoff::{APP_PAYLOAD_BYTES_MAX, HEADER_BYTES, MESSAGE_DESCRIPTORS_MAX};
+use maitred_handoff::MESSAGE_DESCRIPTORS_MAX;
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, send, sendmsg,
-};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
 use slab::Slab;
 
+pub use self::away::Away;
 use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 use super::known::{Allowance, Known, OPEN_FILES_DEFAULT};
 use super::relay::IdleRelays;
@@ -53,7 +51,7 @@ struct Passing {
 enum Carried {
     /// A duplicate of this connection's socket, by its index.
     Connection(u32),
-    /// The far end of a relay, of which this process keeps nothing.
+    /// The far end of a relay, or what another worker process passes, of which this process keeps nothing.
     Relay(OwnedFd),
     /// A spooled body, of which this process keeps nothing either, and its place among the descriptors.
     Body(OwnedFd, Permit),
@@ -93,6 +91,8 @@ pub enum Leave {
     WhenUnneeded,
     /// It gets no more requests, and goes back to the master when it has none.
     WhenIdle,
+    /// It goes to another worker process between two frames; what is under way, and what comes, goes on over a link.
+    HandsOver,
     /// It gets no more requests, and is told to end when it has none.
     Retires,
     /// It was told to end.
@@ -162,6 +162,20 @@ pub struct Channel {
     pub astray: bool,
     /// It has exited, as wait(2) said in words, and what it said before waits for helpers.
     pub exited: Option<String>,
+    /// Requests of other worker processes that it has, by their numbers there.
+    pub away: HashMap<u32, Away>,
+    /// Keys of the links to these ([`super::link`]).
+    pub links: Vec<usize>,
+    /// What the numbers of this worker process's connections have in their upper bits there.
+    pub tag: u32,
+    /// It belongs to another worker process, and is reached over a link.
+    pub linked: bool,
+    /// Its owner says that there is no room for a request.
+    pub full: bool,
+    /// The worker process that had it before has yet to say what is under way.
+    pub joining: bool,
+    /// The way to the worker process that is to have it.
+    pub next_owner: Option<OwnedFd>,
     /// The way to the helpers for what it passes.
     pub lane: Lane,
     /// Relays that are free for the next request.
@@ -217,6 +231,13 @@ impl Channel {
             judging: false,
             astray: false,
             exited: None,
+            away: HashMap::new(),
+            links: Vec::new(),
+            tag: 0,
+            linked: false,
+            full: false,
+            joining: false,
+            next_owner: None,
             idle_relays: IdleRelays::default(),
             input: Vec::new(),
             known: Known::default(),
@@ -242,17 +263,19 @@ impl Channel {
 
     /// Whether it takes requests.
     pub fn is_live(&self) -> bool {
-        self.phase == Phase::Live && !self.astray && matches!(self.leave, Leave::Stays | Leave::WhenUnneeded)
+        let takes = matches!(self.leave, Leave::Stays | Leave::WhenUnneeded | Leave::HandsOver);
+        self.phase == Phase::Live && !self.astray && !self.joining && takes
     }
 
     /// Whether nothing is under way on it, in either direction.
     pub fn is_quiet(&self) -> bool {
-        self.in_flight.is_empty() && self.input.is_empty() && self.received.is_empty() && !self.has_output()
+        let heard = self.input.is_empty() && self.received.is_empty();
+        self.load() == 0 && heard && !self.has_output() && !self.joining
     }
 
     /// Whether somebody else has asked for it, and will get it.
     pub fn is_owed(&self) -> bool {
-        matches!(self.leave, Leave::WhenUnneeded | Leave::WhenIdle)
+        matches!(self.leave, Leave::WhenUnneeded | Leave::WhenIdle | Leave::HandsOver)
             && matches!(self.phase, Phase::Live | Phase::Starting)
     }
 
@@ -272,7 +295,9 @@ impl Channel {
     /// Asks an idle process every `interval` whether it is still there. One that has a request answers when it is done with
     /// that, so it is not asked.
     pub fn health(&mut self, now: Instant, interval: Duration) -> Health {
-        if self.phase != Phase::Live || !self.in_flight.is_empty() || self.leave == Leave::Told {
+        // Its owner asks, who knows what others have there.
+        let asks = self.phase == Phase::Live && !self.joining && !self.linked;
+        if !asks || self.load() > 0 || self.leave == Leave::Told {
             self.asked = None;
             return Health::Good;
         }
@@ -335,9 +360,10 @@ impl Channel {
     pub fn is_stuck(&self, now: Instant) -> bool {
         let is_late = |found: &&InFlight| found.late_at.is_some_and(|at| at <= now);
         let late = self.in_flight.values().filter(is_late).count();
+        let late = late + self.away.values().filter(|away| away.late_at.is_some_and(|at| at <= now)).count();
         let bound = match self.phase {
             Phase::Live if self.is_live() => self.capacity.max(1) as usize,
-            Phase::Live | Phase::Leaving if self.exited.is_none() => self.in_flight.len(),
+            Phase::Live | Phase::Leaving if self.exited.is_none() => self.load() as usize,
             Phase::Live | Phase::Leaving => 1,
             Phase::Starting | Phase::Condemned(_) => return false,
         };
@@ -346,8 +372,8 @@ impl Channel {
 
     /// How many more requests it can start on at once.
     pub fn room(&self) -> u32 {
-        let takes = self.is_live() && !self.is_cramped() && !self.is_behind();
-        if takes { self.capacity.saturating_sub(self.in_flight.len() as u32) } else { 0 }
+        let takes = self.is_live() && !self.full && !self.is_cramped() && !self.is_behind();
+        if takes { self.capacity.saturating_sub(self.load()) } else { 0 }
     }
 
     /// Whether one more request may wait in it, and how long that is expected to take, in microseconds. A process that has
@@ -355,6 +381,7 @@ impl Channel {
     pub fn prefetch_wait(&self, now: Instant) -> Option<u32> {
         let busy_us = self.busy_since.map_or(0, |since| now.saturating_duration_since(since).as_micros());
         if !self.is_live()
+            || self.full
             || self.is_cramped()
             || self.is_behind()
             || self.service_us == 0
@@ -362,7 +389,11 @@ impl Channel {
         {
             return None;
         }
-        let waiting = (self.in_flight.len() as u32 + 1).saturating_sub(self.capacity);
+        if !self.away.is_empty() && self.load() >= self.capacity {
+            // Nothing is known of how long these take.
+            return None;
+        }
+        let waiting = (self.load() + 1).saturating_sub(self.capacity);
         let wait = waiting.saturating_mul(self.service_us) / self.capacity.max(1);
         (waiting <= PREFETCH_MAX && wait <= PREFETCH_US).then_some(wait)
     }
@@ -413,7 +444,7 @@ impl Channel {
 
     /// Descriptors that it has of what it was given: connections, relays, and files of bodies.
     fn given(&self) -> usize {
-        let kept = self.known.len() + self.relays;
+        let kept = self.known.len() + self.relays + self.away.len();
         if kept + self.in_flight.len() < self.allowance.given {
             // Not even a body for each request would make a difference.
             return kept;
@@ -463,8 +494,7 @@ impl Channel {
     fn enter(&mut self, number: u32, index: u32, carried: Option<Carried>, now: Instant) -> u32 {
         self.busy_since.get_or_insert(now);
         self.asked = None;
-        let request = self.next_request;
-        self.next_request = self.next_request.wrapping_add(1);
+        let request = self.take_request_number();
         let offset = self.out.len();
         self.passing.extend(carried.map(|carried| Passing { offset, carried }));
         self.frames.push((offset, Some(request)));
@@ -513,7 +543,7 @@ impl Channel {
     pub fn cancel(&mut self, request: u32, number: u32) {
         if matches!(self.phase, Phase::Live | Phase::Starting) {
             self.frames.push((self.out.len(), None));
-            maitred_handoff::encode_cancel(&mut self.out, number, request);
+            maitred_handoff::encode_cancel(&mut self.out, number | self.tag, request);
         }
     }
 
@@ -523,7 +553,7 @@ impl Channel {
         let kept = self.known.remove(connection);
         if kept && matches!(self.phase, Phase::Starting | Phase::Live) {
             self.frames.push((self.out.len(), None));
-            maitred_handoff::encode_forget(&mut self.out, connection);
+            maitred_handoff::encode_forget(&mut self.out, connection | self.tag);
             self.note_forgotten();
         }
         kept
@@ -535,7 +565,7 @@ impl Channel {
         self.note_forgotten();
         if matches!(self.phase, Phase::Starting | Phase::Live) {
             self.frames.push((self.out.len(), None));
-            maitred_handoff::encode_forget(&mut self.out, number);
+            maitred_handoff::encode_forget(&mut self.out, number | self.tag);
         }
     }
 
@@ -613,7 +643,8 @@ impl Channel {
     }
 
     fn message_descriptors_max(&self) -> usize {
-        if self.sockets_only { 1 } else { MESSAGE_DESCRIPTORS_MAX }
+        // Over a link another worker process reads.
+        if self.sockets_only && !self.linked { 1 } else { MESSAGE_DESCRIPTORS_MAX }
     }
 
     /// Whether the kernel has not taken all of a request's frame yet.
@@ -700,91 +731,13 @@ impl Channel {
         sendmsg(&self.socket, &[IoSlice::new(bytes)], &mut control, flags)
     }
 
-    /// Reads once into [`Channel::input`], and descriptors into [`Channel::received`], for which `descriptors` should have room.
-    /// `bytes_room` is where the kernel writes; whoever has many channels keeps one, since clearing it each time would cost more
-    /// than the read.
-    ///
-    /// # Errors
-    /// What recvmsg(2) says; `InvalidData` if frames or descriptors pile up that no rule allows.
-    pub fn receive(
-        &mut self,
-        bytes_room: &mut [u8; RECEIVE_BYTES],
-        descriptors: &Arc<Budget>,
-    ) -> io::Result<Received> {
-        let longest = RECEIVE_BYTES + HEADER_BYTES + APP_PAYLOAD_BYTES_MAX as usize;
-        if self.input.len() > longest || self.received.len() > RECEIVED_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "more than any frame may have"));
-        }
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MESSAGE_DESCRIPTORS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut room);
-        let mut slices = [IoSliceMut::new(bytes_room)];
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let result = recvmsg(&self.socket, &mut slices, &mut control, flags);
-        let bytes = result.as_ref().map_or(0, |message| message.bytes);
-        self.input.extend_from_slice(bytes_room.get(..bytes).unwrap_or_default());
-        let rights = control.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
-            _ => None,
-        });
-        let before = self.received.len();
-        for descriptor in rights.flatten() {
-            let passed = Passed::new(descriptor, descriptors.take(1), self.lane.clone());
-            self.received.push_back(match passed.is_in_memory() {
-                true => Arrival::File(passed, Reading::InMemory),
-                false => {
-                    self.unjudged.push(passed);
-                    Arrival::Judging
-                }
-            });
-        }
-        self.astray |= result.as_ref().is_ok_and(|message| message.flags.contains(ReturnFlags::CTRUNC));
-        // The kernel ends a read behind a message with descriptors, whatever else is there.
-        let cut = self.received.len() > before;
-        if cut && self.lane.is_behind() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "what it has passed cannot be closed"));
-        }
-        match result {
-            Ok(_) if bytes == 0 => Ok(Received::End),
-            Ok(_) if bytes < RECEIVE_BYTES && !cut => Ok(Received::Some),
-            Ok(_) => Ok(Received::More),
-            Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Drained),
-            // It was closed with frames in it that nobody had read.
-            Err(Errno::CONNRESET) => Ok(Received::End),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Whether the next frame, of so many descriptors, has to wait for helpers that look at them.
-    pub fn waits_for(&self, descriptors: usize) -> bool {
-        !self.astray
-            && self.received.iter().take(descriptors).any(|arrival| matches!(arrival, Arrival::Judging))
-    }
-
-    /// Helpers have looked at what they were given.
-    pub fn judged(&mut self, verdicts: Vec<Arrival>) {
-        self.judging = false;
-        let open = self.received.iter_mut().filter(|arrival| matches!(arrival, Arrival::Judging));
-        open.zip(verdicts).for_each(|(place, verdict)| *place = verdict);
-    }
-
-    /// Some descriptors were lost. Once the process has no request left, all of its frames are here, and no descriptor can belong
-    /// to one that is still to come: the two are in step again. True if they are now.
-    pub fn find_way_back(&mut self) -> bool {
-        let over = self.in_flight.is_empty() && self.input.is_empty() && !self.judging;
-        if !self.astray || !over {
-            return false;
-        }
-        self.unjudged.clear();
-        self.received.clear();
-        self.astray = false;
-        true
-    }
-
     /// The socket, for epoll.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
+mod arrivals;
+mod away;
 #[cfg(test)]
 mod tests;

@@ -37,7 +37,7 @@ pub struct Known {
     bits: Vec<u64>,
     /// Used since it was last looked for one to forget.
     used: Vec<u64>,
-    pub(super) order: VecDeque<u32>,
+    pub(in crate::handoff) order: VecDeque<u32>,
 }
 
 impl Known {

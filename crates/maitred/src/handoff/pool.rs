@@ -1,10 +1,12 @@
 //! The pools as one event-loop thread sees them: its home slots, and who waits for one.
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use slab::Slab;
 
+use super::link::Link;
 use super::{Channel, Choice, Relay};
 
 /// All pools on one thread.
@@ -14,6 +16,10 @@ pub struct Pools {
     pub channels: Slab<Channel>,
     /// Relays of all channels.
     pub relays: Slab<Relay>,
+    /// Links to worker processes that use these channels too.
+    pub links: Slab<Link>,
+    /// Links of channels that are about to come, by the processes' epochs.
+    pub coming: Vec<(u64, OwnedFd)>,
     /// One per pool of the configuration.
     pub pools: Vec<LocalPool>,
 }
@@ -39,6 +45,8 @@ impl Pools {
         Pools {
             channels: Slab::new(),
             relays: Slab::new(),
+            links: Slab::new(),
+            coming: Vec::new(),
             pools: std::iter::repeat_with(LocalPool::default).take(count).collect(),
         }
     }

@@ -171,7 +171,7 @@ mod tests {
     use crate::control::{SlotId, Started};
 
     fn started() -> Started {
-        Started { pid: 1, greeting: None, lent: false }
+        Started { pid: 1, greeting: None, lent: false, linked: false }
     }
 
     /// Reads one message as a worker process would; tells whether a descriptor came along.
@@ -210,12 +210,12 @@ mod tests {
         let (mut channel, theirs) = Channel::pair().unwrap();
         let mut sent = 0;
         while !channel.is_stuck() {
-            channel.send(&ToWorker::Drain(1), None);
+            channel.send(&ToWorker::Hurry(1), None);
             sent += 1;
             assert!(sent < 2 * WAITING_MAX, "there is no bound");
         }
         let waiting = channel.waiting.len();
-        channel.send(&ToWorker::Drain(1), None);
+        channel.send(&ToWorker::Hurry(1), None);
         assert_eq!(channel.waiting.len(), waiting);
         drop(theirs);
     }
@@ -238,7 +238,7 @@ mod tests {
         assert!(channel.receive().is_err());
         drop(theirs);
         assert!(matches!(channel.receive(), Ok(Received::End)));
-        channel.send(&ToWorker::Drain(1), None);
+        channel.send(&ToWorker::Hurry(1), None);
         assert!(channel.is_ended() && !channel.is_full());
     }
 }

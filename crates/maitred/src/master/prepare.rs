@@ -147,7 +147,14 @@ impl Prepared {
                 _ => None,
             },
         });
-        Plan { number, grace: self.config.server.grace, pools: pools.collect() }
+        let server = &self.config.server;
+        Plan {
+            number,
+            grace: server.grace,
+            grace_streams: server.grace_streams,
+            old_workers_max: usize::from(server.old_workers_max),
+            pools: pools.collect(),
+        }
     }
 
     /// All that the processes of a pool depend on, and that they cannot be told once they run.

@@ -35,7 +35,7 @@ use crate::acme::supervise::Supervisor;
 use crate::config::{Failure, Loaded};
 use crate::control::{FromWorker, SlotId};
 use crate::serve::passed::Passed;
-use crate::status::scoreboard::Scoreboard;
+use crate::status::scoreboard::{Cell, Scoreboard, ThreadRow};
 use crate::tls::material::Pair;
 use crate::tls::tickets::Seed;
 use crate::unix_time;
@@ -109,6 +109,8 @@ struct App {
     /// If it is the last one, closing it closes what the process has passed and nobody has received, which may take as
     /// long as it likes.
     channel: Option<Passed>,
+    /// The end of a link for the next worker process, while the present one hands its channel over.
+    link: Option<OwnedFd>,
     /// Where it gets another one from, if it was started by this image.
     recovery: Option<OwnedFd>,
     /// What it writes to standard output and standard error.
@@ -121,6 +123,9 @@ struct App {
 
 /// How often the memory of application processes is looked at, where it has a bound.
 const WEIGH_EVERY: Duration = Duration::from_secs(1);
+
+/// How often what worker processes do that were replaced is brought up to date.
+const SHOW_OLD_EVERY: Duration = Duration::from_secs(1);
 
 struct Shell<'a> {
     machine: Master,
@@ -308,7 +313,10 @@ impl<'a> Shell<'a> {
         let check = self.check.as_ref();
         let children = children.chain(check.map(|check| &check.child));
         descriptors.extend(children.map(|child| PollFd::new(child, PollFlags::IN)));
-        let deadlines = [self.machine.next_deadline(), self.next_look(), self.supervisor.next_deadline()];
+        // What they do is shown, and nothing else tells when it changes.
+        let old = self.machine.old_workers().next().map(|_| Instant::now() + SHOW_OLD_EVERY);
+        let deadlines =
+            [self.machine.next_deadline(), self.next_look(), self.supervisor.next_deadline(), old];
         let deadline = deadlines.into_iter().flatten().min();
         let patience = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         // A wait that is too long for the type is as good as none.
@@ -437,6 +445,35 @@ impl<'a> Shell<'a> {
         }
         self.show_delays();
         self.show_listen_pools();
+        self.show_old_workers();
+    }
+
+    /// What the worker processes that were replaced still do, as their own scoreboards say.
+    fn show_old_workers(&self) {
+        let now = Instant::now();
+        let all = self.machine.old_workers();
+        let old: Vec<(u64, Instant, &Worker)> =
+            all.filter_map(|(number, since)| Some((number, since, self.workers.get(&number)?))).collect();
+        let Some(current) = self.machine.current().and_then(|current| self.workers.get(&current)) else {
+            return;
+        };
+        let rows = &current.board.old_workers;
+        for (row, (number, since, worker)) in rows.iter().zip(&old) {
+            let threads = || worker.board.threads.iter();
+            let sum = |read: fn(&ThreadRow) -> &Cell| {
+                threads().map(|row| read(row).get()).fold(0, u64::wrapping_add)
+            };
+            row.generation.set(*number);
+            row.since.set(unix_time::secs().saturating_sub(now.saturating_duration_since(*since).as_secs()));
+            row.connections.set(sum(|row| &row.connections));
+            row.idle.set(sum(|row| &row.idle));
+            row.reading.set(sum(|row| &row.reading));
+            row.writing.set(sum(|row| &row.writing));
+            row.handed_off.set(sum(|row| &row.handed_off));
+            row.queued.set(sum(|row| &row.queued));
+            row.pid.set(worker.child.pid().into());
+        }
+        rows.iter().skip(old.len()).for_each(|row| row.pid.set(0));
     }
 
     /// Which slots wait for their next start, and until when.

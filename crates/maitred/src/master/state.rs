@@ -76,7 +76,7 @@ use self::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Home, Pool};
 use self::progress::TELL_AFTER;
 use self::upgrade::{Predecessors, Upgrade};
 use crate::backoff::{Backoff, WORKER};
-use crate::control::{Command, FromWorker, PoolCommand, ToWorker};
+use crate::control::{Command, DrainTime, FromWorker, PoolCommand, ToWorker};
 
 /// Deaths of the worker process before it was ever ready, after which the master gives up.
 pub const START_DEATHS_MAX: u32 = 3;
@@ -217,6 +217,11 @@ impl Master {
     /// The pools that belong to a generation.
     pub fn pools_of(&self, generation: u64) -> impl Iterator<Item = &Pool> {
         self.pools.iter().filter(move |pool| pool.home().generation == generation)
+    }
+
+    /// The worker processes that were replaced and finish what they have, the oldest first, each with since when.
+    pub fn old_workers(&self) -> impl Iterator<Item = (u64, Instant)> {
+        self.generations.iter().filter_map(|one| Some((one.number, one.draining_since()?)))
     }
 
     /// The number of the current worker process.
@@ -421,15 +426,16 @@ impl Master {
         let old = self.current.replace(number);
         // Before the old one is told to drain, too: it may be gone at once, and takes with it what it was not asked for before.
         self.move_pools(now, &plan, old);
-        let grace_ms = old.and_then(|from| self.generation(from)).and_then(|old| old.drain(now));
-        if let (Some(from), Some(grace_ms)) = (old, grace_ms) {
-            self.actions.push(Action::Handover { from, to: number, grace_ms });
+        let time = old.and_then(|from| self.generation(from)).and_then(|old| old.drain(now, false));
+        if let (Some(from), Some(time)) = (old, time) {
+            self.actions.push(Action::Handover { from, to: number, time });
         }
         // The old one passes it on when it has stopped accepting: from then on everybody gets what was asked for.
         self.reply(&askers, true, "reloaded");
-        if let (Some(from), None) = (old, grace_ms) {
+        if let (Some(from), None) = (old, time) {
             self.kill(now, from);
         }
+        self.bound_old_workers(now, plan.old_workers_max);
         let earlier = self.generations.iter().filter(|one| one.is_draining() && Some(one.number) != old);
         let earlier: Vec<u64> = earlier.map(|one| one.number).collect();
         self.actions.extend(earlier.into_iter().map(|from| Action::Succeed { from, to: number }));
@@ -441,6 +447,28 @@ impl Master {
         self.was_ready = true;
         self.log(Level::INFO, format!("reloaded: worker process {number} has taken over"));
         self.reload_is_over(Notice::Ready);
+    }
+
+    /// There are no more worker processes that were replaced than there may be: the oldest have to finish.
+    fn bound_old_workers(&mut self, now: Instant, max: usize) {
+        let earlier = self.predecessors.draining();
+        let unbounded = |one: &&mut Generation| one.is_draining();
+        let mut old: Vec<&mut Generation> = self.generations.iter_mut().filter(unbounded).collect();
+        old.sort_by_key(|one| one.number);
+        let mut surplus = (old.len() + earlier).saturating_sub(max);
+        // Those of the image before are the oldest.
+        let grace = self.plan.as_ref().map_or(APP_KILL_DELAY, |plan| plan.grace);
+        surplus -= self.predecessors.hurry(now, grace, surplus);
+        for one in old.into_iter().take(surplus) {
+            let number = one.number;
+            if let Some(left_ms) = one.hurry(now) {
+                let text = format!(
+                    "worker process {number} has to finish: there are more than old_workers_max = {max}"
+                );
+                self.actions.push(Action::Log(Level::WARN, text));
+                self.actions.push(Action::Send(number, ToWorker::Hurry(left_ms)));
+            }
+        }
     }
 
     /// A pool that was to live on may have ended with its worker process: then the next generation needs one of its own.
@@ -483,13 +511,13 @@ impl Master {
                 self.slot(number, id.epoch, |pool, slot, _| pool.limited(slot, open_files));
             }
             FromWorker::SlotLost(id, why) => {
-                self.slot(number, id.epoch, |pool, slot, out| pool.lost(now, slot, &why, out));
+                self.slot_of_user(number, id.epoch, |pool, slot, out| pool.lost(now, slot, &why, out));
             }
             FromWorker::SlotClosed(id) => {
                 self.slot(number, id.epoch, |pool, slot, out| pool.closed(now, slot, out));
             }
-            FromWorker::SlotReleased(id) => {
-                self.slot(number, id.epoch, |pool, slot, out| pool.released(now, slot, number, out));
+            FromWorker::SlotReleased(id, linked) => {
+                self.slot(number, id.epoch, |pool, slot, out| pool.released(now, slot, number, linked, out));
             }
             // The shell looks at the scoreboard when it hears this.
             FromWorker::Pressed(_) => {}
@@ -517,6 +545,20 @@ impl Master {
     fn slot(&mut self, generation: u64, epoch: u64, act: impl FnOnce(&mut Pool, usize, &mut Out<'_>)) {
         for pool in &mut self.pools {
             if let Some(slot) = pool.slot_of(epoch).filter(|slot| pool.is_at(*slot, generation)) {
+                return act(pool, slot, out!(self));
+            }
+        }
+    }
+
+    /// The same for a process that a generation may reach over a link.
+    fn slot_of_user(
+        &mut self,
+        generation: u64,
+        epoch: u64,
+        act: impl FnOnce(&mut Pool, usize, &mut Out<'_>),
+    ) {
+        for pool in &mut self.pools {
+            if let Some(slot) = pool.slot_of(epoch).filter(|slot| pool.is_used_by(*slot, generation)) {
                 return act(pool, slot, out!(self));
             }
         }
@@ -679,12 +721,13 @@ impl Master {
         self.log(Level::INFO, "stopping");
         self.leave_up(now, 0, "the server is stopping");
         for number in self.numbers() {
-            match self.generation(number).map(|one| (one.drain(now), one.worker)) {
-                Some((Some(grace_ms), _)) => {
-                    self.actions.push(Action::Send(number, ToWorker::Drain(grace_ms)));
-                }
-                Some((None, WorkerPhase::Starting { .. })) => self.kill(now, number),
-                _ => {}
+            let Some(one) = self.generation(number) else { continue };
+            if let Some(time) = one.drain(now, true) {
+                self.actions.push(Action::Send(number, ToWorker::Drain(time)));
+            } else if let Some(left_ms) = one.hurry(now) {
+                self.actions.push(Action::Send(number, ToWorker::Hurry(left_ms)));
+            } else if matches!(one.worker, WorkerPhase::Starting { .. }) {
+                self.kill(now, number);
             }
         }
         for pool in &mut self.pools {
@@ -704,7 +747,7 @@ impl Master {
         self.leave_up(now, exit_code, "the server is stopping");
         for number in self.numbers() {
             if self.generation(number).is_some_and(|one| one.halt(now)) {
-                self.actions.push(Action::Send(number, ToWorker::Drain(0)));
+                self.actions.push(Action::Send(number, ToWorker::Drain(DrainTime::bounded(0))));
             } else {
                 self.kill(now, number);
             }

@@ -2,7 +2,7 @@
 
 use crate::acme::messages::Report;
 
-use super::scoreboard::{MasterRow, SlotRow, SlotState, StartRow, ThreadRow};
+use super::scoreboard::{MasterRow, OldWorkerRow, Scoreboard, SlotRow, SlotState, StartRow, ThreadRow};
 
 /// One number of a row.
 #[derive(Debug, Clone, Copy)]
@@ -98,6 +98,46 @@ macro_rules! overload {
             read: |row| row.overload.get($index).map(|cell| cell.get()),
         }
     };
+}
+
+/// A worker process that was replaced, and finishes what it has.
+pub const OLD_WORKER: &[Field<OldWorkerRow>] = &[
+    cell!(
+        Gauge,
+        One,
+        since,
+        "maitred_old_worker_since_seconds",
+        "Unix time at which a worker process that is still there was replaced."
+    ),
+    cell!(Gauge, One, connections, "maitred_old_worker_connections", "Connections that it still has."),
+    cell!(Gauge, One, idle, "maitred_old_worker_idle", "Of these, without a request."),
+    cell!(
+        Gauge,
+        One,
+        reading,
+        "maitred_old_worker_reading",
+        "Its requests that have not arrived as a whole."
+    ),
+    cell!(Gauge, One, writing, "maitred_old_worker_writing", "Its responses on their way out."),
+    cell!(
+        Gauge,
+        One,
+        handed_off,
+        "maitred_old_worker_handed_off",
+        "Its requests at an application process or an HTTP server, with the WebSockets there."
+    ),
+    cell!(
+        Gauge,
+        One,
+        queued,
+        "maitred_old_worker_queued",
+        "Its requests that wait for an application process."
+    ),
+];
+
+/// The worker processes that were replaced and are still there.
+pub fn old_workers(board: &Scoreboard) -> impl Iterator<Item = &OldWorkerRow> {
+    board.old_workers.iter().filter(|row| row.pid.get() != 0)
 }
 
 /// What the master knows.

@@ -7,7 +7,7 @@ use crate::acme::messages::Report;
 use super::facts::{BodiesFacts, BudgetFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
 use super::rates::{PerSecond, Rates, Second};
-use super::scoreboard::{BucketRow, Scoreboard, SlotRow, StartRow};
+use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};
 
 /// The whole document.
 pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
@@ -22,6 +22,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "ktls": if facts.ktls.is_empty() { Value::Null } else { facts.ktls.as_str().into() },
         "affinity": { "why": facts.affinity_why, "usable_cpus": facts.usable_cpus },
         "master": row(&board.master, fields::MASTER),
+        "old_workers": old_workers(board),
         "rates": rates(&live.rates),
         "listens": listens(facts, live),
         "bodies": bodies(live),
@@ -32,6 +33,16 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> Value {
         "threads": threads(board, facts, live),
         "pools": pools(board, facts, live),
     })
+}
+
+fn old_workers(board: &Scoreboard) -> Vec<Value> {
+    let one = |old: &OldWorkerRow| {
+        let mut object = row(old, fields::OLD_WORKER);
+        object.insert("pid".to_owned(), old.pid.get().into());
+        object.insert("generation".to_owned(), old.generation.get().into());
+        Value::Object(object)
+    };
+    fields::old_workers(board).map(one).collect()
 }
 
 /// One row as an object.

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::facts::{Facts, Live};
 use super::fields::{self, Field, Kind, Unit};
 use super::json::{slots, starts};
-use super::scoreboard::Scoreboard;
+use super::scoreboard::{OldWorkerRow, Scoreboard};
 
 /// `Content-Type` of what [`render`] gives.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -18,6 +18,7 @@ pub fn render(board: &Scoreboard, facts: &Facts, live: &Live) -> String {
     page.family("maitred_reuseport", Kind::Gauge, "1 if SO_REUSEPORT was found to work.");
     page.sample("maitred_reuseport", &[], facts.reuseport.into(), Unit::One);
     page.rows(fields::MASTER, &[(&[], &board.master)]);
+    page.old_workers(board);
     page.queues(facts, live);
     page.bodies(live);
     page.budgets(live);
@@ -88,6 +89,20 @@ impl Page {
                 let labels: Vec<_> = labels.iter().copied().chain(field.label).collect();
                 self.sample(field.metric, &labels, value, field.unit);
             }
+        }
+    }
+
+    fn old_workers(&mut self, board: &Scoreboard) {
+        let all: Vec<_> = fields::old_workers(board).collect();
+        let number = |row: &&OldWorkerRow| (row.generation.get().to_string(), row.pid.get().to_string());
+        let names: Vec<_> = all.iter().map(number).collect();
+        let labels: Vec<_> = names
+            .iter()
+            .map(|(generation, pid)| [("generation", generation.as_str()), ("pid", pid.as_str())])
+            .collect();
+        let rows: Vec<_> = labels.iter().map(|labels| labels.as_slice()).zip(all).collect();
+        if !rows.is_empty() {
+            self.rows(fields::OLD_WORKER, &rows);
         }
     }
 

@@ -16,6 +16,9 @@ pub const SLOTS_MAX: usize = 1024;
 /// Buckets of listen pools that the file has rows for; further ones are not shown.
 pub const BUCKETS_MAX: usize = 1024;
 
+/// Worker processes that were replaced and are still there, of which the file has rows; further ones are not shown.
+pub const OLD_WORKERS_MAX: usize = 16;
+
 maitred_sys::shared! {
     /// A number with a single writer. Reading and writing are plain moves: no locked instruction on the hot path.
     #[derive(Debug, Default)]
@@ -88,6 +91,32 @@ maitred_sys::shared! {
         /// Buckets of listen pools, one pool after the other in the order of the configuration; written by the master, as are
         /// the slots of these pools.
         pub buckets: [BucketRow; BUCKETS_MAX],
+        /// Worker processes that were replaced and are still there, the oldest first; written by the master.
+        pub old_workers: [OldWorkerRow; OLD_WORKERS_MAX],
+    }
+
+    /// A worker process that was replaced, and finishes what it has.
+    #[derive(Debug, Default)]
+    #[repr(C)]
+    pub struct OldWorkerRow {
+        /// Its process id; 0 where there is none.
+        pub pid: Cell,
+        /// Its number.
+        pub generation: Cell,
+        /// Unix time in seconds at which it was replaced.
+        pub since: Cell,
+        /// Connections that it still has.
+        pub connections: Cell,
+        /// Of these, without a request.
+        pub idle: Cell,
+        /// Requests that have not arrived as a whole.
+        pub reading: Cell,
+        /// Responses on their way out.
+        pub writing: Cell,
+        /// Requests at an application process or an HTTP server, with its WebSockets.
+        pub handed_off: Cell,
+        /// Requests that wait for a process.
+        pub queued: Cell,
     }
 
     /// One bucket of a listen pool.
@@ -368,6 +397,7 @@ impl Scoreboard {
             starts: std::array::from_fn(|_| StartRow::default()),
             pools: std::array::from_fn(|_| PoolRow::default()),
             buckets: std::array::from_fn(|_| BucketRow::default()),
+            old_workers: std::array::from_fn(|_| OldWorkerRow::default()),
         })
     }
 }

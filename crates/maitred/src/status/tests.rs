@@ -324,6 +324,7 @@ fn keys<Row>(fields: &[Field<Row>], others: &[&str]) -> BTreeSet<String> {
 fn every_cell_is_shown() {
     let board = Scoreboard::private();
     assert_eq!(cells(&board.master), keys(fields::MASTER, &[]));
+    assert_eq!(cells(&board.old_workers[0]), keys(fields::OLD_WORKER, &["pid", "generation"]));
     let mut threads = cells(&board.threads[0]);
     assert!(threads.remove("cpu_plus_1") && threads.insert("cpu".to_owned()));
     assert_eq!(threads, keys(fields::THREAD, &[]));
@@ -458,6 +459,11 @@ fn the_document_has_every_metric() {
     .expect("a String");
     tables.push_str("\nIn JSON within `master`:\n\n");
     rows(&mut tables, fields::MASTER);
+    tables.push_str(
+        "\n## Worker processes that were replaced\n\nAs long as they have connections. Labels `generation` and `pid`; in JSON within \
+         `old_workers[]`.\n\n",
+    );
+    rows(&mut tables, fields::OLD_WORKER);
     tables.push_str(
         "\n## Automatic certificates\n\nLabel `name`; in JSON within `automatic_certificates[]`.\n\n",
     );

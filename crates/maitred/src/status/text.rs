@@ -17,6 +17,7 @@ pub fn render(status: &Value) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = head(status, &mut out);
+    let _ = old_workers(status, &mut out);
     let _ = listens(status, &mut out);
     let _ = certificates(status, &mut out);
     let _ = automatic(status, &mut out);
@@ -57,6 +58,35 @@ fn head(status: &Value, out: &mut String) -> std::fmt::Result {
         show(&master["slot_crashes"]),
         show(&master["slots_delayed"]),
     )
+}
+
+/// What the worker processes that were replaced still do.
+fn old_workers(status: &Value, out: &mut String) -> std::fmt::Result {
+    const DOES: [(&str, &str); 5] = [
+        ("handed_off", "at applications"),
+        ("reading", "arriving"),
+        ("writing", "being sent"),
+        ("queued", "waiting"),
+        ("idle", "idle"),
+    ];
+    for old in list(&status["old_workers"]) {
+        let count = |(key, text): &(&str, &str)| {
+            Some(format!("{} {text}", old[key].as_u64().filter(|count| *count > 0)?))
+        };
+        let does: Vec<String> = DOES.iter().filter_map(count).collect();
+        let age = status["unix_time"].as_u64().zip(old["since"].as_u64());
+        writeln!(
+            out,
+            "replaced    worker process {} (generation {}), {} ago; connections: {}{}{}",
+            show(&old["pid"]),
+            show(&old["generation"]),
+            duration(age.map(|(now, since)| now.saturating_sub(since))),
+            show(&old["connections"]),
+            if does.is_empty() { "" } else { ", " },
+            does.join(", "),
+        )?;
+    }
+    Ok(())
 }
 
 fn listens(status: &Value, out: &mut String) -> std::fmt::Result {

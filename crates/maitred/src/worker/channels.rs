@@ -25,6 +25,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use super::connection::{After, Again, Spool, State};
 use super::event_loop::{Thread, Token};
 use super::hand_off::payload_bytes_max;
+use super::links::{LINK_ENDED, Word};
 use super::overdue::{CANCEL_TIMEOUT, STUCK_AFTER};
 use super::shared::Outgoing;
 use crate::budget::Permit;
@@ -53,6 +54,7 @@ impl Thread {
         match self.hear_out(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
             // It has more to say than one turn takes: the others first.
             Ok(Received::More) => self.loud.push((key, epoch)),
+            Ok(Received::End) if self.is_linked(key) => self.lose_process(key, LINK_ENDED),
             Ok(Received::End) => self.condemn(key, CLOSED),
             Ok(_) => {}
             Err(why) => self.condemn(key, &why),
@@ -62,6 +64,10 @@ impl Thread {
         self.show_slot(key);
         self.serve_queue(pool);
         self.settle_process(key);
+    }
+
+    fn is_linked(&self, key: usize) -> bool {
+        self.pools.channels.get(key).is_some_and(|channel| channel.linked)
     }
 
     /// Reads everything that a process has said, and acts on it; `to_the_end` if its end is known to be there, which makes
@@ -104,14 +110,32 @@ impl Thread {
         let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Frames::All) };
         let mut input = std::mem::take(&mut channel.input);
         let (mut at, mut frames) = (0, Frames::All);
-        while let Some((frame, used)) =
-            FromApp::decode(input.get(at..).unwrap_or_default()).map_err(|error| error.to_string())?
-        {
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            match self.take_word_of_owner(key, rest)? {
+                Word::No => {}
+                Word::Taken(used) => {
+                    at += used;
+                    continue;
+                }
+                Word::Partial => break,
+                Word::Waits => {
+                    frames = Frames::Wait;
+                    break;
+                }
+            }
+            let decoded = FromApp::decode(rest).map_err(|error| error.to_string())?;
+            let Some((frame, used)) = decoded else { break };
             if self.pools.channels[key].waits_for(frame.descriptors().into()) {
                 frames = Frames::Wait;
                 break;
             }
+            let bytes = input.get(at..at + used).unwrap_or_default();
             at += used;
+            // Other worker processes use the channel only for a while after a reload.
+            if !self.pools.channels[key].away.is_empty() && self.pass_to_user(key, &frame, bytes)? {
+                continue;
+            }
             match frame {
                 FromApp::Hello(hello) => {
                     let spoken = hello.version_min..=hello.version_max;
@@ -144,7 +168,10 @@ impl Thread {
                     let id = channel.id;
                     self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotLimits(id, open_files)));
                 }
-                FromApp::Pong { .. } => self.pools.channels[key].answered(),
+                FromApp::Pong { .. } => {
+                    self.pools.channels[key].answered();
+                    self.pong_to_users(key);
+                }
             }
         }
         input.drain(..at);
@@ -190,7 +217,7 @@ impl Thread {
     ) -> Result<(Option<u32>, u32), String> {
         match self.pools.channels[key].in_flight.get(&request) {
             None => Err(format!("it spoke of request {request}, which it does not have")),
-            Some(found) if found.number != connection => {
+            Some(found) if found.number | self.pools.channels[key].tag != connection => {
                 Err(format!("it spoke of request {request} for another connection"))
             }
             Some(found) => Ok((found.index, found.number)),
@@ -300,7 +327,7 @@ impl Thread {
             self.detach_relay(number & !RELAY_BIT);
             return Ok(());
         }
-        channel.known.remove(connection);
+        channel.known.remove(number);
         let Some(index) = index else { return Ok(()) };
         self.count(index, status);
         self.work(index).summary = Some(Summary { status, body_bytes: 0 });

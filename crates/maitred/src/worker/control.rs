@@ -20,13 +20,13 @@ use super::outlive::{BETWEEN_IMAGES, Outlive};
 use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
 use crate::config::{Affinity, Source};
-use crate::control::{Command, FromWorker, MESSAGE_BYTES_MAX, ToWorker};
+use crate::control::{Command, DrainTime, FromWorker, MESSAGE_BYTES_MAX, ToWorker};
 use crate::tls::material::Material;
 
 /// How often the threads' use of their CPUs is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How long a worker process goes on when its master has died: what is under way is finished, nothing new is taken.
-const ORPHAN_GRACE: Duration = Duration::from_secs(10);
+const ORPHAN_GRACE_MS: u64 = 10_000;
 /// Connections taken from the predecessor before the master is listened to again.
 const ADOPTED_PER_TURN: usize = 64;
 
@@ -228,7 +228,7 @@ impl Control<'_> {
     pub(super) fn on_orphaned(&mut self) {
         tracing::error!("the master process has died; finishing what is under way");
         self.orphaned = true;
-        self.drain(ORPHAN_GRACE, None);
+        self.drain(DrainTime::bounded(ORPHAN_GRACE_MS), None);
     }
 
     fn on_message(&mut self, message: ToWorker, descriptor: Option<OwnedFd>) {
@@ -241,7 +241,15 @@ impl Control<'_> {
             (ToWorker::Retire(id), _) => {
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::Retire(id));
             }
-            (ToWorker::Release(id, at_once), _) => {
+            (ToWorker::Release(id, _), Some(link)) => {
+                let _ = rustix::io::ioctl_fionbio(&link, true);
+                self.shared.inboxes[self.shared.home_of(id)].send(Message::HandOn(id, link));
+            }
+            (ToWorker::Link(id), Some(link)) => {
+                let _ = rustix::io::ioctl_fionbio(&link, true);
+                self.shared.inboxes[self.shared.home_of(id)].send(Message::LinkComes(id, link));
+            }
+            (ToWorker::Release(id, at_once), None) => {
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::Release(id, at_once));
             }
             (ToWorker::Trouble(pool, why), _) => {
@@ -258,8 +266,11 @@ impl Control<'_> {
                 self.outlive.forget(id);
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::SlotExited { id, how });
             }
-            (ToWorker::Drain(grace_ms), successor) => {
-                self.drain(Duration::from_millis(grace_ms), successor.map(Arc::new));
+            (ToWorker::Drain(time), successor) => self.drain(time, successor.map(Arc::new)),
+            (ToWorker::Hurry(left_ms), _) => {
+                for inbox in &self.shared.inboxes {
+                    inbox.send(Message::Hurry(Duration::from_millis(left_ms)));
+                }
             }
             (ToWorker::Adopt, Some(predecessor)) => {
                 self.shared.predecessors.fetch_add(1, AcqRel);
@@ -281,8 +292,8 @@ impl Control<'_> {
                 }
             }
             (ToWorker::Watch(id), Some(process)) => self.outlive.watch(id, process),
-            (ToWorker::Outlive(grace_ms), end) => {
-                self.outlive.promise(end, Duration::from_millis(grace_ms));
+            (ToWorker::Outlive(time), end) => {
+                self.outlive.promise(end, time);
                 self.tell(&FromWorker::Outlives);
             }
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
@@ -295,6 +306,7 @@ impl Control<'_> {
             (ToWorker::CertificateReport(report), _) => self.shared.status.note_automatic(report),
             (
                 ToWorker::SlotStarted(..)
+                | ToWorker::Link(_)
                 | ToWorker::Adopt
                 | ToWorker::Successor
                 | ToWorker::Watch(_)
@@ -339,13 +351,13 @@ impl Control<'_> {
         self.answer();
     }
 
-    pub(super) fn drain(&mut self, grace: Duration, successor: Option<Arc<OwnedFd>>) {
+    pub(super) fn drain(&mut self, time: DrainTime, successor: Option<Arc<OwnedFd>>) {
         if !std::mem::replace(&mut self.draining, true) {
             self.accepting = self.shared.inboxes.len();
         }
         self.shared.close_watched();
         for inbox in &self.shared.inboxes {
-            inbox.send(Message::Drain { grace, successor: successor.clone() });
+            inbox.send(Message::Drain { time, successor: successor.clone() });
         }
     }
 

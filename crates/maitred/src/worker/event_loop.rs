@@ -105,6 +105,8 @@ pub(super) struct Thread {
     pub(super) next_choice: Instant,
     /// Channels with more to read than one turn takes: key and epoch.
     pub(super) loud: Vec<(usize, u32)>,
+    /// The same of links.
+    pub(super) loud_links: Vec<(usize, u32)>,
     /// Received bytes, of whichever connection is being looked at.
     pub(super) rx: Scratch,
     /// Where the kernel writes what application processes say.
@@ -147,6 +149,7 @@ pub(super) enum Token {
     Channel { key: u32, epoch: u32 },
     Relay { key: u32, channel: u32 },
     Upstream { key: u32, serial: u32 },
+    Link { key: u32, epoch: u32 },
     Inbox,
 }
 
@@ -161,6 +164,7 @@ impl Token {
             Token::Inbox => (3, 0, 0),
             Token::Relay { key, channel } => (4, channel & SERIAL_MASK, key),
             Token::Upstream { key, serial } => (5, serial & SERIAL_MASK, key),
+            Token::Link { key, epoch } => (6, epoch & SERIAL_MASK, key),
         };
         epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
     }
@@ -174,8 +178,14 @@ impl Token {
             2 => Token::Channel { key: index, epoch: serial },
             4 => Token::Relay { key: index, channel: serial },
             5 => Token::Upstream { key: index, serial },
+            6 => Token::Link { key: index, epoch: serial },
             _ => Token::Inbox,
         }
+    }
+
+    /// As much of a process's epoch as there is room for.
+    pub(super) fn epoch(epoch: u64) -> u32 {
+        epoch as u32 & SERIAL_MASK
     }
 }
 
@@ -231,6 +241,7 @@ impl Thread {
             upstreams: Upstreams::new(&shared.start.config.pools, number),
             dirty: Vec::new(),
             loud: Vec::new(),
+            loud_links: Vec::new(),
             unwatched: VecDeque::new(),
             postponed: Vec::new(),
             postponed_until: None,
@@ -300,6 +311,7 @@ impl Thread {
             self.guarded(Token::Connection { index, serial }, |thread| thread.on_again(index, serial));
         }
         self.hear_loud();
+        self.hear_loud_links();
         self.retry_disk();
         self.watch_relays();
         self.sweep_relays();
@@ -356,6 +368,7 @@ impl Thread {
             Token::Channel { key, epoch } => self.on_channel(key as usize, epoch, flags),
             Token::Relay { key, channel } => self.on_relay(key, channel, flags),
             Token::Upstream { key, serial } => self.on_upstream(key, serial, flags),
+            Token::Link { key, epoch } => self.on_link(key as usize, epoch, flags),
             Token::Inbox => self.on_inbox(),
         }
     }
@@ -475,6 +488,8 @@ impl Thread {
             Message::SlotStarted { id, started, channel } => self.open_channel(id, started, channel),
             Message::Retire(id) => self.on_retire(id),
             Message::Release(id, at_once) => self.on_release(id, at_once),
+            Message::HandOn(id, link) => self.hand_on(id, link),
+            Message::LinkComes(id, link) => self.on_link_comes(id, link),
             Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
             Message::Hopeless(pool) => self.empty_queue(usize::from(pool)),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
@@ -488,7 +503,8 @@ impl Thread {
                 self.on_command_done(index, serial, well, &text);
             }
             Message::Listen => self.on_listen(),
-            Message::Drain { grace, successor } => self.begin_drain(grace, successor),
+            Message::Drain { time, successor } => self.begin_drain(time, successor),
+            Message::Hurry(left) => self.hurry(left),
             Message::Successor(successor) => self.follow_to(successor),
         }
     }
@@ -509,7 +525,11 @@ impl Thread {
 
     /// How long to wait: not at all while something is left to do, otherwise until the first thing that is due.
     fn timeout(&self, now: Instant) -> Option<Timespec> {
-        if !self.again.is_empty() || !self.loud.is_empty() || self.upstreams.has_reused() {
+        if !self.again.is_empty()
+            || !self.loud.is_empty()
+            || !self.loud_links.is_empty()
+            || self.upstreams.has_reused()
+        {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
         }
         let drain = self.drain.as_ref().map(Drain::next_look);
@@ -711,6 +731,7 @@ mod tests {
             Token::Channel { key: 9, epoch: 77 },
             Token::Relay { key: 5, channel: 1 },
             Token::Upstream { key: 6, serial: 2 },
+            Token::Link { key: 8, epoch: 5 },
             Token::Inbox,
         ] {
             assert_eq!(Token::unpack(token.pack()), token);

@@ -375,7 +375,8 @@ impl Thread {
         let connection = &self.connections[index as usize];
         let peer = &connection.peer();
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
-        let meta = begin_request(channel.out(), connection_number, number, flags, descriptors);
+        let tagged = connection_number | channel.tag;
+        let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
         let local = self.shared.locals.get(usize::from(connection.listen));
         let meta = append_meta(meta, client, local, settings, informs).number("queue_us", queue_us);
         let mut head =
@@ -456,6 +457,7 @@ impl Thread {
             self.leave_queue(index);
             self.resume(index);
         }
+        self.tell_room(pool);
         self.publish_room(pool);
     }
 

@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::across::Across;
 use super::connection::{Again, Spool};
 use super::secure::Secure;
-use crate::control::{SlotId, Started};
+use crate::control::{DrainTime, SlotId, Started};
 use crate::handoff::Arrival;
 
 /// What one thread is told by another.
@@ -31,6 +31,10 @@ pub enum Message {
     Retire(SlotId),
     /// Give up the channel of an application process when it has no request; with `true`, give it none until then.
     Release(SlotId, bool),
+    /// Hand the channel of an application process over to another worker process, and reach it by this link from then on.
+    HandOn(SlotId, OwnedFd),
+    /// The link to those who use the channel of this process as well, which is about to come.
+    LinkComes(SlotId, OwnedFd),
     /// The application process has exited.
     SlotExited {
         /// Which one.
@@ -102,10 +106,12 @@ pub enum Message {
     Successor(Arc<OwnedFd>),
     /// Look at the listeners, although nothing was reported.
     Listen,
+    /// What is left is aborted after that time.
+    Hurry(Duration),
     /// Stop accepting; finish what is there.
     Drain {
         /// For how long.
-        grace: Duration,
+        time: DrainTime,
         /// Where idle connections go, if there is a successor.
         successor: Option<Arc<OwnedFd>>,
     },

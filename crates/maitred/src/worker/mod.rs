@@ -36,6 +36,7 @@
 //! | [`upstream`] | the connections to these servers |
 //! | [`origin`] | who the client is, and what applications are told of it |
 //! | [`channels`] | what application processes say, and how they end |
+//! | [`links`] | channels that others use as well, after a reload |
 //! | [`passed`] | descriptors that come from them |
 //! | [`processes`] | how they come, are tended, and go |
 //! | [`admin`], [`watch`] | the admin address |
@@ -66,6 +67,7 @@ mod forward;
 mod hand_off;
 pub mod inbox;
 mod kept_head;
+mod links;
 mod multiplex;
 mod origin;
 mod outlive;

@@ -19,7 +19,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 
 use super::control::{About, Control};
 use super::inbox::Message;
-use crate::control::{FromWorker, SlotId};
+use crate::control::{DrainTime, FromWorker, SlotId};
 use crate::upgrade::{GO, GO_FOR_GOOD, STOP, WORD_BYTES_MAX};
 
 /// What is said to those who ask the master for something meanwhile.
@@ -41,7 +41,7 @@ pub(super) struct Outlive {
     /// When those who wait for the new image are told so next, and until when.
     tell: Option<(Instant, Instant)>,
     /// Where the word to go comes from, and how long this process may take then; `None` if it drains already.
-    end: Option<(OwnedFd, Duration)>,
+    end: Option<(OwnedFd, DrainTime)>,
     /// Application processes (pidfd_open(2)).
     watched: Vec<(SlotId, OwnedFd)>,
     /// Application processes that the master was asked to end, until it says that they have: it may be replaced before it hears
@@ -50,9 +50,9 @@ pub(super) struct Outlive {
 }
 
 impl Outlive {
-    pub(super) fn promise(&mut self, end: Option<OwnedFd>, grace: Duration) {
+    pub(super) fn promise(&mut self, end: Option<OwnedFd>, time: DrainTime) {
         self.promised = true;
-        self.end = end.map(|end| (end, grace));
+        self.end = end.map(|end| (end, time));
     }
 
     pub(super) fn watch(&mut self, id: SlotId, process: OwnedFd) {
@@ -129,8 +129,8 @@ impl Control<'_> {
     }
 
     fn take_word(&mut self) {
-        let Some((end, grace)) = &self.outlive.end else { return };
-        let (mut word, grace) = ([0; WORD_BYTES_MAX], *grace);
+        let Some((end, time)) = &self.outlive.end else { return };
+        let (mut word, time) = ([0; WORD_BYTES_MAX], *time);
         match recv(end, &mut word, RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok((length, _)) if word.get(..length).is_some_and(|word| word.starts_with(GO)) => {
@@ -138,7 +138,8 @@ impl Control<'_> {
                 self.take_messages();
                 let for_good = word.starts_with(GO_FOR_GOOD);
                 let successor = self.outlive.end.take().filter(|_| !for_good);
-                self.drain(grace, successor.map(|(end, _)| Arc::new(end)));
+                let time = if for_good { DrainTime::bounded(time.grace_ms) } else { time };
+                self.drain(time, successor.map(|(end, _)| Arc::new(end)));
                 self.answer_all(|about| match (for_good, about) {
                     (true, About::Stop) => (true, "stopping"),
                     (true, _) => (false, "the server is stopping"),

@@ -38,7 +38,7 @@ const PRESS_INTERVAL: Duration = Duration::from_millis(10);
 impl Thread {
     /// Takes in a new application process.
     pub(super) fn open_channel(&mut self, id: SlotId, started: Started, socket: OwnedFd) {
-        let Started { pid, greeting, lent } = started;
+        let Started { pid, greeting, lent, linked } = started;
         let lane = self.shared.lane(id);
         let mut channel = Channel::new(id, pid, self.shared.slot_row(id), socket, lane);
         let pool = self.shared.start.config.pools.get(usize::from(id.pool));
@@ -55,11 +55,10 @@ impl Thread {
         if let Some(pool) = self.pools.pools.get_mut(usize::from(id.pool)) {
             pool.channels.push(key);
         }
-        let token = Token::Channel { key: key as u32, epoch: id.epoch as u32 };
-        use epoll::EventFlags as F;
-        let socket = self.pools.channels[key].socket();
-        if let Err(error) = epoll::add(&self.epoll, socket, token.pack(), F::IN | F::OUT | F::RDHUP | F::ET) {
-            return self.condemn(key, &format!("its channel cannot be watched: {error}"));
+        // What another worker process has there is to be known before anything is read.
+        let begun = if linked { self.join(key) } else { self.watch_channel(key) };
+        if let Err(why) = begun {
+            return self.condemn(key, &why);
         }
         if let Some(row) = self.slot_row(key) {
             row.begin(pid, self.clock.unix_us());
@@ -70,6 +69,16 @@ impl Thread {
         self.settle_process(key);
     }
 
+    /// Has epoll tell what comes on a channel.
+    pub(super) fn watch_channel(&self, key: usize) -> Result<(), String> {
+        let channel = &self.pools.channels[key];
+        let token = Token::Channel { key: key as u32, epoch: channel.id.epoch as u32 };
+        use epoll::EventFlags as F;
+        let flags = F::IN | F::OUT | F::RDHUP | F::ET;
+        let added = epoll::add(&self.epoll, channel.socket(), token.pack(), flags);
+        added.map_err(|error| format!("its channel cannot be watched: {error}"))
+    }
+
     /// Takes a process out of use, and ends it when it has answered what it has.
     pub(super) fn on_retire(&mut self, id: SlotId) {
         self.part_with(id, Leave::Retires);
@@ -77,7 +86,8 @@ impl Thread {
 
     /// Takes all processes that this thread is home to out of use, and ends them.
     pub(super) fn retire_processes(&mut self) {
-        let stays = self.pools.channels.iter().filter(|(_, channel)| channel.leave == Leave::Stays);
+        let own = |channel: &Channel| channel.leave == Leave::Stays && !channel.linked;
+        let stays = self.pools.channels.iter().filter(|(_, channel)| own(channel));
         let ids: Vec<SlotId> = stays.map(|(_, channel)| channel.id).collect();
         ids.into_iter().for_each(|id| self.part_with(id, Leave::Retires));
     }
@@ -89,22 +99,34 @@ impl Thread {
 
     fn part_with(&mut self, id: SlotId, leave: Leave) {
         let Some(key) = self.key_of(id) else { return };
+        if self.pools.channels[key].linked {
+            // Its owner is told as well.
+            return;
+        }
         self.pools.channels[key].leave = leave;
+        if leave == Leave::Retires {
+            self.close_links(key);
+        }
         self.show_slot(key);
         self.publish_room(usize::from(id.pool));
         self.settle_process(key);
     }
 
-    fn key_of(&self, id: SlotId) -> Option<usize> {
+    pub(super) fn key_of(&self, id: SlotId) -> Option<usize> {
         self.pools.channels.iter().find(|(_, channel)| channel.id.epoch == id.epoch).map(|(key, _)| key)
     }
 
     /// Parts with a process that is to go, once nothing is under way on its channel.
     pub(super) fn settle_process(&mut self, key: usize) {
-        let Some(channel) = self.pools.channels.get_mut(key) else { return };
-        if !channel.is_quiet() || !matches!(channel.phase, Phase::Live | Phase::Starting) {
+        let Some(channel) = self.pools.channels.get(key) else { return };
+        if channel.leave == Leave::HandsOver && channel.phase == Phase::Live {
+            return self.try_hand_over(key);
+        }
+        let going = channel.leave != Leave::Stays && matches!(channel.phase, Phase::Live | Phase::Starting);
+        if !going || !channel.is_quiet() || !self.are_links_drained(channel) {
             return;
         }
+        let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let pool = usize::from(channel.id.pool);
         match channel.leave {
             Leave::Retires => {
@@ -113,7 +135,8 @@ impl Thread {
                 self.touch(key);
             }
             Leave::WhenUnneeded if self.shared.queued(pool) > 0 => {}
-            Leave::WhenUnneeded | Leave::WhenIdle => self.release(key),
+            // One that has not said HELLO is handed over as nothing is under way.
+            Leave::WhenUnneeded | Leave::WhenIdle | Leave::HandsOver => self.release(key),
             Leave::Stays | Leave::Told => {}
         }
     }
@@ -153,13 +176,14 @@ impl Thread {
         }
         let id = channel.id;
         self.take_out(key);
-        self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReleased(id)));
+        self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReleased(id, false)));
         self.publish_room(usize::from(id.pool));
     }
 
     /// Takes a channel out of everything that knows it.
     fn take_out(&mut self, key: usize) -> Option<Channel> {
-        let channel = self.pools.channels.try_remove(key)?;
+        let mut channel = self.pools.channels.try_remove(key)?;
+        self.drop_links(&mut channel);
         let _ = epoll::delete(&self.epoll, channel.socket());
         if let Some(pool) = self.pools.pools.get_mut(usize::from(channel.id.pool)) {
             pool.channels.retain(|other| *other != key);
@@ -213,6 +237,7 @@ impl Thread {
             channel.phase = Phase::Leaving;
         }
         let (unsent, pool) = (channel.take_unsent(), usize::from(channel.id.pool));
+        self.close_links(key);
         self.answer_unsent(unsent);
         self.show_slot(key);
         self.publish_room(pool);
@@ -243,6 +268,16 @@ impl Thread {
     /// The master says that a process has exited. Its channel may hold answers that it sent before.
     pub(super) fn on_slot_exited(&mut self, id: SlotId, how: &str) {
         let Some(key) = self.key_of(id) else { return self.note_end(id, how) };
+        if self.pools.channels[key].linked && !matches!(self.pools.channels[key].phase, Phase::Condemned(_)) {
+            // Its last words come over the link, which ends behind them.
+            return;
+        }
+        self.lose_process(key, how);
+    }
+
+    /// The process of a channel has exited; or its link has ended, and with it all that is known of it here.
+    pub(super) fn lose_process(&mut self, key: usize, how: &str) {
+        let id = self.pools.channels[key].id;
         let heard = match &self.pools.channels[key].phase {
             Phase::Condemned(why) => Err(why.clone()),
             _ => self.hear_out(key, true),
@@ -281,7 +316,8 @@ impl Thread {
             );
         }
         // Nobody else may get what one has that may live on.
-        let may_live = foreign && !closed && matches!(&channel.phase, Phase::Condemned(_));
+        let given_up = foreign && !closed && matches!(&channel.phase, Phase::Condemned(_));
+        let may_live = given_up || channel.linked;
         for (request, found) in &channel.in_flight {
             let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
@@ -316,12 +352,12 @@ impl Thread {
         let state = match channel.phase {
             Phase::Starting => SlotState::Starting,
             Phase::Live if matches!(channel.leave, Leave::Retires | Leave::Told) => SlotState::Draining,
-            Phase::Live if channel.in_flight.is_empty() => SlotState::Idle,
+            Phase::Live if channel.load() == 0 => SlotState::Idle,
             Phase::Live => SlotState::Busy,
             Phase::Leaving | Phase::Condemned(_) => SlotState::Draining,
         };
         row.enter(state, self.clock.unix_us());
-        row.in_flight.set(channel.in_flight.len() as u64);
+        row.in_flight.set(u64::from(channel.load()));
         row.capacity.set(u64::from(channel.capacity));
         row.service_us.set(u64::from(channel.service_us()));
     }

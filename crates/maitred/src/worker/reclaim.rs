@@ -144,7 +144,7 @@ impl Thread {
     }
 
     /// Since when a client's connection is idle; `None` if it is not.
-    fn idle_since(&self, index: u32) -> Option<i64> {
+    pub(super) fn idle_since(&self, index: u32) -> Option<i64> {
         let connection = self.connections.get(index as usize)?;
         if connection.admin || !connection.is_client() || connection.readable || connection.again {
             return None;

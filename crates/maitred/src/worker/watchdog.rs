@@ -110,6 +110,10 @@ impl Thread {
             Token::Connection { .. } => "a connection that is gone".to_owned(),
             Token::Listener(which) => format!("listener {which}"),
             Token::Channel { key, .. } => format!("channel of {}", process(key)),
+            Token::Link { key, .. } => match self.pools.links.get(key as usize) {
+                Some(link) => format!("link to another user of {}", process(link.channel as u32)),
+                None => "a link that is gone".to_owned(),
+            },
             Token::Relay { key, .. } => match self.pools.relays.get(key as usize) {
                 Some(relay) => format!("relay of {}", process(relay.channel)),
                 None => "a relay that is gone".to_owned(),

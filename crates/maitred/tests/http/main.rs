@@ -22,6 +22,7 @@ mod pipelining;
 mod pools;
 mod pools_failing;
 mod rates;
+mod reloading;
 mod replacing;
 mod routing;
 mod stopping;

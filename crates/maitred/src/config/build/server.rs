@@ -1,9 +1,11 @@
 //! `[server]`
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::super::meaning::{AdminAddress, Affinity, EncodedSlashes, Server};
 use super::super::reader::{Section, WordOrNumber, shorten};
+use super::super::reload::GRACE_STREAMS_MAX;
 use super::super::values;
 
 /// The longest path of a Unix socket: `sun_path` of unix(7) without the NUL.
@@ -27,6 +29,8 @@ pub(super) fn server(section: &Section<'_>) -> Server {
         admin_token: admin_token(section),
         pid_file: super::path(section, "pid_file"),
         grace: section.time("grace"),
+        grace_streams: grace_streams(section),
+        old_workers_max: section.number("old_workers_max").value,
         trusted_proxies: super::networks(section, "trusted_proxies"),
         spool: spool(section),
         state: super::path(section, "state").unwrap_or_else(|| section.cx.lookup.state_directory()),
@@ -44,6 +48,16 @@ pub(super) fn server(section: &Section<'_>) -> Server {
 /// Not looked up: a configuration without a pool does not need it, and the worker process may see another directory.
 fn spool(section: &Section<'_>) -> PathBuf {
     super::path(section, "spool").unwrap_or_else(|| PathBuf::from("/var/tmp"))
+}
+
+fn grace_streams(section: &Section<'_>) -> Option<Duration> {
+    let text = section.text("grace_streams").filter(|text| text.value != "none")?;
+    let what = format!("`grace_streams` does not take \"{}\"", shorten(&text.value));
+    let bounded = values::duration(&text.value).and_then(|time| match time <= GRACE_STREAMS_MAX {
+        true => Ok(time),
+        false => Err("it takes \"none\", or at most 24h".to_owned()),
+    });
+    section.cx.accept(&text.span, &what, bounded)
 }
 
 fn affinity(section: &Section<'_>) -> Affinity {

@@ -23,6 +23,8 @@ admin_token = "token"
 admin = "unix:run/admin.sock"
 pid_file = "run/pid"
 grace = 90
+grace_streams = "10m"
+old_workers_max = 3
 trusted_proxies = ["10.0.0.0/8", "::1"]
 spool = "spool"
 state = "state"
@@ -216,6 +218,7 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(server.admin, Some(AdminAddress::Unix("/etc/maitred/run/admin.sock".into())));
     assert_eq!(server.pid_file, Some("/etc/maitred/run/pid".into()));
     assert_eq!(server.grace, Duration::from_secs(90));
+    assert_eq!((server.grace_streams, server.old_workers_max), (Some(Duration::from_secs(600)), 3));
     assert_eq!(server.trusted_proxies, [("10.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)]);
     assert_eq!(server.spool, std::path::Path::new("/etc/maitred/spool"));
     assert!(!server.path_parameters && server.encoded_slashes == EncodedSlashes::Keep);
@@ -394,6 +397,7 @@ fn defaults_are_those_that_are_declared() {
     assert_eq!(config.server.threads, None);
     assert_eq!(config.server.affinity, Affinity::Auto);
     assert_eq!(config.server.grace, Duration::from_secs(30));
+    assert_eq!((config.server.grace_streams, config.server.old_workers_max), (None, 8));
     assert!(config.server.path_parameters);
     assert_eq!(config.server.encoded_slashes, EncodedSlashes::Decode);
     assert!(config.server.server_header && config.server.seccomp);

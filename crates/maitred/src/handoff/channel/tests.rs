@@ -3,6 +3,7 @@ use super::*;
 use crate::budget::Budget;
 use crate::serve::passed::Helpers;
 use proptest::prelude::*;
+use rustix::net::RecvFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 fn channel() -> (Channel, OwnedFd) {

@@ -10,7 +10,7 @@ use sd_notify::NotifyState;
 
 use super::{App, Process, Shell, Worker, log_failure};
 use crate::config::{Failure, Loaded, Source};
-use crate::control::{Greeting, SlotId, Started, ToWorker};
+use crate::control::{SlotId, Started, ToWorker};
 use crate::master::cpu_time::CpuTime;
 use crate::master::prepare::Prepared;
 use crate::master::process;
@@ -61,13 +61,11 @@ impl Shell<'_> {
                     worker.channel.send(&message, None);
                 }
             }
-            Action::Handover { from, to, grace_ms } => {
-                self.connect_workers(from, to, &ToWorker::Drain(grace_ms))
-            }
+            Action::Handover { from, to, time } => self.connect_workers(from, to, &ToWorker::Drain(time)),
             Action::Succeed { from, to } => self.connect_workers(from, to, &ToWorker::Successor),
             Action::Check => self.start_check(),
             Action::AbandonCheck => self.abandon_check(),
-            Action::Outlive { generation, grace_ms } => self.outlive(generation, grace_ms),
+            Action::Outlive { generation, time } => self.outlive(generation, time),
             Action::StayOn => self.new_end = None,
             Action::Replace(legacy) => self.replace(*legacy),
             Action::Go { from, to } => self.go(from, to),
@@ -86,12 +84,13 @@ impl Shell<'_> {
             Action::KillApp(epoch) => {
                 self.end_app(epoch, "killing an application process", Child::kill);
             }
-            Action::MoveApp { generation, slot, greeting, lent } => {
-                self.move_app(generation, slot, greeting, lent);
+            Action::MoveApp { generation, slot, greeting, lent, linked } => {
+                self.move_app(generation, slot, Started { pid: 0, greeting, lent, linked });
             }
+            Action::HandOn { generation, slot } => self.hand_on(generation, slot),
             Action::CloseChannel(epoch) => {
                 if let Some(app) = self.apps.get_mut(&epoch) {
-                    app.channel = None;
+                    (app.channel, app.link) = (None, None);
                 }
             }
             Action::RecoverApp { generation, slot } => self.recover_app(generation, slot),
@@ -224,10 +223,11 @@ impl Shell<'_> {
             }
         };
         let kept = hold(&channel);
-        let started = Started { pid: process.pid(), greeting: None, lent: false };
+        let started = Started { pid: process.pid(), greeting: None, lent: false, linked: false };
         worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
         let cpu = CpuTime::default();
-        let app = App { process, slot, generation, channel: kept, recovery, output, memory: 0, cpu };
+        let app =
+            App { process, slot, generation, channel: kept, link: None, recovery, output, memory: 0, cpu };
         self.apps.insert(slot.epoch, app);
         if self.new_end.is_some() {
             self.have_watched(generation, slot);
@@ -237,19 +237,43 @@ impl Shell<'_> {
 
     /// Gives the channel of an application process to another worker process. If that cannot be, the process is ended: it
     /// would wait for ever.
-    fn move_app(&mut self, generation: u64, slot: SlotId, greeting: Option<Greeting>, lent: bool) {
+    fn move_app(&mut self, generation: u64, slot: SlotId, started: Started) {
         let Some(app) = self.apps.get_mut(&slot.epoch) else { return };
+        let link = app.link.take();
         let channel = app.channel.as_ref().and_then(|channel| channel.as_fd().try_clone_to_owned().ok());
         match (self.workers.get_mut(&generation), channel) {
             (Some(worker), Some(channel)) => {
                 (app.slot, app.generation) = (slot, generation);
-                let started = Started { pid: app.process.pid(), greeting, lent };
+                let started = Started { pid: app.process.pid(), ..started };
+                if started.linked {
+                    worker.channel.send(&ToWorker::Link(slot), link);
+                }
                 worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
                 if self.new_end.is_some() {
                     self.have_watched(generation, slot);
                 }
             }
             _ => self.end_app(slot.epoch, "killing an application process", Child::kill),
+        }
+    }
+
+    /// Asks a worker process for the channel of an application process. What it has under way there goes on over a link to the
+    /// next one; without a link, the next one has to wait for it.
+    fn hand_on(&mut self, generation: u64, slot: SlotId) {
+        let pair =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let (theirs, next) = match pair {
+            Ok((theirs, next)) => (Some(theirs), Some(next)),
+            Err(error) => {
+                tracing::warn!(%error, "an application process is handed on when it has no request");
+                (None, None)
+            }
+        };
+        if let Some(app) = self.apps.get_mut(&slot.epoch) {
+            app.link = next;
+        }
+        if let Some(worker) = self.workers.get_mut(&generation) {
+            worker.channel.send(&ToWorker::Release(slot, false), theirs);
         }
     }
 
@@ -264,7 +288,7 @@ impl Shell<'_> {
             Ok(channel) => {
                 (app.slot, app.generation) = (slot, generation);
                 app.channel = hold(&channel);
-                let started = Started { pid: app.process.pid(), greeting: None, lent: false };
+                let started = Started { pid: app.process.pid(), greeting: None, lent: false, linked: false };
                 worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
                 if self.new_end.is_some() {
                     self.have_watched(generation, slot);

@@ -24,7 +24,7 @@ impl Shell<'_> {
         let cpu = CpuTime::default();
         let (process, output, generation) = (Process::Own(child), Some(output), NO_GENERATION);
         let (channel, recovery) = (None, None);
-        let app = App { process, slot, generation, channel, recovery, output, memory: 0, cpu };
+        let app = App { process, slot, generation, channel, link: None, recovery, output, memory: 0, cpu };
         self.apps.insert(slot.epoch, app);
         Ok(())
     }

@@ -13,7 +13,7 @@ use rustix::process::Rlimit;
 
 use super::{App, Process, Shell, exited, log_failure};
 use crate::config::limits::OUTPUT_BYTES_PER_SECOND_MAX;
-use crate::control::{SlotId, ToWorker};
+use crate::control::{DrainTime, SlotId, ToWorker};
 use crate::master::admin::AdminListener;
 use crate::master::cpu_time::CpuTime;
 use crate::master::luggage::{Luggage, PackedAdmin, PackedApp, Packer, Unpacker};
@@ -102,9 +102,9 @@ impl Shell<'_> {
     }
 
     /// Prepares a worker process for the time without a master.
-    pub(super) fn outlive(&mut self, generation: u64, grace_ms: Option<u64>) {
+    pub(super) fn outlive(&mut self, generation: u64, time: Option<DrainTime>) {
         let mut theirs = None;
-        if grace_ms.is_some() {
+        if time.is_some() {
             match rustix::net::socketpair(
                 AddressFamily::UNIX,
                 SocketType::SEQPACKET,
@@ -121,7 +121,7 @@ impl Shell<'_> {
             self.apps.values().filter(|app| app.generation == generation).map(|app| app.slot).collect();
         slots.into_iter().for_each(|slot| self.have_watched(generation, slot));
         if let Some(worker) = self.workers.get_mut(&generation) {
-            worker.channel.send(&ToWorker::Outlive(grace_ms.unwrap_or(0)), theirs);
+            worker.channel.send(&ToWorker::Outlive(time.unwrap_or(DrainTime::bounded(0))), theirs);
         }
     }
 
@@ -281,7 +281,17 @@ impl Shell<'_> {
                     let (process, cpu) = (Process::Own(child), CpuTime::default());
                     // Their recovery sockets have ended with the image before: they go with their worker process.
                     let (channel, recovery) = (None, None);
-                    let app = App { process, slot, generation, channel, recovery, output, memory: 0, cpu };
+                    let app = App {
+                        process,
+                        slot,
+                        generation,
+                        channel,
+                        link: None,
+                        recovery,
+                        output,
+                        memory: 0,
+                        cpu,
+                    };
                     self.apps.insert(slot.epoch, app);
                 }
                 Err(error) => {

@@ -8,7 +8,7 @@ use tracing::Level;
 
 use super::upgrade::Legacy;
 use crate::config::StopSignal;
-use crate::control::{FromWorker, Greeting, SlotId, ToWorker};
+use crate::control::{DrainTime, FromWorker, Greeting, SlotId, ToWorker};
 use crate::pool::settings::Settings;
 
 /// What the machine needs to know of a configuration that is ready to be used.
@@ -16,10 +16,26 @@ use crate::pool::settings::Settings;
 pub struct Plan {
     /// Which configuration this is, in the shell's count.
     pub number: u64,
-    /// How long a draining worker process may take.
+    /// How long a stopping worker process may take, and a connection without a request of one that was replaced.
     pub grace: Duration,
+    /// How long requests may go on in one that was replaced; `None` for as long as they like.
+    pub grace_streams: Option<Duration>,
+    /// How many worker processes that were replaced there may be.
+    pub old_workers_max: usize,
     /// Its pools, in the order of the configuration.
     pub pools: Vec<PoolPlan>,
+}
+
+impl Plan {
+    /// What its worker process is told when it is to drain: because it was replaced, or because the server `stops`.
+    pub fn drain_time(&self, stops: bool) -> DrainTime {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let grace_ms = millis(self.grace);
+        match stops {
+            true => DrainTime::bounded(grace_ms),
+            false => DrainTime { grace_ms, streams_ms: self.grace_streams.map(millis) },
+        }
+    }
 }
 
 /// One pool of a [`Plan`].
@@ -200,6 +216,16 @@ pub enum Action {
         greeting: Option<Greeting>,
         /// It is to be given back.
         lent: bool,
+        /// The worker process that had it goes on using it, over a link.
+        linked: bool,
+    },
+    /// Ask a generation's worker process for the channel of an application process ([`ToWorker::Release`]), with the end of a
+    /// link over which it goes on using it; the other end goes with [`Action::MoveApp`].
+    HandOn {
+        /// Whose it is.
+        generation: u64,
+        /// Its name there.
+        slot: SlotId,
     },
     /// The channel of the application process of this epoch is of no use any more: let go of it, so that the process sees its
     /// end.
@@ -220,8 +246,8 @@ pub enum Action {
         from: u64,
         /// The new one.
         to: u64,
-        /// What the old one may take, in milliseconds.
-        grace_ms: u64,
+        /// What the old one may take.
+        time: DrainTime,
     },
     /// Connect a worker process that drains to the one that has taken over after its successor: [`ToWorker::Adopt`] to
     /// the new, [`ToWorker::Successor`] to the old.
@@ -239,8 +265,8 @@ pub enum Action {
     Outlive {
         /// Which.
         generation: u64,
-        /// How long it may take once it is told to go, in milliseconds; `None` for one that drains already.
-        grace_ms: Option<u64>,
+        /// How long it may take once it is told to go; `None` for one that drains already.
+        time: Option<DrainTime>,
     },
     /// The master stays after all: what [`Action::Outlive`] has opened is closed.
     StayOn,

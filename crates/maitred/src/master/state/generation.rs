@@ -1,15 +1,16 @@
 //! One worker process.
 //!
-//! | worker process | Ready | exits | deadline | told to drain | told to die |
-//! |---|---|---|---|---|---|
-//! | Starting¹ | → Running | → Gone | kill² → Killed | kill → Killed³ | kill → Killed |
-//! | Running | ignored | → Gone | none | `Drain` → Draining | kill → Killed |
-//! | Draining⁴ | ignored | → Gone | kill → Killed | ignored | kill → Killed |
-//! | Killed | ignored | → Gone | none | ignored | ignored |
-//! | Gone | ignored | ignored | none | ignored | ignored |
+//! | worker process | Ready | exits | deadline | told to drain | told to hurry⁵ | told to die |
+//! |---|---|---|---|---|---|---|
+//! | Starting¹ | → Running | → Gone | kill² → Killed | kill → Killed³ | cannot be | kill → Killed |
+//! | Running | ignored | → Gone | none | `Drain` → Draining | cannot be | kill → Killed |
+//! | Draining⁴ | ignored | → Gone | kill → Killed | ignored | `Hurry`, if that is sooner | kill → Killed |
+//! | Killed | ignored | → Gone | none | ignored | ignored | ignored |
+//! | Gone | ignored | ignored | none | ignored | ignored | ignored |
 //!
-//! ¹ Until the start deadline. ² Decided by [`super::Master`]. ³ It has nothing to finish. ⁴ Until grace and a margin are
-//! over.
+//! ¹ Until the start deadline. ² Decided by [`super::Master`]. ³ It has nothing to finish. ⁴ After a stop until `grace` and a
+//! margin are over; after a reload until the longer of `grace` and `grace_streams`, which may be without end. ⁵ Because the
+//! server stops, or there are more than `old_workers_max`.
 //!
 //! What becomes of its application processes is decided in [`super::pool`].
 
@@ -19,7 +20,7 @@ use std::time::{Duration, Instant};
 use tracing::Level;
 
 use super::events::{Action, Counts, Plan};
-use crate::control::ToWorker;
+use crate::control::{DrainTime, ToWorker};
 
 /// How long a worker process may take until it is ready.
 pub const WORKER_START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,8 +44,10 @@ pub enum WorkerPhase {
     Running,
     /// Finishing.
     Draining {
-        /// When it is killed.
-        kill_at: Instant,
+        /// When it is killed; `None` for not before it is told to hurry.
+        kill_at: Option<Instant>,
+        /// Since when it has been draining.
+        since: Instant,
     },
     /// Sent `SIGKILL`.
     Killed,
@@ -121,7 +124,7 @@ impl Generation {
     /// The next time at which something is due.
     pub fn next_deadline(&self) -> Option<Instant> {
         match self.worker {
-            WorkerPhase::Draining { kill_at } => Some(kill_at),
+            WorkerPhase::Draining { kill_at, .. } => kill_at,
             _ => self.start_deadline(),
         }
     }
@@ -143,25 +146,40 @@ impl Generation {
         news
     }
 
-    /// The worker process is being told to drain, within its own configuration's grace: returns that, in milliseconds. `None`
-    /// when there is nothing to tell it.
-    pub fn drain(&mut self, now: Instant) -> Option<u64> {
+    /// The worker process is being told to drain, within its own configuration's times, because another one has taken over, or
+    /// (`stops`) because the server stops: returns them. `None` when there is nothing to tell it.
+    pub fn drain(&mut self, now: Instant, stops: bool) -> Option<DrainTime> {
         if self.worker != WorkerPhase::Running {
             return None;
         }
-        self.worker = WorkerPhase::Draining { kill_at: now + self.plan.grace + DRAIN_MARGIN };
-        Some(u64::try_from(self.plan.grace.as_millis()).unwrap_or(u64::MAX))
+        let time = self.plan.drain_time(stops);
+        let longest = time.streams_ms.map(|streams| Duration::from_millis(streams.max(time.grace_ms)));
+        let kill_at = longest.map(|longest| now + longest + DRAIN_MARGIN);
+        self.worker = WorkerPhase::Draining { kill_at, since: now };
+        Some(time)
+    }
+
+    /// One that drains gets no more than `grace` from now on. Returns that, in milliseconds; `None` if it has less anyway.
+    pub fn hurry(&mut self, now: Instant) -> Option<u64> {
+        let WorkerPhase::Draining { kill_at, .. } = &mut self.worker else { return None };
+        let sooner = now + self.plan.grace + DRAIN_MARGIN;
+        if kill_at.is_some_and(|at| at <= sooner) {
+            return None;
+        }
+        *kill_at = Some(sooner);
+        Some(self.plan.drain_time(true).grace_ms)
     }
 
     /// It has to end at once. Returns whether it is to be told to drain within no time, so that it writes what its access log
     /// still holds; otherwise it is to be killed.
     pub fn halt(&mut self, now: Instant) -> bool {
-        let earlier = match self.worker {
-            WorkerPhase::Draining { kill_at } => kill_at,
-            WorkerPhase::Running => now + HALT_PATIENCE,
+        let halted = now + HALT_PATIENCE;
+        let (earlier, since) = match self.worker {
+            WorkerPhase::Draining { kill_at, since } => (kill_at.unwrap_or(halted), since),
+            WorkerPhase::Running => (halted, now),
             WorkerPhase::Starting { .. } | WorkerPhase::Killed | WorkerPhase::Gone => return false,
         };
-        self.worker = WorkerPhase::Draining { kill_at: earlier.min(now + HALT_PATIENCE) };
+        self.worker = WorkerPhase::Draining { kill_at: Some(earlier.min(halted)), since };
         true
     }
 
@@ -189,6 +207,14 @@ impl Generation {
         matches!(self.worker, WorkerPhase::Draining { .. })
     }
 
+    /// Since when its worker process finishes what it has, if it was told to.
+    pub fn draining_since(&self) -> Option<Instant> {
+        match self.worker {
+            WorkerPhase::Draining { since, .. } => Some(since),
+            _ => None,
+        }
+    }
+
     /// Whether its worker process should have been ready by now.
     pub fn is_late(&self, now: Instant) -> bool {
         self.start_deadline().is_some_and(|deadline| deadline <= now)
@@ -196,6 +222,6 @@ impl Generation {
 
     /// Whether it has not finished within its grace.
     pub fn is_overdue(&self, now: Instant) -> bool {
-        matches!(self.worker, WorkerPhase::Draining { kill_at } if kill_at <= now)
+        matches!(self.worker, WorkerPhase::Draining { kill_at: Some(at), .. } if at <= now)
     }
 }

@@ -28,7 +28,7 @@ use super::generation::Out;
 use super::slot::Slot;
 pub use super::slot::{Home, SlotPhase};
 use crate::backoff::{APP, CONNECT};
-use crate::control::{Greeting, ToWorker};
+use crate::control::{Greeting, SlotId, ToWorker};
 use crate::pool::settings::Settings;
 use crate::pool::sizing::{Sizing, SlotView, Why};
 
@@ -214,7 +214,7 @@ impl Pool {
         for (number, slot) in (0..).zip(&mut self.slots) {
             if slot.is_up() && slot.at != next {
                 slot.wanted_by = Some(next);
-                out.send(slot.at.generation, ToWorker::Release(slot.id(number), false));
+                out.actions.push(Action::HandOn { generation: slot.at.generation, slot: slot.id(number) });
             }
         }
     }
@@ -309,8 +309,8 @@ impl Pool {
         }
     }
 
-    /// The worker process of a generation has given the channel of this slot back.
-    pub fn released(&mut self, now: Instant, number: usize, from: u64, out: &mut Out<'_>) {
+    /// The worker process of a generation has given the channel of this slot back; `linked`: it still uses it, over a link.
+    pub fn released(&mut self, now: Instant, number: usize, from: u64, linked: bool, out: &mut Out<'_>) {
         let places = self.places();
         let Some(slot) = self.slots.get_mut(number) else { return };
         if slot.at.generation != from || matches!(slot.phase, SlotPhase::Empty | SlotPhase::Ending { .. }) {
@@ -328,9 +328,12 @@ impl Pool {
         }
         slot.requests_before += std::mem::take(&mut slot.requests);
         (slot.at, slot.lent) = (to, to != self.home);
+        if linked {
+            slot.linked.push(from);
+        }
         let Ok(index) = u16::try_from(number) else { return };
         let (id, greeting, lent) = (slot.id(index), slot.greeting.clone(), slot.lent);
-        out.actions.push(Action::MoveApp { generation: to.generation, slot: id, greeting, lent });
+        out.actions.push(Action::MoveApp { generation: to.generation, slot: id, greeting, lent, linked });
         if matches!(slot.phase, SlotPhase::Draining { .. }) {
             out.send(to.generation, ToWorker::Retire(id));
         }
@@ -352,6 +355,9 @@ impl Pool {
         if listening {
             out.send(slot.at.generation, ToWorker::SlotExited(slot.id(index), how.to_owned()));
         }
+        let (epoch, linked) = (slot.epoch, std::mem::take(&mut slot.linked));
+        self.tell_users(&linked, index, epoch, how, out);
+        let Some(slot) = self.slots.get_mut(number) else { return };
         let (was_ready, late) = (slot.greeting.is_some(), slot.late);
         let let_go = self.course == Course::LetGo && clean && was_ready;
         let (asked, lived) = (slot.asked || let_go, now.saturating_duration_since(slot.started));
@@ -394,6 +400,15 @@ impl Pool {
         out.log(level, format!("{name} {how}{young}{next}{hint}"));
     }
 
+    /// Tells those who reach a process over a link that it has exited.
+    fn tell_users(&self, users: &[u64], slot: u16, epoch: u64, how: &str, out: &mut Out<'_>) {
+        for generation in users {
+            if let Some(pool) = self.index_at(*generation) {
+                out.send(*generation, ToWorker::SlotExited(SlotId { pool, slot, epoch }, how.to_owned()));
+            }
+        }
+    }
+
     /// Takes in what the scoreboard says.
     pub fn see(&mut self, now: Instant, generation: u64, queued: u32, seen: &[Seen]) {
         if generation == self.home.generation {
@@ -424,6 +439,9 @@ impl Pool {
         // One that is there and busy serves nobody: its request may take as long as it likes. Nor does one that has died on its
         // way there.
         let serves = |slot: &Slot| {
+            if slot.phase == SlotPhase::Ready && slot.linked.contains(&generation) {
+                return true;
+            }
             let there = slot.at == borrower && slot.has_room();
             slot.is_up() && (there || slot.wanted_by == Some(borrower))
         };
@@ -432,7 +450,10 @@ impl Pool {
         }
         let home = self.home;
         let ready = self.slots.iter_mut().enumerate().filter(|(_, slot)| {
-            slot.phase == SlotPhase::Ready && slot.at == home && slot.wanted_by.is_none()
+            slot.phase == SlotPhase::Ready
+                && slot.at == home
+                && slot.wanted_by.is_none()
+                && slot.linked.is_empty()
         });
         if let Some((number, slot)) = ready.min_by_key(|(_, slot)| slot.busy)
             && let Ok(number) = u16::try_from(number)
@@ -683,6 +704,12 @@ impl Pool {
     /// Whether the channel of this slot is at the worker process of a generation.
     pub fn is_at(&self, number: usize, generation: u64) -> bool {
         self.slots.get(number).is_some_and(|slot| slot.at.generation == generation)
+    }
+
+    /// Whether the worker process of a generation has the channel of this slot, or reaches it over a link.
+    pub fn is_used_by(&self, number: usize, generation: u64) -> bool {
+        let linked = |slot: &Slot| slot.linked.contains(&generation);
+        self.is_at(number, generation) || self.slots.get(number).is_some_and(linked)
     }
 
     /// The generation that has the channel of this slot.

@@ -58,6 +58,8 @@ pub(super) struct Slot {
     pub(super) wanted_by: Option<Home>,
     /// It is at a generation that will give it back by itself.
     pub(super) lent: bool,
+    /// Generations that its channel was at, and that reach it over a link.
+    pub(super) linked: Vec<u64>,
     /// It was asked to go, or to recover: its end is no death.
     pub(super) asked: bool,
     /// It is to be replaced, because somebody said so.
@@ -83,6 +85,7 @@ impl Slot {
             at,
             wanted_by: None,
             lent: false,
+            linked: Vec::new(),
             asked: false,
             stale: false,
             late: false,
@@ -128,6 +131,7 @@ impl Slot {
         self.phase = SlotPhase::Recovering { deadline };
         self.asked = true;
         (self.greeting, self.wanted_by, self.lent) = (None, None, false);
+        self.linked.clear();
         self.requests_before += std::mem::take(&mut self.requests);
         self.busy = 0;
         out.actions.push(Action::CloseChannel(self.epoch));

@@ -14,7 +14,7 @@ use super::events::{Action, Event, Notice, Plan, PoolKind, PoolPlan, Refusal, Se
 use super::generation::{DRAIN_MARGIN, NEXT_START_TIMEOUT, WORKER_START_TIMEOUT};
 use super::pool::APP_KILL_DELAY;
 use super::{Master, Phase, Reload};
-use crate::control::{Command, FromWorker, Greeting, PoolCommand, SlotId, ToWorker};
+use crate::control::{Command, DrainTime, FromWorker, Greeting, PoolCommand, SlotId, ToWorker};
 use crate::pool::settings::Settings;
 
 pub(super) const GRACE: Duration = Duration::from_secs(20);
@@ -50,6 +50,8 @@ pub(super) struct World {
     pub same: bool,
     /// Whether processes that say HELLO recover.
     pub recovers: bool,
+    /// How long requests may go on in a worker process that was replaced.
+    pub grace_streams: Option<Duration>,
     /// Those whose channel was closed, and that wait for another.
     parked: BTreeSet<u64>,
     /// Processes that have said HELLO.
@@ -80,6 +82,7 @@ impl World {
             sizes: Settings::fixed(2),
             kind: PoolKind::Started,
             same: false,
+            grace_streams: Some(GRACE),
             recovers: false,
             parked: BTreeSet::new(),
             hello: BTreeSet::new(),
@@ -197,7 +200,13 @@ impl World {
             request_timeout: REQUEST_TIMEOUT,
             process: if self.same { String::new() } else { self.plan_last.to_string() },
         };
-        Plan { number: self.plan_last, grace: GRACE, pools: (0..pools).map(pool).collect() }
+        Plan {
+            number: self.plan_last,
+            grace: GRACE,
+            grace_streams: self.grace_streams,
+            old_workers_max: 2,
+            pools: (0..pools).map(pool).collect(),
+        }
     }
 
     fn carry_out(&mut self, action: &Action) {
@@ -224,7 +233,7 @@ impl World {
             Action::Send(generation, message) => self.sent(*generation, message),
             Action::Handover { from, to, .. } => {
                 assert!(self.workers[to].ready && self.workers[to].adopts);
-                self.sent(*from, &ToWorker::Drain(0));
+                self.sent(*from, &ToWorker::Drain(DrainTime::bounded(0)));
             }
             Action::Succeed { from, to } => {
                 assert!(self.workers[to].ready && self.workers[to].adopts);
@@ -244,6 +253,14 @@ impl World {
                 self.hello.remove(epoch);
                 let how = "was killed by SIGKILL".to_owned();
                 self.queue.push_back(Event::AppExited { slot, clean: false, how });
+            }
+            Action::HandOn { generation, slot } => {
+                assert_eq!(
+                    self.apps.get(&slot.epoch).map(|app| app.1),
+                    Some(*generation),
+                    "it has its channel"
+                );
+                self.asked_back.insert(slot.epoch);
             }
             Action::MoveApp { generation, slot, greeting, .. } => {
                 self.moved(*generation, *slot, greeting.as_ref())
@@ -283,8 +300,9 @@ impl World {
         let worker = self.workers.get_mut(&generation).expect("a living worker process");
         match message {
             // Whoever drains may still be told to be done with it.
-            ToWorker::Drain(0) => worker.drained = true,
+            ToWorker::Drain(DrainTime { grace_ms: 0, .. }) => worker.drained = true,
             ToWorker::Drain(_) => assert!(!std::mem::replace(&mut worker.drained, true), "drained twice"),
+            ToWorker::Hurry(_) => assert!(worker.drained, "it does not drain"),
             ToWorker::CommandDone(command, ..) => {
                 assert!(worker.commands_open.remove(command), "answered twice or never asked");
             }
@@ -311,6 +329,7 @@ impl World {
             ToWorker::Trouble(..) => {}
             ToWorker::SlotStarted(..)
             | ToWorker::Adopt
+            | ToWorker::Link(_)
             | ToWorker::Watch(_)
             | ToWorker::Outlive(_)
             | ToWorker::Successor
@@ -334,10 +353,19 @@ impl World {
 
     /// The worker process lets go of a channel that was asked back.
     pub(super) fn release(&mut self, epoch: u64) {
+        self.give_back(epoch, false);
+    }
+
+    /// The same of one that it goes on using over a link.
+    pub(super) fn hand_over(&mut self, epoch: u64) {
+        self.give_back(epoch, true);
+    }
+
+    fn give_back(&mut self, epoch: u64, linked: bool) {
         let Some((slot, generation, _)) = self.apps.get(&epoch).copied() else { return };
         if self.asked_back.remove(&epoch) && self.workers.contains_key(&generation) {
             self.given_back.insert(epoch);
-            self.event(Event::Worker(generation, FromWorker::SlotReleased(slot)));
+            self.event(Event::Worker(generation, FromWorker::SlotReleased(slot, linked)));
             self.given_back.remove(&epoch);
         }
     }
@@ -430,7 +458,7 @@ fn reload_hands_over_only_when_the_new_generation_is_ready() {
     let new: Vec<u64> = world.apps.values().filter(|app| app.1 == 2).map(|app| app.0.epoch).collect();
     world.app_ready(new[1]);
     assert_eq!(world.master.current(), Some(2));
-    assert!(world.has_done(&Action::Handover { from: 1, to: 2, grace_ms: 20_000 }));
+    assert!(world.has_done(&Action::Handover { from: 1, to: 2, time: DrainTime::bounded(20_000) }));
     assert!(world.has_done(&Action::Commit(2)));
     world.worker_dies(1);
     assert_eq!(world.workers.len(), 1);
@@ -525,7 +553,9 @@ fn stop_drains_first_and_closes_sockets_then() {
     let mut world = World::up();
     world.command(1, Command::Stop);
     let place = |wanted: &Action| world.done.iter().position(|action| action == wanted).unwrap();
-    assert!(place(&Action::Send(1, ToWorker::Drain(20_000))) < place(&Action::CloseSockets));
+    assert!(
+        place(&Action::Send(1, ToWorker::Drain(DrainTime::bounded(20_000)))) < place(&Action::CloseSockets)
+    );
     world.nothing_unanswered();
     assert_eq!(world.apps.values().filter(|app| app.2).count(), 0, "the worker still needs them");
     world.worker_dies(1);

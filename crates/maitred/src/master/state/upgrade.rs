@@ -73,6 +73,10 @@ pub const YOUNG: Duration = Duration::from_secs(5);
 pub const RETRY: Rules =
     Rules { free: 0, first: Duration::from_secs(1), max: Duration::from_secs(10), long_life: Duration::MAX };
 
+/// What stands for no bound where one image of the master leaves a time to the next: later than any worker process lives, and
+/// nothing that cannot be added to a time.
+const UNBOUNDED: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+
 /// What one image of the master leaves to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Legacy {
@@ -237,6 +241,26 @@ impl Predecessors {
                 actions.push(Action::Go { from: worker.generation, to });
             }
         }
+    }
+
+    /// How many there are that finish what they have.
+    pub(super) fn draining(&self) -> usize {
+        self.workers.iter().filter(|worker| matches!(worker.phase, WorkerPhase::Draining { .. })).count()
+    }
+
+    /// The oldest `count` of them have no more than `grace` from now on. Gives back how many these are.
+    pub(super) fn hurry(&mut self, now: Instant, grace: Duration, count: usize) -> usize {
+        self.workers.sort_by_key(|worker| worker.generation);
+        let mut hurried = 0;
+        for worker in self.workers.iter_mut() {
+            if let WorkerPhase::Draining { kill_at } = &mut worker.phase
+                && hurried < count
+            {
+                *kill_at = (*kill_at).min(now + grace + DRAIN_MARGIN);
+                hurried += 1;
+            }
+        }
+        hurried
     }
 
     /// A worker process has exited. Gives back whether it was an old one.
@@ -416,8 +440,8 @@ impl Master {
         if self.predecessors.serving().is_none() {
             for one in self.generations.iter().filter(|one| one.is_running() || one.is_draining()) {
                 let serves = Some(one.number) == self.current;
-                let grace_ms = serves.then(|| millis(one.plan.grace));
-                self.actions.push(Action::Outlive { generation: one.number, grace_ms });
+                let time = serves.then(|| one.plan.drain_time(false));
+                self.actions.push(Action::Outlive { generation: one.number, time });
                 missing.insert(one.number);
             }
         } else if let Some(current) = self.current.take() {
@@ -478,8 +502,14 @@ impl Master {
         let left = |at: Instant| millis(at.saturating_duration_since(now));
         for one in &self.generations {
             let duty = match one.worker {
-                super::WorkerPhase::Running => Duty::Serving { grace_ms: millis(one.plan.grace) },
-                super::WorkerPhase::Draining { kill_at } => Duty::Draining { left_ms: left(kill_at) },
+                super::WorkerPhase::Running => {
+                    let time = one.plan.drain_time(false);
+                    let streams_ms = time.streams_ms.unwrap_or(millis(UNBOUNDED));
+                    Duty::Serving { grace_ms: time.grace_ms.max(streams_ms) }
+                }
+                super::WorkerPhase::Draining { kill_at, .. } => {
+                    Duty::Draining { left_ms: kill_at.map_or(millis(UNBOUNDED), left) }
+                }
                 super::WorkerPhase::Starting { .. } | super::WorkerPhase::Killed => {
                     Duty::Draining { left_ms: 0 }
                 }
@@ -570,6 +600,8 @@ impl Master {
     pub(super) fn stop_predecessors(&mut self, now: Instant, grace: Duration) {
         self.predecessors.retry_at = None;
         self.predecessors.go(now, None, &mut self.actions);
+        // Nobody can tell those any more that drain for as long as they like.
+        self.predecessors.hurry(now, grace, usize::MAX);
         let out = out!(self);
         self.predecessors.apps.iter_mut().for_each(|app| app.stop(now, Some(grace), out));
     }

@@ -39,6 +39,7 @@ impl Pool {
         }
         for slot in &mut self.slots {
             slot.wanted_by = slot.wanted_by.filter(|home| home.generation != generation);
+            slot.linked.retain(|linked| *linked != generation);
         }
         for number in 0..self.slots.len() {
             if !self.is_at(number, generation) {

@@ -89,3 +89,58 @@ fn a_worker_that_dies_in_a_reload_costs_its_pool_and_not_the_next_one() {
     let current = world.master.current().unwrap();
     assert!(world.apps.values().any(|app| app.1 == current && !app.2));
 }
+
+/// Who reaches a process over a link is told of its end, may say that it is lost, and needs no other one.
+#[test]
+fn an_old_worker_that_reaches_a_process_over_a_link_hears_of_it() {
+    let mut world = with_pool(Settings::fixed(1));
+    world.signal(Signal::Hangup);
+    world.worker_ready(2);
+    let epoch = *world.apps.keys().next().unwrap();
+    world.hand_over(epoch);
+    assert_eq!(world.apps[&epoch].1, 2);
+    world.event(Event::Observed { generation: 1, queued: vec![3], seen: Vec::new() });
+    assert!(world.asked_back.is_empty(), "its requests go over the link");
+    let id = SlotId { pool: 0, slot: 0, epoch };
+    world.event(Event::Worker(3, FromWorker::SlotLost(id, "of no concern".to_owned())));
+    assert!(world.apps.contains_key(&epoch));
+    world.event(Event::Worker(1, FromWorker::SlotLost(id, "it does not answer".to_owned())));
+    assert!(!world.apps.contains_key(&epoch), "it is killed");
+    for generation in [1, 2] {
+        let said = |action: &Action| match action {
+            Action::Send(to, ToWorker::SlotExited(slot, _)) => (*to, slot.epoch) == (generation, epoch),
+            _ => false,
+        };
+        assert!(world.done.iter().any(said), "worker process {generation} is told");
+    }
+}
+
+/// Each reload beside a stream leaves a worker process, up to as many as there may be; the oldest has its time then.
+#[test]
+fn the_oldest_of_too_many_old_workers_has_to_finish() {
+    let mut world = World::new();
+    (world.grace_streams, world.same) = (None, true);
+    world.event(Event::Start);
+    world.all_ready();
+    for _ in 0..2 {
+        world.signal(Signal::Hangup);
+        world.all_ready();
+    }
+    world.pass(Duration::from_secs(60 * 60));
+    assert_eq!(
+        world.workers.keys().copied().collect::<Vec<_>>(),
+        [1, 2, 3],
+        "they stay for as long as they like"
+    );
+    world.signal(Signal::Hangup);
+    world.all_ready();
+    assert!(world.has_done(&Action::Send(1, ToWorker::Hurry(20_000))));
+    world.pass(GRACE + DRAIN_MARGIN);
+    assert_eq!(world.workers.keys().copied().collect::<Vec<_>>(), [2, 3, 4]);
+    let old: Vec<u64> = world.master.old_workers().map(|(number, _)| number).collect();
+    assert_eq!(old, [2, 3]);
+    world.signal(Signal::Terminate);
+    world.pass(GRACE + DRAIN_MARGIN);
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.exit, Some(0), "a stop is bounded all the same");
+}

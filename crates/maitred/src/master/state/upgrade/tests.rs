@@ -3,7 +3,7 @@
 use maitred_sys::signals::Signal;
 
 use super::*;
-use crate::control::{Command, FromWorker, SlotId, ToWorker};
+use crate::control::{Command, DrainTime, FromWorker, SlotId, ToWorker};
 use crate::master::state::events::{Event, ListenPlan, Plan, PoolKind, PoolPlan, Refusal};
 use crate::pool::settings::Settings;
 
@@ -23,7 +23,7 @@ fn plan(number: u64, listen: bool) -> Plan {
             start_grace: Duration::from_secs(1),
         }),
     };
-    Plan { number, grace: GRACE, pools: vec![pool] }
+    Plan { number, grace: GRACE, grace_streams: Some(GRACE), old_workers_max: 2, pools: vec![pool] }
 }
 
 /// A machine and its clock.
@@ -82,7 +82,7 @@ impl Image {
         self.event(Event::Signal(Signal::User2));
         assert!(self.has(&Action::Check));
         self.event(Event::Checked(Ok(())));
-        assert!(self.has(&Action::Outlive { generation: 1, grace_ms: Some(20_000) }));
+        assert!(self.has(&Action::Outlive { generation: 1, time: Some(DrainTime::bounded(20_000)) }));
         assert!(self.left().is_none(), "the worker process has not promised yet");
         self.event(Event::Worker(1, FromWorker::Outlives));
         self.left().unwrap()
@@ -174,8 +174,8 @@ fn what_drains_at_the_time_is_taken_along() {
     image.pass(Duration::from_secs(5));
     image.event(Event::Signal(Signal::User2));
     image.event(Event::Checked(Ok(())));
-    assert!(image.has(&Action::Outlive { generation: 1, grace_ms: None }));
-    assert!(image.has(&Action::Outlive { generation: 2, grace_ms: Some(20_000) }));
+    assert!(image.has(&Action::Outlive { generation: 1, time: None }));
+    assert!(image.has(&Action::Outlive { generation: 2, time: Some(DrainTime::bounded(20_000)) }));
     image.event(Event::Worker(2, FromWorker::Outlives));
     assert!(image.left().is_none());
     // Whoever is gone has nothing to promise.

@@ -1,0 +1,201 @@
+//! What other worker processes have at the process of a channel ([`super::super::link`]), and how the channel is handed on.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use maitred_handoff::{Header, RequestFlags, kind};
+
+use super::{Carried, Channel, Passing};
+use crate::budget::Permit;
+use crate::handoff::link::{Frame, HANDED_OVER, HandedOver, Link, Share, free_tag};
+use crate::handoff::{RELAY_BIT, Relay, SentBody, Unsent, UnsentBody};
+use crate::serve::passed::Passed;
+
+/// A request of another worker process.
+#[derive(Debug, Clone, Copy)]
+pub struct Away {
+    /// Key of the link to it; `None` once that has ended.
+    pub link: Option<usize>,
+    /// The number of the request there.
+    pub request: u32,
+    /// The number that the process knows the response descriptor by.
+    pub number: u32,
+    /// Its worker process has gone: from when on that it has not ended counts as stuck.
+    pub late_at: Option<Instant>,
+}
+
+impl Channel {
+    /// Requests that the process has, whoever they are of.
+    pub fn load(&self) -> u32 {
+        (self.in_flight.len() + self.away.len()) as u32
+    }
+
+    /// Whether neither side is in the middle of a frame, so that another worker process can go on.
+    pub fn is_between_frames(&self) -> bool {
+        let heard = self.input.is_empty() && self.received.is_empty() && self.unjudged.is_empty();
+        heard && !self.judging && !self.astray && !self.joining && !self.has_output()
+    }
+
+    /// The next number of a request. One that another worker process still has is not given again.
+    pub(super) fn take_request_number(&mut self) -> u32 {
+        while !self.away.is_empty() && self.away.contains_key(&self.next_request) {
+            self.next_request = self.next_request.wrapping_add(1);
+        }
+        let request = self.next_request;
+        self.next_request = request.wrapping_add(1);
+        request
+    }
+
+    /// What its own worker process has there, as the next owner has to know it.
+    fn share<'r>(&self, relays: impl Iterator<Item = (usize, &'r Relay)>) -> Share {
+        let requests =
+            self.in_flight.iter().map(|(request, found)| (*request, *request, found.number | self.tag));
+        let relays = relays.map(|(key, _)| RELAY_BIT | key as u32);
+        let kept = self.known.order.iter().copied().chain(relays).map(|number| number | self.tag);
+        Share { tag: self.tag, requests: requests.collect(), kept: kept.collect() }
+    }
+
+    /// Hands the channel over: from now on this worker process reaches the process over `link`, and says there first what is
+    /// under way, with the links of `others`. `relays` are those that the process has. Nothing may be in any buffer.
+    pub fn hand_over<'r>(
+        &mut self,
+        link: OwnedFd,
+        others: Vec<(usize, Link)>,
+        relays: impl Iterator<Item = (usize, &'r Relay)>,
+    ) {
+        let of = |key: usize| {
+            let theirs = self.away.iter().filter(move |(_, away)| away.link == Some(key));
+            theirs.map(|(number, away)| (*number, away.request, away.number)).collect()
+        };
+        let share = |(key, link): &(usize, Link)| Share {
+            tag: link.tag,
+            requests: of(*key),
+            kept: link.kept.iter().copied().collect(),
+        };
+        let said = HandedOver {
+            next_request: self.next_request,
+            own: self.share(relays),
+            others: others.iter().map(share).collect(),
+        };
+        let payload = serde_json::to_vec(&said).unwrap_or_default();
+        let header = Header {
+            payload_bytes: payload.len() as u32,
+            kind: HANDED_OVER,
+            descriptors: others.len() as u16,
+            ..Header::default()
+        };
+        self.socket = Passed::own(link, None, self.lane.clone());
+        self.frames.push((0, None));
+        for (_, link) in others {
+            self.passing.push(Passing { offset: 0, carried: Carried::Relay(link.into_socket()) });
+        }
+        self.out.extend_from_slice(&header.to_bytes());
+        self.out.extend_from_slice(&payload);
+        self.away.clear();
+        self.links.clear();
+        (self.linked, self.asked) = (true, None);
+    }
+
+    /// Takes in what the owner before has said: the first of `links` leads to it, the others to those before. Its own connections
+    /// get a tag that none of theirs has.
+    pub fn take_over(&mut self, said: &HandedOver, links: &[usize]) {
+        self.next_request = said.next_request;
+        for (share, link) in std::iter::once(&said.own).chain(&said.others).zip(links) {
+            for (number, request, connection) in &share.requests {
+                let away = Away { link: Some(*link), request: *request, number: *connection, late_at: None };
+                self.away.insert(*number, away);
+            }
+        }
+        let used: Vec<u32> = std::iter::once(&said.own).chain(&said.others).map(|share| share.tag).collect();
+        self.tag = free_tag(&used);
+        self.joining = false;
+    }
+
+    /// Passes a frame of a user of this channel on to the process. Gives back whether there is something to flush.
+    pub fn pass_on(&mut self, link: (usize, &mut Link), frame: Frame) -> bool {
+        let (key, link) = link;
+        let Frame { mut header, payload, descriptors } = frame;
+        let theirs = |away: &Away| away.link == Some(key) && away.request == header.request;
+        match header.kind {
+            kind::REQUEST => {
+                let number = self.take_request_number();
+                let away = Away {
+                    link: Some(key),
+                    request: header.request,
+                    number: header.connection,
+                    late_at: None,
+                };
+                self.away.insert(number, away);
+                let body_fd = RequestFlags::from_bits(header.flags).is_some_and(|flags| flags.body_fd);
+                if descriptors.len() > usize::from(body_fd) {
+                    link.kept.insert(header.connection);
+                }
+                header.request = number;
+            }
+            kind::CANCEL => {
+                let Some((number, _)) = self.away.iter().find(|(_, away)| theirs(away)) else { return false };
+                header.request = *number;
+            }
+            kind::FORGET if link.kept.remove(&header.connection) => self.note_forgotten(),
+            kind::PING => link.asks = true,
+            _ => return false,
+        }
+        let offset = self.out.len();
+        self.frames.push((offset, None));
+        self.passing.extend(
+            descriptors.into_iter().map(|descriptor| Passing { offset, carried: Carried::Relay(descriptor) }),
+        );
+        self.out.extend_from_slice(&header.to_bytes());
+        self.out.extend_from_slice(&payload);
+        true
+    }
+
+    /// The owner gives a request back: that, with its body. `payload` and `file` are what came with it.
+    pub fn refused(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        file: Option<(OwnedFd, Permit)>,
+    ) -> Option<Unsent> {
+        let request = self.in_flight.remove(&header.request)?;
+        let body_fd = RequestFlags::from_bits(header.flags).is_some_and(|flags| flags.body_fd);
+        if header.descriptors > u16::from(body_fd) && request.number & RELAY_BIT == 0 {
+            // It came along, and has not arrived.
+            self.known.remove(request.number);
+        }
+        let body = match (request.body, file) {
+            (SentBody::Inline(bytes), _) => payload
+                .len()
+                .checked_sub(bytes)
+                .and_then(|at| payload.get(at..))
+                .map(|body| UnsentBody::Inline(body.to_vec())),
+            (SentBody::Carried, Some((file, held))) => Some(UnsentBody::Spooled(file, held)),
+            (SentBody::Carried | SentBody::Elsewhere, _) => None,
+        };
+        Some(Unsent { request, body })
+    }
+
+    /// A user has gone: its requests are cancelled, and have until `late_at` to end; what the process keeps for it is forgotten.
+    pub fn link_ended(&mut self, key: usize, link: &Link, late_at: Instant) {
+        self.links.retain(|other| *other != key);
+        let theirs: Vec<(u32, u32)> = self
+            .away
+            .iter_mut()
+            .filter(|(_, away)| away.link == Some(key))
+            .map(|(number, away)| {
+                (away.link, away.late_at) = (None, Some(late_at));
+                (*number, away.number)
+            })
+            .collect();
+        let told = matches!(self.phase, super::Phase::Live | super::Phase::Starting);
+        for (request, number) in theirs.into_iter().filter(|_| told) {
+            self.frames.push((self.out.len(), None));
+            maitred_handoff::encode_cancel(&mut self.out, number, request);
+        }
+        for number in link.kept.iter().filter(|_| told) {
+            self.frames.push((self.out.len(), None));
+            maitred_handoff::encode_forget(&mut self.out, *number);
+            self.note_forgotten();
+        }
+    }
+}
