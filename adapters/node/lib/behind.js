@@ -47,13 +47,15 @@ class Behind {
     this.detached = new Detached();
     this.channel = null;
     this.signalled = false;
+    /** The application has handlers of SIGTERM itself, which have been called. */
+    this.isHandled = false;
     this.serving = new Serving(server, asked, () => this.leave());
     this.onTerminate = () => {
-      this.signalled = true;
+      this.note();
       this.leave();
     };
-    // Before HELLO: as soon as that is sent, there may be something to finish.
-    process.on('SIGTERM', this.onTerminate);
+    // Before HELLO: as soon as that is sent, there may be something to finish. First, to see those that listen once.
+    process.prependListener('SIGTERM', this.onTerminate);
     // A terminal sends it to all processes, and the master decides.
     process.on('SIGINT', () => {});
     this.begin(fd);
@@ -74,13 +76,12 @@ class Behind {
   async end() {
     const { serving, detached } = this;
     try {
+      if (!this.signalled && !this.shutdown && !serving.isClosing) this.signal();
+      if (serving.isClosing || (this.isHandled && !this.shutdown)) return void this.leaveToApplication();
       serving.ended();
-      // The application has asked for the end, and knows what is still to do.
-      if (serving.isClosing) return void this.release();
       if (this.shutdown) await this.shutdown();
       else for (const link of detached) link.client?.end();
       await detached.end();
-      if (this.leaveToHandlers()) return undefined;
     } catch (error) {
       console.error(error);
     }
@@ -88,22 +89,28 @@ class Behind {
     return undefined;
   }
 
-  /** Nothing here holds the process any more; a SIGTERM that it sends to itself, as frameworks do in the end, ends it. */
-  release() {
+  /**
+   * It has asked for the end by closing the server, or its handlers of SIGTERM know what is still to do: they end the process, or
+   * it ends when nothing holds it any more. A server that is still open can be closed as before.
+   */
+  leaveToApplication() {
+    const { serving } = this;
+    if (!serving.isClosing) setTimeout(() => process.exit(0), HANDLERS_MS).unref();
+    // A SIGTERM that the process sends to itself, as frameworks do in the end, ends it.
     process.removeListener('SIGTERM', this.onTerminate);
     this.channel.socket.destroy();
+    serving.drained();
   }
 
-  /**
-   * Handlers of SIGTERM that the application has itself are called, also if Maitred has asked otherwise, and end the process, or
-   * it ends when nothing is left to do. They have some time. False if there are none.
-   */
-  leaveToHandlers() {
-    if (this.shutdown || process.listenerCount('SIGTERM') < 2) return false;
-    this.release();
-    setTimeout(() => process.exit(0), HANDLERS_MS).unref();
-    if (!this.signalled) process.emit('SIGTERM', 'SIGTERM', 15);
-    return true;
+  note() {
+    this.signalled = true;
+    this.isHandled ||= process.listenerCount('SIGTERM') > 1;
+  }
+
+  /** Handlers of SIGTERM are called also if Maitred has asked for the end otherwise. */
+  signal() {
+    this.note();
+    if (this.isHandled) process.emit('SIGTERM', 'SIGTERM', 15);
   }
 }
 

@@ -48,6 +48,7 @@ class Serving {
     this.connections = 0;
     /** The application has closed the server: how its process ends is the application's, too. */
     this.isClosing = false;
+    this.isDrained = false;
     /** https.Server takes connections whose TLS is done; here that is Maitred's. */
     this.event = server instanceof https.Server ? 'secureConnection' : 'connection';
     watch(server);
@@ -78,12 +79,20 @@ class Serving {
     this.listening = false;
     this.isClosing = true;
     server.closeIdleConnections();
-    this.leave();
+    if (this.isDrained) process.nextTick(() => server.emit('close'));
+    else this.leave();
     return server;
   }
 
-  /** Everything is answered, and no more comes. */
+  /** Everything is answered, and no more comes; but for that the application may still close the server. */
+  drained() {
+    this.isDrained = true;
+    if (this.isClosing) this.server.emit('close');
+  }
+
+  /** The same, and the application closes nothing. */
   ended() {
+    this.isDrained = true;
     this.listening = false;
     this.server.closeIdleConnections();
     this.server.emit('close');
