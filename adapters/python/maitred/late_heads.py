@@ -1,8 +1,8 @@
-"""Heads of responses whose bodies take their time. A browser's EventSource and clients of MCP wait for the head of a stream before they
-go on, and its first event may be minutes away.
+"""Heads of responses whose bodies take their time. A browser's EventSource and clients of MCP wait for the head of a stream before
+they go on, and its first event may be minutes away.
 
-A head that is written by itself costs a system call, and mostly its body comes at once. So there is one timer for all heads that wait, and
-none when nothing does.
+A head that is written by itself costs a system call, and mostly its body comes at once. So there is one timer for all heads that
+wait, and none when nothing does.
 """
 
 import asyncio
