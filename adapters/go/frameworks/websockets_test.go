@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -17,6 +19,15 @@ func init() {
 	// coder/websocket writes its 101 by WriteHeader, and hijacks behind that; gorilla/websocket hijacks first.
 	sites["coder/websocket"] = func(string) http.Handler { return http.HandlerFunc(coderEcho) }
 	sites["gorilla/websocket"] = func(string) http.Handler { return http.HandlerFunc(gorillaEcho) }
+	// A program that passes upgrades on to another one.
+	sites["ReverseProxy"] = func(string) http.Handler {
+		backend := httptest.NewServer(http.HandlerFunc(coderEcho))
+		address, err := url.Parse(backend.URL)
+		if err != nil {
+			panic(err)
+		}
+		return httputil.NewSingleHostReverseProxy(address)
+	}
 }
 
 const messageBytesMax = 1 << 20
@@ -64,7 +75,7 @@ func everywhere(t *testing.T, site, file string, test func(t *testing.T, base st
 }
 
 func TestWebSocketsOfPackagesThatPeopleHave(t *testing.T) {
-	for _, site := range []string{"coder/websocket", "gorilla/websocket"} {
+	for _, site := range []string{"coder/websocket", "gorilla/websocket", "ReverseProxy"} {
 		t.Run(site, func(t *testing.T) { everywhere(t, site, "", talk) })
 	}
 }
