@@ -142,6 +142,10 @@ class _Session:
         # For each connection with a request that runs: what came for it since.
         self._waiting = {}
         self._running = {}
+        # The request that runs for each of them, and the descriptors of those whose connection was forgotten meanwhile: by then
+        # its number may be another connection's, which waits for nobody.
+        self._current = {}
+        self._parted = {}
 
     async def close(self):
         """Sends what waits, and closes the channel and all descriptors."""
@@ -161,9 +165,10 @@ class _Session:
         self._close_descriptors()
 
     def _close_descriptors(self):
-        for descriptor in self._descriptors.values():
+        for descriptor in [*self._descriptors.values(), *self._parted.values()]:
             os.close(descriptor)
         self._descriptors.clear()
+        self._parted.clear()
 
     def _on_entry(self, entry):
         kind, connection, request = entry[:3]
@@ -174,6 +179,8 @@ class _Session:
             self.channel.end()
         elif kind == CANCEL:
             self._cancel(connection, request)
+        elif kind == FORGET and connection in self._waiting and not self._waiting[connection]:
+            self._part(connection)
         elif connection in self._waiting:
             # Responses of one connection keep their order, and its descriptor stays until they are out.
             self._waiting[connection].append(entry)
@@ -181,6 +188,13 @@ class _Session:
             self._forget(connection)
         else:
             self._start(entry)
+
+    def _part(self, connection):
+        """The connection is forgotten while its last request runs."""
+        del self._waiting[connection]
+        request = self._current.pop(connection)
+        if connection in self._descriptors:
+            self._parted[connection, request] = self._descriptors.pop(connection)
 
     def _cancel(self, connection, request):
         running = self._running.get((connection, request))
@@ -215,6 +229,7 @@ class _Session:
         writer.headers = self._worker.options.headers
         exchange = self._exchange(connection, request, flags, meta, head, body, body_file, writer)
         self._waiting[connection] = deque()
+        self._current[connection] = request
         self._running[connection, request] = running = _Running(exchange)
         exchange.on_complete = lambda: self._complete(connection, request, running)
         self._worker.count()
@@ -241,7 +256,8 @@ class _Session:
 
         def detach():
             self.channel.send([frames.detach(connection, request)])
-            descriptor = self._descriptors.pop(connection)
+            parted = self._parted.pop((connection, request), None)
+            descriptor = self._descriptors.pop(connection) if parted is None else parted
             self._release(connection, request)
             self._worker.sockets.add(exchange)
             return descriptor
@@ -269,6 +285,13 @@ class _Session:
     def _release(self, connection, request):
         """The connection's request is over: what came for it since is next."""
         self._running.pop((connection, request), None)
+        if self._current.get(connection) != request:
+            # It was forgotten: the number is nobody's, or another connection's.
+            descriptor = self._parted.pop((connection, request), None)
+            if descriptor is not None:
+                os.close(descriptor)
+            return
+        del self._current[connection]
         waiting = self._waiting.pop(connection, ())
         while waiting and connection not in self._waiting:
             entry = waiting.popleft()

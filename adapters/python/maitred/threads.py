@@ -67,6 +67,10 @@ class Session:
         self._descriptors = {}
         # For each connection with a request under way: what came for it since.
         self._waiting = {}
+        # The request that runs for each of them, and the descriptors of those whose connection was forgotten meanwhile: by then
+        # its number may be another connection's, which waits for nobody.
+        self._current = {}
+        self._parted = {}
         # Requests that no thread has begun with, and whether each was cancelled.
         self._cancelled = {}
         # When each of those that run began.
@@ -118,7 +122,8 @@ class Session:
         """Reports that the connection is the application's from now on."""
         with self._lock:
             self._began.pop((connection, request))
-            self._forget(connection)
+            if (connection, request) not in self._parted:
+                self._forget(connection)
             self.send(frames.detach(connection, request))
 
     def tail(self, connection, request, data):
@@ -157,6 +162,8 @@ class Session:
                 self.send(frames.pong(request))
             elif kind == CANCEL:
                 self._cancel(connection, request)
+            elif kind == FORGET and connection in self._waiting and not self._waiting[connection]:
+                self._part(connection)
             elif connection in self._waiting:
                 # Responses of one connection keep their order, and its descriptor stays until they are out.
                 self._waiting[connection].append(entry)
@@ -164,6 +171,11 @@ class Session:
                 self._forget(connection)
             else:
                 self._start(entry)
+
+    def _part(self, connection):
+        """The connection is forgotten while its last request runs."""
+        del self._waiting[connection]
+        self._parted[connection, self._current.pop(connection)] = self._descriptors.pop(connection, None)
 
     def _cancel(self, connection, request):
         """Only what has not begun: a thread cannot be told. It hears of it when it writes."""
@@ -193,6 +205,7 @@ class Session:
         if descriptor is None:
             raise ProtocolError(f"a REQUEST for connection {connection}, whose descriptor never came")
         self._waiting[connection] = deque()
+        self._current[connection] = request
         self._cancelled[connection, request] = False
         entry = connection, request, flags, descriptor, meta, head, body, body_file
         self._crew.put(lambda: self._run(entry))
@@ -211,12 +224,18 @@ class Session:
         finally:
             if body_file is not None:
                 os.close(body_file)
-            self._release(connection)
+            self._release(connection, request)
 
-    def _release(self, connection):
+    def _release(self, connection, request):
         """The connection's request is over: what came for it since is next."""
         with self._lock:
+            if (connection, request) in self._parted:
+                descriptor = self._parted.pop((connection, request))
+                if descriptor is not None:
+                    os.close(descriptor)
+                return
             waiting = self._waiting.pop(connection)
+            del self._current[connection]
             if self._lost:
                 self._forget(connection)
             while waiting and connection not in self._waiting:

@@ -359,6 +359,35 @@ class Requests(unittest.TestCase):
         self.assertEqual(asked, ["/0", "/2"])
         self.assertEqual([done.status for done in found.dones], [200, 0, 200])
 
+    def test_a_number_that_was_forgotten_is_another_connection(self):
+        """Which waits for nobody: not for a request that was cancelled, and does not end."""
+        before = len(os.listdir("/proc/self/fd"))
+        answered = []
+
+        async def application(scope, receive, send):
+            if scope["type"] != "http":
+                return
+            if scope["path"] == "/held":
+                held.append(asyncio.Event())
+                await asyncio.wait_for(held[0].wait(), 10)
+            await sending(START, {**END, "body": scope["path"].encode()})(scope, receive, send)
+            answered.append(scope["path"])
+            if scope["path"] == "/other":
+                held[0].set()
+
+        held = []
+        near, far = socket.socketpair()
+        far.setblocking(False)
+        frames = request_frame(5, 0, "/held", descriptors=1), forget_frame(5), request_frame(5, 1, "/other", descriptors=1)
+        found = Exchange(application, *frames, forget_frame(5), descriptors=[far.fileno()])
+        far.close()
+        self.assertEqual([(done.request, done.status) for done in found.dones], [(1, 200), (0, 200)])
+        self.assertEqual((answered, found.body), (["/other", "/held"], b"/held"))
+        self.assertTrue(near.recv(1000).endswith(b"/other"))
+        self.assertEqual(near.recv(1000), b"", "its descriptor is closed")
+        near.close()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
     def test_no_descriptor_is_left(self):
         before = len(os.listdir("/proc/self/fd"))
         Exchange(sending(START, b"x", END), *[request_frame(5, n, descriptors=int(n == 0)) for n in range(50)])

@@ -1,6 +1,7 @@
 """Packages that people use, behind the real Maitred: what each of them asks of an adapter it gets."""
 
 import asyncio
+import fcntl
 import importlib.util
 import unittest
 
@@ -71,6 +72,25 @@ async def plain():
         finally:
             pathlib.Path("ended").write_text("yes")
     return StreamingResponse(silent())
+"""
+
+SILENT = """
+import fcntl, os, pathlib
+def app(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    if environ["PATH_INFO"] == "/pid":
+        return [b"%d" % os.getpid()]
+    return silent()
+def silent():
+    with open("app.py") as file:
+        yield b"begun"
+        # Until the test lets go of it.
+        fcntl.flock(file, fcntl.LOCK_SH)
+        try:
+            while True:
+                yield b"more"
+        finally:
+            pathlib.Path("ended").write_text("yes")
 """
 
 MCP = """
@@ -166,6 +186,26 @@ class Events(unittest.TestCase):
                         server.until((server.path / "ended").exists)
                         read_until(neighbour, b"data: " + pid)
                         self.assertEqual(server.get("/pid")[2], pid, server.log())
+
+
+@needs_maitred
+class Threads(unittest.TestCase):
+    def test_a_thread_that_is_silent_for_too_long_costs_only_its_request(self):
+        pool = 'workers = 1\nrequest_timeout = "1s"'
+        for transport in TRANSPORTS:
+            with Behind(SILENT, "wsgi", transport, pool, ["--threads", "3"]) as server:
+                pid = server.get("/pid")[2]
+                with open(server.path / "app.py") as held:
+                    fcntl.flock(held, fcntl.LOCK_EX)
+                    with server.open("/silent") as silent:
+                        read_until(silent, b"begun")
+                        while silent.recv(1000):
+                            pass
+                    self.assertEqual(server.get("/pid")[2], pid, server.log())
+                # The next piece has nowhere to go, which ends it.
+                server.until((server.path / "ended").exists)
+                self.assertEqual(server.get("/pid")[2], pid, server.log())
+                self.assertNotIn("Traceback", server.log())
 
 
 @needs_maitred
