@@ -177,6 +177,25 @@ fn a_check_binds_nothing_and_makes_nothing() {
 }
 
 #[test]
+fn a_check_warns_of_users_in_the_memory_of_several_processes() {
+    let dir = site("127.0.0.1:0", "");
+    let config = dir.path().join("maitred.toml");
+    let before = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(dir.path().join("app.py"), "from nicegui import ui\n").unwrap();
+    for (lines, warned) in [("", true), ("workers = 1", false), ("sticky = \"cookie\"", false)] {
+        let command = "command = [\"python3\", \"-m\", \"maitred.uvicorn\", \"app:app\"]";
+        std::fs::write(&config, format!("{before}\n[pool.ui]\n{command}\n{lines}\n")).unwrap();
+        let output = maitred(&["check"]).current_dir(dir.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            said.contains("[pool.ui] has up to 32 processes, and app.py names nicegui"),
+            warned,
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn the_service_manager_is_told_of_start_reload_and_stop() {
     let dir = site("127.0.0.1:0", "");
     let path = dir.path().join("notify");

@@ -1,7 +1,9 @@
 //! What is found while a file is read: errors and warnings with their byte ranges, before they are shown.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
+use std::path::PathBuf;
 
 use super::Origin;
 use super::lookup::Lookup;
@@ -40,9 +42,11 @@ pub(super) struct Context<'c> {
     pub(super) origin: &'c Origin,
     pub(super) lookup: &'c dyn Lookup,
     pub(super) findings: RefCell<Vec<Finding>>,
+    /// Files that were looked at.
+    seen: RefCell<BTreeSet<PathBuf>>,
     /// (title, key) of all that was asked for: a test holds it against the declarations.
     #[cfg(test)]
-    pub(super) asked: RefCell<std::collections::BTreeSet<(&'static str, &'static str)>>,
+    pub(super) asked: RefCell<BTreeSet<(&'static str, &'static str)>>,
 }
 
 impl<'c> Context<'c> {
@@ -51,6 +55,7 @@ impl<'c> Context<'c> {
             origin,
             lookup,
             findings: RefCell::new(Vec::new()),
+            seen: RefCell::default(),
             #[cfg(test)]
             asked: RefCell::default(),
         }
@@ -58,6 +63,11 @@ impl<'c> Context<'c> {
 
     fn note(&self, finding: Finding) {
         self.findings.borrow_mut().push(finding);
+    }
+
+    /// Whether a file was not asked for here before.
+    pub(super) fn is_first(&self, path: PathBuf) -> bool {
+        self.seen.borrow_mut().insert(path)
     }
 
     /// Notes an error.

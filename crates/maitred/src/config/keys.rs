@@ -142,6 +142,18 @@ impl Key {
 }
 
 impl Kind {
+    /// The table that it takes.
+    pub fn table(&self) -> Option<&'static Table> {
+        match self {
+            Kind::Section(table)
+            | Kind::Sections(table)
+            | Kind::Named(table)
+            | Kind::WholeOrSection { table, .. }
+            | Kind::ChoiceOrSection { table, .. } => Some(table),
+            _ => None,
+        }
+    }
+
     /// What an error message says was expected: "a whole number".
     pub fn expected(&self) -> String {
         match self {

@@ -1,6 +1,6 @@
 //! What reading a configuration asks of the machine: accounts, directories, certificates. A trait, so that tests need neither.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -23,6 +23,10 @@ pub trait Lookup {
     fn read(&self, _path: &Path) -> io::Result<Vec<u8>> {
         Err(io::ErrorKind::NotFound.into())
     }
+    /// The beginning of a regular file that may be an application's source: 256 KiB, which hold what it imports.
+    fn source(&self, _path: &Path) -> Option<String> {
+        None
+    }
     /// Whether anybody at all can read a file.
     fn is_public(&self, _path: &Path) -> bool {
         false
@@ -37,6 +41,8 @@ pub trait Lookup {
     }
 }
 
+/// Of a source file this much is looked at.
+const SOURCE_BYTES: u64 = 256 * 1024;
 /// The state directory of a server that runs as root.
 const SYSTEM_STATE: &str = "/var/lib/maitred";
 
@@ -74,6 +80,16 @@ impl Lookup for System {
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         crate::tls::files::read(path)
+    }
+
+    fn source(&self, path: &Path) -> Option<String> {
+        // A pipe or a device would be waited for.
+        if !std::fs::metadata(path).ok()?.is_file() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        std::fs::File::open(path).ok()?.take(SOURCE_BYTES).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn is_public(&self, path: &Path) -> bool {

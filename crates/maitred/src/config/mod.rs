@@ -7,6 +7,7 @@ pub mod acme;
 mod build;
 mod directory;
 mod finding;
+mod foreign;
 pub mod fuzzing;
 pub mod keys;
 pub mod limits;

@@ -9,8 +9,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::finding::{At, Context, Span};
+use super::foreign::{as_array, counterpart};
 use super::keys::{Default, Key, Kind, Table, quoted_list};
 use super::suggest::nearest;
+use super::tables::ROOT;
 use super::values;
 
 /// One TOML table of the file, or its absence.
@@ -36,12 +38,8 @@ impl<'a> Section<'a> {
         for (key, _) in table.into_iter().flatten() {
             let name: &str = key.get_ref();
             if spec.key(name).is_none() {
-                let names = spec.keys.iter().map(|key| key.name);
-                let hint = match nearest(name, names.clone()) {
-                    Some(meant) => format!("did you mean `{meant}`?"),
-                    None => format!("the keys here are {}", names.collect::<Vec<_>>().join(", ")),
-                };
-                cx.error_with(&key.span(), format!("unknown key `{}` in {label}", shorten(name)), hint);
+                let message = format!("unknown key `{}` in {label}", shorten(name));
+                cx.error_with(&key.span(), message, meant(name, spec));
             }
         }
         Section { cx, table, spec, span, label }
@@ -75,6 +73,9 @@ impl<'a> Section<'a> {
         let found_text = type_name(found.get_ref());
         let expected = key.kind.expected();
         let hint = match (&key.kind, found.get_ref()) {
+            (Kind::Texts(_), DeValue::String(text)) if key.name == "command" => {
+                format!("write {} = {}", key.name, as_array(text))
+            }
             (Kind::Texts(_) | Kind::Choices(_), DeValue::String(text)) => {
                 format!("write {} = [\"{}\"]", key.name, shorten(text))
             }
@@ -440,6 +441,32 @@ impl<'a> Section<'a> {
     pub(super) fn is_table(&self, name: &str) -> bool {
         self.value(name).is_some_and(|value| value.get_ref().is_table())
     }
+}
+
+/// What somebody may have meant who wrote a key that a table does not have: a word of another server, a key of another table, or
+/// another name.
+fn meant(name: &str, spec: &'static Table) -> String {
+    if let Some(here) = counterpart(name) {
+        return here.to_owned();
+    }
+    let mut places = Vec::new();
+    places_of(name, &ROOT, &mut places);
+    if !places.is_empty() {
+        return format!("it belongs in {}", places.join(" or "));
+    }
+    let names = spec.keys.iter().map(|key| key.name);
+    match nearest(name, names.clone()) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!("the keys here are {}", names.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// The titles of all tables that have a key of this name.
+fn places_of(name: &str, table: &'static Table, places: &mut Vec<&'static str>) {
+    if table.key(name).is_some() && !places.contains(&table.title) {
+        places.push(table.title);
+    }
+    table.keys.iter().filter_map(|key| key.kind.table()).for_each(|inner| places_of(name, inner, places));
 }
 
 /// What a `WordOrWhole` was set to.

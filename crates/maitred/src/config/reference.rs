@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::keys::{Kind, Table};
+use super::keys::Table;
 use super::tables::ROOT;
 
 const PREAMBLE: &str = "\
@@ -52,11 +52,7 @@ pub fn markdown() -> String {
 /// The tables below this one, each before those that stand in it.
 fn collect(table: &'static Table, found: &mut Vec<&'static Table>) {
     for key in table.keys {
-        if let Kind::Section(inner)
-        | Kind::Sections(inner)
-        | Kind::Named(inner)
-        | Kind::WholeOrSection { table: inner, .. }
-        | Kind::ChoiceOrSection { table: inner, .. } = key.kind
+        if let Some(inner) = key.kind.table()
             && !found.iter().any(|other| other.title == inner.title)
         {
             found.push(inner);

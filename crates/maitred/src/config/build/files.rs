@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::super::finding::At;
+use super::super::foreign::NO_NAMED_LOCATIONS;
 use super::super::meaning::{Coding, Files, HeaderRules, TryItem};
 use super::super::reader::{Section, shorten};
 use super::super::values::{is_field_value, is_token};
@@ -112,6 +113,7 @@ fn try_item(text: &str) -> Result<TryItem, String> {
             Ok(TryItem::Around(before.trim_end_matches('/').into(), after.into()))
         }
         None if text.starts_with('/') => Ok(TryItem::Fixed(text.into())),
+        _ if text.starts_with('@') => Err(NO_NAMED_LOCATIONS.into()),
         _ => Err(format!("it starts with `/`: write \"/{}\"", shorten(text))),
     }
 }

@@ -11,6 +11,7 @@ mod pools;
 mod routes;
 mod server;
 mod sites;
+mod stateful;
 mod tls;
 
 use std::io;
@@ -30,6 +31,7 @@ pub(super) use server::{admin, admin_address, admin_token};
 pub(super) fn config(root: &Section<'_>) -> Config {
     let named = root.named("pool");
     let pools: Vec<_> = named.iter().map(|(name, section)| pools::pool(name, section)).collect();
+    named.iter().zip(&pools).for_each(|((_, section), pool)| stateful::question(section, pool));
     let mut acme = acme::acme(root);
     let (mut sites, certified) = sites::sites(root, &pools::Known::new(&named, &pools), acme.is_some());
     let section = root.section("server");

@@ -1,6 +1,7 @@
 //! `[[site.route]]`
 
 use super::super::finding::{At, Span};
+use super::super::foreign::path_hint;
 use super::super::meaning::{Files, PathPattern, Route, Source, Target};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
@@ -42,7 +43,7 @@ fn path(section: &Section<'_>) -> Option<At<PathPattern>> {
 /// A pattern of paths; what is wrong with it otherwise.
 fn pattern(text: &str) -> Result<PathPattern, String> {
     if !text.starts_with(['/', '*']) {
-        return Err(format!("it starts with `/`: write \"/{}\"", shorten(text)));
+        return Err(path_hint(&shorten(text)));
     }
     if text.contains(['?', '#']) {
         return Err("only the path is matched, without query and fragment".into());

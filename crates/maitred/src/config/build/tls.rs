@@ -296,14 +296,16 @@ fn question(entry: &Section<'_>, leaf: &Leaf, hosts: &[HostPattern]) {
     let Some(span) = entry.given("certificate") else { return };
     let now = cx.lookup.unix_secs();
     let seconds = i64::try_from(now).unwrap_or(i64::MAX);
-    if !leaf.is_good_at(now) {
+    // One certificate for many sites has its faults once.
+    let first = super::path(entry, "certificate").is_some_and(|path| cx.is_first(path));
+    if first && !leaf.is_good_at(now) {
         let message = match seconds > leaf.not_after {
             true => format!("the certificate has expired {}", days(seconds - leaf.not_after, "ago")),
             false => format!("the certificate is not good yet: {}", days(leaf.not_before - seconds, "to go")),
         };
         cx.warn(&span, message, "clients will refuse it");
     }
-    if !leaf.in_order {
+    if first && !leaf.in_order {
         cx.warn(
             &span,
             "the certificates of this file are not in order",

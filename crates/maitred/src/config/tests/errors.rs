@@ -358,3 +358,30 @@ fn what_leads_clients_is_a_cookie_or_an_address() {
         brief(&proxied)
     );
 }
+
+#[test]
+fn words_of_other_servers_and_of_other_tables_have_their_place() {
+    for (text, expected) in [
+        (
+            "[server]\nworker_processes = 4\n",
+            "unknown key `worker_processes` in [server] | `threads` in [server]",
+        ),
+        ("[limits]\nclient_max_body_size = \"1m\"\n", "| `body_bytes_max` in [limits], such as \"100MiB\""),
+        ("[server]\nmount = \"/app\"\n", "unknown key `mount` in [server] | it belongs in [pool.NAME]"),
+        ("[pool.a]\ncommand = \"python app.py\"\n", "| write command = [\"python\", \"app.py\"]"),
+    ] {
+        let shown = brief(&format!("{COMPLETE}{text}"));
+        assert!(shown.iter().any(|line| line.contains(expected)), "{text}: {shown:?}");
+    }
+    let route = |path: &str, more: &str| {
+        brief(&format!(
+            "listen = [{{ address = \":8080\" }}]\n[[site]]\nroot = \"/srv\"\n[[site.route]]\npath = \"{path}\"\n{more}"
+        ))
+    };
+    let shown = route("@backend", "respond = { status = 404 }\n");
+    assert!(shown[0].contains("there are no named locations"), "{shown:?}");
+    let shown = route("~ \\\\.php$", "respond = { status = 404 }\n");
+    assert!(shown[0].contains("write \"*.php\""), "{shown:?}");
+    let shown = route("/*", "root = \"/srv\"\ntry = [\"{path}\", \"@app\"]\n");
+    assert!(shown[0].contains("there are no named locations"), "{shown:?}");
+}

@@ -434,12 +434,7 @@ fn pools_keep_the_order_of_the_file() {
 fn declared(table: &'static Table, all: &mut BTreeSet<(&'static str, &'static str)>) {
     for key in table.keys {
         all.insert((table.title, key.name));
-        if let Kind::Section(inner)
-        | Kind::Sections(inner)
-        | Kind::Named(inner)
-        | Kind::WholeOrSection { table: inner, .. }
-        | Kind::ChoiceOrSection { table: inner, .. } = key.kind
-        {
+        if let Some(inner) = key.kind.table() {
             declared(inner, all);
         }
     }

@@ -143,6 +143,11 @@ fn certificates_that_clients_will_refuse_are_warned_of() {
         warnings(&with_files("old.pem", "old-key.pem", "")),
         ["4:33 the certificate has expired 379 days ago | clients will refuse it"]
     );
+    // Once, for as many sites as have it.
+    let site = with_files("old.pem", "old-key.pem", "");
+    let another = site.replacen(TLS, "", 1).replacen("[[site]]", "[[site]]\nhosts = [\"a.example\"]", 1);
+    let said = warnings(&format!("{site}{another}"));
+    assert_eq!(said.iter().filter(|line| line.contains("has expired")).count(), 1, "{said:?}");
     assert_eq!(
         warnings(&with_files("young.pem", "young-key.pem", "")),
         ["4:33 the certificate is not good yet: 350 days to go | clients will refuse it"]
