@@ -222,10 +222,12 @@ fn no_request_is_lost_while_the_configuration_is_reloaded() {
 }
 
 #[test]
-fn a_request_outlives_a_reload() {
+fn a_request_outlives_a_reload_and_the_grace_period() {
     let gate = Gate::new();
-    let server =
-        Setup::with_files().pool("app", Some(&gate), "workers = 2\nqueue = { timeout = \"60s\" }").start();
+    let server = Setup::with_files()
+        .server("grace = \"100ms\"")
+        .pool("app", Some(&gate), "workers = 2\nqueue = { timeout = \"60s\" }")
+        .start();
     server.wait_for_processes();
     let mut connection = Connection::new(server.address);
     let id = connection.request("GET", "/app/wait", &[], true);
@@ -236,6 +238,12 @@ fn a_request_outlives_a_reload() {
         connection.step().unwrap();
     }
     assert_eq!(connection.goaway.map(|(_, code)| code), Some(code::NO_ERROR));
+    eventually("the grace period is over", || {
+        let status = server.status();
+        status["old_workers"][0]["since"]
+            .as_u64()
+            .is_some_and(|since| Some(since) < status["unix_time"].as_u64())
+    });
     waiting.release();
     assert_eq!(connection.response(id).text(), "waited\n");
     assert_eq!(connection.end(), Some(code::NO_ERROR));

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use crate::stage::{Authority, connect, setup};
-use crate::support::{Client, End};
+use crate::support::{Client, End, eventually};
 use rustls::version::{TLS12, TLS13};
 
 /// Long enough that a server which waits for it fails the test.
@@ -63,5 +63,26 @@ fn an_idle_connection_ends_with_close_notify() {
     let mut client = connect(&server, &authority.client());
     client.get("/a.txt");
     assert_eq!(client.end(), End::Closed, "a client of TLS takes an end without it for an attack");
+    server.stop();
+}
+
+/// It cannot be passed on: it has the grace period from its last request on, at an application, too, whatever goes on beside it.
+#[test]
+fn after_a_reload_an_idle_connection_is_closed_and_an_upload_goes_on() {
+    let authority = Authority::new();
+    let server = setup(&authority, "").server("grace = \"300ms\"").pool("app", None, "workers = 1").start();
+    server.wait_for_processes();
+    let mut idle = connect(&server, &authority.client());
+    let pid = idle.get("/app/pid").text().to_owned();
+    let mut upload = connect(&server, &authority.client());
+    upload.send("POST /app/length HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nx");
+    eventually("it is being read", || server.total("reading") == 1);
+    let (status, said) = server.command(&["reload"]);
+    assert!(status.success(), "{said}");
+    assert!(idle.try_response("GET").is_err(), "it is closed");
+    assert_eq!(connect(&server, &authority.client()).get("/app/pid").text(), pid, "one process is enough");
+    upload.send("123456789");
+    let response = upload.response("POST");
+    assert_eq!((response.text(), response.says_close()), ("10", true));
     server.stop();
 }
