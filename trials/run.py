@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 from kit import table
@@ -64,7 +65,11 @@ def _try(options, application, binary, files):
         _skip(application, f"cannot be installed: {error}")
         return None, None
     trial = Trial(application, installed, binary, files, options)
-    report = trial.run()
+    try:
+        report = trial.run()
+    except Exception:  # A mistake of the runner's own must not hide what becomes of the other applications.
+        print(f"== {application.name}: FAILED\n{traceback.format_exc()}", flush=True)
+        return False, None
     print(report.text(time.monotonic() - began), flush=True)
     return report.good(), report.row()
 
