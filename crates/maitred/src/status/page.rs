@@ -12,7 +12,7 @@ pub const FIELDS: &str = concat!(
     "Cache-Control: no-store\r\n",
     "Content-Security-Policy: default-src 'none'; connect-src 'self'; img-src data:; ",
     "style-src 'sha256-aSAqb0zZTa0KbO42T1WW3fXNxXz7IozlbBCprYnLNKQ='; ",
-    "script-src 'sha256-WBAC1OUaP8rp+8FPl+Lcr7MzdrSvi9cTPIXrKXZ8vo8='; ",
+    "script-src 'sha256-pqs7M9YGETPWDaiTC2AW6Hg0/mpMIM7UIiF3V8TByfY='; ",
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n",
     "X-Content-Type-Options: nosniff\r\n",
     "Referrer-Policy: no-referrer\r\n",
