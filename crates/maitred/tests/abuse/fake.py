@@ -75,6 +75,8 @@ def linger(how, port, connection, request):
         socket.send_fds(channel, [HEADER.pack(0, 0xF0, 128, 1, 0, 0)], [sender.fileno()])
     elif how == "orphan":
         # When the test has seen to it that nobody reads.
+        with open("at-the-gate", "w"):
+            pass
         select.select([gate], [], [])
         sender = lingering(port)
         socket.send_fds(channel, [HEADER.pack(0, 0xF0, 128, 1, 0, 0)], [sender.fileno()])
