@@ -7,7 +7,7 @@ from kit import expect, step
 
 @step
 def page(user):
-    """a page in Chromium: clicks, a field, a second visitor, a 10 MB upload"""
+    """a page in Chromium: clicks, a field, a 10 MB upload"""
     browser = user.browser()
     browser.open("/")
     browser.see("mine 0")
