@@ -151,6 +151,8 @@ pub struct Channel {
     pub sockets_only: bool,
     /// Requests that it has, by their numbers.
     pub in_flight: HashMap<u32, InFlight>,
+    /// Some of them may have been given up.
+    has_orphans: bool,
     /// Descriptors that it has sent, and whose frames have not been looked at yet.
     pub received: VecDeque<Arrival>,
     /// Those of them that helpers have still to be given.
@@ -226,6 +228,7 @@ impl Channel {
             capacity: 0,
             sockets_only: false,
             in_flight: HashMap::new(),
+            has_orphans: false,
             received: VecDeque::new(),
             unjudged: Vec::new(),
             judging: false,
@@ -339,10 +342,22 @@ impl Channel {
     /// Nobody waits for the response to this request any more. It counts as stuck from `late_at` on, unless it does before, and a
     /// relay that it is written to is shut down at `cut_at`.
     pub fn give_up(&mut self, request: u32, late_at: Instant, cut_at: Option<Instant>) {
+        self.has_orphans = true;
         if let Some(found) = self.in_flight.get_mut(&request) {
             found.late_at = Some(found.late_at.map_or(late_at, |at| at.min(late_at)));
             found.cut_at = found.cut_at.or(cut_at);
         }
+    }
+
+    /// Whether it has not ended a request of an earlier connection of this number. A request of the next one would wait for that:
+    /// responses of one connection keep the order of their requests (PROTOCOL.md, section 11).
+    pub fn is_taken(&mut self, number: u32) -> bool {
+        if !self.has_orphans {
+            return false;
+        }
+        let mut orphans = self.in_flight.values().filter(|found| found.index.is_none()).peekable();
+        self.has_orphans = orphans.peek().is_some();
+        orphans.any(|found| found.number == number)
     }
 
     /// Relays that are to be shut down by now, as the process knows them; each is named once.

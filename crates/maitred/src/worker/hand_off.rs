@@ -247,8 +247,9 @@ impl Thread {
         let waited = waits_since.map(|since| self.clock.now.saturating_duration_since(since));
         let queue_us = waited.unwrap_or_default().as_micros() as u64;
         let cookie = self.cookie_for(index, key, exchange.request);
-        // What Maitred adds to a response has to come by it.
-        let way = if cookie.is_some() { Way::Relay } else { self.way(index, key, exchange.request) };
+        // What Maitred adds to a response has to come by it, and a number that is taken cannot be used.
+        let relayed = cookie.is_some() || self.pools.channels[key].is_taken(index);
+        let way = if relayed { Way::Relay } else { self.way(index, key, exchange.request) };
         self.work(index).set_cookie = cookie;
         self.give_up_idle_relay(key, way == Way::Direct);
         let relay = if way == Way::Direct { None } else { self.take_relay(key).ok() };

@@ -69,6 +69,9 @@ def act(path, meta, connection, request):
     elif name == "hints-die":
         os.write(kept[connection], hint())
         os.kill(os.getpid(), signal.SIGKILL)
+    elif name == "alone":
+        others = [where for where, _ in held.values() if where == connection]
+        answer(connection, request, b"shares its number" if others else b"alone")
     elif name == "pid":
         answer(connection, request, b"%d" % os.getpid())
     elif name == "stream":

@@ -162,6 +162,20 @@ fn a_process_that_does_not_end_a_request_finds_its_descriptor_shut_down() {
     });
 }
 
+/// The next client gets the number of a connection whose request has not ended, and must not wait behind that.
+#[test]
+fn a_request_that_does_not_end_keeps_its_number() {
+    let server = start("direct", "request_timeout = \"1s\"");
+    let mut stuck = ask(&server, "/never");
+    assert_eq!(stuck.response("GET").status, 504);
+    drop(stuck);
+    // One after another, so that each gets the lowest free place.
+    for _ in 0..3 {
+        assert_eq!(server.connect().get("/alone").text(), "alone");
+    }
+    server.stop();
+}
+
 #[test]
 fn a_process_is_ended_that_does_not_answer_or_has_no_room_left() {
     std::thread::scope(|scope| {
