@@ -66,14 +66,14 @@ fn a_client_that_takes_less_than_the_minimal_rate_is_dropped() {
 fn who_answers_is_not_blamed_for_a_client_that_takes_nothing() {
     let gate = Gate::new();
     let authority = Authority::new();
-    let lines = "workers = 2\nrequest_timeout = \"20s\"";
+    let lines = "workers = 2\nrequest_timeout = \"50s\"";
     let far = Setup::with_files().pool("far", Some(&gate), lines).start();
     far.wait_for_processes();
     let server = setup(&authority, "")
         .limit("write_timeout = \"1s\"")
         .pool("app", Some(&gate), lines)
         .route("/far/*", "pool = \"far\"")
-        .table(&format!("[pool.far]\nconnect = \"http://{}\"\nrequest_timeout = \"20s\"\n", far.address))
+        .table(&format!("[pool.far]\nconnect = \"http://{}\"\nrequest_timeout = \"50s\"\n", far.address))
         .start();
     server.wait_for_processes();
     let config = authority.client();
