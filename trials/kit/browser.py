@@ -78,7 +78,7 @@ class Page:
 
     def choose(self, selector, *paths):
         """Picks files for a field of a form."""
-        self.until(f"document.querySelector({json.dumps(selector)})", f"{selector} is there")
+        self.until(f"!!document.querySelector({json.dumps(selector)})", f"{selector} is there")
         root = self._browser.call("DOM.getDocument")["root"]["nodeId"]
         node = self._browser.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
         self._browser.call("DOM.setFileInputFiles", nodeId=node, files=[str(path) for path in paths])
@@ -111,6 +111,11 @@ class Page:
             elif method == "Network.webSocketFrameError":
                 wrong.append(f"WebSocket: {told['errorMessage']}")
         return wrong
+
+    def closed_sockets(self):
+        """How many WebSockets of the page have ended."""
+        self.value("1")
+        return sum(event.get("method") == "Network.webSocketClosed" for event in self._browser.events)
 
     def came_by(self, protocol):
         """Raises Failure unless everything came in this way: "h2" or "http/1.1"."""
