@@ -1,8 +1,8 @@
 """Writes the configuration of an Apache with PHP (prefork): `python3 apache.py DIRECTORY SITE.conf PORT`.
 
 Apache starts with `apache2 -d DIRECTORY -f httpd.conf -D FOREGROUND`: with `-D ALONE` it listens on 127.0.0.1:PORT, otherwise
-it has mod_maitred, and the socket DIRECTORY/a. SITE.conf may name ${root}, which is DIRECTORY; ${root}/www and ${root}/data belong to
-the account that PHP runs with.
+it has mod_maitred, and the socket DIRECTORY/a. SITE.conf may name ${root}, which is DIRECTORY; ${root}/www and ${root}/data
+belong to the account that PHP runs with.
 """
 
 import fcntl
