@@ -69,6 +69,7 @@ def _npm(application, build):
             shutil.copy(each, build)
         words = ["npm", "ci", "--no-audit", "--no-fund", "--silent"]
         run("npm ci", words, build, dict(os.environ), build.parent / "npm.install.log", _SECONDS)
+        copy()
         for words in application.install.get("run", ()):
             run(words[0], words, build, dict(os.environ), build.parent / "run.install.log", _SECONDS)
         # What is tested is the adapter of this tree, whatever the list of packages says.
@@ -78,13 +79,18 @@ def _npm(application, build):
         shutil.rmtree(adapter, ignore_errors=True)
         adapter.symlink_to(ROOT / "adapters" / "node")
 
-    _once(build, _digest(*lists, str(application.install)), make)
-    # Programs find the packages from where they are themselves.
-    for file in application.folder.iterdir():
-        if file.is_file() and file not in lists:
-            shutil.copy(file, build)
-        elif file.is_dir() and file.name != "__pycache__":
-            shutil.copytree(file, build / file.name, dirs_exist_ok=True)
+    def copy():
+        # Programs find the packages from where they are themselves.
+        for file in application.folder.iterdir():
+            if file.is_file() and file not in lists:
+                shutil.copy(file, build)
+            elif file.is_dir() and file.name != "__pycache__":
+                shutil.copytree(file, build / file.name, dirs_exist_ok=True)
+
+    # What is built is made from these.
+    sources = sorted(application.folder.rglob("*.js")) if "run" in application.install else []
+    _once(build, _digest(*lists, str(application.install), *sources), make)
+    copy()
 
 
 def install(application):
