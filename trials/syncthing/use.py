@@ -32,7 +32,7 @@ def pages(user):
 
 @step
 def folder(user):
-    """a folder with 300 files: added, scanned, listed, changed, paused, removed, events by long polling across a reload"""
+    """a folder with 300 files: added, scanned, listed, changed, removed, events by long polling across a reload"""
     place = Path(user.setup["data"], "folder")
     place.mkdir(exist_ok=True)
     (place / ".stfolder").mkdir()
