@@ -1,0 +1,5 @@
+export const metadata = { title: 'Trial' };
+
+export default function Layout({ children }) {
+  return <html lang="en"><body>{children}</body></html>;
+}
