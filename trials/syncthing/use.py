@@ -54,7 +54,8 @@ def folder(user):
     saved = user.get(f"{events}&since=0&timeout=30", KEY).json()
     user.note("events", sorted({event["type"] for event in saved}))
     with user.start("GET", f"{events}&since={saved[-1]['id']}&timeout=30", KEY) as exchange:
-        exchange.sent()
+        # It comes at once, so that nobody asks again.
+        user.see("head", exchange.head(), without=OWN, body=False)
         user.reload()
         other = user.another()
         changed = other.request("PATCH", "/rest/config/folders/own", KEY, json={"label": "other"})
@@ -69,3 +70,36 @@ def folder(user):
     user.see("removed", user.request("DELETE", "/rest/config/folders/own", KEY), without=OWN)
     user.see("gone", user.get("/rest/config/folders/own", KEY), without=OWN)
     user.see("wrong", user.post("/rest/config/folders", KEY, body=b"{"), without=OWN)
+
+
+@step
+def names(user):
+    """`localhost`, and a name that Syncthing refuses"""
+    port = user.host.rpartition(":")[2]
+    user.see("localhost", user.get("/", {"Host": f"localhost:{port}"}), without=OWN)
+    refused = user.see("another name", user.get("/", {"Host": "sync.test"}), without=OWN)
+    expect(refused.status == 403, f"any name is taken: {refused.status}")
+
+
+@step
+def waiting(user):
+    """long polling that ends without an event, and one whose reader leaves"""
+    user.see("nothing", user.get("/rest/events?events=DeviceRejected&timeout=2&since=0", KEY), without=OWN)
+    with user.start("GET", "/rest/events?events=DeviceRejected&timeout=60&since=0", KEY) as exchange:
+        exchange.head()
+    user.see("afterwards", user.get("/rest/system/ping", KEY), without=OWN)
+
+
+@step
+def in_chromium(user):
+    """its page in Chromium, which hears across a reload what others change"""
+    page = user.browser()
+    page.open("/")
+    page.see("This Device")
+    user.reload()
+    words = {"id": "seen", "label": "made by somebody else", "path": str(Path(user.setup["data"], "seen"))}
+    made = user.post("/rest/config/folders", KEY, json=words)
+    expect(made.status == 200, f"no folder: {made.status} {made.text}")
+    page.see("made by somebody else")
+    user.note("failures", page.failures())
+    page.came_by("h2" if user.protocol == "https/2" else "http/1.1")
