@@ -118,7 +118,10 @@ static void spool(sink_t *sink, const char *data, apr_size_t bytes)
             return;
         }
     }
-    if (sink->spool_to - sink->spool_from + (apr_off_t)bytes > SPOOL_BYTES_MAX) {
+    /* What was sent stays in the file until all of it was, so it counts, too: a client that is as fast as the application would
+     * otherwise make it grow without an end. What was passed is Maitred's. */
+    apr_off_t kept = sink->spool_to - (sink->tailing ? sink->spool_from : 0);
+    if (kept + (apr_off_t)bytes > SPOOL_BYTES_MAX) {
         if (sink->tailing) {
             lost(sink, "too much behind a file that Maitred delivers", 0);
             return;
