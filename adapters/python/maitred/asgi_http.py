@@ -65,6 +65,9 @@ class Writer(Response):
     """A response whose pieces are collected, and awaited, while more are to come; the last one is left to Maitred if the
     socket is full."""
 
+    # The event loop is others', too.
+    _may_wait = False
+
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self._collected = None

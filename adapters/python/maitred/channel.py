@@ -68,6 +68,8 @@ class Channel:
         self._reports = []
         self._rights = []
         self._report_at_once = 0
+        # The last CANCEL of one that was not waiting: (connection, request).
+        self._cancelled = None
         self.descriptors = {}
         self._open(sock)
 
@@ -281,6 +283,13 @@ class Channel:
                 if entry[8] is not None:
                     os.close(entry[8])
                 self._queue[at] = (*entry[:5], None, None, None, None)
+                return
+        self._cancelled = connection, request
+
+    def is_cancelled(self, connection, request):
+        """Whether nobody waits any more for the response of the request that was yielded last. Looks what has come."""
+        self._peek()
+        return self._cancelled == (connection, request)
 
     def _control(self, kind, connection, request):
         if kind == FORGET:

@@ -31,6 +31,11 @@ def failure(head):
     _report(ascii(head[: head.find(b"\r\n")].decode("latin-1")))
 
 
+def warn(text):
+    """Something that whoever runs the application should know."""
+    _logger.warning("maitred: %s", text)
+
+
 def drop(name):
     """A field of this name is left out of a response; said once."""
     key = name.lower()

@@ -20,6 +20,9 @@ class Response:
         "_bodiless", "_tail", "_informed", "started", "outcome", "status", "body_bytes",
     )  # fmt: skip
 
+    # Whether a client that reads too slowly may hold whoever writes.
+    _may_wait = True
+
     def __init__(self, channel, connection, request, descriptor, flags, meta):
         self._channel = channel
         self._connection = connection
@@ -264,7 +267,7 @@ class Response:
 
     def _ensure_tail(self):
         if self._tail is None:
-            self._tail = Tail(self._channel, self._connection, self._request, self._descriptor)
+            self._tail = Tail(self._channel, self._connection, self._request, self._descriptor, self._may_wait)
         return self._tail
 
 

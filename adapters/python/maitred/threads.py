@@ -73,6 +73,8 @@ class Session:
         self._parted = {}
         # Requests that no thread has begun with, and whether each was cancelled.
         self._cancelled = {}
+        # Those of them that run.
+        self._told = set()
         # When each of those that run began.
         self._began = {}
         self._lost = False
@@ -112,16 +114,23 @@ class Session:
             except OSError:
                 pass  # Maitred is gone; the next receive says so.
 
+    def is_cancelled(self, connection, request):
+        """Whether nobody waits any more for the response of a request that runs."""
+        return (connection, request) in self._told
+
     def done(self, connection, request, flags, status, body_bytes):
         """Reports a request."""
         now = monotonic()
-        service_us = int((now - self._began.pop((connection, request), now)) * 1_000_000)
+        with self._lock:
+            service_us = int((now - self._began.pop((connection, request), now)) * 1_000_000)
+            self._told.discard((connection, request))
         self.send(frames.done(connection, request, flags, status, service_us, body_bytes))
 
     def detach(self, connection, request):
         """Reports that the connection is the application's from now on."""
         with self._lock:
             self._began.pop((connection, request))
+            self._told.discard((connection, request))
             if (connection, request) not in self._parted:
                 self._forget(connection)
             self.send(frames.detach(connection, request))
@@ -178,9 +187,11 @@ class Session:
         self._parted[connection, self._current.pop(connection)] = self._descriptors.pop(connection, None)
 
     def _cancel(self, connection, request):
-        """Only what has not begun: a thread cannot be told. It hears of it when it writes."""
+        """Only what has not begun: a thread cannot be told. It hears of it when it writes, and waits for its client."""
         if (connection, request) in self._cancelled:
             self._cancelled[connection, request] = True
+        elif (connection, request) in self._began:
+            self._told.add((connection, request))
         waiting = self._waiting.get(connection, ())
         for at, entry in enumerate(waiting):
             if entry[:3] == (REQUEST, connection, request):
