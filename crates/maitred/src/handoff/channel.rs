@@ -339,10 +339,14 @@ impl Channel {
         }
     }
 
-    /// Nobody waits for the response to this request any more. It counts as stuck from `late_at` on, unless it does before, and a
-    /// relay that it is written to is shut down at `cut_at`.
-    pub fn give_up(&mut self, request: u32, late_at: Instant, cut_at: Option<Instant>) {
+    /// Nobody waits for the response to this request any more. It counts as stuck when `late` is over, unless it does before, and
+    /// a relay that it is written to is shut down at `cut_at`.
+    pub fn give_up(&mut self, request: u32, now: Instant, late: Duration, cut_at: Option<Instant>) {
         self.has_orphans = true;
+        let late_at = now + late;
+        if self.linked && self.phase == Phase::Live && self.in_flight.contains_key(&request) {
+            self.say_given_up(request, late);
+        }
         if let Some(found) = self.in_flight.get_mut(&request) {
             found.late_at = Some(found.late_at.map_or(late_at, |at| at.min(late_at)));
             found.cut_at = found.cut_at.or(cut_at);
@@ -378,6 +382,8 @@ impl Channel {
         let late = late + self.away.values().filter(|away| away.late_at.is_some_and(|at| at <= now)).count();
         let bound = match self.phase {
             Phase::Live if self.is_live() => self.capacity.max(1) as usize,
+            // What others have there, its owner knows, who has it end.
+            Phase::Leaving if self.linked => return false,
             Phase::Live | Phase::Leaving if self.exited.is_none() => self.load() as usize,
             Phase::Live | Phase::Leaving => 1,
             Phase::Starting | Phase::Condemned(_) => return false,

@@ -48,6 +48,9 @@ pub const TAG_BITS: u32 = 0x7f << 24;
 const TAG_STEP: u32 = 1 << 24;
 /// The kind of the frame that a link begins with; no application ever sees it.
 pub const HANDED_OVER: u8 = 63;
+/// The kind of the frame in which a user says that nobody waits for a request any more, and in how many milliseconds it counts as
+/// stuck if it has not ended by then: the owner alone knows how much of the process such requests hold.
+pub const GIVEN_UP: u8 = 62;
 /// The kind of the frame in which an owner gives a REQUEST back.
 pub const REFUSED: u8 = 120;
 /// The kind of the frame in which an owner says that there is room for a request again.
@@ -74,6 +77,17 @@ pub struct Share {
     pub kept: Vec<u32>,
 }
 
+/// A request that was given up, and has not ended; its user may have gone.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Late {
+    /// Its number at the process.
+    pub request: u32,
+    /// The number that the process knows the response descriptor by.
+    pub connection: u32,
+    /// In how many milliseconds it counts as stuck.
+    pub in_ms: u32,
+}
+
 /// What a channel's owner says of it when it hands it over: [`HANDED_OVER`], with the links to other users as descriptors.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct HandedOver {
@@ -83,6 +97,10 @@ pub struct HandedOver {
     pub own: Share,
     /// What others have, each with a link.
     pub others: Vec<Share>,
+    /// Requests that were given up, whoever they are of. The process still says when they end, also those of users that have
+    /// gone.
+    #[serde(default)]
+    pub late: Vec<Late>,
 }
 
 /// A tag that none of these is.
@@ -121,6 +139,8 @@ pub struct Link {
     pub closing: bool,
     /// And nothing more will come.
     pub drained: bool,
+    /// It takes nothing: it is ended when no frame of the process is being looked at.
+    pub broken: bool,
     socket: OwnedFd,
     input: Vec<u8>,
     received: VecDeque<OwnedFd>,
@@ -141,6 +161,7 @@ impl Link {
             waits: false,
             closing: false,
             drained: false,
+            broken: false,
             socket,
             input: Vec::new(),
             received: VecDeque::new(),

@@ -371,16 +371,16 @@ impl Thread {
             let timeout = self.request_timeout(pool);
             // One that takes one request at a time stops all others meanwhile.
             let late = if capacity > 1 { timeout.max(STUCK_AFTER) } else { timeout };
-            let late_at = self.clock.now + late;
-            let cut_at = self.clock.now + CANCEL_TIMEOUT;
+            let now = self.clock.now;
+            let cut_at = now + CANCEL_TIMEOUT;
             let told = self.work(index).cancelled;
             self.row.cancelled.add(u64::from(!told));
             let Some(channel) = self.pools.channels.get_mut(key) else { return };
-            channel.give_up(request, late_at, Some(cut_at));
+            channel.give_up(request, now, late, Some(cut_at));
             if !told {
                 channel.cancel(request, number);
-                self.touch(key);
             }
+            self.touch(key);
         }
     }
 

@@ -65,7 +65,7 @@ impl Thread {
             }
         }
         let own = |(_, relay): &(usize, &Relay)| relay.channel as usize == key && !relay.orphan;
-        channel.hand_over(next_owner, others, self.pools.relays.iter().filter(own));
+        channel.hand_over(next_owner, others, self.pools.relays.iter().filter(own), self.clock.now);
         channel.leave = Leave::Stays;
         let token = Token::Channel { key: key as u32, epoch: id.epoch as u32 };
         use epoll::EventFlags as F;
@@ -112,7 +112,7 @@ impl Thread {
             return;
         }
         let channel = link.channel;
-        if flags.contains(F::OUT) && link.flush().is_err() {
+        if link.broken || flags.contains(F::OUT) && link.flush().is_err() {
             return self.end_link(key);
         }
         for _ in 0..READS_PER_TURN_MAX {
@@ -155,7 +155,7 @@ impl Thread {
                     let Some(link) = self.pools.links.get_mut(key) else { break };
                     let Some(found) = self.pools.channels.get_mut(channel) else { break };
                     let tells = matches!(found.phase, Phase::Live);
-                    if tells && found.pass_on((key, link), frame) {
+                    if tells && found.pass_on((key, link), frame, self.clock.now) {
                         self.touch(channel);
                         self.show_slot(channel);
                     }
@@ -265,9 +265,11 @@ impl Thread {
         for (share, link) in std::iter::once(&said.own).chain(&said.others).zip(&links) {
             if let Some(link) = self.pools.links.get_mut(*link) {
                 link.kept.extend(&share.kept);
+                // It may have asked, or been refused, before: the answer comes to this worker process.
+                (link.asks, link.waits) = (true, true);
             }
         }
-        self.pools.channels[key].take_over(&said, &links);
+        self.pools.channels[key].take_over(&said, &links, self.clock.now);
         if let Err(error) = self.watch_channel(key) {
             failed = Some(error);
         }
@@ -337,9 +339,11 @@ impl Thread {
     }
 
     fn say_to_user(&mut self, key: usize, header: Header, payload: &[u8], descriptor: Option<Passed>) {
-        let Some(link) = self.pools.links.get_mut(key) else { return };
+        let Some(link) = self.pools.links.get_mut(key).filter(|link| !link.broken) else { return };
         if !link.pass_on(header, payload, descriptor) || link.flush().is_err() {
-            self.end_link(key);
+            // Not at once: a channel whose frames are being looked at would seem to have none, and could be handed over, or go.
+            link.broken = true;
+            self.loud_links.push((key, Token::epoch(link.epoch)));
         }
     }
 

@@ -176,7 +176,7 @@ impl Thread {
         if !cancelled {
             channel.cancel(request, number);
         }
-        channel.give_up(request, now + STUCK_AFTER, None);
+        channel.give_up(request, now, STUCK_AFTER, None);
         channel.probe(now + CANCEL_TIMEOUT);
         self.touch(key);
         true

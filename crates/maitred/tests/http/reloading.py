@@ -1,5 +1,6 @@
 """An application process of many requests at a time, which knows who listens: `/events` is a response without an end, `/say?TEXT`
-goes to all of these, `/finish` ends them. `/socket` takes the connection over, `/length` says how long the body was."""
+goes to all of these, `/finish` ends them. `/socket` takes the connection over, `/length` says how long the body was.
+`/stubborn` is not ended by CANCEL, but by `/release`."""
 
 import os
 import socket
@@ -9,7 +10,7 @@ import threading
 HEADER = struct.Struct("<IBBHII")
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"
 channel = socket.socket(fileno=int(os.environ.pop("MAITRED_CHANNEL")))
-passed, kept, streams = [], {}, {}
+passed, kept, streams, stubborn = [], {}, {}, {}
 cancelled = 0
 
 
@@ -60,6 +61,14 @@ def begin(connection, request, target, length):
     if name == b"events":
         streams[request] = connection
         write(connection, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + event(b"%d;" % os.getpid()))
+    elif name == b"stubborn":
+        stubborn[request] = connection
+        write(connection, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    elif name == b"release":
+        answer(connection, request, b"%d" % len(stubborn))
+        for number, other in stubborn.items():
+            done(other, number, 0, 0)
+        stubborn.clear()
     elif name == b"socket":
         write(connection, SWITCH)
         peer = socket.socket(fileno=kept.pop(connection))
@@ -92,7 +101,7 @@ def begin(connection, request, target, length):
         answer(connection, request, b"%d" % os.getpid())
 
 
-send(65, struct.pack("<HHI", 1, 1, 16) + b"streams")
+send(65, struct.pack("<HHI", 1, 1, int(os.environ.get("CAPACITY", 16))) + b"streams")
 while True:
     length, kind, flags, descriptors, connection, request = HEADER.unpack(read(HEADER.size))
     payload = read(length)
@@ -112,6 +121,8 @@ while True:
     elif kind == 3 and request in streams:
         cancelled += 1
         done(streams.pop(request), request, 0, 0)
+    elif kind == 3 and request in stubborn:
+        cancelled += 1
     elif kind == 4:
         send(68, request=request)
     elif kind == 5:

@@ -7,11 +7,17 @@ use crate::support::processes::runs;
 use crate::support::{Client, End, Server, Setup, eventually};
 
 const TRANSPORTS: [&str; 2] = ["direct", "relay"];
+const TWO_AT_A_TIME: &str = "env = { CAPACITY = \"2\" }\n";
 
 fn setup(server: &str, transport: &str) -> Setup {
+    setup_of("", server, transport)
+}
+
+/// With more lines for the pool.
+fn setup_of(more: &str, server: &str, transport: &str) -> Setup {
     let pool = format!(
         "[pool.app]\ncommand = [\"python3\", \"-u\", \"reloading.py\"]\nworkers = 1\ntransport = \"{transport}\"\n\
-         upgrade = [\"x\"]\nqueue = {{ timeout = \"30s\" }}\n"
+         upgrade = [\"x\"]\nqueue = {{ timeout = \"30s\" }}\n{more}"
     );
     let large: Vec<u8> = (0..4_000_000_u32).map(|at| at as u8).collect();
     Setup::with_files()
@@ -323,6 +329,56 @@ fn a_process_that_others_use_over_a_link_can_be_replaced() {
         kept.send("123456789");
         assert_eq!(kept.response("POST").text(), new, "{transport}");
         drop(events);
+        server.terminate(rustix::process::Signal::TERM);
+    }
+}
+
+/// A request that the process does not end when it is told that nobody waits for it.
+fn stubborn(server: &Server) -> Client {
+    let mut client = server.connect();
+    client.send("GET /app/stubborn HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(client.raw_head().unwrap().starts_with(b"HTTP/1.1 200 "));
+    client
+}
+
+/// Its worker process has gone, and the one that had the channel then as well.
+#[test]
+fn what_a_worker_process_leaves_behind_is_known_to_all_that_follow() {
+    for transport in TRANSPORTS {
+        let server = start(setup("grace = \"50ms\"", transport));
+        let (old, pid) = (server.answering_worker(), ask(&server, "/app/pid"));
+        let _client = stubborn(&server);
+        reload(&server);
+        crate::support::processes::send_signal(old, rustix::process::Signal::KILL);
+        eventually("the process is told", || ask(&server, "/app/cancelled") == "1");
+        reload(&server);
+        assert_eq!(ask(&server, "/app/pid"), pid, "{transport}");
+        assert_eq!(ask(&server, "/app/release"), "1", "{transport}");
+        assert_eq!(ask(&server, "/app/pid"), pid, "{transport}");
+        assert_eq!(server.status()["master"]["slots_started"], 1, "{transport}");
+        let stopped = server.stop();
+        let lost = |line: &&String| line.contains("application process") && line.contains("lost");
+        assert_eq!(stopped.said.iter().find(lost), None);
+    }
+}
+
+/// It was refused by one owner, and hears of room from the next one.
+#[test]
+fn a_request_that_waits_for_room_outlasts_another_reload() {
+    for transport in TRANSPORTS {
+        let server = start(setup_of(TWO_AT_A_TIME, "grace = \"50ms\"", transport));
+        let _first = Events::new(&server);
+        let mut kept = server.connect();
+        kept.send("POST /app/pid HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\nx");
+        eventually("it is being read", || server.total("reading") == 1);
+        reload(&server);
+        let second = Events::new(&server);
+        kept.send("123456789");
+        eventually("it is read", || server.status()["old_workers"][0]["reading"] == 0);
+        reload(&server);
+        let pid = second.pid.clone();
+        drop(second);
+        assert_eq!(kept.response("POST").text(), pid, "{transport}");
         server.terminate(rustix::process::Signal::TERM);
     }
 }

@@ -1,13 +1,13 @@
 //! What other worker processes have at the process of a channel ([`super::super::link`]), and how the channel is handed on.
 
 use std::os::fd::OwnedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use maitred_handoff::{Header, RequestFlags, kind};
 
 use super::{Carried, Channel, Passing};
 use crate::budget::Permit;
-use crate::handoff::link::{Frame, HANDED_OVER, HandedOver, Link, Share, free_tag};
+use crate::handoff::link::{Frame, GIVEN_UP, HANDED_OVER, HandedOver, Late, Link, Share, free_tag};
 use crate::handoff::{RELAY_BIT, Relay, SentBody, Unsent, UnsentBody};
 use crate::serve::passed::Passed;
 
@@ -20,7 +20,7 @@ pub struct Away {
     pub request: u32,
     /// The number that the process knows the response descriptor by.
     pub number: u32,
-    /// Its worker process has gone: from when on that it has not ended counts as stuck.
+    /// Nobody waits for it any more, or its worker process has gone: from when on that it has not ended counts as stuck.
     pub late_at: Option<Instant>,
 }
 
@@ -55,6 +55,18 @@ impl Channel {
         Share { tag: self.tag, requests: requests.collect(), kept: kept.collect() }
     }
 
+    /// Requests that were given up.
+    fn late(&self, now: Instant) -> Vec<Late> {
+        let own = self.in_flight.iter();
+        let own = own.map(|(request, found)| (*request, found.number | self.tag, found.late_at));
+        let others = self.away.iter().map(|(request, away)| (*request, away.number, away.late_at));
+        let late = own.chain(others).filter_map(|(request, connection, late_at)| {
+            let in_ms = milliseconds(late_at?.saturating_duration_since(now));
+            Some(Late { request, connection, in_ms })
+        });
+        late.collect()
+    }
+
     /// Hands the channel over: from now on this worker process reaches the process over `link`, and says there first what is
     /// under way, with the links of `others`. `relays` are those that the process has. Nothing may be in any buffer.
     pub fn hand_over<'r>(
@@ -62,6 +74,7 @@ impl Channel {
         link: OwnedFd,
         others: Vec<(usize, Link)>,
         relays: impl Iterator<Item = (usize, &'r Relay)>,
+        now: Instant,
     ) {
         let of = |key: usize| {
             let theirs = self.away.iter().filter(move |(_, away)| away.link == Some(key));
@@ -76,6 +89,7 @@ impl Channel {
             next_request: self.next_request,
             own: self.share(relays),
             others: others.iter().map(share).collect(),
+            late: self.late(now),
         };
         let payload = serde_json::to_vec(&said).unwrap_or_default();
         let header = Header {
@@ -98,7 +112,7 @@ impl Channel {
 
     /// Takes in what the owner before has said: the first of `links` leads to it, the others to those before. Its own connections
     /// get a tag that none of theirs has.
-    pub fn take_over(&mut self, said: &HandedOver, links: &[usize]) {
+    pub fn take_over(&mut self, said: &HandedOver, links: &[usize], now: Instant) {
         self.next_request = said.next_request;
         for (share, link) in std::iter::once(&said.own).chain(&said.others).zip(links) {
             for (number, request, connection) in &share.requests {
@@ -106,13 +120,25 @@ impl Channel {
                 self.away.insert(*number, away);
             }
         }
+        for Late { request, connection, in_ms } in &said.late {
+            let gone = Away { link: None, request: 0, number: *connection, late_at: None };
+            let late_at = now + Duration::from_millis((*in_ms).into());
+            self.away.entry(*request).or_insert(gone).late_at = Some(late_at);
+        }
         let used: Vec<u32> = std::iter::once(&said.own).chain(&said.others).map(|share| share.tag).collect();
         self.tag = free_tag(&used);
         self.joining = false;
     }
 
+    /// Tells the owner of the channel when a request of this worker process counts as stuck.
+    pub(super) fn say_given_up(&mut self, request: u32, after: Duration) {
+        let header = Header { kind: GIVEN_UP, connection: milliseconds(after), request, ..Header::default() };
+        self.frames.push((self.out.len(), None));
+        self.out.extend_from_slice(&header.to_bytes());
+    }
+
     /// Passes a frame of a user of this channel on to the process. Gives back whether there is something to flush.
-    pub fn pass_on(&mut self, link: (usize, &mut Link), frame: Frame) -> bool {
+    pub fn pass_on(&mut self, link: (usize, &mut Link), frame: Frame, now: Instant) -> bool {
         let (key, link) = link;
         let Frame { mut header, payload, descriptors } = frame;
         let theirs = |away: &Away| away.link == Some(key) && away.request == header.request;
@@ -135,6 +161,13 @@ impl Channel {
             kind::CANCEL => {
                 let Some((number, _)) = self.away.iter().find(|(_, away)| theirs(away)) else { return false };
                 header.request = *number;
+            }
+            GIVEN_UP => {
+                let late_at = now + Duration::from_millis(header.connection.into());
+                if let Some(away) = self.away.values_mut().find(|away| theirs(away)) {
+                    away.late_at = Some(away.late_at.map_or(late_at, |at| at.min(late_at)));
+                }
+                return false;
             }
             kind::FORGET if link.kept.remove(&header.connection) => self.note_forgotten(),
             kind::PING => link.asks = true,
@@ -198,4 +231,8 @@ impl Channel {
             self.note_forgotten();
         }
     }
+}
+
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,9 @@
 use super::Health::{Asked, Good, Silent};
 use super::*;
 use crate::budget::Budget;
+use crate::handoff::link::{Frame, HandedOver, Link};
 use crate::serve::passed::Helpers;
+use maitred_handoff::{HEADER_BYTES, Header};
 use proptest::prelude::*;
 use rustix::net::RecvFlags;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -330,15 +332,16 @@ proptest! {
 #[test]
 fn a_process_is_stuck_when_given_up_requests_hold_all_that_it_could_do() {
     let now = Instant::now();
-    let late = now + Duration::from_secs(10);
+    let after = Duration::from_secs(10);
+    let late = now + after;
     let (mut channel, _theirs) = channel();
     channel.capacity = 2;
     let requests: Vec<u32> = (0..3).map(|index| channel.enter_direct(index, now).0).collect();
-    channel.give_up(requests[0], late, None);
+    channel.give_up(requests[0], now, after, None);
     // The first moment that was named holds.
-    channel.give_up(requests[0], late + Duration::from_secs(50), None);
+    channel.give_up(requests[0], now, Duration::from_secs(60), None);
     assert!(!channel.is_stuck(late), "one of two places is free");
-    channel.give_up(requests[1], late, None);
+    channel.give_up(requests[1], now, after, None);
     assert!(!channel.is_stuck(late - Duration::from_millis(1)), "they have time until then");
     assert!(channel.is_stuck(late));
     // One that gets no more requests is good for what it has.
@@ -348,8 +351,43 @@ fn a_process_is_stuck_when_given_up_requests_hold_all_that_it_could_do() {
     assert!(channel.is_stuck(late));
     channel.phase = Phase::Leaving;
     assert!(channel.is_stuck(late));
+    channel.linked = true;
+    assert!(!channel.is_stuck(late), "others may have more there");
     channel.phase = Phase::Condemned(String::new());
     assert!(!channel.is_stuck(late), "it is being ended");
+}
+
+#[test]
+fn a_process_is_stuck_whoever_has_given_its_requests_up() {
+    let (now, after) = (Instant::now(), Duration::from_secs(10));
+    let (mut user, far) = channel();
+    user.linked = true;
+    let (theirs, _) = user.enter_direct(0, now);
+    user.give_up(theirs, now, after, None);
+    let header = Header::from_bytes(*user.out().first_chunk().unwrap());
+
+    let ((mut owner, _process), mut link) = (channel(), Link::new(0, 0, 0, far));
+    owner.capacity = 2;
+    let of_user = Away { link: Some(3), request: theirs, number: 0, late_at: None };
+    owner.away.insert(5, of_user);
+    let frame = Frame { header, payload: Vec::new(), descriptors: Vec::new() };
+    assert!(!owner.pass_on((3, &mut link), frame, now), "the process is told by CANCEL");
+    let (own, _) = owner.enter_direct(1, now);
+    assert!(!owner.is_stuck(now + after), "one of two may still end well");
+    owner.give_up(own, now, after, None);
+    assert!(owner.is_stuck(now + after) && !owner.is_stuck(now));
+
+    // The next owner knows it as well, and what a user has left that has gone.
+    owner.away.insert(6, Away { link: None, late_at: Some(now + after), ..of_user });
+    let (link_end, _user) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+    owner.hand_over(link_end, vec![(3, link)], std::iter::empty(), now);
+    let said: HandedOver = serde_json::from_slice(&owner.out()[HEADER_BYTES..]).unwrap();
+    let (mut next, _process) = channel();
+    next.capacity = 3;
+    next.take_over(&said, &[0, 1], now);
+    assert_eq!((next.load(), next.away[&6].link, next.away[&5].link), (3, None, Some(1)));
+    assert!(next.is_stuck(now + after) && !next.is_stuck(now));
 }
 
 #[test]
@@ -371,7 +409,7 @@ fn relays_of_requests_that_were_given_up_are_cut_once() {
     let now = Instant::now();
     let (mut channel, _theirs) = channel();
     let (request, _) = channel.enter_direct(7, now);
-    channel.give_up(request, now, Some(now + Duration::from_secs(1)));
+    channel.give_up(request, now, Duration::ZERO, Some(now + Duration::from_secs(1)));
     assert_eq!(channel.take_cuts(now), [0; 0]);
     assert_eq!(channel.take_cuts(now + Duration::from_secs(1)), [7]);
     assert_eq!(channel.take_cuts(now + Duration::from_secs(1)), [0; 0]);
