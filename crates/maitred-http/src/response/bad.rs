@@ -14,11 +14,11 @@ pub enum Bad {
     NoResponse,
     /// It ended inside a head.
     HeadIncomplete,
-    /// A head over [`RESPONSE_HEAD_BYTES_MAX`](crate::limits::RESPONSE_HEAD_BYTES_MAX).
+    /// A head over [`RESPONSE_HEAD_BYTES_MAX`].
     HeadTooBig,
-    /// More fields than [`RESPONSE_FIELDS_MAX`](crate::limits::RESPONSE_FIELDS_MAX).
+    /// More fields than [`RESPONSE_FIELDS_MAX`].
     TooManyFields,
-    /// More options of `Connection` than [`CONNECTION_OPTIONS_MAX`](crate::limits::CONNECTION_OPTIONS_MAX).
+    /// More options of `Connection` than [`CONNECTION_OPTIONS_MAX`].
     TooManyOptions,
     /// A head that is not well-formed (9112-4, 9112-5), in words.
     Syntax(&'static str),
@@ -29,9 +29,9 @@ pub enum Bad {
     /// A success to an extended CONNECT that is no 101: the client would take it for one (8441-5).
     NotSwitched,
     /// More interim responses than
-    /// [`INTERIM_RESPONSES_MAX`](crate::limits::INTERIM_RESPONSES_MAX).
+    /// [`INTERIM_RESPONSES_MAX`].
     TooManyInterim,
-    /// An interim response over [`INTERIM_HEAD_BYTES_MAX`](crate::limits::INTERIM_HEAD_BYTES_MAX).
+    /// An interim response over [`INTERIM_HEAD_BYTES_MAX`].
     InterimTooBig,
     /// `Content-Length` or `Transfer-Encoding` that do not say where the body ends (9112-6), in words.
     Framing(&'static str),
