@@ -40,9 +40,10 @@ class Page:
         while True:
             try:
                 return self._browser.until(expression, what)
-            except RuntimeError as error:
-                # The page was left while it was asked.
-                if "context was destroyed" not in str(error) and "navigated" not in str(error):
+            except (AssertionError, RuntimeError) as error:
+                # The page was left while it was asked, and had perhaps no text yet to be shown with the failure.
+                why = str(error.__context__ or error)
+                if "context was destroyed" not in why and "target navigated" not in why:
                     raise
 
     def value(self, expression):
