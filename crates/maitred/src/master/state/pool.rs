@@ -211,10 +211,18 @@ impl Pool {
         if homeless {
             self.recover_from(now, old, out);
         }
+        // A link loses what it carries when the worker process at either of its ends dies, so that it is made only where there
+        // would be no other process. Of several, one that is busy stays, and comes when it has nothing more to do.
+        let single = self.plan.workers.max <= 1;
         for (number, slot) in (0..).zip(&mut self.slots) {
             if slot.is_up() && slot.at != next {
                 slot.wanted_by = Some(next);
-                out.actions.push(Action::HandOn { generation: slot.at.generation, slot: slot.id(number) });
+                match single {
+                    true => out
+                        .actions
+                        .push(Action::HandOn { generation: slot.at.generation, slot: slot.id(number) }),
+                    false => out.send(slot.at.generation, ToWorker::Release(slot.id(number), false)),
+                }
             }
         }
     }
