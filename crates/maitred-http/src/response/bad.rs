@@ -18,7 +18,7 @@ pub enum Bad {
     HeadTooBig,
     /// More fields than [`RESPONSE_FIELDS_MAX`].
     TooManyFields,
-    /// More options of `Connection` than [`CONNECTION_OPTIONS_MAX`].
+    /// More options of `Connection` than [`CONNECTION_OPTIONS_MAX`](crate::limits::CONNECTION_OPTIONS_MAX).
     TooManyOptions,
     /// A head that is not well-formed (9112-4, 9112-5), in words.
     Syntax(&'static str),
