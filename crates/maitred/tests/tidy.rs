@@ -122,6 +122,7 @@ const PAUSES: &[(&str, &str)] = &[
     ("crates/maitred/tests/support/application.py", "slow application"),
     ("examples/", "slow application"),
     ("trials/kit/wait.py", "condition"),
+    ("trials/streamlit/app.py", "slow application"),
 ];
 
 #[test]
