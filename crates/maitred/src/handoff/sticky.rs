@@ -9,6 +9,7 @@
 use std::net::IpAddr;
 
 use maitred_http::request::Request;
+use maitred_http::uri;
 
 /// Of an IPv6 address this belongs to one client: a network gives whoever asks for an address 64 bits to choose from.
 const IPV6_NETWORK: u128 = !0 << 64;
@@ -46,7 +47,10 @@ impl Ticket {
 
     /// The line that gives it to a client. Scripts have no use for it; over TLS it stays there.
     pub fn line(self, name: &str, mount: &str, secure: bool) -> String {
-        let path = if mount.is_empty() { "/" } else { mount };
+        // The mount is decoded; clients compare the path with targets as they stand, and `;` would end it.
+        let mut path = Vec::new();
+        uri::encode_path(if mount.is_empty() { b"/" } else { mount.as_bytes() }, &mut path);
+        let path = String::from_utf8_lossy(&path);
         let secure = if secure { "; Secure" } else { "" };
         format!("Set-Cookie: {name}={}.{:016x}; Path={path}; HttpOnly{secure}\r\n", self.slot, self.client)
     }
@@ -121,6 +125,8 @@ mod tests {
         }
         let line = Ticket { slot: 1, client: 2 }.line("m", "/app", true);
         assert_eq!(line, "Set-Cookie: m=1.0000000000000002; Path=/app; HttpOnly; Secure\r\n");
+        let line = Ticket { slot: 1, client: 2 }.line("m", "/a;b\n\u{e9}", false);
+        assert_eq!(line, "Set-Cookie: m=1.0000000000000002; Path=/a%3Bb%0A%C3%A9; HttpOnly\r\n");
     }
 
     #[test]

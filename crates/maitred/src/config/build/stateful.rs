@@ -9,9 +9,8 @@ use super::super::lookup::Lookup;
 use super::super::meaning::{Pool, Source};
 use super::super::reader::Section;
 
-/// Packages that keep users in memory unless they are told otherwise, as programs import them. Streamlit and Gradio: their
-/// documentation asks for stickiness behind several processes. NiceGUI and Socket.IO were tried: by polling, users lose each
-/// other.
+/// Packages that keep users in memory unless they are told otherwise, as programs import them. NiceGUI was tried with several
+/// processes: by polling, five of six users failed. Of the others it is known how they work, and it was not tried.
 const PACKAGES: &[&str] = &["gradio", "nicegui", "socket.io", "socketio", "streamlit"];
 
 /// Lists of packages that lie beside an application.
