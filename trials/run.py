@@ -3,7 +3,8 @@
 
     python3 trials/run.py [NAMES] [--quick] [--write-docs]
 
-README.md says how an application is added. Exit status: 0 if everything was as it has to be, 1 if not, 2 for wrong usage.
+README.md says how an application is added. Exit status: 0 if everything was as it has to be, 1 if not, 2 for wrong usage, 128 and
+a signal's number if that has ended it, and all that it had started.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from kit.install import TARGET, install, lock
 from kit.servers import certificate, maitred
 from kit.steps import Failure
 from kit.trial import Trial
+from kit.wait import Stopped, end_on_signals
 
 
 def _arguments():
@@ -104,8 +106,12 @@ def _run(options):
 
 def main():
     options = _arguments()
+    ended_by = end_on_signals()
     try:
         return _run(options)
+    except Stopped:
+        print("trials: ended by a signal", file=sys.stderr)
+        return 128 + ended_by()
     except (Wrong, Failure, table.NoPlace, subprocess.SubprocessError) as error:
         print(f"trials: {error}", file=sys.stderr)
         return 2

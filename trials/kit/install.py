@@ -72,12 +72,16 @@ def _npm(application, build):
         copy()
         for words in application.install.get("run", ()):
             run(words[0], words, build, dict(os.environ), build.parent / "run.install.log", _SECONDS)
-        # What is tested is the adapter of this tree, whatever the list of packages says.
-        adapter = build / "node_modules" / "maitred"
+
+    def link():
+        # What is tested is the adapter of this tree, whatever the list of packages says, and whose tree has installed it.
+        adapter, own = build / "node_modules" / "maitred", ROOT / "adapters" / "node"
         if adapter.is_symlink():
+            if adapter.readlink() == own:
+                return
             adapter.unlink()
         shutil.rmtree(adapter, ignore_errors=True)
-        adapter.symlink_to(ROOT / "adapters" / "node")
+        adapter.symlink_to(own)
 
     def copy():
         # Programs find the packages from where they are themselves.
@@ -91,6 +95,7 @@ def _npm(application, build):
     sources = sorted(application.folder.rglob("*.js")) if "run" in application.install else []
     _once(build, _digest(*lists, str(application.install), *sources), make)
     copy()
+    link()
 
 
 def install(application):

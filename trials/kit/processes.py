@@ -3,10 +3,11 @@
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 from .steps import Failure
-from .wait import PATIENCE_S, until
+from .wait import NOTICE_S, PATIENCE_S, go_on, until
 
 # After this long, a program that was asked to end is killed.
 _STOP_S = 15
@@ -17,6 +18,7 @@ class Process:
 
     def __init__(self, name, command, directory, environment, log):
         self.name, self.log = name, Path(log)
+        go_on()
         with open(log, "ab") as output:
             try:
                 self._child = subprocess.Popen(
@@ -42,7 +44,15 @@ class Process:
         return until(f"{self.name}: {what} (see {self.log})", look, seconds, self.must_live)
 
     def end(self, seconds):
-        """Its status, once it has ended by itself; None if it has not until then."""
+        """Its status, once it has ended by itself; None if it has not until then. Raises Stopped."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            go_on()
+            if (status := self._wait(min(left, NOTICE_S))) is not None:
+                return status
+        return None
+
+    def _wait(self, seconds):
         try:
             return self._child.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -56,7 +66,7 @@ class Process:
     def stop(self):
         """Ends it, in an orderly way if it can, and whatever is left of its session."""
         self.signal(signal.SIGTERM)
-        self.end(_STOP_S)
+        self._wait(_STOP_S)
         try:
             os.killpg(self._child.pid, signal.SIGKILL)
         except ProcessLookupError:

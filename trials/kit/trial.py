@@ -37,7 +37,7 @@ class Trial:
             with self._server("alone") as server:
                 server.alone()
                 alone = self._use(server, "alone", "http/1.1")
-            report.take_alone(alone)
+            report.take_alone(alone, self._only)
             for group in self._groups():
                 self._behind(report, alone, group)
         except Failure as error:
@@ -128,13 +128,15 @@ class Report:
         self.failures, self.logs, self.steps = [], [], []
         self._known, self._compared, self._configurations = set(), 0, []
 
-    def take_alone(self, found):
-        """What fails alone says nothing about Maitred, and is a mistake of the trial."""
+    def take_alone(self, found, only=""):
+        """What fails alone says nothing about Maitred, and is a mistake of the trial. `only`: which steps were asked for."""
         self.steps = [(entry["step"], entry["told"]) for entry in found["steps"]]
         for entry in found["steps"]:
             if entry["failure"]:
                 self.failures.append(f"alone: {entry['step']}: {entry['failure']}")
-        if not found["reloads"]:
+        if not found["steps"]:
+            self.failures.append(f"no step of use.py has {only!r} in its name")
+        if not found["reloads"] and not only:
             self.failures.append("no step of use.py calls user.reload()")
 
     def compare(self, name, alone, behind, common):

@@ -211,6 +211,8 @@ def main(path):
     """Everything, one step after another."""
     faulthandler.register(signal.SIGUSR1)
     signal.signal(signal.SIGALRM, _late)
+    # A browser has a session of its own, and ends in the `finally` below.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     setup = json.loads(Path(path).read_text())
     user = User(setup)
     try:

@@ -63,6 +63,13 @@ class Compare(unittest.TestCase):
         report.take_alone({**_found("page", status="200"), "reloads": 0})
         self.assertEqual(len(report.failures), 1)
 
+    def test_some_steps_alone_need_no_reload_and_there_has_to_be_one(self):
+        report = self._report()
+        report.take_alone({**_found("page", status="200"), "reloads": 0}, "log")
+        self.assertEqual(report.failures, [])
+        report.take_alone({"steps": [], "reloads": 0}, "logout")
+        self.assertEqual(len(report.failures), 1)
+
 
 if __name__ == "__main__":
     unittest.main()
