@@ -18,6 +18,7 @@ import websockets.sync.client
 
 from .client import SILENCE_S, Client, Response, context
 from .steps import STEPS, Failure, Late, expect, told
+from .tls import plain_end
 from .wait import until
 
 # A step that is longer than this waits for something that does not come. Most take less than a second.
@@ -65,9 +66,11 @@ class User:
 
     def websocket(self, path, **how):
         """A connection of `websockets.sync.client`, for `with`."""
-        url = "ws" + self.base.removeprefix("http") + path
-        tls = {"ssl": context(self.authority)} if url.startswith("wss") else {}
-        return websockets.sync.client.connect(url, open_timeout=SILENCE_S, close_timeout=SILENCE_S, proxy=None, **tls, **how)
+        base = urllib.parse.urlsplit(self.base)
+        if base.scheme == "https":
+            how["sock"] = plain_end(base.hostname, base.port, context(self.authority), SILENCE_S)
+        url = f"ws://{base.netloc}{path}"
+        return websockets.sync.client.connect(url, open_timeout=SILENCE_S, close_timeout=SILENCE_S, proxy=None, **how)
 
     def another(self):
         """Somebody else, with connections and cookies of their own, whose observations are this user's."""
