@@ -82,6 +82,8 @@ class Link {
     this.client = null;
     /** How many requests the client's socket has brought. */
     this.requests = 0;
+    /** Whether node:http was told `Connection: close` with the last request. */
+    this.closing = false;
     this.metaText = null;
     this.meta = parseMeta('');
     this.retired = false;
@@ -124,15 +126,17 @@ class Link {
     }
     this.client.meta = this.meta;
     this.client._unrefTimer();
+    this.closing = !(frame.flags & FLAG.KEEP);
     this.feed(frame);
   }
 
   /**
    * Whether the application needs another socket. A relay brings requests of several clients: what was left on the socket of
-   * one is not another's, and an upgrade finds a new one. Listeners of a socket are never too many.
+   * one is not another's, and an upgrade finds a new one. Listeners of a socket are never too many. After `Connection: close`
+   * the parser of node:http takes nothing more, although a response with `Connection: keep-alive` has kept the socket open.
    */
   isStale(before, frame) {
-    if (this.requests > SOCKET_REQUESTS_MAX) return true;
+    if (this.closing || this.requests > SOCKET_REQUESTS_MAX) return true;
     return before !== this.meta && (Boolean(frame.flags & FLAG.MAY_DETACH) || this.client.isTouched);
   }
 

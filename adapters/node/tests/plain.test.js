@@ -82,6 +82,13 @@ for (const transport of ['direct', 'relay']) {
       assert.match(answer, /\r\nconnection: close\r\n.*kept all the same$/is);
     });
 
+    test('a client that says close costs the next one nothing, whatever the application says', async () => {
+      for (let n = 0; n < 3; n += 1) {
+        assert.match(await raw(maitred.port, 'GET /hop HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'), /^HTTP\/1\.1 200 /);
+      }
+      assert.equal((await maitred.ask('/hop')).status, 200);
+    });
+
     test('pipelined requests are answered in order', async () => {
       const one = (path, close = '') => `GET ${path} HTTP/1.1\r\nHost: x\r\n${close}\r\n`;
       const requests = one('/slow') + one('/socket') + one('/missing', 'Connection: close\r\n');
