@@ -1,7 +1,7 @@
 """TLS for clients that read in one thread and write in another.
 
-OpenSSL does not allow that with one connection, and Python does not prevent it: of 10 000 WebSockets of `websockets.sync` to a server
-of Python's own, 66 seemed to have ended at once (https://github.com/python/cpython/issues/143756).
+OpenSSL does not allow that with one connection, and Python does not prevent it (https://github.com/python/cpython/issues/143756):
+of 10 000 WebSockets of `websockets.sync` to a server of Python's own, 66 seemed to have ended at once.
 """
 
 import asyncio
