@@ -155,6 +155,8 @@ pub enum FromWorker {
     /// This process has let go of the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way on it;
     /// or, if `true`, that goes on over the link that came with the order.
     SlotReleased(SlotId, bool),
+    /// Nothing is under way any more at an application process that was to be retired, and it was told to end.
+    SlotDismissed(SlotId),
     /// Requests of this pool wait because no application process has room. A hint to look at the pool at once.
     Pressed(u16),
     /// The channel to the application process broke, or it broke the protocol; replace the process.

@@ -24,6 +24,7 @@ pub mod tables;
 #[cfg(test)]
 mod tests;
 mod values;
+mod workers;
 
 use std::io;
 use std::os::unix::fs::FileTypeExt as _;

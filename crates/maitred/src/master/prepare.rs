@@ -137,6 +137,7 @@ impl Prepared {
             workers: pool.workers,
             start_timeout: pool.start_timeout,
             request_timeout: pool.request_timeout,
+            retired_time: self.config.server.grace_streams.map(|time| time.max(self.config.server.grace)),
             process: self.process_of(pool),
             listen: match &pool.source {
                 Source::Listen { sharing, .. } => Some(ListenPlan {

@@ -519,6 +519,9 @@ impl Master {
             FromWorker::SlotReleased(id, linked) => {
                 self.slot(number, id.epoch, |pool, slot, out| pool.released(now, slot, number, linked, out));
             }
+            FromWorker::SlotDismissed(id) => {
+                self.slot(number, id.epoch, |pool, slot, _| pool.dismissed(now, slot))
+            }
             // The shell looks at the scoreboard when it hears this.
             FromWorker::Pressed(_) => {}
             // The shell's.

@@ -26,6 +26,8 @@ pub struct Settings {
     pub max_age: Option<Duration>,
     /// Memory at which a worker is replaced, in bytes.
     pub max_memory: Option<u64>,
+    /// Retired workers that may stay because of what is under way there; [`Settings::lingering_max`] says what it is without.
+    pub retired_max: Option<u16>,
 }
 
 impl Default for Settings {
@@ -40,6 +42,7 @@ impl Default for Settings {
             max_requests: None,
             max_age: None,
             max_memory: None,
+            retired_max: None,
         }
     }
 }
@@ -63,7 +66,12 @@ impl Settings {
 
     /// How many slots the pool needs: [`Settings::max`], and room for workers that drain, which hold nobody back.
     pub fn slots(&self) -> u16 {
-        self.max.saturating_add(self.max.div_ceil(4))
+        self.max.saturating_add(self.max.div_ceil(4).max(self.lingering_max()))
+    }
+
+    /// How many retired workers may stay because of what is under way there.
+    pub fn lingering_max(&self) -> u16 {
+        self.retired_max.unwrap_or_else(|| self.max.div_ceil(4))
     }
 
     /// The settings of each of `buckets` buckets, which add up to these. But each bucket gets at least one of everything
@@ -81,6 +89,7 @@ impl Settings {
             min_spare: share(self.min_spare, bucket),
             max_spare: share(self.max_spare, bucket),
             max: share(self.max, bucket),
+            retired_max: self.retired_max.map(|most| share(most, bucket)),
             ..*self
         };
         (0..buckets).map(of_bucket).collect()

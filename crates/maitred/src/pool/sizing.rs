@@ -129,6 +129,8 @@ pub struct Decision {
     pub missing: u16,
     /// The worker to drain.
     pub retire: Option<Retirement>,
+    /// A worker is missing, or is to be recycled, and cannot be replaced because workers that drain hold all the slots.
+    pub crowded: bool,
     /// When to ask again at the latest, even if nothing happens to the pool. `None`: the pool is settled.
     pub look_again: Option<Instant>,
 }
@@ -297,7 +299,8 @@ impl Sizing {
         let quiet = start == 0 && wish.counts.starting == 0;
         let retire = if quiet { self.retirement(now, slots, wish) } else { None };
         let missing = wish.need.saturating_sub(start);
-        Decision { start, missing, retire, look_again: self.look_again(now, slots, wish, start) }
+        let crowded = retire.is_none() && self.is_crowded(wish, missing);
+        Decision { start, missing, retire, crowded, look_again: self.look_again(now, slots, wish, start) }
     }
 
     /// How many workers are missing.
@@ -344,6 +347,12 @@ impl Sizing {
     fn must_retire_first(&self, now: Instant, counts: &Counts) -> bool {
         let full = self.room(counts) == 0 && (counts.vacant > 0 || counts.draining == 0);
         full && self.trouble.is_none() && now >= self.not_before
+    }
+
+    fn is_crowded(&self, wish: &Wish, missing: u16) -> bool {
+        let counts = &wish.counts;
+        let held = counts.vacant == 0 && counts.draining > 0;
+        held && (wish.due.is_some() || missing > 0 && counts.live < self.settings.max)
     }
 
     fn is_over_max(&self, counts: &Counts) -> bool {

@@ -61,6 +61,8 @@ pub struct PoolFacts {
     pub start: u16,
     /// The most that there are.
     pub max: u16,
+    /// Retired ones that may stay because of what is under way there.
+    pub retired_max: u16,
     /// `auto`, `direct` or `relay`; `none` if its processes listen.
     pub transport: &'static str,
     /// Requests that may wait for its processes.
@@ -95,6 +97,7 @@ impl Facts {
                 slots,
                 start: pool.workers.start,
                 max: pool.workers.max,
+                retired_max: pool.workers.lingering_max(),
                 queue_max: pool.queue_max,
                 addresses: addresses.clone(),
                 first_bucket,

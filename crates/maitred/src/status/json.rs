@@ -202,6 +202,7 @@ fn pool(board: &Scoreboard, pool: &PoolFacts, live: &Live, number: usize) -> Val
         "transport": pool.transport,
         "start": pool.start,
         "max": pool.max,
+        "retired_max": pool.retired_max,
         "queued": live.pool_queues.get(number),
         "queue_max": pool.queue_max,
         "queue_wait_us": rates.wait_us.map(round),

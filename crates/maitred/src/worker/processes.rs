@@ -3,7 +3,7 @@
 //! | what | asked by | what is done |
 //! |---|---|---|
 //! | started | the master | its channel is watched; it is `Starting` until HELLO |
-//! | retire | the master | no more requests; when it has none left, SHUTDOWN |
+//! | retire | the master | no more requests; when it has none left, and no tunnel, SHUTDOWN |
 //! | release | the master | its channel is given back when nothing is under way on it, for another worker process |
 //! | not answering | `health_interval` | an idle process that does not answer PING is condemned |
 //! | clinging | `request_timeout` | a process that does not finish a request whose client has gone is condemned |
@@ -123,7 +123,7 @@ impl Thread {
             return self.try_hand_over(key);
         }
         let going = channel.leave != Leave::Stays && matches!(channel.phase, Phase::Live | Phase::Starting);
-        if !going || !channel.is_quiet() || !self.are_links_drained(channel) {
+        if !going || !channel.is_quiet() || !self.are_links_drained(channel) || self.has_tunnels(key) {
             return;
         }
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
@@ -132,13 +132,24 @@ impl Thread {
             Leave::Retires => {
                 channel.leave = Leave::Told;
                 channel.shut_down();
+                let id = channel.id;
                 self.touch(key);
+                self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotDismissed(id)));
             }
             Leave::WhenUnneeded if self.shared.queued(pool) > 0 => {}
             // One that has not said HELLO is handed over as nothing is under way.
             Leave::WhenUnneeded | Leave::WhenIdle | Leave::HandsOver => self.release(key),
             Leave::Stays | Leave::Told => {}
         }
+    }
+
+    /// Whether a process that is to end has connections that it has taken over through relays: they go on, unless the server
+    /// stops.
+    fn has_tunnels(&self, key: usize) -> bool {
+        let of = |relay: &Relay| relay.channel as usize == key && relay.detached && relay.index.is_some();
+        let retires = self.pools.channels.get(key).is_some_and(|channel| channel.leave == Leave::Retires);
+        let stops = self.drain.as_ref().is_some_and(|drain| !drain.has_successor());
+        retires && !stops && self.pools.relays.iter().any(|(_, relay)| of(relay))
     }
 
     /// The same for all that are to go: what they wait for may have ended elsewhere.
@@ -204,6 +215,7 @@ impl Thread {
         }
         self.next_health = (!self.pools.channels.is_empty()).then(|| now + HEALTH_TICK);
         self.check_orphans();
+        self.settle_leaving();
         let (mut silent, mut asked) = (Vec::new(), Vec::new());
         for (key, channel) in &mut self.pools.channels {
             let pool = self.shared.start.config.pools.get(usize::from(channel.id.pool));

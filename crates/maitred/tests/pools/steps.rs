@@ -19,6 +19,7 @@ const SETTINGS: Settings = Settings {
     max_requests: None,
     max_age: None,
     max_memory: None,
+    retired_max: None,
 };
 const LINES: &str = "workers = { start = 1, min_spare = 1, max_spare = 3, max = 20, retire_after = \"1s\" }\n\
                      queue = { timeout = \"60s\" }";

@@ -8,6 +8,7 @@ mod early_hints;
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
 mod meta;
+mod retired;
 mod silent;
 #[path = "../support/mod.rs"]
 mod support;
@@ -20,12 +21,13 @@ use support::{Server, Setup};
 /// A server with one process; `lines` are further lines of its pool.
 fn setup(transport: &str, lines: &str) -> Setup {
     let queue = if lines.contains("queue") { "" } else { "queue = { max = 1000, timeout = \"60s\" }" };
+    let workers = if lines.contains("workers") { "" } else { "workers = 1\n" };
     Setup::with_files()
         .outside("process.py", include_bytes!("process.py"))
         .log("access = \"json\"")
         .route("/*", "pool = \"app\"")
         .table(&format!(
-            "[pool.app]\ncommand = [\"python3\", \"-u\", \"process.py\"]\nworkers = 1\ntransport = \"{transport}\"\n\
+            "[pool.app]\ncommand = [\"python3\", \"-u\", \"process.py\"]\n{workers}transport = \"{transport}\"\n\
              {queue}\n{lines}\n"
         ))
 }

@@ -12,6 +12,7 @@ channel = socket.socket(fileno=int(os.environ.pop("MAITRED_CHANNEL")))
 passed = []
 kept = {}
 held = {}
+detached = []
 answers_pings = True
 
 
@@ -77,6 +78,14 @@ def act(path, meta, connection, request):
     elif name == "stream":
         os.write(kept[connection], b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
         held[request] = (connection, path)
+    elif name == "ticking":
+        os.write(kept[connection], b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n")
+        held[request] = (connection, path)
+    elif name == "detach":
+        relay = kept.pop(connection)
+        os.write(relay, b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+        send(69, struct.pack("<HH", 101, 0), connection, request)
+        detached.append(relay)
     elif name in ("tick", "finish"):
         # All streams go on by one piece, or end.
         for other, (where, what) in list(held.items()):
@@ -95,7 +104,7 @@ def act(path, meta, connection, request):
 
 def cancel(connection, request):
     path = held.get(request, (0, ""))[1]
-    if path in ("/silent", "/begun", "/stream"):
+    if path in ("/silent", "/begun", "/stream", "/ticking"):
         del held[request]
         done(connection, request, 0 if path == "/silent" else 200)
     elif path == "/late":
@@ -117,6 +126,8 @@ def frame():
         act(path, meta, connection, request)
     elif kind == 3:
         cancel(connection, request)
+    elif kind == 5:
+        raise SystemExit
     elif kind == 4 and answers_pings:
         send(68, request=request)
 
@@ -132,9 +143,26 @@ while True:
     cut = until_cut()
     for descriptor in cut:
         poll.register(descriptor, 0)
-    for descriptor, events in poll.poll():
+    for descriptor in detached:
+        poll.register(descriptor, select.POLLIN)
+    ticking = [(request, where) for request, (where, path) in held.items() if path == "/ticking"]
+    ready = poll.poll(100 if ticking else None)
+    for request, where in ticking if not ready else ():
+        try:
+            os.write(kept[where], b"4\r\ntick\r\n")
+        except OSError:
+            del held[request]
+            done(where, request, 200)
+    for descriptor, events in ready:
         if descriptor == channel.fileno():
             frame()
+        elif descriptor in detached:
+            data = os.read(descriptor, 1000)
+            if not data:
+                detached.remove(descriptor)
+                os.close(descriptor)
+            else:
+                os.write(descriptor, data)
         elif events & (select.POLLHUP | select.POLLERR):
             request = cut[descriptor]
             connection, path = held.pop(request)

@@ -340,6 +340,7 @@ fn workers(section: &Section<'_>) -> Settings {
         max_requests: given("max_requests"),
         max_age: table.given("max_age").map(|_| age),
         max_memory: given("max_memory"),
+        retired_max: given("retired_max").and_then(|most| u16::try_from(most).ok()),
     }
 }
 

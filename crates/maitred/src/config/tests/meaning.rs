@@ -146,6 +146,7 @@ retire_after = "5s"
 max_requests = 6
 max_age = "7m"
 max_memory = "80MiB"
+retired_max = 2
 
 [pool.old]
 connect = ["http://127.0.0.1:9000/", "http+unix:/run/old.sock"]
@@ -363,6 +364,7 @@ fn sites_and_routes_reach_their_meaning() {
         max_requests: Some(6),
         max_age: Some(Duration::from_secs(420)),
         max_memory: Some(80 << 20),
+        retired_max: Some(2),
     };
     assert_eq!(apart.workers, workers);
     let address: SocketAddr = "127.0.0.1:9000".parse().unwrap();

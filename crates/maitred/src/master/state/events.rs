@@ -51,6 +51,8 @@ pub struct PoolPlan {
     pub start_timeout: Duration,
     /// How long one may take for a request.
     pub request_timeout: Duration,
+    /// How long one that is retired may stay because of what is under way there; `None` for as long as that takes.
+    pub retired_time: Option<Duration>,
     /// Everything else that concerns its processes, in whatever form: they live on under another configuration if this is
     /// the same there.
     pub process: String,

@@ -10,13 +10,14 @@
 //! | Starting⁵ | → Ready | kill → Ending | → Ending | → Empty, a death | → Recovering⁸ | kill → Ending |
 //! | Ready | ignored | kill → Ending | → Ending | → Empty, a death | → Recovering⁸ | none |
 //! | Recovering⁵ | → Ready | kill → Ending | → Ending | → Empty | stays⁸ | kill → Ending |
-//! | Draining⁶ | ignored | kill → Ending | → Ending | → Empty | → Ending | kill → Ending |
+//! | Draining⁶ | ignored | kill → Ending | → Ending | → Empty | → Ending | → Ending |
 //! | Ending⁷ | ignored | ignored | ignored | → Empty, a death unless it was asked to go | stays | kill, once |
 //!
-//! ⁵ Until the pool's start timeout. ⁶ Until it has answered what it had, which takes no longer than `request_timeout`.
+//! ⁵ Until the pool's start timeout. ⁶ Until what it had is answered, and it was told to end; [`retiring`] has what bounds that.
 //! ⁷ Sent a signal, or about to exit by itself. ⁸ If it recovers, and the pool goes on ([`recovery`]); otherwise → Ending.
 
 mod recovery;
+mod retiring;
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -208,6 +209,7 @@ impl Pool {
         self.fit(now);
         self.told = None;
         self.part_with_surplus(now, out);
+        self.plan_partings();
         if homeless {
             self.recover_from(now, old, out);
         }
@@ -223,19 +225,6 @@ impl Pool {
                         .push(Action::HandOn { generation: slot.at.generation, slot: slot.id(number) }),
                     false => out.send(slot.at.generation, ToWorker::Release(slot.id(number), false)),
                 }
-            }
-        }
-    }
-
-    /// Ends the processes for which its home has no slots: they finish where they are, and never go there.
-    fn part_with_surplus(&mut self, now: Instant, out: &mut Out<'_>) {
-        for number in self.places()..self.slots.len() {
-            self.retire(now, number, "there are more than there may be", out);
-            let Some(slot) = self.slots.get_mut(number) else { return };
-            slot.wanted_by = None;
-            if slot.is_starting() {
-                slot.asked = true;
-                slot.terminate(now + APP_KILL_DELAY, out);
             }
         }
     }
@@ -287,7 +276,7 @@ impl Pool {
     pub fn lost(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
         let name = self.name(number);
         let Some(slot) = self.slots.get_mut(number) else { return };
-        if slot.is_up() || matches!(slot.phase, SlotPhase::Draining { .. }) {
+        if slot.is_up() || matches!(slot.phase, SlotPhase::Draining(_)) {
             out.log(Level::WARN, format!("{name} is replaced: {why}"));
             slot.kill(out);
             self.tried = true;
@@ -300,7 +289,7 @@ impl Pool {
     pub fn closed(&mut self, now: Instant, number: usize, out: &mut Out<'_>) {
         let Some(slot) = self.slots.get_mut(number) else { return };
         if self.plan.kind == PoolKind::Connected {
-            if slot.is_up() || matches!(slot.phase, SlotPhase::Draining { .. }) {
+            if slot.is_up() || matches!(slot.phase, SlotPhase::Draining(_)) {
                 slot.asked |= slot.greeting.is_some();
                 slot.kill(out);
                 self.stir(now);
@@ -308,10 +297,10 @@ impl Pool {
             return;
         }
         let patience = match slot.phase {
-            SlotPhase::Draining { .. } => APP_KILL_DELAY,
+            SlotPhase::Draining(_) => APP_KILL_DELAY,
             _ => APP_EXIT_PATIENCE,
         };
-        if slot.is_up() || matches!(slot.phase, SlotPhase::Draining { .. }) {
+        if slot.is_up() || matches!(slot.phase, SlotPhase::Draining(_)) {
             slot.phase = SlotPhase::Ending { kill_at: Some(now + patience) };
             self.tried = true;
         }
@@ -342,7 +331,7 @@ impl Pool {
         let Ok(index) = u16::try_from(number) else { return };
         let (id, greeting, lent) = (slot.id(index), slot.greeting.clone(), slot.lent);
         out.actions.push(Action::MoveApp { generation: to.generation, slot: id, greeting, lent, linked });
-        if matches!(slot.phase, SlotPhase::Draining { .. }) {
+        if matches!(slot.phase, SlotPhase::Draining(_)) {
             out.send(to.generation, ToWorker::Retire(id));
         }
     }
@@ -494,6 +483,9 @@ impl Pool {
             };
             self.retire(now, usize::from(retirement.slot), why, out);
         }
+        if serving {
+            self.bound_lingering(now, decision.crowded, out);
+        }
         match serving && decision.start == 0 {
             true => self.replace_stale(now, decision.missing, out),
             false => self.next_replacement = now + OBSERVE_OFTEN,
@@ -515,19 +507,6 @@ impl Pool {
             self.stir(now);
             self.retire(now, number, "it is replaced", out);
         }
-    }
-
-    /// Has a process finish, and end.
-    fn retire(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
-        let name = self.name(number);
-        let kill_at = now + self.plan.request_timeout + APP_KILL_DELAY;
-        let Some(slot) = self.slots.get_mut(number).filter(|slot| slot.phase == SlotPhase::Ready) else {
-            return;
-        };
-        let Ok(index) = u16::try_from(number) else { return };
-        (slot.phase, slot.asked) = (SlotPhase::Draining { kill_at }, true);
-        out.send(slot.at.generation, ToWorker::Retire(slot.id(index)));
-        out.log(Level::INFO, format!("{name} is retired: {why}"));
     }
 
     /// Starts a process in the first empty slot.
@@ -603,7 +582,7 @@ impl Pool {
             Some(SlotPhase::Starting { .. } | SlotPhase::Recovering { .. }) => {
                 Err(format!("{name} is still starting; there is nothing to finish yet"))
             }
-            Some(SlotPhase::Draining { .. } | SlotPhase::Ending { .. }) => {
+            Some(SlotPhase::Draining(_) | SlotPhase::Ending { .. }) => {
                 Err(format!("{name} is ending already"))
             }
             Some(SlotPhase::Empty) => Err(format!(
@@ -631,7 +610,7 @@ impl Pool {
     /// # Errors
     /// When there are no slots for so many.
     pub fn scale(&mut self, now: Instant, workers: u16) -> Result<String, String> {
-        let max = u16::try_from(self.places() * 4 / 5).unwrap_or(u16::MAX).max(1);
+        let max = self.plan.workers.max.max(1);
         if workers == 0 || workers > max {
             return Err(format!(
                 "pool {} can have 1 to {max} processes until its configuration says more",
@@ -656,7 +635,7 @@ impl Pool {
 
     /// Does what is due.
     pub fn tick(&mut self, now: Instant, out: &mut Out<'_>) {
-        let mut late = Vec::new();
+        let (mut late, mut parting) = (Vec::new(), Vec::new());
         for (number, slot) in self.slots.iter_mut().enumerate() {
             if slot.deadline().is_none_or(|deadline| deadline > now) {
                 continue;
@@ -667,11 +646,15 @@ impl Pool {
                     late.push((number, LATE));
                 }
                 SlotPhase::Recovering { .. } => late.push((number, "was not ready again in time")),
-                SlotPhase::Draining { .. } => late.push((number, "did not finish in time")),
+                SlotPhase::Draining(_) => {
+                    parting.push(number);
+                    continue;
+                }
                 _ => {}
             }
             slot.kill(out);
         }
+        parting.into_iter().for_each(|number| self.look_at_retired(now, number, out));
         for (number, what) in late {
             out.log(Level::WARN, format!("{} {what}", self.name(number)));
             self.tried = true;

@@ -36,15 +36,25 @@ pub enum SlotPhase {
         deadline: Instant,
     },
     /// Gets no more requests.
-    Draining {
-        /// When it is killed.
-        kill_at: Instant,
-    },
+    Draining(Parting),
     /// Sent a signal, or exiting.
     Ending {
         /// When it is killed; `None` when it has been.
         kill_at: Option<Instant>,
     },
+}
+
+/// How a process that gets no more requests comes to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parting {
+    /// When it was retired.
+    pub since: Instant,
+    /// Nothing is under way there any more, and it was told to end.
+    pub dismissed: bool,
+    /// It was not within the time that a request may take.
+    pub lingers: bool,
+    /// When it is looked at next: it is killed if it was told to end, and ended if it has had all its time.
+    pub next: Option<Instant>,
 }
 
 /// One place for an application process.
@@ -121,7 +131,7 @@ impl Slot {
             // It may have said HELLO to a worker process that has died before it could say so.
             SlotPhase::Starting { .. } => others && !self.asked,
             SlotPhase::Ready => self.greeting.as_ref().is_some_and(|greeting| greeting.recovers),
-            SlotPhase::Empty | SlotPhase::Draining { .. } | SlotPhase::Ending { .. } => false,
+            SlotPhase::Empty | SlotPhase::Draining(_) | SlotPhase::Ending { .. } => false,
         }
     }
 
@@ -149,7 +159,7 @@ impl Slot {
             SlotPhase::Ending { .. } if !self.asked && self.greeting.is_some() => Phase::Busy,
             SlotPhase::Ending { .. } if !self.asked => Phase::Starting,
             SlotPhase::Ready => Phase::Idle,
-            SlotPhase::Draining { .. } | SlotPhase::Ending { .. } => Phase::Draining,
+            SlotPhase::Draining(_) | SlotPhase::Ending { .. } => Phase::Draining,
         };
         SlotView {
             phase,
@@ -170,7 +180,7 @@ impl Slot {
     pub(super) fn deadline(&self) -> Option<Instant> {
         match self.phase {
             SlotPhase::Starting { deadline } | SlotPhase::Recovering { deadline } => Some(deadline),
-            SlotPhase::Draining { kill_at } => Some(kill_at),
+            SlotPhase::Draining(parting) => parting.next,
             SlotPhase::Ending { kill_at } => kill_at,
             SlotPhase::Empty | SlotPhase::Ready => None,
         }

@@ -4,6 +4,7 @@ mod lowered;
 mod progress;
 mod recovered;
 mod reloaded;
+mod retired;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -198,6 +199,7 @@ impl World {
             workers: self.sizes,
             start_timeout: START_TIMEOUT,
             request_timeout: REQUEST_TIMEOUT,
+            retired_time: self.grace_streams,
             process: if self.same { String::new() } else { self.plan_last.to_string() },
         };
         Plan {
@@ -746,18 +748,6 @@ fn a_pool_is_scaled_and_a_slot_drained_on_request() {
         assert!(world.done.iter().any(refused), "{name} {slot}");
     }
     world.nothing_unanswered();
-}
-
-#[test]
-fn a_process_that_does_not_finish_is_killed() {
-    let mut world = with_pool(Settings::fixed(1));
-    world.command(1, Command::Pool("p0".to_owned(), PoolCommand::Drain(0)));
-    let epoch = *world.retired.iter().next().unwrap();
-    world.pass(Duration::from_secs(1));
-    world.all_ready();
-    world.pass(REQUEST_TIMEOUT + APP_KILL_DELAY);
-    assert!(!world.apps.contains_key(&epoch));
-    assert_eq!(world.apps.len(), 1, "another one is there");
 }
 
 #[test]

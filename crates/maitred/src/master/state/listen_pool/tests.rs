@@ -20,6 +20,7 @@ fn plan(workers: Settings, buckets: u16) -> PoolPlan {
         workers,
         start_timeout: GRACE,
         request_timeout: Duration::from_secs(10),
+        retired_time: None,
         process: String::new(),
         listen: Some(ListenPlan { buckets, stop_signal: StopSignal::Quit, start_grace: GRACE }),
     }

@@ -16,6 +16,7 @@ fn plan(number: u64, listen: bool) -> Plan {
         workers: Settings::fixed(1),
         start_timeout: Duration::from_secs(3),
         request_timeout: Duration::from_secs(8),
+        retired_time: None,
         process: String::new(),
         listen: listen.then_some(ListenPlan {
             buckets: 1,
