@@ -3,10 +3,12 @@
 //! none of them.
 
 mod client;
+pub(crate) mod fastcgi;
 mod h2;
 pub(crate) mod hpack;
 mod response;
 
+pub use fastcgi::{cgi, fastcgi};
 pub use h2::h2_session;
 pub use hpack::{hpack_decoder, hpack_encoder};
 pub use response::response;

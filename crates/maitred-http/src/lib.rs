@@ -7,6 +7,7 @@ mod bytes;
 pub mod conditional;
 pub mod date;
 pub mod etag;
+pub mod fastcgi;
 pub mod forwarded;
 pub mod fuzzing;
 pub mod h2;
