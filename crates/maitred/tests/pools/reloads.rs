@@ -83,6 +83,33 @@ fn a_request_that_was_half_there_at_a_reload_is_lent_a_process() {
     server.stop();
 }
 
+/// What replaces a process does not start, as when somebody has broken a file of the application. The process that is left has
+/// a request, at the old worker process: requests at the new one wait for it.
+#[test]
+fn requests_wait_for_what_is_left_of_a_pool_that_cannot_start_more() {
+    let gate = Gate::new();
+    let lines = "workers = 2\nqueue = { timeout = \"60s\" }";
+    let server = breathing(Setup::new(), "app", Some(&gate), "", lines).start();
+    server.wait_for_processes();
+    settled(&server, "app", 2);
+    let mut slow = server.connect();
+    slow.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let waiting = gate.arrival();
+    fs::write(server.path("breathing.py"), "raise SystemExit(3)\n").unwrap();
+    let other = pids(&server, "app").into_iter().find(|pid| *pid != waiting.pid).unwrap();
+    send_signal(other, Signal::KILL);
+    eventually("two have not started", || starts_and_crashes(&server).1 >= 3);
+    reload(&server);
+    is_generation(&server, 2);
+    let mut client = server.connect();
+    client.send("GET /app/hello?x HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    eventually("it waits, or is refused", || server.total("queued") + server.total("queue_refused") == 1);
+    waiting.release();
+    assert_eq!(slow.response("GET").text(), "waited\n");
+    assert_eq!(client.response("GET").text(), "hello x\n");
+    server.stop();
+}
+
 #[test]
 fn a_changed_pool_is_replaced_and_no_request_fails() {
     let server = breathing(Setup::new(), "app", None, "WHICH = \"first\"", LINES).start();

@@ -537,12 +537,14 @@ impl Pool {
             self.said_delay = false;
             out.log(Level::INFO, format!("pool \"{}\" has recovered", self.plan.name));
         }
-        let hopeless = match self.plan.kind {
-            PoolKind::Connected => {
-                self.failed_starts > 0 && now.saturating_duration_since(self.failing_since) >= AWAY_AFTER
-            }
-            PoolKind::Started | PoolKind::Absent => self.failed_starts >= FAILED_STARTS,
-        };
+        // Processes that are ready are no help if the worker process has none of them yet, as after a reload. But it will.
+        let hopeless = !is_up
+            && match self.plan.kind {
+                PoolKind::Connected => {
+                    self.failed_starts > 0 && now.saturating_duration_since(self.failing_since) >= AWAY_AFTER
+                }
+                PoolKind::Started | PoolKind::Absent => self.failed_starts >= FAILED_STARTS,
+            };
         let trouble = hopeless.then(|| {
             let (name, how, starts) = (&self.plan.name, &self.last_words, self.failed_starts);
             if self.plan.kind == PoolKind::Connected {
