@@ -5,7 +5,7 @@ mod identity;
 use std::borrow::Cow;
 
 use maitred_handoff::HeadPart;
-use maitred_http::request::{Framing, Request, Version};
+use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::uri;
 
 use super::connection::Connection;
@@ -93,6 +93,20 @@ pub(super) fn append_fields(
             && passes(field.name, rules, proxied)
         {
             head.field(field.name, field.value);
+        }
+    }
+}
+
+/// What `content-length` says behind here: nothing if the client has said nothing. 0 is repeated, since applications tell it from
+/// a request that may have lost its content (411, 9110-8.6).
+pub(super) fn content_length(request: &Request<'_, '_>, body: &[u8]) -> Option<u64> {
+    match (request.framing, request.method) {
+        (Framing::Length(_) | Framing::Chunked, _) => Some(body.len() as u64),
+        // Content has no meaning there; the many that are asked for are not searched.
+        (Framing::None, Method::Get | Method::Head) => None,
+        (Framing::None, _) => {
+            let states = |name: &str| name.eq_ignore_ascii_case("content-length");
+            request.fields.iter().any(|field| states(field.name)).then_some(0)
         }
     }
 }

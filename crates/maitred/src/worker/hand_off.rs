@@ -17,7 +17,9 @@ use super::answer::{Given, Step};
 use super::connection::{After, Again, Connection, Spool, State};
 use super::errors::RETRY_SOON;
 use super::event_loop::Thread;
-use super::forward::{append_fields, append_switch, canonical_target, may_be_informed, protocol};
+use super::forward::{
+    append_fields, append_switch, canonical_target, content_length, may_be_informed, protocol,
+};
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{Arrival, Client};
 use super::secure::Carriers;
@@ -647,7 +649,7 @@ pub(super) fn append_body(
 ) -> bool {
     let length = match spool {
         Some(spool) => Some(spool.bytes),
-        None => (request.framing != Framing::None).then_some(body.len() as u64),
+        None => content_length(request, body),
     };
     let mut part = head.body(length);
     if spool.is_none() {

@@ -69,6 +69,15 @@ fn the_server_gets_http_1() {
     let body = vec![b'x'; 200_000];
     assert_eq!(connection.post("/form", &body).status, 200);
     assert_eq!(asked.recv().unwrap().body, body);
+    for (method, fields, length) in [
+        ("POST", &[][..], Some("0")),
+        ("PUT", &[("content-length", "0")], Some("0")),
+        ("DELETE", &[], None),
+        ("DELETE", &[("content-length", "0")], Some("0")),
+    ] {
+        connection.method(method, "/form", fields);
+        assert_eq!(asked.recv().unwrap().field("content-length"), length, "{method} {fields:?}");
+    }
     server.stop();
 }
 

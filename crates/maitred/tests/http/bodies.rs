@@ -68,6 +68,28 @@ fn a_chunked_body_is_accepted() {
     server.stop();
 }
 
+/// Some applications answer 411 to a POST that does not say how long its body is (CherryPy).
+#[test]
+fn a_length_of_nothing_reaches_the_application() {
+    let server = with_application();
+    let mut client = server.connect();
+    for (fields, expected) in [
+        ("Content-Length: 0\r\n", Some("0")),
+        ("", None),
+        ("Transfer-Encoding: chunked\r\n", Some("0")),
+        ("Content-Length: 000\r\n", Some("0")),
+    ] {
+        for method in ["POST", "PUT", "PATCH", "DELETE"] {
+            let end = if fields.contains("chunked") { "0\r\n\r\n" } else { "" };
+            let response =
+                client.ask(format!("{method} /app/show HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n{end}"));
+            let seen: serde_json::Value = serde_json::from_str(response.text()).unwrap();
+            assert_eq!(seen["CONTENT_LENGTH"].as_str(), expected, "{method} {fields:?}");
+        }
+    }
+    server.stop();
+}
+
 #[test]
 fn conflicting_framing_gets_400_and_a_close() {
     let server = with_application();

@@ -91,8 +91,10 @@ fn the_server_gets_the_request_and_what_maitred_knows_of_it() {
     );
     let request = asked.recv().unwrap();
     assert_eq!((request.field("content-length"), request.body.as_slice()), (Some("3"), b"abc".as_slice()));
+    client.post("/shop/form", b"");
+    assert_eq!(asked.recv().unwrap().field("content-length"), Some("0"), "nothing, but said");
     let lines = server.stop().json_lines();
-    assert_eq!(lines.len(), 3);
+    assert_eq!(lines.len(), 4);
     assert_eq!((&lines[0]["pool"], &lines[0]["request_id"]), (&"app".into(), &id.into()), "{:?}", lines[0]);
 }
 

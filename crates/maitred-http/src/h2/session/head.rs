@@ -311,6 +311,12 @@ impl<'h> Translator<'h> {
         head.extend_from_slice(b"\r\n");
     }
 
+    /// Whether the method is one of those whose content means something.
+    fn expects_content(&self) -> bool {
+        let text = self.head.get(self.base..).unwrap_or_default();
+        [&b"POST "[..], b"PUT ", b"PATCH "].iter().any(|method| text.starts_with(method))
+    }
+
     #[inline]
     fn close(&mut self, ended: bool) -> Judgement {
         if !self.started {
@@ -327,8 +333,12 @@ impl<'h> Translator<'h> {
                 self.head.extend_from_slice(WEBSOCKET_KEY);
             }
         } else if ended {
-            if self.facts.content_length.is_some_and(|length| length != 0) {
-                return Err("content is missing");
+            match self.facts.content_length {
+                Some(0) => {}
+                Some(_) => return Err("content is missing"),
+                // Here the end of the stream says it; in the text, and to servers behind, only a length does (9110-8.6).
+                None if self.expects_content() => self.head.extend_from_slice(b"content-length: 0\r\n"),
+                None => {}
             }
         } else if self.facts.content_length.is_none() && !self.connect {
             self.facts.chunked = true;

@@ -174,6 +174,11 @@ fn a_body_has_a_length_or_is_chunked() {
     assert_eq!(post_with(&[]), format!("{line}transfer-encoding: chunked||"));
     assert_eq!(post_with(&[("content-length", "12")]), format!("{line}content-length: 12||"));
     assert_eq!(head_with(&[("content-length", "0")]), format!("{GET_TEXT}content-length: 0||"));
+    assert_eq!(head_of(true, &POST), format!("{line}content-length: 0||"), "the end of the stream said it");
+    assert_eq!(
+        head_of(true, &[&POST[..], &[("content-length", "0")]].concat()),
+        format!("{line}content-length: 0||")
+    );
     assert_eq!(head_with(&[("content-length", "1")]), MALFORMED, "ended without it");
     for value in ["", "a", "-1", "+1", "1,1", "18446744073709551616"] {
         assert_eq!(post_with(&[("content-length", value)]), MALFORMED, "{value}");
