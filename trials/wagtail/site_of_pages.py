@@ -18,8 +18,9 @@ if not settings.configured:
             "default": {
                 "ENGINE": "django.db.backends.sqlite3",
                 "NAME": DATA / "db.sqlite3",
-                # What begins to write after it has read fails at once if another process has written meanwhile.
-                "OPTIONS": {"timeout": 30, "transaction_mode": "IMMEDIATE"},
+                # What begins to write after it has read fails at once if another process has written meanwhile; and who
+                # writes may wait for a busy disk, longer than others wait for them. What is tried needs no durable database.
+                "OPTIONS": {"timeout": 30, "transaction_mode": "IMMEDIATE", "init_command": "PRAGMA synchronous=OFF"},
             }
         },
         DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
@@ -121,16 +122,21 @@ def prepare(name, password):
     """A database with this administrator, and the static files."""
     from django.contrib.auth import get_user_model
     from django.core.management import call_command
+    from django.db import connection
 
+    # Stays in the file: whoever writes waits for no reader.
+    connection.cursor().execute("PRAGMA journal_mode=WAL")
     call_command("migrate", verbosity=0)
     call_command("collectstatic", interactive=False, verbosity=0)
     Path(settings.MEDIA_ROOT).mkdir(exist_ok=True)
     get_user_model().objects.create_superuser(name, "anna@site.test", password)
+    # The last one who closes it leaves one file.
+    connection.close()
 
 
 if __name__ == "__main__":
     # Made once and copied: Wagtail's migrations take longer than everything that is tried.
-    made = DATA.parents[2] / f"prepared-{wagtail.__version__}-{django.__version__}"
+    made = DATA.parents[2] / f"prepared-wal-{wagtail.__version__}-{django.__version__}"
     if not made.exists():
         prepare(*sys.argv[1:])
         half = made.with_name(f"{made.name}.{os.getpid()}")
