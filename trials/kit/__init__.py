@@ -2,4 +2,7 @@
 
 from .steps import Failure, expect, step
 
-__all__ = ["Failure", "expect", "step"]
+# More than what a server keeps in memory, or sends at once.
+TEN_MB = bytes(range(256)) * 40_000
+
+__all__ = ["TEN_MB", "Failure", "expect", "step"]

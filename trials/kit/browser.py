@@ -22,7 +22,7 @@ class Page:
         more = ["--ignore-certificate-errors", "--window-size=1280,900"]
         if user.protocol == "https/1.1":
             more.append("--disable-http2")
-        self._base = user.base
+        self._user, self._base = user, user.base
         self._browser = Browser(shutil.which("chromium"), more)
         self._browser.__enter__()
 
@@ -84,6 +84,12 @@ class Page:
         node = self._browser.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
         self._browser.call("DOM.setFileInputFiles", nodeId=node, files=[str(path) for path in paths])
 
+    def upload(self, selector, name, data):
+        """Picks a file with these bytes for a field of a form."""
+        path = self._user.directory / name
+        path.write_bytes(data)
+        self.choose(selector, path)
+
     def text(self):
         """What can be read on the page."""
         return self.value("document.body.innerText")
@@ -118,7 +124,10 @@ class Page:
         self.value("1")
         return sum(event.get("method") == "Network.webSocketClosed" for event in self._browser.events)
 
-    def came_by(self, protocol):
-        """Raises Failure unless everything came in this way: "h2" or "http/1.1"."""
-        others = {(path, by) for path, _, by in self.responses() if by != protocol}
+    def note(self, files=0):
+        """Notes what has failed. Raises Failure unless more than `files` files were loaded, all of them by the protocol that is tried."""
+        self._user.note("failures", self.failures())
+        found, protocol = self.responses(), "h2" if self._user.protocol == "https/2" else "http/1.1"
+        expect(len(found) > files, f"a page of {len(found)} files")
+        others = {(path, by) for path, _, by in found if by != protocol}
         expect(not others, f"not by {protocol}: {sorted(others)[:5]}")

@@ -5,9 +5,7 @@ import re
 import struct
 import zlib
 
-from kit import expect, step
-
-DOCUMENT = bytes(range(256)) * 40_000
+from kit import TEN_MB, expect, step
 
 
 def _picture(side=1_600):
@@ -51,10 +49,8 @@ def admin(user):
     browser.fill("input[name=password]", "secret")
     browser.click("form button[type=submit]")
     browser.until("location.pathname === '/admin/'", "the first page")
-    picture = user.directory / "picture.png"
-    picture.write_bytes(_picture())
     browser.open("/admin/images/multiple/add/")
-    browser.choose("input[type=file]", picture)
+    browser.upload("input[type=file]", "picture.png", _picture())
     browser.until("document.querySelector('#upload-list form input[name*=title]') !== null", "the image is there")
     browser.open("/admin/pages/2/edit/")
     browser.fill("#id_title", "Début é")
@@ -64,23 +60,20 @@ def admin(user):
     browser.see("published")
     browser.open("/admin/images/")
     browser.until("[...document.images].some(each => each.src.includes('/media/') && each.naturalWidth > 0)", "the small image")
-    user.note("failures", browser.failures())
-    expect(len(browser.responses()) > 20, "pages of hardly any files")
+    browser.note(files=20)
 
 
 @step
 def reload(user):
     """a document of 10 MB in Chromium across a reload, the same bytes back, ranges and conditions"""
     browser = user.browser()
-    file = user.directory / "a.bin"
-    file.write_bytes(DOCUMENT)
     browser.open("/admin/documents/multiple/add/")
-    browser.choose("input[type=file]", file)
+    browser.upload("input[type=file]", "a.bin", TEN_MB)
     user.reload()
     browser.until("document.querySelector('#upload-list form input[name*=title]') !== null", "the document is there")
-    user.note("failures", browser.failures())
+    browser.note()
     whole = user.see("document", user.get("/documents/1/a.bin"), without=("last-modified",))
-    expect(whole.body == DOCUMENT, "not the same bytes")
+    expect(whole.body == TEN_MB, "not the same bytes")
     user.see("HEAD", user.request("HEAD", "/documents/1/a.bin"), without=("last-modified",))
     user.see("again", user.get("/documents/1/a.bin", {"If-None-Match": whole.one("etag") or "*"}), without=("last-modified",))
     user.see("range", user.get("/documents/1/a.bin", {"Range": "bytes=1000-1999"}), without=("last-modified",))
