@@ -22,7 +22,8 @@
 //! encode::put_begin_request(&mut out, false);
 //! let script = script::split(b"/app.php/page", Some(b"index.php"), b".php").unwrap().expect("a script");
 //! let variables = Variables { document_root: Some(b"/srv/www"), script, ..Variables::default() };
-//! encode::put_params(&mut out, |params| variables::put(params, &variables, [("Host", &b"a.example"[..])].into_iter()));
+//! let fields = [("Host", &b"a.example"[..])].into_iter();
+//! encode::put_params(&mut out, |params| variables::put(params, &variables, fields)).unwrap();
 //! encode::put_stdin(&mut out, b"content");
 //! encode::put_stdin_end(&mut out);
 //!

@@ -1,11 +1,26 @@
 //! Records for the application: appended to a buffer, or header and padding for content that the caller sends by itself.
 
+use std::fmt;
+
 use super::record::{ALIGNMENT, CONTENT_BYTES_MAX, HEADER_BYTES, KEEP_CONN, RESPONDER, RecordHeader, kind};
 
 const PADDING: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
-/// The longest name or value: its length has 31 bits (section 3.4).
-const LENGTH_MAX: usize = (1 << 31) - 1;
+/// A parameter does not fit into one record: the request is refused (431, or 414 if it is its target). The client's fault, if the
+/// server's bound on heads is as large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PairTooBig;
+
+impl fmt::Display for PairTooBig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a field or the target is too long for FastCGI: name and value have over {CONTENT_BYTES_MAX} bytes"
+        )
+    }
+}
+
+impl std::error::Error for PairTooBig {}
 
 /// Appends `BEGIN_REQUEST` for a responder (section 5.1). With `keep_conn` the application leaves the connection open after
 /// the request; otherwise it closes the connection, and the end of the stream is awaited.
@@ -18,19 +33,27 @@ pub fn put_begin_request(out: &mut Vec<u8>, keep_conn: bool) {
 
 /// Appends the parameters that `fill` puts, in as many records as they need, and the empty record that ends them (section 5.2).
 ///
-/// No record is larger than [`CONTENT_BYTES_MAX`], and a pair is not divided between records as long as one can hold it: the
-/// format allows both, PHP neither (8.2 closes the connection without an answer). A pair that is larger than a record reaches
-/// applications with libfcgi or flup, but not PHP; the default bound on request heads is below that.
-pub fn put_params(out: &mut Vec<u8>, fill: impl FnOnce(&mut Params<'_>)) {
+/// No record is larger than [`CONTENT_BYTES_MAX`], and no pair is divided between records, though the format would allow it:
+/// PHP closes the connection without an answer. flup reads each record by itself, so that the second part of a value would be
+/// read as further parameters, which the client has chosen.
+///
+/// # Errors
+/// [`PairTooBig`]; then `out` is as it was.
+pub fn put_params(out: &mut Vec<u8>, fill: impl FnOnce(&mut Params<'_>)) -> Result<(), PairTooBig> {
     let record = out.len();
     out.extend_from_slice(&[0; HEADER_BYTES]);
-    let mut params = Params { out, record };
+    let mut params = Params { out, record, too_big: false };
     fill(&mut params);
+    if params.too_big {
+        out.truncate(record);
+        return Err(PairTooBig);
+    }
     if params.content_bytes() > 0 {
         params.next_record();
     }
     // The record that was begun last is the empty one.
     params.close_record();
+    Ok(())
 }
 
 /// A stream of name-value pairs that is being written, see [`put_params`].
@@ -39,11 +62,12 @@ pub struct Params<'o> {
     out: &'o mut Vec<u8>,
     /// Where the header of the unfinished record is.
     record: usize,
+    /// A pair was left out; all of them will be.
+    too_big: bool,
 }
 
 impl Params<'_> {
-    /// Appends one pair (section 3.4). One with 2 GiB or more, which no bounded head has, is left out: its length cannot be
-    /// written.
+    /// Appends one pair (section 3.4).
     #[inline]
     pub fn put(&mut self, name: &[u8], value: &[u8]) {
         self.put_parts(name, &[value]);
@@ -53,42 +77,36 @@ impl Params<'_> {
     pub fn put_parts(&mut self, name: &[u8], value: &[&[u8]]) {
         let value_bytes = value.iter().fold(0_usize, |bytes, part| bytes.saturating_add(part.len()));
         if self.begin_pair(name.len(), value_bytes) {
-            self.stream(name);
-            value.iter().for_each(|part| self.stream(part));
+            self.push(name);
+            value.iter().for_each(|part| self.push(part));
         }
     }
 
-    /// Begins a pair of this size; exactly so many bytes have to follow by [`stream`](Params::stream). `false`: it cannot be
-    /// written.
+    /// Begins a pair of this size; exactly so many bytes have to follow by [`push`](Params::push). `false`: it cannot be written.
     pub(super) fn begin_pair(&mut self, name_bytes: usize, value_bytes: usize) -> bool {
-        if name_bytes > LENGTH_MAX || value_bytes > LENGTH_MAX {
+        let lengths_bytes = length_bytes(name_bytes) + length_bytes(value_bytes);
+        let pair_bytes = name_bytes.saturating_add(value_bytes).saturating_add(lengths_bytes);
+        if pair_bytes > CONTENT_BYTES_MAX {
+            self.too_big = true;
             return false;
         }
-        let (mut lengths, mut used) = ([0; 8], 0);
-        for bytes in [name_bytes, value_bytes] {
-            // Bounded above.
-            used += put_length(lengths.get_mut(used..).unwrap_or_default(), bytes as u32);
-        }
-        let pair_bytes = used.saturating_add(name_bytes).saturating_add(value_bytes);
-        if self.content_bytes() > 0 && self.content_bytes().saturating_add(pair_bytes) > CONTENT_BYTES_MAX {
+        if self.content_bytes() + pair_bytes > CONTENT_BYTES_MAX {
             self.next_record();
         }
-        self.stream(lengths.get(..used).unwrap_or_default());
+        for bytes in [name_bytes, value_bytes] {
+            // Bounded above.
+            let length = (bytes as u32 | 1 << 31).to_be_bytes();
+            match length_bytes(bytes) {
+                1 => self.out.push(bytes as u8),
+                _ => self.push(&length),
+            }
+        }
         true
     }
 
-    /// Appends bytes of a pair, in as many records as they need.
-    pub(super) fn stream(&mut self, mut bytes: &[u8]) {
-        loop {
-            let free = CONTENT_BYTES_MAX.saturating_sub(self.content_bytes());
-            let (part, rest) = bytes.split_at(free.min(bytes.len()));
-            self.out.extend_from_slice(part);
-            if rest.is_empty() {
-                return;
-            }
-            self.next_record();
-            bytes = rest;
-        }
+    /// Appends bytes of the pair that was begun.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
     }
 
     fn content_bytes(&self) -> usize {
@@ -112,15 +130,9 @@ impl Params<'_> {
     }
 }
 
-/// Writes a length, of at most 31 bits, in one byte or four (section 3.4), and returns in how many.
-fn put_length(room: &mut [u8], length: u32) -> usize {
-    let mut bytes = (length | 1 << 31).to_be_bytes();
-    let used = if length < 128 { 1 } else { 4 };
-    if used == 1 {
-        bytes[0] = length as u8;
-    }
-    room.iter_mut().zip(bytes).take(used).for_each(|(room, byte)| *room = byte);
-    used
+/// In how many bytes a length is written: below 128 in one, otherwise in four, with the highest bit set (section 3.4).
+fn length_bytes(length: usize) -> usize {
+    if length < 128 { 1 } else { 4 }
 }
 
 fn padding(bytes: u8) -> &'static [u8] {

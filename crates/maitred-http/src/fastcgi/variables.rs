@@ -168,13 +168,13 @@ where
         if !params.begin_pair(PREFIX.len() + name.len(), bytes) {
             continue;
         }
-        params.stream(PREFIX);
+        params.push(PREFIX);
         put_name(params, name);
         for (at, value) in values.enumerate() {
             if at > 0 {
-                params.stream(separator);
+                params.push(separator);
             }
-            params.stream(value);
+            params.push(value);
         }
     }
 }
@@ -186,7 +186,7 @@ fn put_name(params: &mut Params<'_>, name: &str) {
         for (letter, byte) in letters.iter_mut().zip(part) {
             *letter = if *byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
         }
-        params.stream(letters.get(..part.len()).unwrap_or_default());
+        params.push(letters.get(..part.len()).unwrap_or_default());
     }
 }
 
