@@ -31,20 +31,20 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "run" -d 'Run a conf
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "check" -d 'Check a configuration file: bind nothing, start nothing'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "status" -d 'Show what a running server is doing'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "top" -d 'Watch what a running server is doing, in the terminal'
-complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Have a running server read its configuration again'
-complete -c maitred -n "__fish_maitred_needs_command" -f -a "upgrade" -d 'Replace the executable of a running server by the one that is now at its place'
-complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a running server, after it has finished the requests that it has'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "reload" -d 'Make a running server read its configuration again'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "upgrade" -d 'Replace the executable of a running server by the file that is now at its path'
+complete -c maitred -n "__fish_maitred_needs_command" -f -a "stop" -d 'Stop a running server, after it has finished its requests'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "pool" -d 'Show a pool of application processes, or change what runs in it'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Print the completion script of a shell'
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "man" -d 'Print the manual page, in roff'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose [default: :8080, with --tls :8443]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s t -l threads -d 'Event-loop threads [default: one per usable CPU]' -r
-complete -c maitred -n "__fish_maitred_using_subcommand serve" -s u -l user -d 'Account of the process that serves, if root starts it [default: maitred, if there is that account and it may list DIR; otherwise root]' -r
-complete -c maitred -n "__fish_maitred_using_subcommand serve" -l log -d 'Form of the access log [default: human on a terminal, combined elsewhere]' -r -f -a "human\t'Short lines for a terminal'
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -s u -l user -d 'Account of the worker process, if root starts it [default: maitred, if that account exists and may list DIR; otherwise root]' -r
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -l log -d 'Format of the access log [default: human on a terminal, combined elsewhere]' -r -f -a "human\t'Short lines for a terminal'
 combined\t'Combined Log Format'
-json\t'One JSON object a line'
+json\t'One JSON object per line'
 off\t'No access log'"
-complete -c maitred -n "__fish_maitred_using_subcommand serve" -l tls -d 'Speak TLS, with a certificate for this machine\'s own names that is made at the start and signed by nobody'
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -l tls -d 'Use TLS, with a self-signed certificate for this machine\'s own names that is made at the start'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l no-listing -d 'Do not list directories that have no index.html'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l hidden -d 'Also serve names that start with a dot'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -57,7 +57,7 @@ complete -c maitred -n "__fish_maitred_using_subcommand status" -s a -l admin -d
 complete -c maitred -n "__fish_maitred_using_subcommand status" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand status" -l json -d 'Print everything as JSON'
 complete -c maitred -n "__fish_maitred_using_subcommand status" -s h -l help -d 'Print help'
-complete -c maitred -n "__fish_maitred_using_subcommand top" -s i -l interval -d 'Time between two looks at the server, in seconds' -r
+complete -c maitred -n "__fish_maitred_using_subcommand top" -s i -l interval -d 'Interval between updates, in seconds' -r
 complete -c maitred -n "__fish_maitred_using_subcommand top" -s c -l config -d 'The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server that this user has started with `maitred serve`]' -r -F
 complete -c maitred -n "__fish_maitred_using_subcommand top" -s a -l admin -d 'The server with this admin address: unix:PATH, or a loopback address and port' -r
 complete -c maitred -n "__fish_maitred_using_subcommand top" -l token -d 'The file with the token that commands by a TCP address take [default: `admin_token` of the configuration file]' -r -F

@@ -34,13 +34,13 @@ _arguments "${_arguments_options[@]}" : \
 '--listen=[Address to listen on; "\:8080" is all addresses of IPv4, port 0 lets the kernel choose \[default\: \:8080, with --tls \:8443\]]:ADDR:_default' \
 '-t+[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
 '--threads=[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
-'-u+[Account of the process that serves, if root starts it \[default\: maitred, if there is that account and it may list DIR; otherwise root\]]:ACCOUNT:_default' \
-'--user=[Account of the process that serves, if root starts it \[default\: maitred, if there is that account and it may list DIR; otherwise root\]]:ACCOUNT:_default' \
-'--log=[Form of the access log \[default\: human on a terminal, combined elsewhere\]]:FORM:((human\:"Short lines for a terminal"
+'-u+[Account of the worker process, if root starts it \[default\: maitred, if that account exists and may list DIR; otherwise root\]]:ACCOUNT:_default' \
+'--user=[Account of the worker process, if root starts it \[default\: maitred, if that account exists and may list DIR; otherwise root\]]:ACCOUNT:_default' \
+'--log=[Format of the access log \[default\: human on a terminal, combined elsewhere\]]:FORM:((human\:"Short lines for a terminal"
 combined\:"Combined Log Format"
-json\:"One JSON object a line"
+json\:"One JSON object per line"
 off\:"No access log"))' \
-'--tls[Speak TLS, with a certificate for this machine'\''s own names that is made at the start and signed by nobody]' \
+'--tls[Use TLS, with a self-signed certificate for this machine'\''s own names that is made at the start]' \
 '--no-listing[Do not list directories that have no index.html]' \
 '--hidden[Also serve names that start with a dot]' \
 '-h[Print help (see more with '\''--help'\'')]' \
@@ -78,8 +78,8 @@ _arguments "${_arguments_options[@]}" : \
 ;;
 (top)
 _arguments "${_arguments_options[@]}" : \
-'-i+[Time between two looks at the server, in seconds]:SECONDS:_default' \
-'--interval=[Time between two looks at the server, in seconds]:SECONDS:_default' \
+'-i+[Interval between updates, in seconds]:SECONDS:_default' \
+'--interval=[Interval between updates, in seconds]:SECONDS:_default' \
 '(-a --admin)-c+[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '(-a --admin)--config=[The server that runs this configuration file \[default\: maitred.toml if it is there; otherwise the one server that this user has started with \`maitred serve\`\]]:FILE:_files' \
 '-a+[The server with this admin address\: unix\:PATH, or a loopback address and port]:ADDR:_default' \
@@ -135,7 +135,7 @@ _arguments "${_arguments_options[@]}" : \
 '--help[Print help (see more with '\''--help'\'')]' \
 ':name -- The pool, as in the configuration\: \[pool.NAME\]:_default' \
 '::action -- What to do:((restart\:"Replace all its processes"
-drain\:"End one process, after it has finished what it has"
+drain\:"End one process, after it has finished its requests"
 scale\:"Keep this many processes"))' \
 '::number -- The slot to drain, from 0 as `maitred pool NAME` counts them; or how many processes to keep:_default' \
 && ret=0
@@ -166,9 +166,9 @@ _maitred_commands() {
 'check:Check a configuration file\: bind nothing, start nothing' \
 'status:Show what a running server is doing' \
 'top:Watch what a running server is doing, in the terminal' \
-'reload:Have a running server read its configuration again' \
-'upgrade:Replace the executable of a running server by the one that is now at its place' \
-'stop:Stop a running server, after it has finished the requests that it has' \
+'reload:Make a running server read its configuration again' \
+'upgrade:Replace the executable of a running server by the file that is now at its path' \
+'stop:Stop a running server, after it has finished its requests' \
 'pool:Show a pool of application processes, or change what runs in it' \
 'completions:Print the completion script of a shell' \
 'man:Print the manual page, in roff' \

@@ -29,7 +29,7 @@ def connect(apache):
 
 
 def is_refused(path):
-    """Whether nobody listens there."""
+    """Whether nothing listens there."""
     with socket.socket(socket.AF_UNIX) as sock:
         return sock.connect_ex(path) != 0
 

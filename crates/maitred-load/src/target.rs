@@ -46,7 +46,7 @@ impl Target {
             Err(_) if host == "localhost" || is_own => resolve(host, port)?,
             Err(_) => {
                 return Err(format!(
-                    "{host:?} is a name, and could be anybody's: give its address, or say --i-own-this-host"
+                    "{host:?} is a name, whose address may belong to others: give the address, or say --i-own-this-host"
                 ));
             }
         };
@@ -55,7 +55,7 @@ impl Target {
         }
         if !is_near(address.ip()) && !is_own {
             return Err(format!(
-                "{address} is a public address: load on somebody else's server is an attack. \
+                "{address} is a public address: load on a server of others is an attack. \
                  If it is yours, say --i-own-this-host"
             ));
         }

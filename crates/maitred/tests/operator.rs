@@ -118,7 +118,7 @@ fn what_cannot_be_done_exits_with_1() {
         (&["serve", ".", "-l", "192.0.2.1:0"], "this machine does not have it"),
         (&["status"], "there is no such socket"),
         (&["reload"], "there is no such socket"),
-        (&["stop", "--admin", "unix:maitred.toml"], "nobody listens there"),
+        (&["stop", "--admin", "unix:maitred.toml"], "nothing listens there"),
     ] {
         let output = maitred(arguments).current_dir(dir.path()).output().unwrap();
         let said = text(&output);

@@ -223,7 +223,7 @@ const SCENARIOS: [(&str, &str, Run); 19] = [
         Run::Figure(disk::run),
     ),
     ("reload", "requests that fail while the configuration is reloaded", Run::Figure(lifecycle::reload)),
-    ("kill", "how long nobody answers when the worker process is killed", Run::Figure(lifecycle::kill)),
+    ("kill", "time without answers after the worker process is killed", Run::Figure(lifecycle::kill)),
     (
         "kill-pool",
         "the same for requests of a pool whose application takes a second to load",

@@ -72,7 +72,7 @@ impl Failure {
             Failure::Handshake => "without a TLS session",
             Failure::Reset => "connection reset",
             Failure::Closed => "closed without a response",
-            Failure::Cut => "cut off in the middle of a response",
+            Failure::Cut => "aborted in the middle of a response",
             Failure::Malformed => "not an HTTP response",
         }
     }

@@ -67,7 +67,7 @@ impl Accounts {
     /// Puts the account aside if the authority does not know it: the next order makes a new one.
     pub fn doubt(&self, trouble: &Trouble) {
         if trouble.text.contains(UNKNOWN) {
-            tracing::warn!("the authority does not know the account any more; a new one is made");
+            tracing::warn!("the authority does not know the account any more; creating a new one");
             if let Err(error) = self.store.put_account_aside(&self.key()) {
                 tracing::error!("{error}");
             }

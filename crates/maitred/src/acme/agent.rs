@@ -70,7 +70,7 @@ fn start() -> Result<(), String> {
     if start.seccomp
         && let Err(error) = seccomp::confine(seccomp::Process::Agent)
     {
-        tracing::warn!(%error, "the process for certificates may make all system calls");
+        tracing::warn!(%error, "the process for certificates runs without seccomp: it may make all system calls");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(live(start, socket))
@@ -98,7 +98,7 @@ async fn open(start: &Start, socket: &UnixDatagram) -> Result<Option<Store>, Str
             Ok(store) => return Ok(Some(store)),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 if !std::mem::replace(&mut waited, true) {
-                    tracing::info!("waiting for the state directory: another server has it: {error}");
+                    tracing::info!("waiting for the state directory: another server uses it: {error}");
                 }
             }
             Err(error) => return Err(format!("state directory: {error}")),
@@ -120,7 +120,7 @@ async fn receive(socket: &UnixDatagram) -> Result<Option<ToAgent>, String> {
         Err(error) => return Err(error.to_string()),
     };
     let message = serde_json::from_slice(text.get(..length).unwrap_or_default());
-    message.map(Some).map_err(|error| format!("the master sent nonsense: {error}"))
+    message.map(Some).map_err(|error| format!("invalid message from the master: {error}"))
 }
 
 /// Sends what there is to say, one packet each.

@@ -83,7 +83,7 @@ impl Watcher {
                 self.adapter.give_up(thread);
                 return false;
             }
-            tracing::warn!(thread, %error, "affinity: the kernel refused a change; the thread is left alone");
+            tracing::warn!(thread, %error, "affinity: the kernel refused a change; the thread stays as it is");
             // The mask may have shrunk under us: better anywhere than nowhere. Failing that, all stays as it is.
             let _ = allow(Some(tid), &self.usable);
             self.adapter.give_up(thread);
@@ -103,15 +103,10 @@ impl Watcher {
         let home = self.homes.get(thread).copied().flatten();
         match action {
             Action::Move(cpu) => {
-                tracing::info!(
-                    thread,
-                    home,
-                    cpu,
-                    "affinity: its CPU is taken by something else; thread moved"
-                );
+                tracing::info!(thread, home, cpu, "affinity: another process uses its CPU; thread moved");
             }
             Action::Release => {
-                tracing::info!(thread, home, "affinity: its CPU is taken by something else; thread released");
+                tracing::info!(thread, home, "affinity: another process uses its CPU; thread unpinned");
             }
             Action::Repin(cpu) => {
                 tracing::info!(thread, cpu, "affinity: its CPU is quiet again; thread pinned")

@@ -169,7 +169,7 @@ fn parse(received: &[u8]) -> Result<Reply, &'static str> {
         return Err("the connection was closed without an answer");
     }
     let head_end = received.windows(4).position(|window| window == b"\r\n\r\n");
-    let (head, body) = received.split_at(head_end.ok_or("the answer is not HTTP, or was cut short")?);
+    let (head, body) = received.split_at(head_end.ok_or("the answer is not HTTP, or incomplete")?);
     let body = body.get(4..).unwrap_or_default();
     let head = std::str::from_utf8(head).map_err(|_| "the answer is not HTTP")?;
     let mut lines = head.split("\r\n");
@@ -179,7 +179,7 @@ fn parse(received: &[u8]) -> Result<Reply, &'static str> {
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok()).flatten()
     });
     let body = match length {
-        Some(length) => body.get(..length).ok_or("the answer was cut short")?,
+        Some(length) => body.get(..length).ok_or("the answer is incomplete")?,
         None => body,
     };
     Ok(Reply {
@@ -198,7 +198,7 @@ impl Failure {
                     "start it with `maitred run`, or look whether its configuration names another `admin` address",
                 ),
                 io::ErrorKind::ConnectionRefused => Error::failed(
-                    format_args!("no server at {address}: nobody listens there"),
+                    format_args!("no server at {address}: nothing listens there"),
                     "it has stopped or crashed, or its configuration names another `admin` address",
                 ),
                 io::ErrorKind::PermissionDenied => Error::failed(
@@ -312,7 +312,7 @@ mod tests {
         // Connected by the kernel, answered by nobody.
         assert!(asked(Duration::from_millis(1)).contains("did not answer in time"));
         drop(listener);
-        assert!(asked(patient).contains("nobody listens there"));
+        assert!(asked(patient).contains("nothing listens there"));
         let denied = Failure::Connect(io::ErrorKind::PermissionDenied.into()).explained(&address);
         assert!(denied.text.contains("run this as that user") && denied.exit.code() == 1);
     }

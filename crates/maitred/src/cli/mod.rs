@@ -56,24 +56,24 @@ pub enum Command {
     ///
     /// Quit with q. Over a slow line, a longer --interval helps.
     Top(Top),
-    /// Have a running server read its configuration again
+    /// Make a running server read its configuration again
     ///
-    /// A file with an error changes nothing, and is reported here. No request is lost or cut.
+    /// A file with an error changes nothing, and is reported here. No request is lost or aborted.
     Reload(Server),
-    /// Replace the executable of a running server by the one that is now at its place
+    /// Replace the executable of a running server by the file that is now at its path
     ///
-    /// The new one reads the configuration first; if it cannot, nothing changes, and why is reported here. No request is lost
-    /// or cut, and the process id stays.
+    /// The new executable reads the configuration first; if it cannot, nothing changes, and the reason is reported here. No
+    /// request is lost or aborted, and the process id stays.
     Upgrade(Server),
-    /// Stop a running server, after it has finished the requests that it has
+    /// Stop a running server, after it has finished its requests
     ///
     /// Returns when the server has ended, within its `grace`.
     Stop(Server),
     /// Show a pool of application processes, or change what runs in it
     ///
-    /// Without an action: its processes and what is wrong with it. `restart` replaces each process by a new one that is ready,
-    /// `drain SLOT` has the process in one slot finish what it has and end, `scale N` keeps N processes until the next
-    /// reload. No request is lost or cut.
+    /// Without an action: show its processes and its problems. `restart` replaces each process by a new one that is ready,
+    /// `drain SLOT` lets the process in one slot finish its requests and end, `scale N` keeps N processes until the next
+    /// reload. No request is lost or aborted.
     Pool(Pool),
     /// Print the completion script of a shell
     Completions {
@@ -107,17 +107,17 @@ pub struct Serve {
     /// :8443]
     #[arg(short, long, value_name = "ADDR", value_parser = listen_address)]
     pub listen: Option<SocketAddr>,
-    /// Speak TLS, with a certificate for this machine's own names that is made at the start and signed by nobody
+    /// Use TLS, with a self-signed certificate for this machine's own names that is made at the start
     #[arg(long)]
     pub tls: bool,
     /// Event-loop threads [default: one per usable CPU]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX as i64))]
     pub threads: Option<u16>,
-    /// Account of the process that serves, if root starts it [default: maitred, if there is that account and it may list DIR;
+    /// Account of the worker process, if root starts it [default: maitred, if that account exists and may list DIR;
     /// otherwise root]
     #[arg(short, long, value_name = "ACCOUNT")]
     pub user: Option<String>,
-    /// Form of the access log [default: human on a terminal, combined elsewhere]
+    /// Format of the access log [default: human on a terminal, combined elsewhere]
     #[arg(long, value_name = "FORM")]
     pub log: Option<LogForm>,
     /// Do not list directories that have no index.html
@@ -128,14 +128,14 @@ pub struct Serve {
     pub hidden: bool,
 }
 
-/// Forms of the access log.
+/// Formats of the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogForm {
     /// Short lines for a terminal
     Human,
     /// Combined Log Format
     Combined,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
     /// No access log
     Off,
@@ -149,7 +149,7 @@ pub struct ConfigFile {
     pub config: PathBuf,
 }
 
-/// Which running server is meant.
+/// Selects a running server.
 #[derive(Debug, Args)]
 pub struct Server {
     /// The server that runs this configuration file [default: maitred.toml if it is there; otherwise the one server
@@ -201,7 +201,7 @@ pub struct Pool {
 pub enum PoolAction {
     /// Replace all its processes
     Restart,
-    /// End one process, after it has finished what it has
+    /// End one process, after it has finished its requests
     Drain,
     /// Keep this many processes
     Scale,
@@ -213,7 +213,7 @@ pub struct Top {
     /// Print one frame as text and end; standard output need not be a terminal
     #[arg(long)]
     pub once: bool,
-    /// Time between two looks at the server, in seconds
+    /// Interval between updates, in seconds
     #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = top::interval)]
     pub interval: Duration,
     /// Which server.

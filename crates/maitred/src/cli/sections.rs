@@ -14,10 +14,7 @@ pub(super) const SERVE_EXAMPLES: &Part = &Part {
     entries: &[
         ("maitred serve public", "the directory public, on port 8080 of all addresses"),
         ("maitred serve . --listen 127.0.0.1:0", "this directory, for this machine only, on any free port"),
-        (
-            "maitred serve public --tls",
-            "https://localhost:8443, with a certificate that is made at the start",
-        ),
+        ("maitred serve public --tls", "https://localhost:8443, with a self-signed certificate"),
         ("maitred serve dist --log json > access.json", "with an access log for programs"),
     ],
 };
@@ -28,7 +25,7 @@ pub(super) const ALL: &[&Part] = &[
         title: "Examples",
         entries: &[
             ("maitred serve public", "a static site on port 8080, no configuration"),
-            ("maitred check -c site/maitred.toml", "say all that is wrong with a configuration"),
+            ("maitred check -c site/maitred.toml", "report all errors of a configuration"),
             ("maitred run -c site/maitred.toml", "run it in the foreground"),
             ("maitred status -c site/maitred.toml", "show what that server is doing"),
             ("maitred top", "the same, live, in the terminal"),
@@ -42,11 +39,8 @@ pub(super) const ALL: &[&Part] = &[
     &Part {
         title: "Exit status",
         entries: &[
-            ("0", "all went well"),
-            (
-                "1",
-                "it could not be done: an address in use, no server there, a request that the server refused",
-            ),
+            ("0", "success"),
+            ("1", "failure: an address in use, no server at the address, a request that the server refused"),
             ("2", "the command line or the configuration is wrong; nothing was bound or started"),
         ],
     },
@@ -63,10 +57,10 @@ pub(super) const ALL: &[&Part] = &[
     &Part {
         title: "Signals",
         entries: &[
-            ("SIGTERM", "stop, after finishing the requests that are there, within `grace`"),
+            ("SIGTERM", "stop, after finishing all requests, within `grace`"),
             ("SIGINT", "stop at once (Ctrl-C)"),
-            ("SIGHUP", "read the configuration again, and open the log files anew"),
-            ("SIGUSR2", "replace the executable by the one that is now at its place"),
+            ("SIGHUP", "read the configuration again, and reopen the log files"),
+            ("SIGUSR2", "replace the executable by the file that is now at its path"),
         ],
     },
 ];

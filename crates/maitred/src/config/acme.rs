@@ -68,8 +68,8 @@ pub struct ExternalAccount {
 /// `[acme]`
 pub const ACME: Table = Table {
     title: "[acme]",
-    doc: "Certificates that Maitred gets and renews by itself, for sites with `acme = true`, from an authority that speaks ACME \
-          (RFC 8555). See [Automatic certificates](acme.md).",
+    doc: "Certificates that Maitred obtains and renews by itself, for sites with `acme = true`, from a certificate authority \
+          (CA) with ACME (RFC 8555). See [Automatic certificates](acme.md).",
     example: "[acme]\nagree = true\ncontact = [\"admin@example.com\"]\n\n[[site]]\nhosts = [\"example.com\", \
               \"www.example.com\"]\nacme = true\nroot = \"/srv/www\"\n",
     keys: &[
@@ -77,27 +77,28 @@ pub const ACME: Table = Table {
             "agree",
             Kind::Flag,
             Default::Flag(false),
-            "That you agree to the authority's terms of service. Without `true` there are no certificates.",
+            "Your agreement to the CA's terms of service. Without `true` there are no certificates.",
         ),
         Key::new(
             "contact",
             Kind::Texts("e-mail addresses"),
             Default::Texts(&[]),
-            "Where the authority may write to about the account.",
+            "Addresses at which the CA may contact you about the account.",
         ),
         Key::new(
             "directory",
             Kind::Text("an `https` URL"),
             Default::Text(DIRECTORY),
-            "The authority. The default is Let's Encrypt; its staging environment is \
+            "The CA's directory. The default is Let's Encrypt; its staging environment is \
              `\"https://acme-staging-v02.api.letsencrypt.org/directory\"`.",
         ),
         Key::new(
             "challenge",
             Kind::Choice(&["auto", "http-01", "tls-alpn-01"]),
             Default::Text("auto"),
-            "How the authority sees that the names are yours: HTTP-01 asks port 80 of each name, TLS-ALPN-01 port 443. \
-             `\"auto\"` begins with what the server has an address for, and takes the other one after a failure.",
+            "How the CA validates that you control the names: HTTP-01 connects to port 80 of each name, TLS-ALPN-01 to port \
+             443. `\"auto\"` starts with the one for which the server has an address, and uses the other one after a \
+             failure.",
         ),
         Key::new(
             "key",
@@ -108,36 +109,37 @@ pub const ACME: Table = Table {
         Key::new(
             "profile",
             Kind::Text("a name"),
-            Default::Absent("the authority's default"),
-            "A kind of certificate that the authority offers, such as `\"shortlived\"`.",
+            Default::Absent("the CA's default"),
+            "A certificate profile of the CA, such as `\"shortlived\"`.",
         ),
         Key::new(
             "ca_file",
             Kind::Text("a file"),
-            Default::Absent("the system's authorities"),
-            "For a private authority: certificates, in PEM, that its own server certificate leads to.",
+            Default::Absent("the system's CA certificates"),
+            "For a private CA: the root certificates, in PEM, of its own HTTPS server.",
         ),
         Key::new(
             "external_account",
             Kind::Section(&EXTERNAL_ACCOUNT),
             Default::Absent("none"),
-            "An account that you already have with the authority, if it asks for one.",
+            "An existing account at the CA, if the CA requires one.",
         ),
         Key::new(
             "user",
             Kind::Text("the name of an account"),
             Default::Absent(
-                "`maitred-acme`, if root starts the server and there is that account; otherwise who starts it",
+                "`maitred-acme`, if root starts the server and that account exists; otherwise the account that starts the \
+                 server",
             ),
-            "The account of the process that gets certificates. It owns `state` of `[server]`, and is neither that of the worker \
-             process nor of a pool, unless `share_user` says so. Only root can change to another account.",
+            "The account of the process that obtains certificates. It owns `state` of `[server]`, and differs from those of \
+             the worker process and of all pools, unless `share_user` is set. Only root can change to another account.",
         ),
         Key::new(
             "retry",
             Kind::Time { min: Duration::from_secs(1), max: Duration::from_secs(60 * 60) },
             Default::Time(Duration::from_secs(2 * 60)),
-            "How long to wait after the authority has refused; doubled each time, up to 12 h. While it cannot be reached at all, \
-             an eighth of it, up to 1 h. What it says itself (`Retry-After`) holds if that is longer.",
+            "How long to wait after the CA has refused an order; doubled each time, up to 12 h. While the CA cannot be \
+             reached, an eighth of it, up to 1 h. A longer `Retry-After` of the CA takes precedence.",
         ),
     ],
 };
@@ -145,7 +147,7 @@ pub const ACME: Table = Table {
 /// `external_account`
 pub const EXTERNAL_ACCOUNT: Table = Table {
     title: "external_account",
-    doc: "Binds the ACME account to one that you have with the authority (RFC 8555 section 7.3.4), which hands out both values.",
+    doc: "Binds the ACME account to an existing account at the CA (RFC 8555 section 7.3.4), which provides both values.",
     example: "[acme]\nagree = true\ndirectory = \"https://acme.example.net/directory\"\n\
               external_account = { key_id = \"kid-1\", hmac_key_file = \"eab.key\" }\n",
     keys: &[
@@ -154,7 +156,7 @@ pub const EXTERNAL_ACCOUNT: Table = Table {
             "hmac_key_file",
             Kind::Text("a file"),
             Default::Required,
-            "A file that holds the key in base64url, and nothing else. Nobody but the server should be able to read it.",
+            "A file that holds the key in base64url, and nothing else. Only the server should be able to read it.",
         ),
     ],
 };

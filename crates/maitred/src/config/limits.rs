@@ -137,37 +137,37 @@ const fn time(name: &'static str, default: Duration, doc: &'static str, reason: 
 /// `[limits]`
 pub const LIMITS: Table = Table {
     title: "[limits]",
-    doc: "Bounds on everything that a peer controls. Each has a default that fits a public site; \
-          the reference gives the reason, and the memory that it bounds.",
+    doc: "Limits on everything that a peer controls. Each has a default that fits a public site; the text in italics gives \
+          its reason, and the memory that it bounds.",
     example: "[limits]\nbody_bytes_max = \"8MiB\"\nkeep_alive_timeout = \"30s\"\n",
     keys: &[
         limit(
             "connections_per_thread_max",
             Kind::Whole { min: 1, max: 1_000_000 },
             Default::Whole(CONNECTIONS_PER_THREAD_MAX),
-            "Open client connections of one thread. At its limit, a thread closes the one that has been idle longest for each \
-             new one (HTTP/2: with GOAWAY; one with a stream is not idle). If none is idle, it stops accepting, and new \
-             ones wait in the accept queue. The process's limit on open files lowers it further: to what that leaves for each \
-             thread, and with pools to a third of it, because a request may need two descriptors more.",
+            "Open client connections of one thread. At this limit, a thread closes the connection that has been idle longest \
+             for each new one (HTTP/2: with GOAWAY; a connection with a stream is not idle). If none is idle, the thread \
+             stops accepting, and new connections wait in the accept queue. The process's limit on open files lowers the \
+             number further: to each thread's share of it, and with pools to a third of that, because a request may need two \
+             more descriptors.",
             "8192 idle connections take at most 8 MiB of user memory per thread, at 1 KiB each.",
         ),
         limit(
             "connections_per_address_max",
             Kind::Whole { min: 0, max: 1_000_000 },
             Default::Whole(CONNECTIONS_PER_ADDRESS_MAX),
-            "Open connections of one client address, over all threads of a worker process; a network of IPv6 with 64 bits (`/64`) \
-             counts as one address. With `proxy_protocol`, the address that the header tells. A further one is closed at \
-             once. 0: any number.",
-            "An office behind one address does not meet it: a thousand browsers with HTTP/2, or 170 that fetch pages over \
-             HTTP/1.1 with six connections each within `keep_alive_timeout`. An address takes an eighth of one thread's \
-             places at most. Raise it for clients behind a carrier's NAT, and for load tests.",
+            "Open connections of one client address, over all threads of a worker process; a network of IPv6 with 64 bits \
+             (`/64`) counts as one address. With `proxy_protocol`, the address in the header counts. Further connections are \
+             closed at once. 0: no limit.",
+            "Enough for an office behind one address: a thousand browsers with HTTP/2, or 170 with six HTTP/1.1 connections \
+             each within `keep_alive_timeout`. One address takes an eighth of a thread's connections at most. Raise it for \
+             clients behind a carrier's NAT, and for load tests.",
         ),
         limit(
             "connections_per_address_exempt",
             Kind::Texts("addresses and networks such as `\"10.0.0.0/8\"`"),
             Default::Absent("loopback addresses and `trusted_proxies`"),
-            "Whose connections are not counted for that. `[]`: everybody's are. Those of the admin address and of Unix sockets \
-             never are.",
+            "Addresses without that limit. `[]`: none. Connections to the admin address and to Unix sockets are never counted.",
             "A proxy has the connections of all its clients.",
         ),
         limit(
@@ -205,10 +205,10 @@ pub const LIMITS: Table = Table {
             Kind::Size { min: 0, max: 16 * MIB },
             Default::Size(BODY_INLINE_BYTES_MAX),
             "Largest request body that goes to an application in one piece with its request; a larger one goes as a \
-             descriptor of a file. Not more than `body_memory_bytes_max`. Of a body that nobody wants, as of a POST to a \
-             file, so much is read behind the answer before the connection is closed.",
-            "Forms and API calls fit, and cost no file. Each process has a buffer for the largest request, and so has each \
-             connection whose body is on its way.",
+             descriptor of a file. Not more than `body_memory_bytes_max`. A body without use, as of a POST to a file, is \
+             read and discarded up to this size before the connection is closed.",
+            "Forms and API calls fit, and need no file. Each process has a buffer for the largest request, and so has each \
+             connection whose body is arriving.",
         ),
         limit(
             "body_memory_bytes_max",
@@ -216,57 +216,55 @@ pub const LIMITS: Table = Table {
             Default::Size(BODY_MEMORY_BYTES_MAX),
             "Largest request body that is kept in memory; a larger one goes to a file without a name in the directory \
              `spool`.",
-            "What never touches a disk. It is this memory itself, for each request whose body is on its way.",
+            "Such a body never reaches a disk. Memory: this size for each request whose body is arriving.",
         ),
         limit(
             "bodies_memory_bytes_max",
             Kind::Size { min: 0, max: 1024 * GIB },
             Default::Size(BODIES_MEMORY_BYTES_MAX),
-            "What all request bodies over `body_inline_bytes_max` together may take up in the memory of a worker process, until \
-             the applications that have them are done. Beyond that, a body goes to `spool` at once, however small it is. Not \
-             less than `body_memory_bytes_max`.",
-            "256 bodies of the largest size that stays in memory. It is this memory itself, twice while a reload is under way.",
+            "Memory of a worker process for all request bodies over `body_inline_bytes_max` together, until their requests \
+             end. Beyond that, a body goes to `spool` at once, whatever its size. Not less than `body_memory_bytes_max`.",
+            "256 bodies of the largest size that stays in memory. Memory: this size, twice during a reload.",
         ),
         limit(
             "bodies_disk_bytes_max",
             Kind::Size { min: 0, max: 16 * 1024 * GIB },
             Default::Size(BODIES_DISK_BYTES_MAX),
-            "What all request bodies together may take up in `spool`, likewise. A request whose body finds no room there any more \
-             gets 503, with `Retry-After`. Not less than `body_bytes_max`.",
-            "256 bodies of the largest size. It is this space on the disk itself, twice while a reload is under way.",
+            "Space in `spool` for all request bodies together. A request whose body does not fit gets 503, with \
+             `Retry-After`. Not less than `body_bytes_max`.",
+            "256 bodies of the largest size. Disk: this size, twice during a reload.",
         ),
         limit(
             "unsent_memory_bytes_max",
             Kind::Size { min: MIB, max: 1024 * GIB },
             Default::Size(UNSENT_MEMORY_BYTES_MAX),
-            "What all responses together may take up in the memory of a worker process because their clients have not taken \
-             them yet. From 70 % of it on, HTTP/2 connections get fewer streams, and slow clients less time; from 90 % on, no \
-             connections are accepted. A response that finds no room at all is aborted. `docs/overload.md` has the steps.",
-            "64 connections that each have as much as one may have. It is this memory itself, twice while a reload is under way.",
+            "Memory of a worker process for all responses that are buffered because their clients have not read them yet. \
+             From 70 % on, HTTP/2 connections get fewer streams, and slow clients less time; from 90 % on, no connections \
+             are accepted. A response beyond the limit is aborted. `docs/overload.md` has the steps.",
+            "64 connections at their own limit. Memory: this size, twice during a reload.",
         ),
         limit(
             "unsent_connection_bytes_max",
             Kind::Size { min: 64 * KIB, max: 16 * GIB },
             Default::Size(UNSENT_CONNECTION_BYTES_MAX),
-            "What the responses of one HTTP/2 connection may take up, likewise. Further streams are refused \
-             (`REFUSED_STREAM`, after which clients ask again) until it takes some of it. Not more than \
-             `unsent_memory_bytes_max`.",
-            "A page of 64 images from a pool, of which each has 64 KiB here. It is this memory itself, for each such connection.",
+            "The same for the responses of one HTTP/2 connection. Further streams are refused (`REFUSED_STREAM`, after which \
+             clients retry) until the client reads. Not more than `unsent_memory_bytes_max`.",
+            "A page of 64 images from a pool, with 64 KiB buffered for each. Memory: this size for each such connection.",
         ),
         limit(
             "requests_per_connection_max",
             Kind::Whole { min: 1, max: u32::MAX as u64 },
             Default::Whole(REQUESTS_PER_CONNECTION_MAX),
             "Requests on one connection, after which it is closed.",
-            "Seldom enough to cost nothing, often enough that no connection stays on one thread for ever. No memory.",
+            "Reconnecting this seldom costs nothing, but no connection stays on one thread for ever. No memory.",
         ),
         limit(
             "streams_per_connection_max",
             Kind::Whole { min: 1, max: 1024 },
             Default::Whole(STREAMS_PER_CONNECTION_MAX),
             "Requests at a time on one HTTP/2 connection (`SETTINGS_MAX_CONCURRENT_STREAMS`).",
-            "RFC 9113 section 6.5.2 recommends at least 100; browsers seldom ask for more. Each stream takes about 300 bytes, and \
-             its buffers while it waits.",
+            "RFC 9113 section 6.5.2 recommends at least 100; browsers seldom use more. Memory: about 300 bytes per stream, \
+             and its buffers while it waits.",
         ),
         limit(
             "ranges_max",
@@ -279,8 +277,8 @@ pub const LIMITS: Table = Table {
             "head_timeout",
             HEAD_TIMEOUT,
             "From the first byte of a head to its end; longer by a second for each `head_bytes_per_second_min` bytes of it. \
-             Then 408, and the connection is closed. Also how long a new connection may say nothing, and how long the PROXY \
-             header and the handshake of TLS may take.",
+             Then 408, and the connection is closed. Also the time for the first byte of a new connection, for the PROXY \
+             header, and for the TLS handshake.",
             "As in Apache's mod_reqtimeout. A head is one or two packets; 20 s outlasts several retransmissions. Bounds how long a \
              slow sender holds `head_bytes_max`.",
         ),
@@ -303,20 +301,20 @@ pub const LIMITS: Table = Table {
         ),
         rate(
             "body_bytes_per_second_min",
-            "The rate at which a request body has to come, over all the time since its head, after `body_rate_grace`. A slower one \
-             gets 408, and the connection is closed. Time in which the server does not read does not count. 0: any rate will do.",
-            "As in Apache's mod_reqtimeout. Bounds how long a slow sender holds what has come of `body_bytes_max`.",
+            "The minimal rate of a request body, as a mean since its head, after `body_rate_grace`. Below it, the client \
+             gets 408, and the connection is closed. Time in which the server does not read does not count. 0: no minimum.",
+            "As in Apache's mod_reqtimeout. Bounds how long a slow sender holds the received part of `body_bytes_max`.",
         ),
         time(
             "body_rate_grace",
             BODY_RATE_GRACE,
-            "How long a request body may take before its rate counts.",
+            "Time at the start of a request body in which its rate does not count.",
             "As in Apache's mod_reqtimeout: a form on a bad line takes seconds.",
         ),
         total(
             "request_total_timeout",
             "From the first byte of a request to the end of its body, whatever its rate. Then 408, and the connection is closed.",
-            "What is slow and goes on is bounded by rates; a bound on the whole would end large uploads of honest clients.",
+            "Rates bound slow clients; a limit on the whole time would end large uploads of honest clients.",
         ),
         time(
             "keep_alive_timeout",
@@ -328,99 +326,98 @@ pub const LIMITS: Table = Table {
         time(
             "write_timeout",
             WRITE_TIMEOUT,
-            "How long a response may make no progress at all before the connection is dropped. What leaves the kernel's \
-             buffer is progress, too.",
+            "How long a response may make no progress before the connection is closed. Bytes that leave the kernel's buffer \
+             count as progress.",
             "Bounds how long a peer that reads nothing holds a socket buffer and an open file.",
         ),
         rate(
             "response_bytes_per_second_min",
-            "The rate at which a client has to take a response. One for which something waited all through `response_rate_window`, \
-             and that has taken less, is dropped; over HTTP/2, also a stream whose window it does not open. Time in which there \
-             is nothing to send does not count, so that event streams may be silent. 0: any rate will do.",
-            "The same as for what clients send: 4 kbit/s. Bounds how long a slow reader holds a socket buffer and an open file.",
+            "The minimal rate at which a client reads a response. If bytes waited during a whole `response_rate_window`, and \
+             the client read fewer, the connection is closed; over HTTP/2, also a stream whose window the client does not \
+             open. Time in which there is nothing to send does not count, so that event streams may be silent. 0: no \
+             minimum.",
+            "The same as for request bodies: 4 kbit/s. Bounds how long a slow reader holds a socket buffer and an open file.",
         ),
         time(
             "response_rate_window",
             RESPONSE_RATE_WINDOW,
-            "Over which time that rate is taken. Looked at four times in it.",
-            "Outlasts a change of mobile cell, and the time that a player pauses for while its buffer is full.",
+            "The time over which that rate is measured; it is checked four times per window.",
+            "Outlasts a change of mobile cell, and the pauses of a video player with a full buffer.",
         ),
         total(
             "response_total_timeout",
-            "From the first byte of a request to the end of its response, whatever the rate, time in a queue and event streams \
-             included. Then the connection, or the stream, is dropped. Upgraded connections are not meant.",
-            "What is slow and goes on is bounded by rates; a bound on the whole would end large downloads of honest clients.",
+            "From the first byte of a request to the end of its response, whatever the rate, time in a queue and event \
+             streams included. Then the connection, or the stream, is closed. Upgraded connections have no such limit.",
+            "Rates bound slow clients; a limit on the whole time would end large downloads of honest clients.",
         ),
         time(
             "tunnel_idle_timeout",
             TUNNEL_IDLE_TIMEOUT,
-            "How long no byte may come in either direction after an upgrade (WebSocket), where Maitred passes them on. A process \
-             that was given the client's own socket decides by itself.",
-            "Applications send a ping every minute or so; those that do not are seldom silent for an hour. One connection, and a \
-             relay or a connection to a server.",
+            "How long an upgraded connection (WebSocket) may be silent in both directions, where Maitred forwards its bytes. \
+             A process that has the client's own socket decides by itself.",
+            "Applications send a ping every minute or so; others are seldom silent for an hour. Bounds one connection, and a \
+             relay or an upstream connection.",
         ),
         time(
             "relay_idle_timeout",
             RELAY_IDLE_TIMEOUT,
-            "How long relays stay that no response has needed: after a burst, as many stay as were in use at a time since then.",
-            "Long enough that making them anew costs nothing, short enough that a burst does not hold descriptors. A \
-             descriptor here and one in the application process for each.",
+            "How long unused relays stay: after a burst, as many are kept as were in use at the same time since then.",
+            "Long enough that creating relays costs little, short enough that a burst does not hold descriptors. Each relay \
+             takes a descriptor here and one in the application process.",
         ),
         time(
             "linger_timeout",
             LINGER_TIMEOUT,
-            "After an error or a `Connection: close`, how long the peer's remaining bytes are read and dropped, so \
-             that the response is not lost to a reset (RFC 9112 section 9.6). Again as long while the peer still \
-             takes what was sent to it.",
+            "After an error or a `Connection: close`, how long the peer's remaining bytes are read and discarded, so that \
+             the response is not lost to a reset (RFC 9112 section 9.6). The time starts again while the peer still reads \
+             the response.",
             "A round trip to anywhere, with a retransmission. One connection without buffers.",
         ),
         time(
             "loop_delay_max",
             LOOP_DELAY_MAX,
-            "How long each turn of an event loop may take before its thread counts as overloaded: what comes meanwhile waits for \
-             so long. It is the shortest turn of the last second that counts, so that a single long one does not.",
-            "What users notice. A turn takes less than a millisecond. No memory.",
+            "How long each iteration of an event loop may take before its thread counts as overloaded; events wait that \
+             long. The shortest iteration of the last second counts, so that a single long one has no effect.",
+            "A delay that users notice; an iteration usually takes less than a millisecond. No memory.",
         ),
         limit(
             "file_cache_bytes_max",
             Kind::Size { min: 0, max: 16 * GIB },
             Default::Size(FILE_CACHE_BYTES_MAX),
             "Bytes of small files and prepared response heads that each thread keeps in memory.",
-            "A thousand pages of 32 KiB. It is this memory itself, once per thread.",
+            "A thousand pages of 32 KiB. Memory: this size, once per thread.",
         ),
         limit(
             "file_cache_files_max",
             Kind::Whole { min: 0, max: 1_000_000 },
             Default::Whole(FILE_CACHE_FILES_MAX),
             "Files that each thread keeps open.",
-            "As many as fill the byte limit with files of the largest inline size. One descriptor and about 500 bytes \
-             each.",
+            "This many files of the largest inline size fill the byte limit. One descriptor and about 500 bytes each.",
         ),
         limit(
             "inline_file_bytes_max",
             Kind::Size { min: 0, max: 16 * MIB },
             Default::Size(INLINE_FILE_BYTES_MAX),
-            "Largest file that is kept in memory and sent with its head in one write; larger ones leave by \
-             `sendfile`. Not more than `file_cache_bytes_max`.",
-            "About where `sendfile` starts to win over a copy. One entry of the file cache.",
+            "Largest file that is kept in memory and sent with its head in one write; larger ones are sent by `sendfile`. \
+             Not more than `file_cache_bytes_max`.",
+            "About the size from which `sendfile` is cheaper than a copy. Bounds one entry of the file cache.",
         ),
         limit(
             "log_buffer_bytes_max",
             Kind::Size { min: 64 * KIB, max: GIB },
             Default::Size(LOG_BUFFER_BYTES_MAX),
-            "Access-log lines of each thread that may wait for the writer, in bytes. What does not fit is dropped and \
+            "Buffer of each thread for access-log lines that wait for the writer. Lines that do not fit are dropped and \
              counted.",
-            "Some 5,000 lines: more than a writer falls behind by when its disk is busy. It is this memory itself, \
-             once per thread.",
+            "Some 5,000 lines: more than a writer with a busy disk falls behind. Memory: this size, once per thread.",
         ),
         limit(
             "output_bytes_per_second_max",
             Kind::Size { min: 4 * KIB, max: GIB },
             Default::Size(OUTPUT_BYTES_PER_SECOND_MAX),
-            "Bytes a second of what one application process writes to standard output and error that go to the error log, after \
-             a burst of four times as much. Lines beyond that are dropped, counted, and the log says how many.",
-            "A verbose application writes some hundred KiB a second; one in an endless loop fills a disk of 100 GB in a day \
-             with this, and in minutes without.",
+            "Bytes per second of an application process's standard output and error that are copied to the error log, after \
+             a burst of four times as much. Further lines are dropped and counted; the log says how many.",
+            "A verbose application writes some hundred KiB a second; a process in an endless loop fills a disk of 100 GB in \
+             a day with this limit, and in minutes without it.",
         ),
     ],
 };

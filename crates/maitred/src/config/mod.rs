@@ -11,6 +11,7 @@ mod foreign;
 pub mod fuzzing;
 pub mod keys;
 pub mod limits;
+mod logs;
 mod lookup;
 mod meaning;
 mod reader;

@@ -17,8 +17,8 @@ pub(super) const GRACE: Key = Key::new(
     "grace",
     Kind::Time { min: Duration::ZERO, max: DAY },
     Default::Time(Duration::from_secs(30)),
-    "How long a worker process that was told to stop may take to finish what it has. In one that was replaced by a reload, how \
-     long a connection may go on without a request; it counts from the end of its last one.",
+    "How long a worker process may take to finish its requests at a stop. After a reload, how long a connection of the \
+     replaced worker process may stay without a request, counted from the end of its last one.",
 );
 
 /// `grace_streams`
@@ -26,20 +26,20 @@ pub(super) const GRACE_STREAMS: Key = Key::new(
     "grace_streams",
     Kind::Text("a time such as `\"10m\"`, or `\"none\"`"),
     Default::Text("none"),
-    "How long requests, responses and WebSockets that are under way at a reload may go on in the worker process that was \
-     replaced, which stays as long: server-sent events, downloads, uploads, tunnels. `\"none\"`: until they end by themselves. A stop \
+    "How long requests, responses and WebSockets that are under way at a reload may continue in the replaced worker process, \
+     which stays as long: server-sent events, downloads, uploads, tunnels. `\"none\"`: until they end by themselves. A stop \
      bounds them by `grace`.",
 );
 
 /// `old_workers_max`
 pub(super) const OLD_WORKERS_MAX_KEY: Key = Key {
-    reason: "A reload now and then beside streams that last for hours stays below it. Bounds memory: each has its caches and \
-             what its connections need.",
+    reason: "Enough for occasional reloads beside streams that last for hours. Bounds memory: each process has its caches \
+             and connections.",
     ..Key::new(
         "old_workers_max",
         Kind::Whole { min: 1, max: 64 },
         Default::Whole(OLD_WORKERS_MAX),
-        "How many worker processes that were replaced may be there at a time, because of `grace_streams`. Where a reload makes \
-         it more, the oldest finishes within `grace`.",
+        "Replaced worker processes that may exist at a time, because of `grace_streams`. If a reload exceeds the number, the \
+         oldest one finishes within `grace`.",
     )
 };

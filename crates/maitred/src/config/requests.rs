@@ -12,9 +12,9 @@ pub(super) const REQUEST_TIMEOUT: Key = Key::new(
     "request_timeout",
     Kind::Time { min: TIME_MIN, max: DAY },
     Default::Time(Duration::from_secs(60)),
-    "How long a process, or an HTTP server, may be silent at a request: send nothing of its response, while the client takes what \
-     there is. Then that request ends: the process is told, and the client gets 504, or is cut off if it has a part of the \
-     response. A process that takes one request at a time is killed and replaced; `docs/pools.md` says when another one is.",
+    "How long a process, or an HTTP server, may send nothing of the response to a request, while the client reads what there \
+     is. Then the request is cancelled: the client gets 504, or its response is aborted if a part was sent. A process that \
+     takes one request at a time is killed and replaced; `docs/pools.md` says when another one is.",
 );
 
 /// `request_total_timeout`
@@ -22,8 +22,8 @@ pub(super) const REQUEST_TOTAL_TIMEOUT: Key = Key::new(
     "request_total_timeout",
     Kind::Time { min: TIME_MIN, max: DAY },
     Default::Absent("no bound"),
-    "How long a process, or an HTTP server, may take for the whole of a request, whether it is silent or not. Then that request \
-     ends as by `request_timeout`. It ends event streams and long downloads, too; upgraded connections (WebSocket) are not meant.",
+    "How long a process, or an HTTP server, may take for a whole request and its response. Then the request is cancelled as \
+     by `request_timeout`. This includes event streams and long downloads, but not upgraded connections (WebSocket).",
 );
 
 /// `early_hints`
@@ -31,18 +31,18 @@ pub(super) const EARLY_HINTS: Key = Key::new(
     "early_hints",
     Kind::Choice(&["http2", "always", "never"]),
     Default::Text("http2"),
-    "Which clients get the informational responses (103 Early Hints, RFC 8297) that the application, or the HTTP server, sends \
-     before its response. `\"http2\"`: those of HTTP/2. `\"always\"`: those of HTTP/1.1, too, some of which take the first \
-     response for the last.",
+    "Which clients get the informational responses (103 Early Hints, RFC 8297) that the application, or the HTTP server, \
+     sends before its response. `\"http2\"`: clients that use HTTP/2. `\"always\"`: those of HTTP/1.1, too, some of which \
+     take an informational response for the final one.",
 );
 
 /// `sendfile_root`
 pub(super) const SENDFILE_ROOT: Key = Key::new(
     "sendfile_root",
     Kind::Text("a directory, as an absolute path"),
-    Default::Absent("`X-Sendfile` means nothing"),
-    "The directory whose files the application may answer with by the response field `X-Sendfile: /path`. The adapter follows it \
-     only to files below this directory; links in both are followed first.",
+    Default::Absent("`X-Sendfile` has no effect"),
+    "The directory whose files the application may send by the response field `X-Sendfile: /path`. The adapter sends only \
+     files below this directory; symbolic links in both paths are resolved first.",
 );
 
 /// `upgrade`
@@ -50,8 +50,8 @@ pub(super) const UPGRADE: Key = Key::new(
     "upgrade",
     Kind::Texts("names of protocols, as in the field `Upgrade`"),
     Default::Texts(&["websocket"]),
-    "Other protocols that a client may switch to (`Upgrade`; over HTTP/2 extended CONNECT). Maitred passes on what is \
-     spoken then, and sees no requests in it; so `h2c`, `HTTP/…` and `TLS/…` are refused.",
+    "Other protocols that a client may switch to (`Upgrade`; over HTTP/2 extended CONNECT). Maitred forwards the bytes of \
+     that protocol without reading them; so `h2c`, `HTTP/…` and `TLS/…`, which would hide requests, are refused.",
 );
 
 /// `request_headers`
@@ -59,7 +59,7 @@ pub(super) const REQUEST_HEADERS_KEY: Key = Key::new(
     "request_headers",
     Kind::Section(&REQUEST_HEADERS),
     Default::Absent("all defaults"),
-    "Which fields of its clients the pool gets although they are removed otherwise.",
+    "Request fields that are passed to the pool although they are removed by default.",
 );
 
 /// `request_headers`
@@ -67,20 +67,21 @@ pub(super) const REQUEST_HEADERS: Table = Table {
     title: "request_headers",
     doc: "Fields of requests on their way to a pool. Those in which proxies say who the client is (`X-Remote-User`, \
           `True-Client-IP`, `SSL-Client-Cert`; `docs/proxies.md` has the list) are removed unless the peer is in \
-          `trusted_proxies`, and so are names with `_` or `.`, which applications that see fields as variables take for others.",
+          `trusted_proxies`, and so are names with `_` or `.`, which CGI-like variables (`HTTP_X_Y`) confuse with other \
+          fields.",
     example: "[pool.web]\ncommand = [\"./app\"]\nrequest_headers = { keep = [\"x-remote-user\", \"api_key\"] }\n",
     keys: &[
         Key::new(
             "keep",
             Kind::Texts("field names"),
             Default::Texts(&[]),
-            "Fields that are passed on as any client sends them, also those that an application may believe to be a proxy's.",
+            "Fields that are passed on from any client, even if an application may take them for a proxy's.",
         ),
         Key::new(
             "underscores",
             Kind::Flag,
             Default::Flag(false),
-            "Pass on names with `_` and `.`, but for those that are such a field in another spelling.",
+            "Pass on names with `_` and `.`, except other spellings of fields that proxies set.",
         ),
     ],
 };
@@ -90,8 +91,9 @@ pub(super) const ENCODED_SLASHES: Key = Key::new(
     "encoded_slashes",
     Kind::Choice(&["decode", "keep", "reject"]),
     Default::Text("decode"),
-    "What `%2F` in a path is. `\"decode\"`: a slash like any other. `\"keep\"`: a slash for routes and files, but applications \
-     get it encoded, as a part of a segment; a path with it and with `.` or `..` gets 400. `\"reject\"`: 400, as does `%5C`.",
+    "The meaning of `%2F` in a path. `\"decode\"`: a slash like any other. `\"keep\"`: a slash for routes and files, but \
+     applications get it encoded, as a part of a segment; a path with it and with `.` or `..` gets 400. `\"reject\"`: 400, \
+     as does `%5C`.",
 );
 
 /// `path_parameters`
@@ -99,8 +101,8 @@ pub(super) const PATH_PARAMETERS: Key = Key::new(
     "path_parameters",
     Kind::Choice(&["keep", "reject"]),
     Default::Text("keep"),
-    "What `;` in a path is. Servlet containers take `/admin;x/y` for `/admin/y`, which is another path to routes: where one is \
-     behind routes that protect paths, `\"reject\"` answers 400.",
+    "The meaning of `;` in a path. Servlet containers read `/admin;x/y` as `/admin/y`, which is another path for routes: \
+     where routes protect paths of such a container, set `\"reject\"`, which answers 400.",
 );
 
 /// `sticky`
@@ -108,16 +110,17 @@ pub(super) const STICKY_KEY: Key = Key::new(
     "sticky",
     Kind::ChoiceOrSection { words: &["cookie", "address"], table: &STICKY },
     Default::Absent("any process gets any request"),
-    "Lead the requests of one client to one process, for applications that keep state in memory (`docs/applications.md` names \
-     some). `\"cookie\"`: the response to a client's first request sets a cookie that names the process. `\"address\"`: the \
-     client's address decides (`/64` for IPv6), for clients without cookies; everybody behind one NAT then has one process.",
+    "Send all requests of a client to the same process, for applications that keep state in memory (`docs/applications.md` \
+     names some). `\"cookie\"`: the response to a client's first request sets a cookie that names the process. \
+     `\"address\"`: the client's address decides (`/64` for IPv6), for clients without cookies; all clients behind one NAT \
+     then share one process.",
 );
 
 /// `sticky`
 pub(super) const STICKY: Table = Table {
     title: "sticky",
-    doc: "How clients are led to their processes by a cookie. When the process of a client has gone, another one is chosen by \
-          weighted rendezvous, and the cookie is set anew.",
+    doc: "Session affinity by a cookie. When the process of a client has ended, another process is chosen by weighted \
+          rendezvous hashing, and the cookie is set again.",
     example: "[pool.chat]\ncommand = [\"./app\"]\nworkers = 4\nsticky = { cookie = \"chat-process\" }\n",
     keys: &[Key::new(
         "cookie",

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::acme::ACME;
 use super::keys::{Default, Key, Kind, Table};
 use super::limits::LIMITS;
+use super::logs::LOG;
 use super::meaning::Buckets;
 use super::reload;
 use super::requests;
@@ -34,13 +35,13 @@ pub const ROOT: Table = Table {
             "acme",
             Kind::Section(&ACME),
             Default::Absent("no automatic certificates"),
-            "Certificates that Maitred gets by itself.",
+            "Certificates that Maitred obtains by itself.",
         ),
         Key::new(
             "limits",
             Kind::Section(&LIMITS),
             Default::Absent("all defaults"),
-            "Bounds on what a peer may do.",
+            "Limits on clients and other peers.",
         ),
         Key::new("log", Kind::Section(&LOG), Default::Absent("all defaults"), "Access log and error log."),
     ],
@@ -63,14 +64,14 @@ pub const SERVER: Table = Table {
             "affinity",
             Kind::Text("`\"auto\"`, `\"off\"`, or a list of CPUs such as `\"0-3,8\"`"),
             Default::Text("auto"),
-            "Which CPU each thread is pinned to. `\"auto\"` pins one thread per CPU, and lets go of a CPU that is taken \
-             by something else; a list is followed in its order, and kept.",
+            "Which CPU each thread is pinned to. `\"auto\"` pins one thread per CPU, and unpins a thread while another \
+             process uses its CPU; the CPUs of a list are assigned in its order, and the threads stay pinned.",
         ),
         Key::new(
             "user",
             Kind::Text("the name of an account"),
             Default::Absent(
-                "`maitred`, which has to exist, when root starts the server; otherwise who starts it",
+                "`maitred`, which has to exist, when root starts the server; otherwise the account that starts it",
             ),
             "The account of the worker process, which serves clients. It cannot be that of a pool, unless `share_user` says so. \
              Only root can change to another account.",
@@ -79,24 +80,24 @@ pub const SERVER: Table = Table {
             "share_user",
             Kind::Flag,
             Default::Flag(false),
-            "Have the processes of pools without a `user` run with the account of the worker process, and allow others to name \
-             it. Any application can then reach the connections of all clients, and stop the worker process. Without `user` too, \
-             everything has the account of whoever starts the server: for trying things out.",
+            "Run the processes of pools without a `user` with the account of the worker process, and allow other pools to \
+             name that account. Any application can then reach the connections of all clients, and stop the worker process. \
+             Without a `user` in `[server]`, everything has the account that starts the server: for trying things out.",
         ),
         Key::new(
             "admin",
             Kind::Text("`\"unix:/path\"`, or a loopback address such as `\"127.0.0.1:9180\"`"),
             Default::Absent("nowhere"),
-            "Where status, metrics and control are served: `maitred status`, `reload` and `stop` ask there. A socket \
+            "Where status, metrics and control are served: `maitred status`, `reload` and `stop` connect to it. A socket \
              file is made with mode 0600; a TCP address must be a loopback address.",
         ),
         Key::new(
             "admin_token",
             Kind::Text("a path"),
             Default::Absent("no commands by TCP"),
-            "For a TCP `admin` address, which every local user and every application reaches: where the server keeps the token \
-             that commands take (`Authorization: Bearer …`), made at the start with mode 0600. `maitred reload` and its like \
-             read it. Status and metrics need none.",
+            "For a TCP `admin` address, which every local user and every application reaches: where the server keeps the \
+             token that commands take (`Authorization: Bearer …`), made at the start with mode 0600. `maitred reload` and \
+             the other commands read it. Status and metrics need no token.",
         ),
         Key::new(
             "pid_file",
@@ -111,8 +112,8 @@ pub const SERVER: Table = Table {
             "trusted_proxies",
             Kind::Texts("addresses and networks such as `\"10.0.0.0/8\"`"),
             Default::Texts(&[]),
-            "Proxies in front of this server. What they say of the client (`Forwarded`, `X-Forwarded-*`, `X-Request-Id`) is \
-             believed, passed to applications and added to; from anyone else it is replaced. The client's address in \
+            "Proxies in front of this server. Their fields about the client (`Forwarded`, `X-Forwarded-*`, `X-Request-Id`) \
+             are trusted, extended and passed to applications; those of any other peer are replaced. The client's address in \
              logs is then the last one in `X-Forwarded-For` (or `Forwarded`) that is not a trusted proxy.",
         ),
         Key::new(
@@ -128,7 +129,7 @@ pub const SERVER: Table = Table {
             Default::Absent(
                 "`/var/lib/maitred` for root, `$XDG_STATE_HOME/maitred` for others, `$STATE_DIRECTORY` where that is set",
             ),
-            "What outlives the server: automatic certificates and their account. It is made with mode 0700.",
+            "Data that is kept over restarts: automatic certificates and their account. The directory is made with mode 0700.",
         ),
         Key::new(
             "server_header",
@@ -142,9 +143,9 @@ pub const SERVER: Table = Table {
             "seccomp",
             Kind::Flag,
             Default::Flag(true),
-            "Whether worker processes, and the process for automatic certificates, may make only the system calls that they need \
-             (seccomp(2)). Any other one ends the process, and the log says that it was killed by SIGSYS; `false` is for a \
-             machine whose C library needs one that is not in the list.",
+            "Whether worker processes, and the process for automatic certificates, may make only the system calls that they \
+             need (seccomp(2)). Any other system call ends the process, and the log says that it was killed by SIGSYS; \
+             `false` is for a machine whose C library needs a call that is not in the list.",
         ),
     ],
 };
@@ -186,41 +187,43 @@ pub const LISTEN: Table = Table {
             "defer_accept",
             Kind::Flag,
             Default::Flag(true),
-            "Let the kernel hold a new connection until its first bytes are there (`TCP_DEFER_ACCEPT`, tcp(7)). The server \
-             then reads at once, without waiting for the connection first, which halves the cost of a connection that \
-             brings one request. A client that sends nothing is handed over after a second.",
+            "Let the kernel hold a new connection until its first bytes have arrived (`TCP_DEFER_ACCEPT`, tcp(7)). The \
+             server then reads at once, without waiting for the connection first, which halves the cost of a connection with \
+             one request. A connection without bytes is accepted after a second.",
         ),
         Key::new(
             "proxy_protocol",
             Kind::Flag,
             Default::Flag(false),
-            "Whether connections start with a header of the PROXY protocol, version 1 or 2, that says who the client is. \
-             One without it is closed.",
+            "Whether connections start with a header of the PROXY protocol, version 1 or 2, that names the client's address. \
+             A connection without the header is closed.",
         ),
         Key::new(
             "proxy_protocol_from",
             Kind::Texts("addresses and networks such as `\"10.0.0.0/8\"`"),
             Default::Absent("loopback addresses and `trusted_proxies`"),
-            "With `proxy_protocol`: who may connect. Anybody else could claim to be any client, and is closed unheard.",
+            "With `proxy_protocol`: addresses that may connect. Any other peer could claim any client address; its \
+             connection is closed at once.",
         ),
         Key::new(
             "tls",
             Kind::Section(&TLS),
             Default::Absent("cleartext"),
-            "Speak TLS here. `tls = {}` is all defaults; the certificates stand in the sites.",
+            "Use TLS at this address. `tls = {}` is all defaults; the certificates belong to the sites.",
         ),
         Key::new(
             "http2",
             Kind::Flag,
             Default::Flag(true),
-            "Whether HTTP/2 is spoken, besides HTTP/1.1: over TLS the client chooses (ALPN), in cleartext it has to know.",
+            "Whether HTTP/2 is offered besides HTTP/1.1: over TLS the client chooses (ALPN); in cleartext the client starts \
+             with the HTTP/2 preface (prior knowledge).",
         ),
         Key::new(
             "redirect_http",
             Kind::Flag,
             Default::Flag(false),
-            "Answer every request with a redirect (308, which keeps the method) to `https` at the same host, and to the port of \
-             the first address with `tls`. Requests below `/.well-known/acme-challenge/` are answered as ever.",
+            "Answer every request with a redirect (308, which keeps the method) to `https` at the same host, and to the port \
+             of the first address with `tls`. Challenges of ACME (`/.well-known/acme-challenge/`) are still answered.",
         ),
     ],
 };
@@ -237,50 +240,51 @@ pub const TLS: Table = Table {
             "versions",
             Kind::Choices(&["1.2", "1.3"]),
             Default::Texts(&["1.2", "1.3"]),
-            "Versions of TLS that are spoken.",
+            "Versions of TLS that are offered.",
         ),
         Key::new(
             "ciphers",
             Kind::Choices(crate::tls::choice::CIPHERS),
             Default::Texts(crate::tls::choice::CIPHERS),
-            "Cipher suites that are used, by the names of rustls: `TLS13_…` are those of TLS 1.3, `TLS_ECDHE_…` those of 1.2, \
-             each for certificates with a key of the kind that it names. Each of `versions` needs one. Of those that both know, \
-             the client's favourite is taken.",
+            "Cipher suites that are used, by the names of rustls: `TLS13_…` are those of TLS 1.3, `TLS_ECDHE_…` those of \
+             1.2, each for certificates with a key of the named kind. Each of `versions` needs one. The client's order of \
+             preference decides.",
         ),
         Key::new(
             "curves",
             Kind::Choices(crate::tls::choice::CURVES),
             Default::Texts(crate::tls::choice::CURVES),
-            "Groups of the key exchange that are used (what OpenSSL and nginx call curves). `X25519MLKEM768`, which withstands \
-             quantum computers, is for TLS 1.3 only.",
+            "Groups of the key exchange that are used (OpenSSL and nginx call them curves). `X25519MLKEM768`, a post-quantum \
+             hybrid, is for TLS 1.3 only.",
         ),
         Key::new(
             "client_auth",
             Kind::Choice(&["off", "optional", "required"]),
             Default::Text("off"),
-            "Whether clients are asked for a certificate. With `\"optional\"`, one that shows none is served all the same; a bad \
-             one ends the connection in either case. Applications are told who the client is (`X-SSL-Client-*`).",
+            "Whether clients are asked for a certificate. With `\"optional\"`, a client without a certificate is served, \
+             too; an invalid certificate ends the connection in either case. Applications get the verified subject \
+             (`X-SSL-Client-*`).",
         ),
         Key::new(
             "client_ca",
             Kind::Text("a file"),
-            Default::Absent("nobody"),
-            "With `client_auth`: the certificates, in PEM, of those whose signature makes a client's certificate good.",
+            Default::Absent("no authority is trusted"),
+            "With `client_auth`: the certificates, in PEM, of the authorities that sign valid client certificates.",
         ),
         Key::new(
             "client_crl",
             Kind::Text("a file"),
             Default::Absent("nothing is revoked"),
-            "With `client_auth`: certificate revocation lists, in PEM, one of each authority that the certificate leads through. A \
-             certificate that is on one, or whose authority has none here, is bad, and so is any once its list is past its \
-             `nextUpdate`. The file is read again when it changes.",
+            "With `client_auth`: certificate revocation lists, in PEM, one for each authority in the certificate's chain. A \
+             certificate that is revoked, whose authority has no list here, or whose list is past its `nextUpdate`, is \
+             invalid. The file is read again when it changes.",
         ),
         Key::new(
             "early_data",
             Kind::Flag,
             Default::Flag(false),
-            "Whether a client that was here before may send a request with its first bytes (0-RTT). Only requests of safe methods \
-             are answered that early, others get 425; sessions are then kept in memory, and do not survive a reload.",
+            "Whether a client that resumes a session may send a request with its first bytes (0-RTT). Only requests of safe \
+             methods are answered that early, others get 425; sessions are then kept in memory, and do not survive a reload.",
         ),
         Key::new(
             "tickets",
@@ -292,8 +296,8 @@ pub const TLS: Table = Table {
             "keylog",
             Kind::Text("a file"),
             Default::Absent("nowhere"),
-            "Append the secrets of all sessions to this file, so that Wireshark can read what was recorded. For debugging only: \
-             who has the file can read everything.",
+            "Append the secrets of all sessions to this file, so that Wireshark can decrypt recorded connections. For \
+             debugging only: any reader of the file can decrypt all connections.",
         ),
     ],
 };
@@ -304,8 +308,12 @@ const FILE_INDEX: Key = Key::new(
     Default::Texts(&["index.html"]),
     "Names that are tried in a directory, in order.",
 );
-const FILE_LISTING: Key =
-    Key::new("listing", Kind::Flag, Default::Flag(false), "Whether a directory without an index is listed.");
+const FILE_LISTING: Key = Key::new(
+    "listing",
+    Kind::Flag,
+    Default::Flag(false),
+    "Whether a directory without an index file is listed.",
+);
 const FILE_HIDDEN: Key = Key::new(
     "hidden",
     Kind::Flag,
@@ -328,7 +336,7 @@ const FILE_TRY: Key = Key::new(
     "try",
     Kind::Texts("`\"{path}\"`, `\"{path}.html\"`, `\"/app.html\"`, and last perhaps `\"=404\"`"),
     Default::Texts(&[]),
-    "What is looked for, in order, instead of the path alone: for single-page applications and the like.",
+    "Paths that are tried, in order, instead of the request path alone: for single-page applications, for example.",
 );
 const FILE_HEADERS: Key = Key::new(
     "headers",
@@ -340,9 +348,9 @@ const FILE_HEADERS: Key = Key::new(
 /// `[[site]]`
 pub const SITE: Table = Table {
     title: "[[site]]",
-    doc: "A site: one or several host names, and what answers there. Requests for a host that no site names go to the \
-          first site.\n\nThe keys about files (`index` to `headers`) also hold for the site's routes that have a `root` \
-          of their own, unless those say otherwise.",
+    doc: "A site: one or several host names, and their content. Requests for any other host go to the first site.\n\nThe \
+          keys about files (`index` to `headers`) also hold for the site's routes that have a `root` of their own, unless \
+          those say otherwise.",
     example: "[[site]]\nhosts = [\"example.com\", \"*.example.com\"]\nroot = \"/srv/www\"\n\
               precompressed = [\"br\", \"gzip\"]\nheaders = { set = { \"X-Frame-Options\" = \"DENY\" } }\n\
               error_pages = { 404 = \"/404.html\" }\n",
@@ -351,7 +359,7 @@ pub const SITE: Table = Table {
             "hosts",
             Kind::Texts("host names, `\"*.example.com\"` for any name below"),
             Default::Texts(&[]),
-            "Names that this site answers to. Only the first site can do without.",
+            "Host names of this site. Only the first site can do without.",
         ),
         Key::new(
             "root",
@@ -371,9 +379,9 @@ pub const SITE: Table = Table {
             "error_pages",
             Kind::Map("status = path"),
             Default::Absent("short texts"),
-            "For a status from 400 to 599, the path of a file under the site's `root` that is sent as its body: for \
-             errors of files, of pools, of request bodies, and for `respond` without a `body`. What an application \
-             answers itself stays as it is.",
+            "For a status from 400 to 599, the path of a file under the site's `root` that is sent as its body: for errors \
+             of files, of pools, of request bodies, and for `respond` without a `body`. Error responses of an application \
+             itself stay as they are.",
         ),
         Key::new(
             "certificates",
@@ -387,21 +395,22 @@ pub const SITE: Table = Table {
                 "the value of `Strict-Transport-Security`, such as `\"max-age=31536000; includeSubDomains\"`",
             ),
             Default::Absent("not sent"),
-            "Tell browsers to come by TLS only, from now on (RFC 6797). Stands on all responses of the site over TLS, those of \
+            "Tell browsers to use TLS only from now on (RFC 6797). Set on all responses of the site over TLS, those of \
              applications included.",
         ),
         Key::new(
             "acme",
             Kind::Flag,
             Default::Flag(false),
-            "Whether Maitred gets a certificate for the site's `hosts` by itself, and renews it, as `[acme]` says. All of them have \
-             to be whole names; wildcards cannot be proved this way.",
+            "Whether Maitred obtains and renews a certificate for the site's `hosts` by itself, with the settings of \
+             `[acme]`. All of them have to be complete names; wildcards need another challenge (DNS-01) than Maitred \
+             supports.",
         ),
         Key::new(
             "route",
             Kind::Sections(&ROUTE),
             Default::Absent("none"),
-            "What answers particular paths; the first route that matches decides.",
+            "Handlers of particular paths; the first route that matches decides.",
         ),
     ],
 };
@@ -409,9 +418,9 @@ pub const SITE: Table = Table {
 /// `[[site.certificates]]`
 pub const CERTIFICATE: Table = Table {
     title: "[[site.certificates]]",
-    doc: "A certificate of the site above it. Which one a client gets is decided by the name that it asks for (SNI) among the \
-          sites, and then by the signatures that it can check: ECDSA and Ed25519 before RSA.\n\nThe files are read by the master \
-          only, at a reload and whenever they change; a file that is broken then changes nothing, and is logged.",
+    doc: "A certificate of the site above it. The name that the client asks for (SNI) selects the site, and the signature \
+          algorithms of the client select the certificate: ECDSA and Ed25519 before RSA.\n\nThe files are read by the master \
+          only, at a reload and whenever they change; an invalid file is logged and ignored.",
     example: "[[site]]\nhosts = [\"example.com\"]\nroot = \"/srv/www\"\n\
               certificates = [{ certificate = \"fullchain.pem\", key = \"privkey.pem\" }]\n",
     keys: &[
@@ -419,7 +428,7 @@ pub const CERTIFICATE: Table = Table {
             "certificate",
             Kind::Text("a file"),
             Default::Required,
-            "The site's certificate, and then those that lead from it to a root, in PEM.",
+            "The site's certificate, followed by the intermediate certificates, in PEM.",
         ),
         Key::new(
             "key",
@@ -439,7 +448,7 @@ pub const CERTIFICATE: Table = Table {
 /// `[[site.route]]`
 pub const ROUTE: Table = Table {
     title: "[[site.route]]",
-    doc: "What answers some paths of the site above it. Exactly one of `root`, `redirect`, `respond` and `pool`. Routes \
+    doc: "The handler of some paths of the site above it: exactly one of `root`, `redirect`, `respond` and `pool`. Routes \
           are tried in the order of the file.",
     example: "[[site.route]]\npath = \"/app/*\"\npool = \"web\"\n\n[[site.route]]\npath = \"/old/*\"\n\
               redirect = \"https://example.com{uri}\"\nstatus = 301\n\n[[site.route]]\npath = \"*.bak\"\n\
@@ -449,15 +458,14 @@ pub const ROUTE: Table = Table {
             "path",
             Kind::Text("`\"/exact\"`, `\"/prefix/*\"`, `\"*.php\"`, `\"/a/*/b\"`"),
             Default::Required,
-            "Paths that this route takes. `*` stands for any run of characters, `/` included. `/prefix/*` does not take \
-             `/prefix`.",
+            "Paths of this route. `*` stands for any characters, `/` included. `/prefix/*` does not match `/prefix`.",
         ),
         Key::new(
             "methods",
             Kind::Texts("methods such as `\"GET\"`"),
             Default::Texts(&[]),
-            "Methods that this route is for; empty is all that the target knows. `GET` takes `HEAD` too. Other methods go on to \
-             the next route that matches; where there is none, they get 405.",
+            "Methods of this route; empty: all that its handler supports. `GET` includes `HEAD`. A request with another \
+             method goes to the next route that matches; without one it gets 405.",
         ),
         Key::new(
             "root",
@@ -469,7 +477,7 @@ pub const ROUTE: Table = Table {
             "strip_prefix",
             Kind::Text("a path that ends with `/`"),
             Default::Text("/"),
-            "With `root`: what is taken off the request path before it is looked up.",
+            "With `root`: the prefix that is removed from the request path before the file is looked up.",
         ),
         FILE_INDEX,
         FILE_LISTING,
@@ -516,7 +524,7 @@ pub const RESPOND: Table = Table {
             "body",
             Kind::Text("text"),
             Default::Text(""),
-            "The body. An error without one has the site's page for its status.",
+            "The body. An error status without a body has the site's error page.",
         ),
         Key::new(
             "content_type",
@@ -531,7 +539,7 @@ pub const RESPOND: Table = Table {
 pub const HEADERS: Table = Table {
     title: "headers",
     doc: "Header fields of responses of files. Fields that delimit the message (`Content-Length`, `Transfer-Encoding`, \
-          `Connection` and their like) are Maitred's own business and cannot be named.",
+          `Connection` and similar ones) are written by Maitred and cannot be named.",
     example: "[[site]]\nroot = \"/srv/www\"\n\
               headers = { set = { \"Cache-Control\" = \"max-age=3600\" }, remove = [\"ETag\"] }\n",
     keys: &[
@@ -539,7 +547,7 @@ pub const HEADERS: Table = Table {
             "set",
             Kind::Map("name = value"),
             Default::Absent("none"),
-            "Fields to set; one that is there is replaced.",
+            "Fields to set; an existing field is replaced.",
         ),
         Key::new("remove", Kind::Texts("field names"), Default::Texts(&[]), "Fields to remove."),
     ],
@@ -548,9 +556,9 @@ pub const HEADERS: Table = Table {
 /// `[pool.NAME]`
 pub const POOL: Table = Table {
     title: "[pool.NAME]",
-    doc: "A pool of application processes. With `command`, Maitred starts them and hands requests to them; with `command` and \
-          `listen`, they accept connections by themselves; with `connect`, they run already. NAME is what routes call it: \
-          letters, digits, `-` and `_`.",
+    doc: "A pool of application processes. With `command`, Maitred starts them and hands requests to them; with `command` \
+          and `listen`, they accept connections by themselves; with `connect`, an external server has them. NAME is used by \
+          routes: letters, digits, `-` and `_`.",
     example: "[pool.web]\ncommand = [\"python3\", \"-m\", \"maitred\", \"app:application\"]\nworkers = 2\n\
               queue = { max = 1024, timeout = \"5s\" }\n",
     keys: &[
@@ -558,23 +566,23 @@ pub const POOL: Table = Table {
             "command",
             Kind::Texts("program and arguments"),
             Default::Absent("nothing is started"),
-            "What is started. It is not given to a shell. A program without `/` is looked for in `PATH`.",
+            "Program and arguments of a process, without a shell. A program without `/` is searched in `PATH`.",
         ),
         Key::new(
             "connect",
             Kind::TextOrTexts("`\"unix:/path\"` or `\"http://host:port\"`"),
-            Default::Absent("not to a server that runs already"),
-            "A server that runs already. `\"unix:/path\"` speaks the handoff protocol on that socket, as Apache httpd does with \
-             mod_maitred, and gunicorn's arbiter; Maitred keeps `workers` channels to it, and connects again when it restarts. \
-             `\"http://host:port\"` or `\"http+unix:/path\"` is any HTTP/1.1 server, which requests are passed on to; several \
-             share the load.",
+            Default::Absent("no external server"),
+            "An external server. `\"unix:/path\"` is a socket with the handoff protocol, as of Apache httpd with \
+             mod_maitred, or of gunicorn's arbiter; Maitred keeps `workers` channels to it, and connects again when the \
+             server restarts. `\"http://host:port\"` or `\"http+unix:/path\"` is any HTTP/1.1 server, to which requests are \
+             forwarded; several share the load.",
         ),
         Key::new(
             "listen",
             Kind::TextOrTexts("an address such as `\":8000\"`"),
             Default::Absent("they get requests from Maitred"),
-            "With `command`: sockets that the processes inherit (`LISTEN_FDS`) and accept connections on by themselves. No route \
-             leads to such a pool; Maitred only runs it.",
+            "With `command`: sockets that the processes inherit (`LISTEN_FDS`) and accept connections on by themselves. Such \
+             a pool has no route; Maitred only manages its processes.",
         ),
         Key::new(
             "buckets",
@@ -593,21 +601,21 @@ pub const POOL: Table = Table {
             "stop_signal",
             Kind::Choice(&["TERM", "QUIT", "INT", "HUP", "USR1", "USR2", "WINCH"]),
             Default::Text("TERM"),
-            "With `listen`: the signal that asks a process to finish and end. One that is still there 5 seconds after \
-             `request_timeout` is killed.",
+            "With `listen`: the signal for a graceful stop. A process that still runs 5 seconds after `request_timeout` is \
+             killed.",
         ),
         Key::new(
             "start_grace",
             Kind::Time { min: Duration::from_millis(1), max: HOUR },
             Default::Time(SECOND),
-            "With `listen`: how long a process is taken to be starting; it cannot say when it is ready. One that ends earlier \
-             has failed to start. Set it to what the application needs to be loaded.",
+            "With `listen`: how long a process counts as starting, because it cannot report readiness. A process that ends \
+             earlier has failed to start. Set it to the time that the application needs to load.",
         ),
         Key::new(
             "workers",
             Kind::WholeOrSection { min: 1, max: WORKERS_MAX, table: &WORKERS },
             Default::Absent("a table of defaults"),
-            "How many processes. A number is kept as it is; a table says between which bounds the pool grows and shrinks.",
+            "Number of processes. A number is fixed; a table has the bounds between which the pool scales up and down.",
         ),
         Key::new(
             "cwd",
@@ -620,7 +628,7 @@ pub const POOL: Table = Table {
             "user",
             Kind::Text("the name of an account"),
             Default::Absent("required when root starts the server; see `share_user` of `[server]`"),
-            "The account of the processes, another one than the worker process has. Only root can change to another account.",
+            "The account of the processes; it differs from that of the worker process. Only root can change to another account.",
         ),
         Key::new(
             "queue",
@@ -634,43 +642,44 @@ pub const POOL: Table = Table {
             "connect_timeout",
             Kind::Time { min: Duration::from_millis(1), max: HOUR },
             Default::Time(SECOND.saturating_mul(5)),
-            "With `connect` to HTTP servers: how long one may take to accept a connection, before another one is asked or the client \
-             gets 504. One that is there does so within a round trip; the default is enough for two lost packets.",
+            "With `connect` to HTTP servers: how long a server may take to accept a connection, before the next server is \
+             tried or the client gets 504. A reachable server accepts within a round trip; the default is enough for two \
+             lost packets.",
         ),
         Key::new(
             "start_timeout",
             Kind::Time { min: Duration::from_millis(1), max: HOUR },
             Default::Time(Duration::from_secs(30)),
-            "How long a process may take to say that it is ready.",
+            "How long a process may take to report readiness.",
         ),
         Key::new(
             "health_interval",
             Kind::Time { min: Duration::ZERO, max: HOUR },
             Default::Time(SECOND.saturating_mul(10)),
-            "How often an idle process is asked whether it is still there, and how long it may take to answer; then it is \
-             replaced. 0 never asks.",
+            "Interval of health checks (PING) of an idle process, and how long it may take to answer before it is replaced. \
+             0: no checks.",
         ),
         Key::new(
             "open_files",
             Kind::Whole { min: 16, max: 1 << 20 },
             Default::Absent("the limit that Maitred was started with"),
-            "Descriptors that each process may have open (`RLIMIT_NOFILE`). Maitred needs about one for each connection that \
-             the process knows.",
+            "Descriptors that each process may have open (`RLIMIT_NOFILE`). A process needs about one for each connection \
+             that Maitred passes to it.",
         ),
         Key::new(
             "transport",
             Kind::Choice(&["auto", "direct", "relay"]),
             Default::Text("auto"),
-            "What a process writes its response to. `\"direct\"` is the client's own socket, wherever that is possible; \
-             `\"relay\"` is a socket that Maitred reads, checks and sends on. `\"auto\"` tries both \
-             once a minute, under load, and keeps what takes less CPU time.",
+            "Where a process writes its response. `\"direct\"`: to the client's own socket, wherever that is possible. \
+             `\"relay\"`: to a socket that Maitred reads, checks and forwards. `\"auto\"` measures both once a minute, under \
+             load, and uses the one that takes less CPU time.",
         ),
         Key::new(
             "isolate",
             Kind::Flag,
             Default::Flag(false),
-            "Never give these processes a client's socket, which cannot be taken back: for an application that is not \
-             trusted with the clients of the others. The transport is then relay. Needs a `user` that nothing else has.",
+            "Never pass a client's socket to these processes, since it cannot be revoked: for an application that is not \
+             trusted. The transport is then relay. Needs a `user` that no other pool and no process of Maitred has.",
         ),
         requests::STICKY_KEY,
         requests::MOUNT,
@@ -684,55 +693,20 @@ pub const POOL: Table = Table {
 /// `queue`
 pub const QUEUE: Table = Table {
     title: "queue",
-    doc: "Requests that wait for a process of a pool. Past either bound the client gets 503 with `Retry-After`.",
+    doc: "Requests that wait for a process of a pool. Beyond either bound the client gets 503 with `Retry-After`.",
     example: "[pool.web]\ncommand = [\"./app\"]\nqueue = { max = 100, timeout = \"2s\" }\n",
     keys: &[
         Key::new(
             "max",
             Kind::Whole { min: 0, max: 1_000_000 },
             Default::Whole(1024),
-            "How many may wait. 0 refuses at once what no process is idle for.",
+            "Requests that may wait. With 0, a request is refused at once if no process is idle.",
         ),
         Key::new(
             "timeout",
             Kind::Time { min: Duration::from_millis(1), max: HOUR },
             Default::Time(SECOND.saturating_mul(5)),
-            "How long one may wait.",
-        ),
-    ],
-};
-
-/// `[log]`
-pub const LOG: Table = Table {
-    title: "[log]",
-    doc: "Access log and error log. Files are opened anew on a reload, for log rotation.",
-    example: "[log]\naccess = \"json\"\naccess_file = \"/var/log/maitred/access.log\"\nlevel = \"info\"\n",
-    keys: &[
-        Key::new(
-            "access",
-            Kind::Choice(&["combined", "json", "human", "off"]),
-            Default::Text("combined"),
-            "Form of the access log: Combined Log Format, one JSON object a line, short lines for a terminal, or none.",
-        ),
-        Key::new(
-            "access_file",
-            Kind::Text("a path"),
-            Default::Absent("standard output"),
-            "Where the access log goes. A relative path starts at the configuration file.",
-        ),
-        Key::new(
-            "error_file",
-            Kind::Text("a path"),
-            Default::Absent("standard error"),
-            "Where the error log goes.",
-        ),
-        Key::new(
-            "level",
-            Kind::Text(
-                "`\"error\"`, `\"warn\"`, `\"info\"`, `\"debug\"`, `\"trace\"`, or a filter such as `\"info,maitred::pool=debug\"`",
-            ),
-            Default::Text("info"),
-            "What the error log tells.",
+            "How long a request may wait.",
         ),
     ],
 };

@@ -13,42 +13,47 @@ pub(super) const WORKERS_MAX: u64 = (SLOTS_MAX as u64) * 4 / 5;
 /// `workers`
 pub(super) const WORKERS: Table = Table {
     title: "workers",
-    doc: "How many processes a pool has. `workers = 4` is always four. A table lets the pool breathe: it starts processes \
-          before requests have to wait, and retires those that have not been needed for a while; `docs/pools.md` says how, and \
-          why these are the defaults.",
+    doc: "Number of processes of a pool. `workers = 4` is always four. With a table the pool is elastic: Maitred starts \
+          processes before requests have to wait, and retires those that have not been needed for a while; `docs/pools.md` \
+          says how, and why these are the defaults.",
     example: "[pool.web]\ncommand = [\"./app\"]\nworkers = { start = 2, min_spare = 1, max_spare = 4, max = 32 }\n",
     keys: &[
-        Key::new("start", Kind::Whole { min: 0, max: WORKERS_MAX }, Default::Whole(2), "Started at first."),
+        Key::new(
+            "start",
+            Kind::Whole { min: 0, max: WORKERS_MAX },
+            Default::Whole(2),
+            "Processes at the start.",
+        ),
         Key::new(
             "min_spare",
             Kind::Whole { min: 0, max: WORKERS_MAX },
             Default::Whole(1),
-            "More are started while fewer than this many are idle. With 0, one is started only when a request waits.",
+            "More processes are started while fewer than this are idle. With 0, a process is started only when a request waits.",
         ),
         Key::new(
             "max_spare",
             Kind::Whole { min: 0, max: WORKERS_MAX },
             Default::Whole(4),
-            "One is retired when more than this many have been idle for `retire_after`.",
+            "A process is retired when more than this many have been idle for `retire_after`.",
         ),
         Key::new("max", Kind::Whole { min: 1, max: WORKERS_MAX }, Default::Whole(32), "The most."),
         Key::new(
             "spawn_max",
             Kind::Whole { min: 1, max: WORKERS_MAX },
             Default::Whole(32),
-            "The most that are started at a time. It begins with 1, and doubles while more are needed.",
+            "Processes that are started at a time, at most. The number starts at 1, and doubles while more are needed.",
         ),
         Key::new(
             "retire_after",
             Kind::Time { min: SECOND, max: DAY },
             Default::Time(SECOND.saturating_mul(60)),
-            "How long processes must have been superfluous before the first of them is retired.",
+            "How long there must have been more idle processes than `max_spare` before one of them is retired.",
         ),
         Key::new(
             "max_requests",
             Kind::Whole { min: 1, max: 1 << 53 },
             Default::Absent("no bound"),
-            "Requests after which a process is replaced: a remedy for applications that leak. Each process gets up to a \
+            "Requests after which a process is replaced: for applications that leak memory. Each process gets up to a \
              quarter less, so that not all are replaced at once.",
         ),
         Key::new(

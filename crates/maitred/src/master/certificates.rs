@@ -77,7 +77,9 @@ impl Certificates {
             Err(why) => {
                 self.material.challenges = challenges;
                 if !changed {
-                    tracing::error!("certificates have changed, and those from before stay in use: {why}");
+                    tracing::error!(
+                        "certificates have changed, but cannot be used; the previous ones stay in use: {why}"
+                    );
                 }
                 self.broken = Some((why, !changed));
                 false

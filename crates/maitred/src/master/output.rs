@@ -119,7 +119,7 @@ impl Output {
                 process = self.name,
                 lines,
                 bytes,
-                "what an application process writes is dropped: it is more than limits.output_bytes_per_second_max"
+                "output of an application process is dropped: it exceeds limits.output_bytes_per_second_max"
             );
         }
     }

@@ -55,11 +55,14 @@ pub enum Unit {
     Nanos,
 }
 
-/// Declares a field that stands in one cell of the same name.
+/// Declares a field that stands in one cell: of the same name, or of the name before `as`.
 macro_rules! cell {
     ($kind:ident, $unit:ident, $cell:ident, $metric:literal, $help:literal) => {
+        cell!($kind, $unit, $cell as stringify!($cell), $metric, $help)
+    };
+    ($kind:ident, $unit:ident, $cell:ident as $key:expr, $metric:literal, $help:literal) => {
         Field {
-            key: stringify!($cell),
+            key: $key,
             metric: $metric,
             label: None,
             kind: Kind::$kind,
@@ -94,7 +97,7 @@ macro_rules! overload {
             label: Some(("resource", $resource)),
             kind: Kind::Gauge,
             unit: Unit::One,
-            help: "Level of overload: 0 normal, 1 elevated, 2 critical. `docs/overload.md` says what is given up at each.",
+            help: "Level of overload: 0 normal, 1 elevated, 2 critical. `docs/overload.md` lists the measures at each.",
             read: |row| row.overload.get($index).map(|cell| cell.get()),
         }
     };
@@ -107,31 +110,31 @@ pub const OLD_WORKER: &[Field<OldWorkerRow>] = &[
         One,
         since,
         "maitred_old_worker_since_seconds",
-        "Unix time at which a worker process that is still there was replaced."
+        "Unix time at which the worker process was replaced."
     ),
-    cell!(Gauge, One, connections, "maitred_old_worker_connections", "Connections that it still has."),
-    cell!(Gauge, One, idle, "maitred_old_worker_idle", "Of these, without a request."),
     cell!(
         Gauge,
         One,
-        reading,
-        "maitred_old_worker_reading",
-        "Its requests that have not arrived as a whole."
+        connections,
+        "maitred_old_worker_connections",
+        "Open connections of the replaced worker process."
     ),
-    cell!(Gauge, One, writing, "maitred_old_worker_writing", "Its responses on their way out."),
+    cell!(Gauge, One, idle, "maitred_old_worker_idle", "Of these connections, those without a request."),
+    cell!(Gauge, One, reading, "maitred_old_worker_reading", "Requests that have not arrived completely."),
+    cell!(Gauge, One, writing, "maitred_old_worker_writing", "Responses that are being sent."),
     cell!(
         Gauge,
         One,
         handed_off,
         "maitred_old_worker_handed_off",
-        "Its requests at an application process or an HTTP server, with the WebSockets there."
+        "Requests at an application process or an HTTP server, WebSockets included."
     ),
     cell!(
         Gauge,
         One,
         queued,
         "maitred_old_worker_queued",
-        "Its requests that wait for an application process."
+        "Requests in the queue for an application process."
     ),
 ];
 
@@ -149,10 +152,10 @@ pub const MASTER: &[Field<MasterRow>] = &[
         One,
         worker_crashes,
         "maitred_worker_crashes_total",
-        "Worker processes that died without being asked to."
+        "Worker processes that ended unexpectedly."
     ),
-    cell!(Counter, One, reloads, "maitred_reloads_total", "Reloads that were carried out."),
-    cell!(Counter, One, reloads_refused, "maitred_reloads_refused_total", "Reloads that were refused."),
+    cell!(Counter, One, reloads, "maitred_reloads_total", "Completed reloads."),
+    cell!(Counter, One, reloads_refused, "maitred_reloads_refused_total", "Refused reloads."),
     cell!(Counter, One, upgrades, "maitred_upgrades_total", "Times that the executable was replaced."),
     cell!(Counter, One, slots_started, "maitred_slots_started_total", "Application processes started."),
     cell!(
@@ -160,14 +163,14 @@ pub const MASTER: &[Field<MasterRow>] = &[
         One,
         slot_crashes,
         "maitred_slot_crashes_total",
-        "Application processes that died without being asked to."
+        "Application processes that ended unexpectedly."
     ),
     cell!(
         Gauge,
         One,
         slots_delayed,
         "maitred_slots_delayed",
-        "Application processes whose start is being delayed because they keep dying."
+        "Application processes whose start is delayed, because earlier ones ended soon after their start."
     ),
 ];
 
@@ -196,14 +199,14 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         reading,
         "maitred_thread_connections_reading",
-        "Connections with a request that has not arrived as a whole."
+        "Connections with a request that has not arrived completely."
     ),
     cell!(
         Gauge,
         One,
         writing,
         "maitred_thread_connections_writing",
-        "Connections with a response on its way out."
+        "Connections with a response that is being sent."
     ),
     cell!(
         Gauge,
@@ -215,7 +218,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Gauge,
         One,
-        multiplexed,
+        multiplexed as "http2",
         "maitred_thread_connections_http2",
         "HTTP/2 connections. Their streams are counted in the other states, and not as connections."
     ),
@@ -224,7 +227,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         lingering,
         "maitred_thread_connections_lingering",
-        "Connections that had their last response; what still comes is dropped."
+        "Connections after their last response; further received bytes are discarded."
     ),
     cell!(
         Gauge,
@@ -240,7 +243,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         full,
         "maitred_thread_full",
-        "1 while the thread does not accept, because it holds as many connections as it may."
+        "1 while the thread does not accept connections, because it is at its limit of connections."
     ),
     overload!(0, "memory"),
     overload!(1, "descriptors"),
@@ -250,7 +253,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         Micros,
         loop_delay_us,
         "maitred_thread_loop_delay_seconds",
-        "The shortest turn of the event loop in the last second: how long events wait where all turns are long."
+        "The shortest iteration of the event loop in the last second: the least time that an event had to wait."
     ),
     cell!(Counter, One, accepted, "maitred_thread_connections_accepted_total", "Connections accepted."),
     cell!(
@@ -258,14 +261,14 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         refused_by_address,
         "maitred_thread_connections_refused_by_address_total",
-        "Connections closed because their address had as many as it may."
+        "Connections closed because their address had reached `connections_per_address_max`."
     ),
     cell!(
         Counter,
         One,
         reclaimed,
         "maitred_thread_connections_reclaimed_total",
-        "Idle connections closed for new ones, because all places were taken."
+        "Idle connections closed to make place for new ones, at `connections_per_thread_max`."
     ),
     cell!(
         Counter,
@@ -286,7 +289,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         given,
         "maitred_thread_connections_given_total",
-        "Connections given to the next worker process."
+        "Connections passed to the next worker process."
     ),
     class!(0, "1xx"),
     class!(1, "2xx"),
@@ -319,7 +322,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         Micros,
         queue_us,
         "maitred_thread_queue_wait_seconds_total",
-        "Time that these requests waited for a process: divided by handoffs it is the mean."
+        "Time that these requests waited for a process; divided by handoffs: the mean wait."
     ),
     cell!(
         Counter,
@@ -340,22 +343,23 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         relayed_framed,
         "maitred_thread_relayed_framed_total",
-        "Of the requests answered through a relay, those whose client uses TLS or HTTP/2, so that its socket cannot be given away."
+        "Of the requests answered through a relay, those whose client uses TLS or HTTP/2, so that its socket cannot be passed."
     ),
     cell!(
         Counter,
         One,
-        sent_across,
-        "maitred_thread_sent_across_total",
-        "Requests that were sent to another thread, which has a process for them, because their connection cannot move there: it is of HTTP/2, or the thread has as many as it may have."
+        sent_across as "requests_transferred",
+        "maitred_thread_requests_transferred_total",
+        "Requests transferred to a thread that has a free process, because the connection itself cannot move: it uses HTTP/2, or \
+         that thread is at its limit of connections."
     ),
     cell!(
         Counter,
         One,
         relayed_not_tcp,
         "maitred_thread_relayed_not_tcp_total",
-        "Of the requests answered through a relay, those whose client's socket cannot be given away. What is left was \
-         configured (`transport = \"relay\"`), or was found to be cheaper (`\"auto\"`)."
+        "Of the requests answered through a relay, those whose client's socket cannot be passed. All others were \
+         configured (`transport = \"relay\"`), or measured to be cheaper (`\"auto\"`)."
     ),
     cell!(Counter, One, tls_handshakes, "maitred_thread_tls_handshakes_total", "TLS handshakes."),
     cell!(
@@ -363,21 +367,21 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         tls_resumed,
         "maitred_thread_tls_resumed_total",
-        "Of the TLS handshakes, those that went on with an earlier session."
+        "Of the TLS handshakes, those that resumed an earlier session."
     ),
     cell!(
         Counter,
         One,
         tls_failures,
         "maitred_thread_tls_failures_total",
-        "TLS connections that ended with an error; the error log says with which."
+        "TLS connections that ended with an error; the error log names it."
     ),
     cell!(
         Counter,
         One,
         http2_connections,
         "maitred_thread_http2_connections_total",
-        "Connections that have spoken HTTP/2."
+        "Connections that used HTTP/2."
     ),
     cell!(
         Counter,
@@ -398,14 +402,14 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         cancelled,
         "maitred_thread_cancelled_total",
-        "Requests whose client went away before the answer."
+        "Requests that were cancelled at their process, because the client closed the connection before the response."
     ),
     cell!(
         Counter,
         One,
         handoff_batches,
         "maitred_thread_handoff_batches_total",
-        "Messages that carried these requests: handoffs divided by this is the batch."
+        "Messages that carried handoffs; handoffs divided by this: the mean batch."
     ),
     cell!(
         Counter,
@@ -419,58 +423,58 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         queue_refused,
         "maitred_thread_queue_refused_total",
-        "Requests refused because the queue was full, or too slow."
+        "Requests refused because the queue was full, or the wait in it too long."
     ),
     cell!(
         Counter,
         One,
         bodies_refused,
         "maitred_thread_bodies_refused_total",
-        "Requests refused because there was no room for their bodies."
+        "Requests refused because the budget for request bodies was exhausted."
     ),
     cell!(
         Counter,
         One,
         handoff_lost,
         "maitred_thread_handoffs_lost_total",
-        "Requests that lost their application process."
+        "Requests whose application process ended before the response."
     ),
     cell!(
         Counter,
         One,
-        given_again,
-        "maitred_thread_handoffs_again_total",
-        "Of these, given to another application process."
+        given_again as "handoff_retries",
+        "maitred_thread_handoff_retries_total",
+        "Of these requests, those retried on another application process."
     ),
-    cell!(Counter, One, proxied, "maitred_thread_proxied_total", "Requests passed on to HTTP servers."),
+    cell!(Counter, One, proxied as "upstream_requests", "maitred_thread_upstream_requests_total", "Requests forwarded to HTTP servers."),
     cell!(
         Counter,
         One,
         upstream_connections,
         "maitred_thread_upstream_connections_total",
-        "Connections made to HTTP servers: requests passed on divided by this is how often one is used."
+        "Connections made to HTTP servers; requests divided by this: requests per connection."
     ),
     cell!(
         Counter,
         One,
         upstream_failures,
         "maitred_thread_upstream_failures_total",
-        "Times that an HTTP server could not be reached, broke a response off, or was silent for too long."
+        "Times that an HTTP server could not be reached, aborted a response, or timed out."
     ),
     cell!(
         Counter,
         One,
         upstream_retries,
         "maitred_thread_upstream_retries_total",
-        "Requests that were passed on again, over another connection or to another server."
+        "Requests that were retried, over another connection or at another server."
     ),
     cell!(Counter, One, malformed, "maitred_thread_malformed_total", "Requests refused as malformed."),
     cell!(
         Counter,
         One,
-        cut_off,
-        "maitred_thread_cut_off_total",
-        "Requests whose client went before they were answered; 499 in the access log."
+        cut_off as "client_aborts",
+        "maitred_thread_client_aborts_total",
+        "Requests that the client aborted before the response was complete; 499 in the access log."
     ),
     cell!(
         Counter,
@@ -485,14 +489,14 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         timed_out_in_response,
         "maitred_thread_request_timeouts_in_response_total",
-        "Of these, those whose client had a part of the response, and was cut off; 598 in the access log. The others got 504."
+        "Of these, those aborted after a part of the response was sent; 598 in the access log. The others got 504."
     ),
     cell!(
         Counter,
         One,
         streams_refused,
         "maitred_thread_streams_refused_total",
-        "HTTP/2 streams that were refused because of overload, or because their connection takes nothing."
+        "HTTP/2 streams refused because of overload, or because the client does not read its responses."
     ),
     cell!(
         Counter,
@@ -506,42 +510,36 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         files_broken,
         "maitred_thread_files_broken_total",
-        "Responses that were broken off because a file was shorter than announced, or could not be read."
+        "Responses that were aborted because a file was shorter than announced, or could not be read."
     ),
-    cell!(Counter, One, timeouts, "maitred_thread_timeouts_total", "Connections that ran into a time limit."),
+    cell!(Counter, One, timeouts, "maitred_thread_timeouts_total", "Connections that exceeded a timeout."),
     cell!(
         Counter,
         One,
         slow,
         "maitred_thread_slow_total",
-        "Of the connections that ran into a time limit, those whose client took less of a response than the minimal rate, or took too long \
-         for all of it."
+        "Of the connections that exceeded a timeout, those whose client received a response below the minimal rate, or exceeded \
+         `response_total_timeout`."
     ),
     cell!(Counter, One, cache_hits, "maitred_thread_cache_hits_total", "Files found in the cache."),
     cell!(Counter, One, cache_misses, "maitred_thread_cache_misses_total", "Files not found in the cache."),
-    cell!(
-        Counter,
-        One,
-        disk_waits,
-        "maitred_thread_disk_waits_total",
-        "Reads from disk that a helper thread did."
-    ),
+    cell!(Counter, One, disk_waits, "maitred_thread_disk_waits_total", "Reads from disk by a helper thread."),
     cell!(Counter, One, log_dropped, "maitred_thread_log_lines_dropped_total", "Access-log lines dropped."),
     cell!(Counter, One, panics, "maitred_thread_panics_total", "Panics that ended a connection."),
-    cell!(Counter, One, turns, "maitred_thread_turns_total", "Turns of the event loop."),
+    cell!(Counter, One, turns, "maitred_thread_turns_total", "Iterations of the event loop."),
     cell!(
         Counter,
         One,
         slow_turns,
         "maitred_thread_slow_turns_total",
-        "Turns of the event loop that took longer than 100 ms; the error log says what they were about."
+        "Iterations of the event loop that took longer than 100 ms; the error log says which events they handled."
     ),
     cell!(
         Gauge,
         Micros,
         longest_turn_us,
         "maitred_thread_longest_turn_seconds",
-        "The longest turn of the event loop so far: as long, every connection of the thread had to wait."
+        "The longest iteration of the event loop so far: every connection of the thread waited that long."
     ),
     cell!(Counter, Nanos, cpu_ns, "maitred_thread_cpu_seconds_total", "CPU time used."),
     cell!(
@@ -556,29 +554,29 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         affinity_released,
         "maitred_thread_affinity_releases_total",
-        "Times that the thread was let go because something else took its CPU."
+        "Times that the thread was unpinned, because another process used its CPU."
     ),
     cell!(
         Counter,
         One,
         affinity_moved,
         "maitred_thread_affinity_moves_total",
-        "Times that the thread was pinned to another CPU, or to its own again."
+        "Times that the thread was pinned to another CPU, or back to its own."
     ),
 ];
 
 /// What the home thread of an application process knows. Labels `pool` and `slot`. State and process id are shown in
 /// JSON besides.
 pub const SLOT: &[Field<SlotRow>] = &[
-    cell!(Gauge, One, in_flight, "maitred_slot_requests", "Requests that the process has at the moment."),
-    cell!(Gauge, One, capacity, "maitred_slot_capacity", "Requests that it takes at a time."),
-    cell!(Counter, One, requests, "maitred_slot_requests_total", "Requests that it has answered."),
+    cell!(Gauge, One, in_flight, "maitred_slot_requests", "Requests under way at the process."),
+    cell!(Gauge, One, capacity, "maitred_slot_capacity", "Requests that the process takes at a time."),
+    cell!(Counter, One, requests, "maitred_slot_requests_total", "Requests that the process has answered."),
     cell!(
         Counter,
         Micros,
         busy_us,
         "maitred_slot_busy_seconds_total",
-        "Time in which it had at least one request, up to its last change of state."
+        "Time in which the process had at least one request, up to its last change of state."
     ),
     cell!(Gauge, Micros, service_us, "maitred_slot_service_seconds", "Estimated service time of a request."),
     cell!(
@@ -586,10 +584,10 @@ pub const SLOT: &[Field<SlotRow>] = &[
         Micros,
         since_us,
         "maitred_slot_state_since_seconds",
-        "Unix time of its last change of state."
+        "Unix time of the slot's last change of state."
     ),
-    cell!(Gauge, One, started_at, "maitred_slot_start_time_seconds", "Unix time of its start."),
-    cell!(Counter, One, starts, "maitred_slot_starts_total", "Processes that the slot has had."),
+    cell!(Gauge, One, started_at, "maitred_slot_start_time_seconds", "Unix time of the process's start."),
+    cell!(Counter, One, starts, "maitred_slot_starts_total", "Processes started in the slot so far."),
 ];
 
 /// What the master knows of a slot. Labels `pool` and `slot`.
@@ -599,9 +597,15 @@ pub const START: &[Field<StartRow>] = &[
         One,
         delayed_until,
         "maitred_slot_delayed_until_seconds",
-        "Unix time before which no process is started in the slot, because the last ones died; 0 when nothing is delayed."
+        "Unix time before which no process is started in the slot, because the last ones ended early; 0 without a delay."
     ),
-    cell!(Gauge, One, deaths, "maitred_slot_early_deaths", "Processes in a row that died early."),
+    cell!(
+        Gauge,
+        One,
+        deaths,
+        "maitred_slot_early_deaths",
+        "Consecutive processes of the slot that ended early."
+    ),
 ];
 
 /// What is shown of a site with an automatic certificate. Label `name`; in JSON there is the last error besides.
@@ -609,25 +613,25 @@ pub const AUTOMATIC: &[Field<Report>] = &[
     automatic(
         "not_after",
         "maitred_automatic_certificate_not_after_seconds",
-        "Last second of the certificate of a site with `acme = true`, in Unix time; absent as long as it has none.",
+        "End of validity of the certificate of a site with `acme = true`, in Unix time; absent without a certificate.",
         |report| report.not_after,
     ),
     automatic(
         "renew_at",
         "maitred_automatic_certificate_renew_at_seconds",
-        "When it is going to be renewed, in Unix time; absent as long as there is none.",
+        "Unix time of its next renewal; absent without a certificate.",
         |report| report.renew_at,
     ),
     automatic(
         "retry_at",
         "maitred_automatic_certificate_retry_at_seconds",
-        "When the next order may begin, in Unix time; absent unless the last one failed.",
+        "Unix time of the next attempt; absent unless the last order failed.",
         |report| report.retry_at,
     ),
     automatic(
         "failures",
         "maitred_automatic_certificate_failures",
-        "Orders of a certificate that have failed in a row; 0 again with the next one that succeeds.",
+        "Consecutive failed orders of the certificate; a successful order resets it to 0.",
         |report| Some(report.failures.into()),
     ),
 ];

@@ -214,25 +214,23 @@ impl Page {
 
 /// Families that are not cells of the scoreboard: name and help.
 pub(super) const QUEUE: (&str, &str) =
-    ("maitred_listen_queue", "Connections that wait in the accept queue of a bucket.");
+    ("maitred_listen_queue", "Connections in the accept queue of a bucket.");
 pub(super) const QUEUE_MAX: (&str, &str) =
     ("maitred_listen_queue_max", "Connections that the accept queue of a bucket can hold.");
 pub(super) const BODIES: (&str, &str) =
-    ("maitred_bodies_bytes", "What request bodies take up in files, in memory and on disk.");
+    ("maitred_bodies_bytes", "Size of the request bodies that are stored in files, in memory and on disk.");
 pub(super) const BODIES_MAX: (&str, &str) =
-    ("maitred_bodies_max_bytes", "What they may take up there, before they go to the disk, or are refused.");
+    ("maitred_bodies_max_bytes", "Budget for these files; beyond it, bodies go to the disk, or are refused.");
 pub(super) const BUDGET: (&str, &str) = (
     "maitred_budget_used",
-    "What is taken of a budget: bytes of memory for what clients have not taken, descriptors of requests.",
+    "Used part of a budget: bytes of memory for unsent responses, descriptors of requests.",
 );
 pub(super) const BUDGET_MAX: (&str, &str) =
-    ("maitred_budget_max", "How much there may be; `docs/overload.md` says what happens near that.");
+    ("maitred_budget_max", "Size of the budget; `docs/overload.md` says what happens near it.");
 pub(super) const CERTIFICATE: (&str, &str) =
-    ("maitred_certificate_not_after_seconds", "Last second of a certificate in use, in Unix time.");
-pub(super) const POOL_QUEUE: (&str, &str) =
-    ("maitred_pool_queue", "Requests that wait for an application process of a pool.");
-pub(super) const POOL_QUEUE_MAX: (&str, &str) =
-    ("maitred_pool_queue_max", "Requests that may wait for an application process of a pool.");
+    ("maitred_certificate_not_after_seconds", "End of validity of a certificate in use, in Unix time.");
+pub(super) const POOL_QUEUE: (&str, &str) = ("maitred_pool_queue", "Requests in the queue of a pool.");
+pub(super) const POOL_QUEUE_MAX: (&str, &str) = ("maitred_pool_queue_max", "Length of the queue of a pool.");
 pub(super) const POOL_ACCEPT: (&str, &str) = (
     "maitred_pool_accept_queue",
     "Connections in the accept queue of a bucket of a pool that accepts by itself.",

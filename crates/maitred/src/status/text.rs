@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The letter of a slot without a process.
 const NOBODY: char = '.';
 /// What the letters mean.
-const LEGEND: &str = "_ waiting for a request  W working  S starting  D draining  . nobody there";
+const LEGEND: &str = "_ waiting for a request  W working  S starting  D draining  . no process";
 /// Letters in one line of a pool's row.
 const LETTERS_PER_LINE: usize = 64;
 

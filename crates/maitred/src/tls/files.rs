@@ -191,7 +191,7 @@ pub fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, Fault> {
     let fault = |text: String, hint| Fault { part: Part::Key, text, hint };
     if ENCRYPTED.iter().any(|mark| memchr::memmem::find(pem, mark).is_some()) {
         return Err(fault(
-            "the key is encrypted with a passphrase, and nobody is there to type it".into(),
+            "the key is encrypted with a passphrase; Maitred needs a key without one".into(),
             "`openssl pkey -in FILE -out FILE.plain` takes it off; keep that file readable by root only",
         ));
     }

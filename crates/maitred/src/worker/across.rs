@@ -172,7 +172,7 @@ impl Thread {
         }
         let name = self.shared.pool_name(pool);
         self.limiter
-            .log(self.clock.now, || tracing::warn!(pool = name, "no answer of another thread: {why}"));
+            .log(self.clock.now, || tracing::warn!(pool = name, "no response from another thread: {why}"));
         let (timeout, now, past_total) =
             (self.request_timeout(pool), self.clock.now, self.is_past_total(index));
         if written {

@@ -392,10 +392,10 @@ impl Control<'_> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
                 // Its socket is closed; the next one may be a connection again.
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    tracing::warn!(%error, "a connection of the predecessor is closed");
+                    tracing::warn!(%error, "a connection of the previous worker process is closed");
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the predecessor's connections cannot be read");
+                    tracing::warn!(%error, "connections of the previous worker process cannot be read");
                     return false;
                 }
             }

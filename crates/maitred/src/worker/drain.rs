@@ -292,7 +292,7 @@ impl Thread {
             // It has much to take in, or this is too much at once: again at the next look.
             Err(error) if waits || error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
-                tracing::warn!(%error, "the successor takes no connections; they are closed after their next request");
+                tracing::warn!(%error, "the new worker process accepts no connections; they are closed after their next request");
                 if let Some(drain) = &mut self.drain {
                     drain.successor = None;
                 }

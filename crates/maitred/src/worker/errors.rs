@@ -111,7 +111,7 @@ impl Thread {
         let pool = self.shared.pool_name(pool as u16);
         self.limiter.log(self.clock.now, || {
             let request_id = String::from_utf8_lossy(&id);
-            tracing::warn!(pool, %request_id, "503: no process takes a request: {why}");
+            tracing::warn!(pool, %request_id, "503: no process for a request: {why}");
         });
     }
 

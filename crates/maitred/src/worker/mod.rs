@@ -186,7 +186,7 @@ fn start() -> Result<(), String> {
     if start.config.server.seccomp
         && let Err(error) = seccomp::confine(seccomp::Process::Worker)
     {
-        tracing::warn!(%error, "the worker process may make all system calls");
+        tracing::warn!(%error, "the worker process runs without seccomp: it may make all system calls");
     }
     let text = |what: &str, error: std::io::Error| format!("{what}: {error}");
 

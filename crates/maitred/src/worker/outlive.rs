@@ -23,7 +23,7 @@ use crate::control::{DrainTime, FromWorker, SlotId};
 use crate::upgrade::{GO, GO_FOR_GOOD, STOP, WORD_BYTES_MAX};
 
 /// What is said to those who ask the master for something meanwhile.
-pub(super) const BETWEEN_IMAGES: &str = "the executable is being replaced; ask again";
+pub(super) const BETWEEN_IMAGES: &str = "the executable is being replaced; try again";
 /// What is said to those who wait for a new image that has died.
 const NEW_IMAGE_ENDED: &str = "the new executable has ended";
 /// What they are told until then, how often, and for how long: a new image that cannot come up tries again without end.

@@ -106,11 +106,7 @@ impl Thread {
         let id = self.pools.channels[key].id;
         let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
         self.limiter.log(self.clock.now, || {
-            tracing::error!(
-                pool,
-                slot,
-                "no descriptor is left for a file of a response, which is broken off"
-            );
+            tracing::error!(pool, slot, "response aborted: no descriptor is left for its file");
         });
         if number & RELAY_BIT == 0 {
             self.cut_off(index);
@@ -219,10 +215,10 @@ impl Thread {
                 tracing::warn!(
                     pool,
                     slot,
-                    "response broken off: the process returned a file that is shorter than it said, or cannot be read"
+                    "response aborted: the process returned a file that is shorter than announced, or cannot be read"
                 );
             }
-            None => tracing::warn!("response broken off: a file has become shorter, or cannot be read"),
+            None => tracing::warn!("response aborted: a file has become shorter, or cannot be read"),
         });
     }
 }

@@ -178,7 +178,7 @@ impl Thread {
             self.limiter.log(self.clock.now, || {
                 let server =
                     settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
-                tracing::info!(pool, server, "an HTTP server is back");
+                tracing::info!(pool, server, "an HTTP server is available again");
             });
         }
     }

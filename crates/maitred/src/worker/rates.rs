@@ -279,7 +279,7 @@ impl Thread {
         self.row.slow.add(1);
         let peer = self.connections[index as usize].remote;
         self.limiter.log(self.clock.now, || {
-            tracing::info!(peer = peer.text(), "a client was given up: {why}");
+            tracing::info!(peer = peer.text(), "client connection aborted: {why}");
         });
         match self.connections[index as usize].state {
             State::Linger => self.close(index),

@@ -67,7 +67,7 @@ impl Thread {
                 took_ms,
                 part_ms,
                 events = events.len(),
-                "a slow turn of the event loop: {what}"
+                "slow iteration of the event loop: {what}"
             );
         });
     }

@@ -121,9 +121,9 @@ fn a_stream_that_ends_in_its_body_is_in_the_log_once() {
     let id = connection.request("POST", "/app/lost", &[], false);
     connection.upload(id, b"half", false);
     connection.sync();
-    assert_eq!(server.total("cut_off"), 2);
+    assert_eq!(server.total("client_aborts"), 2);
     drop(connection);
-    eventually("the client is gone", || server.total("cut_off") == 3);
+    eventually("the client is gone", || server.total("client_aborts") == 3);
     let lines = server.stop().json_lines();
     let logged: Vec<_> = lines.iter().map(|line| (line["target"].clone(), line["status"].clone())).collect();
     let expected = ["/app/reset", "/app/empty", "/app/lost"].map(|path| (path.into(), 499.into()));

@@ -36,7 +36,7 @@ fn streams_share_connections_to_the_server() {
             assert_eq!(connection.response(id).text(), format!("/page/{round}/{number}?q=%41"));
         }
     }
-    assert_eq!((upstream.requests(), server.total("proxied")), (100, 100));
+    assert_eq!((upstream.requests(), server.total("upstream_requests")), (100, 100));
     assert!(upstream.connections() <= 20, "{}", upstream.connections());
     let stopped = server.stop();
     assert_eq!(stopped.access.len(), 100);

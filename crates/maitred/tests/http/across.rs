@@ -162,7 +162,7 @@ fn two_threads(setup: Setup) -> Server {
 fn clients(server: &Server, path: &str) -> Vec<Client> {
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::connect(server)).collect();
     clients.iter_mut().for_each(|client| assert_eq!(client.get(path).status, 200));
-    assert!(server.total("sent_across") > 0, "all connections are at home");
+    assert!(server.total("requests_transferred") > 0, "all connections are at home");
     clients
 }
 
@@ -170,9 +170,9 @@ fn clients(server: &Server, path: &str) -> Vec<Client> {
 fn abroad(server: &Server) -> Client {
     let mut others = Vec::new();
     loop {
-        let (mut client, before) = (Client::connect(server), server.total("sent_across"));
+        let (mut client, before) = (Client::connect(server), server.total("requests_transferred"));
         assert_eq!(client.get("/app/hello?0").status, 200);
-        if server.total("sent_across") > before {
+        if server.total("requests_transferred") > before {
             return client;
         }
         others.push(client);

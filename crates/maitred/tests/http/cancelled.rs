@@ -20,7 +20,7 @@ fn what_a_process_gives_up_when_it_is_told_to_is_no_fault_of_it() {
         client.send("GET /app/waits HTTP/1.1\r\nHost: localhost\r\n\r\n");
         eventually("the process has it", || server.total("handoffs") == 1);
         drop(client);
-        eventually("it was given up", || server.total("cut_off") == 1);
+        eventually("it was given up", || server.total("client_aborts") == 1);
         let mut client = server.connect();
         client.send("GET /app/begun HTTP/1.1\r\nHost: localhost\r\n\r\n");
         client.raw_head().unwrap();
@@ -64,10 +64,10 @@ fn what_was_sent_to_another_thread_is_not_sent_again() {
             client.send("GET /app/waits HTTP/1.1\r\nHost: localhost\r\n\r\n");
         }
         eventually("the process has them", || total("handoffs") == 7);
-        assert!(total("sent_across") > 0, "{transport}");
+        assert!(total("requests_transferred") > 0, "{transport}");
         drop(clients);
-        eventually("all were given up", || total("cut_off") == 7);
-        assert_eq!((total("handoffs"), total("given_again")), (7, 0), "{transport}");
+        eventually("all were given up", || total("client_aborts") == 7);
+        assert_eq!((total("handoffs"), total("handoff_retries")), (7, 0), "{transport}");
         drop(admin);
         let stopped = server.stop();
         let blamed = |line: &&String| line.contains("bad response") || line.contains("no answer of another");

@@ -71,7 +71,7 @@ fn what_no_process_has_seen_goes_to_another_one_whatever_its_method() {
         eventually("it waits", || server.status()["pools"][0]["queued"].as_u64() == Some(1));
         drop(arrival);
         assert_eq!(client.response("POST").text(), bytes.to_string(), "{transport}");
-        assert_eq!((server.total("given_again"), server.total("handoff_lost")), (3, 0), "{transport}");
+        assert_eq!((server.total("handoff_retries"), server.total("handoff_lost")), (3, 0), "{transport}");
         server.stop();
         drop(running);
     }

@@ -37,7 +37,7 @@ fn a_connection_stays_where_it_is_if_the_thread_of_its_process_is_full() {
             (connections(0), connections(1)) == (Some(PLACES + 1), Some(PLACES))
         });
     }
-    assert!(server.total("sent_across") > 0);
+    assert!(server.total("requests_transferred") > 0);
     let requests = 3 * clients.len();
     drop(clients);
     assert_eq!(server.stop().access.len(), requests);

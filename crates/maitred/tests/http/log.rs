@@ -171,7 +171,7 @@ fn what_is_cut_off_in_its_head_or_body_is_in_the_log_once() {
     drop(client);
     expected.extend([("/a.txt".to_owned(), 200), ("/next".to_owned(), 499)]);
     eventually("it has gone", || server.total("connections") == 1);
-    assert_eq!((server.total("cut_off"), server.total("timeouts")), (7, 0));
+    assert_eq!((server.total("client_aborts"), server.total("timeouts")), (7, 0));
     assert_eq!(targets_and_statuses(server.stop()), expected);
 }
 
@@ -186,7 +186,7 @@ fn a_body_that_does_not_come_in_time_is_in_the_log_once() {
     let mut client = server.connect();
     client.send("POST /app/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf");
     assert_eq!(client.response("POST").status, 408);
-    assert_eq!((server.total("cut_off"), server.total("timeouts")), (0, 1));
+    assert_eq!((server.total("client_aborts"), server.total("timeouts")), (0, 1));
     assert_eq!(targets_and_statuses(server.stop()), [("/app/slow".to_owned(), 408)]);
 }
 

@@ -81,7 +81,7 @@ fn a_process_that_dies_costs_its_own_request_only() {
     assert_eq!(waits.response("GET").text(), "waited\n");
     assert_eq!(waits.get("/app/hello?x").text(), "hello x\n");
     // A second process was asked, and died of it too; there is no third.
-    assert_eq!((server.total("handoff_lost"), server.total("given_again")), (2, 1));
+    assert_eq!((server.total("handoff_lost"), server.total("handoff_retries")), (2, 1));
     server.stop();
 }
 

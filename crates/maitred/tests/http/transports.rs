@@ -129,7 +129,7 @@ fn a_request_that_was_lost_with_its_process_is_given_again_if_it_is_safe() {
         let mut client = lose("POST /app/wait HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
         let response = client.response("POST");
         assert_eq!((response.status, response.says_close()), (502, true), "{transport}");
-        assert_eq!((server.total("handoff_lost"), server.total("given_again")), (2, 1), "{transport}");
+        assert_eq!((server.total("handoff_lost"), server.total("handoff_retries")), (2, 1), "{transport}");
         let stopped = server.stop();
         assert_eq!(stopped.access.len(), 3, "{transport}: each request is logged once");
     }

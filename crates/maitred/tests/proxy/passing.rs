@@ -26,7 +26,7 @@ fn one_connection_serves_many_requests() {
     let mut other = server.connect();
     assert_eq!(other.get("/other").text(), "/other");
     assert_eq!((upstream.connections(), upstream.requests()), (1, 21));
-    assert_eq!((server.total("upstream_connections"), server.total("proxied")), (1, 21));
+    assert_eq!((server.total("upstream_connections"), server.total("upstream_requests")), (1, 21));
     let stopped = server.stop();
     assert_eq!(stopped.access.len(), 41);
 }

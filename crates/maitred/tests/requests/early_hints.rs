@@ -68,7 +68,7 @@ fn a_request_is_not_given_again_once_a_hint_has_gone_out() {
         let server = start("relay", key);
         let response = Connection::new(server.address).get("/hints-die");
         assert_eq!((response.status, response.interim.len()), (502, 1 - again), "{key}");
-        assert_eq!(server.total("given_again"), again as u64, "{key}");
+        assert_eq!(server.total("handoff_retries"), again as u64, "{key}");
         server.stop();
     }
 }
@@ -97,7 +97,7 @@ fn hints_go_across() {
                     "{transport}"
                 );
             }
-            server.total("sent_across") > 0
+            server.total("requests_transferred") > 0
         });
         server.stop();
     }

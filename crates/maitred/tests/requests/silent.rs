@@ -111,7 +111,8 @@ fn a_response_that_falls_silent_is_cut_off_and_the_log_says_by_whom() {
         let id = connection.request("GET", "/begun", &[], true);
         assert!(matches!(connection.try_response(id), Err(Lost::Reset(_))), "{transport}");
         assert_eq!(pid(&server), before, "{transport}");
-        let counted = ["request_timeouts", "timed_out_in_response", "cut_off"].map(|key| server.total(key));
+        let counted =
+            ["request_timeouts", "timed_out_in_response", "client_aborts"].map(|key| server.total(key));
         assert_eq!(counted, [2, 2, 0], "{transport}");
         let lines = server.stop().json_lines();
         assert_eq!(logged(&lines, "/begun"), [598, 598], "{transport}");
@@ -243,7 +244,7 @@ fn both_hold_across_threads() {
             let mut connection = Connection::new(server.address);
             connection.get("/meta");
             connections.push(connection);
-            server.total("sent_across") > 0
+            server.total("requests_transferred") > 0
         });
         let streams: Vec<u32> = connections
             .iter_mut()
@@ -307,7 +308,8 @@ fn an_http_server_has_the_same_limits() {
         let mut client = ask(&server, cut);
         assert_eq!(client.head().unwrap().status, 200, "{lines}");
         is_cut(&mut client);
-        let counted = ["request_timeouts", "timed_out_in_response", "cut_off"].map(|key| server.total(key));
+        let counted =
+            ["request_timeouts", "timed_out_in_response", "client_aborts"].map(|key| server.total(key));
         assert_eq!(counted, [2, 1, 0], "{lines}");
         let logs = server.stop().json_lines();
         assert_eq!((logged(&logs, silent), logged(&logs, cut)), (vec![504], vec![598]), "{lines}");

@@ -51,7 +51,7 @@ fn the_old_worker_process_serves_while_the_new_image_cannot_come_up() {
     assert_eq!(server.connect().get("/a.txt").text(), "file a\n");
     for command in ["reload", "upgrade"] {
         let response = server.admin(&format!("POST /{command} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-        let said = "the executable is being replaced; ask again\n";
+        let said = "the executable is being replaced; try again\n";
         assert_eq!((response.status, response.text()), (409, said), "{command}");
     }
     between.over(&server);

@@ -34,7 +34,7 @@ fn upgrade(server: &Server, generation: u64) {
     // Until the one before has gone, it may be the one that is asked, and cannot pass the command on.
     eventually("the executable is replaced", || {
         let (status, said) = server.command(&["upgrade"]);
-        assert!(status.success() || said.contains("ask again"), "{said}");
+        assert!(status.success() || said.contains("try again"), "{said}");
         status.success()
     });
     eventually("the new worker process answers", || server.status()["generation"] == generation);

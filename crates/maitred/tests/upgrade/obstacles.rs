@@ -102,7 +102,7 @@ fn two_signals_are_one_upgrade_or_two_and_never_a_loss() {
 #[test]
 fn a_stop_that_follows_at_once_is_obeyed() {
     // Each time at another moment: during the check, around the exec, after it.
-    for wanted in ["is being checked", "replacing the executable", "goes on where", "has taken over"] {
+    for wanted in ["is being checked", "replacing the executable", "upgraded from", "has taken over"] {
         let server = Setup::with_files().start();
         server.signal(Signal::USR2);
         server.wait_for_line(|line| line.contains(wanted));

@@ -129,7 +129,7 @@ fn separate_from_server(
         (None, Some(_)) => {}
         (None, None) => {
             let message = format!(
-                "{} has no `user`, and the worker process shares its account with nobody",
+                "{} has no `user`, and the worker process shares its account with no pool",
                 section.label
             );
             let hint = "add user = \"…\" to it, or share_user = true to [server]";

@@ -156,7 +156,7 @@ fn check_name(section: &Section<'_>, name: &At<String>) {
         section.cx.error_with(
             &name.span,
             format!("`{}` delimits the message and cannot be changed", shorten(&name.value)),
-            "Maitred writes this field itself, so that no response can be cut short or run on",
+            "Maitred writes this field itself, so that no response has a wrong length",
         );
     }
 }

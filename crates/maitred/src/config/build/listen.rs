@@ -12,7 +12,7 @@ pub(super) fn listens(root: &Section<'_>, trusted: &[Network]) -> Vec<(Listen, t
     if sections.is_empty() && root.given("listen").is_none() {
         root.cx.missing(
             &root.span,
-            "there is no [[listen]], so that nobody could connect",
+            "there is no [[listen]], so that no client could connect",
             "add [[listen]] with address = \":8080\"",
         );
     }
@@ -82,7 +82,7 @@ fn proxy_protocol_from(section: &Section<'_>, trusted: &[Network]) -> Option<Vec
     if let Some(span) = section.empty_array("proxy_protocol_from") {
         section.cx.error_with(
             &span,
-            "`proxy_protocol_from` is empty, so that nobody could connect",
+            "`proxy_protocol_from` is empty, so that no client could connect",
             "name the proxies that connect to this address",
         );
     }

@@ -136,7 +136,7 @@ fn source(section: &Section<'_>, cwd: &Path) -> Source {
         }
     }
     if let (Some(command), Some(connect)) = (section.given("command"), section.given("connect")) {
-        let message = "`connect` is for a server that runs already";
+        let message = "`connect` is for an external server";
         section.cx.conflict(&connect, message, "`command` is set here", &command);
     }
     if let (Some(listen), None) = (section.given("listen"), section.given("command")) {

@@ -115,7 +115,7 @@ pub(in super::super) fn admin_address(text: &str) -> Result<AdminAddress, String
     })?;
     match address.ip().is_loopback() {
         true => Ok(AdminAddress::Tcp(address)),
-        false => Err("whoever reaches this address controls the server, so that only loopback addresses \
+        false => Err("a client of this address controls the server, so that only loopback addresses \
                       (127.0.0.1, ::1) are taken"
             .into()),
     }

@@ -81,7 +81,7 @@ fn versions(tls: &Section<'_>) -> Vec<TlsVersion> {
     if let Some(span) = tls.empty_array("versions") {
         tls.cx.error_with(
             &span,
-            "`versions` is empty, so that nobody could connect",
+            "`versions` is empty, so that no client could connect",
             "name one, or take it out",
         );
     }
@@ -96,7 +96,7 @@ fn ciphers(tls: &Section<'_>, versions: &[TlsVersion]) -> Vec<String> {
         let has = chosen.iter().any(|cipher| choice::is_13(cipher) == (version == TlsVersion::V13));
         match (versions.contains(&version), has) {
             (true, false) => {
-                let message = format!("`ciphers` has none of TLS {name}, so that nobody could speak that");
+                let message = format!("`ciphers` has none of TLS {name}, so that no client could use it");
                 tls.cx.error_with(&span, message, format!("add one, or leave \"{name}\" out of `versions`"));
             }
             (false, true) => {
@@ -114,14 +114,14 @@ fn curves(tls: &Section<'_>, versions: &[TlsVersion]) -> Vec<String> {
     if let Some(span) = tls.empty_array("curves") {
         tls.cx.error_with(
             &span,
-            "`curves` is empty, so that nobody could connect",
+            "`curves` is empty, so that no client could connect",
             "name one, or take it out",
         );
     } else if let Some(span) = tls.given("curves")
         && versions.contains(&TlsVersion::V12)
         && chosen.iter().all(|curve| choice::CURVES_OF_13.contains(curve))
     {
-        let message = "`curves` has none of TLS 1.2, so that nobody could speak that";
+        let message = "`curves` has none of TLS 1.2, so that no client could use it";
         tls.cx.error_with(&span, message, "add one, or leave \"1.2\" out of `versions`");
     }
     owned(chosen)
@@ -143,7 +143,7 @@ fn client_auth(tls: &Section<'_>) -> ClientAuth {
         (Some("required"), Some(path)) => ClientAuth::Required(path),
         (Some("optional" | "required"), None) => {
             if let (Some(span), None) = (tls.given("client_auth"), given) {
-                let message = "`client_auth` needs `client_ca`: nobody's signature makes a certificate good";
+                let message = "`client_auth` needs `client_ca`, the certificates of the trusted authorities";
                 tls.cx.error_with(&span, message, "add client_ca = \"ca.pem\"");
             }
             ClientAuth::Off
@@ -233,7 +233,7 @@ fn keylog(tls: &Section<'_>) -> Option<PathBuf> {
         tls.cx.warn(
             &span,
             "the secrets of all sessions of this address are written to a file",
-            "this is for debugging; whoever has that file can read everything",
+            "this is for debugging; any reader of that file can decrypt all connections",
         );
     }
     Some(path)
@@ -257,7 +257,7 @@ pub(super) fn certificates(section: &Section<'_>, hosts: &[HostPattern]) -> (Vec
             Ok((_, leaf)) => {
                 question(&entry, &leaf, hosts);
                 if let (true, Some(span)) = (entry.cx.lookup.is_public(&key), entry.given("key")) {
-                    let message = "`key`: everybody on this machine can read this file";
+                    let message = "`key`: all users of this machine can read this file";
                     entry.cx.warn(
                         &span,
                         message,

@@ -174,7 +174,7 @@ fn what_is_missing_is_said_where_it_belongs() {
         brief(""),
         [
             "1:1 there is no [[site]], so that nothing would be served | add [[site]] with root = \"public\"",
-            "1:1 there is no [[listen]], so that nobody could connect | add [[listen]] with address = \":8080\"",
+            "1:1 there is no [[listen]], so that no client could connect | add [[listen]] with address = \":8080\"",
         ]
     );
     assert_eq!(
@@ -222,7 +222,7 @@ fn single_values_are_checked() {
             "4:12 `affinity` does not take \"0-\" | `` is not a CPU number; it takes \"auto\", \"off\" or a list of \
              CPUs such as \"0-3,8\"",
             "5:8 `user`: there is no account \"nobody-here\" on this machine | `getent passwd` lists the accounts",
-            "6:9 `admin` does not take \"0.0.0.0:9180\" | whoever reaches this address controls the server, so that \
+            "6:9 `admin` does not take \"0.0.0.0:9180\" | a client of this address controls the server, so that \
              only loopback addresses (127.0.0.1, ::1) are taken",
             "7:12 `pid_file`: this is not a path",
             "8:20 `trusted_proxies`: \"10.0.0.1/8\" is not a network | the network of 8 bits starts at 10.0.0.0: \

@@ -131,10 +131,10 @@ fn values_of_files_are_checked() {
             "8:37 `set`: this cannot be the value of `A` | a value has no control characters, and no white space at \
              its ends",
             "8:52 `Content-Length` delimits the message and cannot be changed | Maitred writes this field itself, so \
-             that no response can be cut short or run on",
+             that no response has a wrong length",
             "8:86 `B` is both set and removed | `set` replaces what is there already",
             "8:91 `connection` delimits the message and cannot be changed | Maitred writes this field itself, so that \
-             no response can be cut short or run on",
+             no response has a wrong length",
             "9:17 `error_pages`: \"200\" is not a status of an error | it takes 400 to 599",
             "9:41 `error_pages`: \"404.html\" is not the path of a page | it starts with `/`, as in \"/404.html\", \
              and is looked up below the site's `root`",
@@ -200,7 +200,7 @@ fn warnings_do_not_stop_anything() {
             "4:8 `user` has no effect | only root can change to another user, and this is not root",
             "7:15 `access_file` has no effect | `access = \"off\"` writes no access log",
             "8:7 no route leads to [pool.web] | add [[site.route]] with pool = \"web\"",
-            "8:7 [pool.web] has no `user`, and the worker process shares its account with nobody: an error when root starts the \
+            "8:7 [pool.web] has no `user`, and the worker process shares its account with no pool: an error when root starts the \
              server | add user = \"…\" to it, or share_user = true to [server]",
             "9:12 `command`: there is no program missing | it is looked for in the directories of PATH, as Maitred has it",
         ]
@@ -246,7 +246,7 @@ fn only_named_proxies_may_send_a_proxy_header() {
     assert_eq!(
         brief(&text("proxy_protocol = true\nproxy_protocol_from = []\n", "")),
         [
-            "4:23 `proxy_protocol_from` is empty, so that nobody could connect | name the proxies that connect to this \
+            "4:23 `proxy_protocol_from` is empty, so that no client could connect | name the proxies that connect to this \
           address"
         ]
     );

@@ -110,7 +110,7 @@ fn files_that_cannot_be_used_are_refused() {
             "cert.pem",
             "encrypted.pem",
             "",
-            "4:51 `key`: the key is encrypted with a passphrase, and nobody is there to type it | `openssl pkey -in FILE \
+            "4:51 `key`: the key is encrypted with a passphrase; Maitred needs a key without one | `openssl pkey -in FILE \
              -out FILE.plain` takes it off; keep that file readable by root only",
         ),
         (
@@ -163,7 +163,7 @@ fn certificates_that_clients_will_refuse_are_warned_of() {
     assert_eq!(
         warnings(&with_files("cert.pem", "public-key.pem", "")),
         [
-            "4:51 `key`: everybody on this machine can read this file | `chmod 600`: only the master, which may be root, \
+            "4:51 `key`: all users of this machine can read this file | `chmod 600`: only the master, which may be root, \
           reads it"
         ]
     );
@@ -231,7 +231,7 @@ fn keys_of_tls_have_to_go_together() {
     for (keys, expected) in [
         (
             "client_auth = \"required\"",
-            "1:53 `client_auth` needs `client_ca`: nobody's signature makes a certificate good | add client_ca = \"ca.pem\"",
+            "1:53 `client_auth` needs `client_ca`, the certificates of the trusted authorities | add client_ca = \"ca.pem\"",
         ),
         (
             "client_auth = \"optional\", client_ca = \"none.pem\"",
@@ -247,16 +247,16 @@ fn keys_of_tls_have_to_go_together() {
         ),
         (
             "versions = []",
-            "1:50 `versions` is empty, so that nobody could connect | name one, or take it out",
+            "1:50 `versions` is empty, so that no client could connect | name one, or take it out",
         ),
         (
             "ciphers = [\"TLS13_AES_128_GCM_SHA256\"]",
-            "1:49 `ciphers` has none of TLS 1.2, so that nobody could speak that | add one, or leave \"1.2\" out of \
+            "1:49 `ciphers` has none of TLS 1.2, so that no client could use it | add one, or leave \"1.2\" out of \
              `versions`",
         ),
         (
             "versions = [\"1.3\"], ciphers = []",
-            "1:69 `ciphers` has none of TLS 1.3, so that nobody could speak that | add one, or leave \"1.3\" out of \
+            "1:69 `ciphers` has none of TLS 1.3, so that no client could use it | add one, or leave \"1.3\" out of \
              `versions`",
         ),
         (
@@ -267,10 +267,10 @@ fn keys_of_tls_have_to_go_together() {
              \"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384\", \"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\", \
              \"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256\"",
         ),
-        ("curves = []", "1:48 `curves` is empty, so that nobody could connect | name one, or take it out"),
+        ("curves = []", "1:48 `curves` is empty, so that no client could connect | name one, or take it out"),
         (
             "curves = [\"X25519MLKEM768\"]",
-            "1:48 `curves` has none of TLS 1.2, so that nobody could speak that | add one, or leave \"1.2\" out of \
+            "1:48 `curves` has none of TLS 1.2, so that no client could use it | add one, or leave \"1.2\" out of \
              `versions`",
         ),
         (
@@ -314,8 +314,8 @@ fn keys_of_tls_have_to_go_together() {
         warnings(&tls("client_ca = \"ca.pem\", keylog = \"k\"")),
         [
             "1:51 `client_ca` has no effect | `client_auth` is \"off\"",
-            "1:70 the secrets of all sessions of this address are written to a file | this is for debugging; whoever has \
-             that file can read everything",
+            "1:70 the secrets of all sessions of this address are written to a file | this is for debugging; any reader of \
+             that file can decrypt all connections",
         ]
     );
 }

@@ -33,7 +33,7 @@ impl Shell<'_> {
                     Ok(Some(message)) => messages.push(message),
                     Ok(None) => break,
                     Err(error) => {
-                        tracing::error!(%error, "the process for certificates sent nonsense, and is killed");
+                        tracing::error!(%error, "invalid message from the process for certificates; killing it");
                         log_failure("kill", agent.child.kill());
                         break;
                     }
@@ -106,7 +106,7 @@ impl Shell<'_> {
                     worker.channel.send(&ToWorker::Certificates, Some(file));
                     worker.challenges = Some(pairs.clone());
                 }
-                Err(error) => tracing::error!(%error, "a challenge cannot be handed to the worker process"),
+                Err(error) => tracing::error!(%error, "a challenge cannot be sent to the worker process"),
             }
         }
     }

@@ -136,7 +136,7 @@ impl Shell<'_> {
     fn say_what_is_odd(&self) {
         let Some(prepared) = self.plan_present.and_then(|number| self.plans.get(&number)) else { return };
         if let Some(version) = &self.upgraded_from {
-            tracing::info!("version {} goes on where {version} has left off", env!("CARGO_PKG_VERSION"));
+            tracing::info!("upgraded from {version} to {}", env!("CARGO_PKG_VERSION"));
         }
         tracing::info!("affinity {}", prepared.why());
         if !self.around.reuseport {
@@ -265,7 +265,7 @@ impl Shell<'_> {
         let (theirs, next) = match pair {
             Ok((theirs, next)) => (Some(theirs), Some(next)),
             Err(error) => {
-                tracing::warn!(%error, "an application process is handed on when it has no request");
+                tracing::warn!(%error, "an application process is handed over only when it has no request");
                 (None, None)
             }
         };
@@ -295,7 +295,7 @@ impl Shell<'_> {
                 }
             }
             Err(error) => {
-                tracing::warn!(slot = slot.slot, %error, "an application process gets no new channel, and is replaced");
+                tracing::warn!(slot = slot.slot, %error, "no new channel for an application process; replacing it");
                 self.end_app(slot.epoch, "killing an application process", Child::kill);
             }
         }
@@ -366,7 +366,7 @@ impl Shell<'_> {
             Notice::Stopping => sd_notify::notify(&[NotifyState::Stopping, NotifyState::Status("stopping")]),
         };
         if let Err(error) = told {
-            tracing::warn!(%error, "the service manager cannot be told");
+            tracing::warn!(%error, "the service manager cannot be notified");
         }
     }
 

@@ -41,7 +41,7 @@ impl Shell<'_> {
                 worker.challenges = Some(pairs);
             }
             Err(error) => {
-                tracing::error!(generation, %error, "the keys of TLS cannot be handed to the worker process, which is killed");
+                tracing::error!(generation, %error, "TLS keys cannot be sent to the worker process; killing it");
                 log_failure("kill", worker.child.kill());
             }
         }
@@ -58,7 +58,7 @@ impl Shell<'_> {
         for worker in self.workers.values_mut().filter(hidden) {
             match certificates.seal(&self.around) {
                 Ok(file) => worker.channel.send(&ToWorker::Certificates, Some(file)),
-                Err(error) => tracing::error!(%error, "certificates cannot be handed to the worker process"),
+                Err(error) => tracing::error!(%error, "certificates cannot be sent to the worker process"),
             }
         }
     }

@@ -141,7 +141,7 @@ impl Shell<'_> {
         let Some(end) = self.old_end.take() else { return };
         let word = if to.is_some() { GO } else { GO_FOR_GOOD };
         if let Err(error) = rustix::net::send(&end, word, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-            tracing::warn!(generation = from, %error, "the old worker process cannot be told to go");
+            tracing::warn!(generation = from, %error, "the old worker process cannot be told to drain");
         }
         if let Some(worker) = to.and_then(|to| self.workers.get_mut(&to)) {
             worker.channel.send(&ToWorker::Adopt, Some(end));

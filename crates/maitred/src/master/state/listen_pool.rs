@@ -306,9 +306,7 @@ impl ListenPool {
         self.failed_starts += u32::from(!was_ready);
         let young = if was_ready { "" } else { " as soon as it was started" };
         let hint = match clean && !was_ready {
-            true => {
-                "; a program that goes into the background cannot be looked after: keep it in the foreground"
-            }
+            true => "; a program that runs in the background cannot be supervised: keep it in the foreground",
             false => "",
         };
         let next = match self.sizing.trouble(bucket) {
@@ -474,7 +472,7 @@ impl ListenPool {
         if self.slots.get(usize::from(number)).is_none_or(|slot| slot.phase != Phase::Ready) {
             return Err(format!("{name}: there is no process that is ready"));
         }
-        self.retire(now, usize::from(number), "somebody asked for it", out);
+        self.retire(now, usize::from(number), "on request of its operator", out);
         Ok(format!("{name} finishes what it has, and ends"))
     }
 

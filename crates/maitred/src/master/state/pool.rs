@@ -380,9 +380,7 @@ impl Pool {
         self.failed_starts += u32::from(!was_ready);
         let young = if was_ready { "" } else { " before it was ready" };
         let hint = match clean && !was_ready && self.plan.kind == PoolKind::Started {
-            true => {
-                "; a program that goes into the background leaves nobody to talk to: keep it in the foreground"
-            }
+            true => "; a program that runs in the background cannot be reached: keep it in the foreground",
             false => "",
         };
         let next = match self.sizing.trouble() {
@@ -578,7 +576,7 @@ impl Pool {
         let name = self.name(usize::from(number));
         match self.slots.get(usize::from(number)).map(|slot| slot.phase) {
             Some(SlotPhase::Ready) => {
-                self.retire(now, usize::from(number), "somebody asked for it", out);
+                self.retire(now, usize::from(number), "on request of its operator", out);
                 Ok(format!("{name} finishes what it has, and ends"))
             }
             Some(SlotPhase::Starting { .. } | SlotPhase::Recovering { .. }) => {

@@ -391,12 +391,12 @@ impl Master {
                 }
                 return;
             }
-            _ if self.reload.is_some() => "a reload is under way; ask again when it is over",
+            _ if self.reload.is_some() => "a reload is under way; try again when it is over",
             _ if !self.has_one_who_serves() && self.current_is_running() => {
-                "the last upgrade is not over; ask again when it is"
+                "the last upgrade is not over; try again when it is"
             }
             _ if !self.has_one_who_serves() => {
-                "no worker process could serve meanwhile; ask again when one is ready"
+                "no worker process could serve meanwhile; try again when one is ready"
             }
             _ => {
                 self.log(Level::INFO, "the executable is to be replaced: it is being checked");
@@ -433,7 +433,7 @@ impl Master {
         let young = |one: &Generation| now.saturating_duration_since(one.started) < YOUNG;
         let about_to_be_ready = |one: &Generation| Some(one.number) == self.current && young(one);
         if self.predecessors.serving().is_some() && self.generations.iter().any(about_to_be_ready) {
-            return self.refuse_upgrade(now, "the last upgrade is not over; ask again when it is");
+            return self.refuse_upgrade(now, "the last upgrade is not over; try again when it is");
         }
         self.actions.push(Action::Notify(Notice::Reloading));
         let mut missing = BTreeSet::new();

@@ -256,7 +256,7 @@ fn a_reload_waits_for_an_upgrade_and_an_upgrade_does_not_wait_for_a_reload() {
     image.done.clear();
     image.event(Event::Worker(1, FromWorker::Command(8, Command::Upgrade)));
     assert!(!image.has(&Action::Check));
-    let why = "a reload is under way; ask again when it is over".to_owned();
+    let why = "a reload is under way; try again when it is over".to_owned();
     assert!(image.has(&Action::Send(1, ToWorker::CommandDone(8, false, why))));
 }
 
