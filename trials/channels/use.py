@@ -34,7 +34,7 @@ def _fields(user):
 
 @step
 def rooms(user):
-    """WebSockets: groups, subprotocol, wrong origin, nobody, close codes, 256 KB, across a reload"""
+    """WebSockets: groups, subprotocol, wrong origin, no login, close codes, 256 KB, across a reload"""
     fields = _fields(user)
     with user.websocket("/ws/one", additional_headers=fields, subprotocols=["room.v1"]) as one:
         user.note("subprotocol", one.subprotocol)

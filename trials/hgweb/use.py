@@ -30,7 +30,7 @@ def pages(user):
 
 @step
 def push(user):
-    """clone, a push of 20 MB across a reload, pull by somebody else, a push that is refused"""
+    """clone, a push of 20 MB across a reload, pull by another user, a push that is refused"""
     # hg does not look for addresses in certificates.
     url = user.base.replace("127.0.0.1", "localhost") + "/repository"
     mine, other = Path(user.directory, "mine"), Path(user.directory, "other")

@@ -36,7 +36,7 @@ def pages(user):
 
 @step
 def sessions(user):
-    """sessions and cookies, across a reload: carts, attributes; somebody else has none; https is seen"""
+    """sessions and cookies, across a reload: carts, attributes; another user has none; https is seen"""
     user.mask(r"\b[0-9A-F]{32}\b", "(session)")
     user.mask(r"; Secure", "")
     user.mask(r"[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d [\d:]{8} UTC 20\d\d", "(time)")

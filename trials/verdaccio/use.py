@@ -67,7 +67,7 @@ def publish(user):
 
 @step
 def install(user):
-    """npm view, search, install and ci by somebody else; a version that is not there"""
+    """npm view, search, install and ci by another user; a version that is not there"""
     user.note("view", _npm(user, "view", "@trial/thing", "versions", "dist-tags", "--json"))
     user.note("found", "@trial/thing" in _npm(user, "search", "thing"))
     there = user.directory / "there"

@@ -322,19 +322,19 @@ const FIGURES: [(&str, &[Figure], &[Figure]); 15] = [
     ),
     ("HTTP/2", &[("h2-1k", "maitred", Per::Column("nginx")), ("h2-1k", "maitred", Per::Column("h2o"))], &[]),
     (
-        "an application",
+        "1 KB dynamic response via",
         &[("1 KB", "auto", Per::Column("nginx")), ("1 KB", "direct", Per::Column("nginx"))],
         &[],
     ),
-    ("the same, as", &[("1 KB", "http", Per::Column("nginx"))], &[]),
+    ("1 KB dynamic response as", &[("1 KB", "http", Per::Column("nginx"))], &[]),
     (
         "idle keep-alive",
         &[("idle-memory", "maitred", ONE), ("tls-idle-memory", "maitred", ONE)],
         &[("idle-memory", "nginx", ONE), ("tls-idle-memory", "nginx", ONE)],
     ),
     ("p99 of a hot", &[("cold-disk", "maitred", ONE)], &[("cold-disk", "nginx", Per::Number(1000.0))]),
-    ("requests that fail", &[("reload", "maitred", ONE)], &[("reload", "nginx", ONE)]),
-    ("service is back", &[("kill", "maitred", ONE)], &[("kill", "nginx", ONE)]),
+    ("failed requests", &[("reload", "maitred", ONE)], &[("reload", "nginx", ONE)]),
+    ("recovery after", &[("kill", "maitred", ONE)], &[("kill", "nginx", ONE)]),
     ("start to first", &[("start", "maitred", ONE)], &[("start", "nginx", ONE)]),
 ];
 

@@ -217,7 +217,7 @@ fn a_file_that_ends_before_it_was_said_to_is_named() {
         let _ = cut.tcp().read_to_end(&mut received);
         assert!(received.ends_with(b"five!"), "{}", String::from_utf8_lossy(&received));
         server.wait_for_line(|line| {
-            line.contains("shorter than it said") && line.contains("pool=fake") && line.contains("slot=0")
+            line.contains("shorter than announced") && line.contains("pool=fake") && line.contains("slot=0")
         });
         assert_eq!(server.total("files_broken"), 1, "{transport}");
         assert_eq!(server.connect().get("/app/ok").status, 200);
@@ -254,7 +254,7 @@ fn a_shortage_of_our_own_costs_one_response_and_no_process() {
         let mut received = Vec::new();
         let _ = client.tcp().read_to_end(&mut received);
         assert!(!received.ends_with(b"file\n"), "{}", String::from_utf8_lossy(&received));
-        server.wait_for("no descriptor is left for a file of a response");
+        server.wait_for("response aborted: no descriptor is left for its file");
         set(given);
         assert_eq!(server.connect().get("/app/files/2").body, b"file\nfile\n", "{transport}");
         assert_eq!(server.applications(), process, "{transport}");

@@ -57,7 +57,7 @@ fn a_slow_turn_is_counted_and_logged() {
     // Which one it was, is not the test's choice: that of the client, one that has just accepted or closed an operator's …
     let names = ["connection", "listener", "messages of other threads", "what is done once per turn"];
     server.wait_for_line(|line| {
-        let what = line.split("a slow turn of the event loop: ").nth(1);
+        let what = line.split("slow iteration of the event loop: ").nth(1);
         what.is_some_and(|what| names.iter().any(|name| what.contains(name)) && what.contains(" took_ms="))
     });
     server.stop();

@@ -100,7 +100,7 @@ fn the_public_text_names_a_request_and_nothing_inside() {
     assert_eq!((response.status, response.need("retry-after")), (503, "1"));
     let (reason, id) = response.text().trim_end().split_once("\nRequest ID: ").unwrap();
     assert_eq!((reason, id.len()), ("503 Service Unavailable", 32));
-    let said = server.wait_for_line(|line| line.contains("no process takes a request"));
+    let said = server.wait_for_line(|line| line.contains("no process for a request"));
     assert!(said.contains(id) && said.contains("/no/such/program"), "the reason is in the log: {said}");
     let stopped = server.stop();
     let line = &stopped.json_lines()[0];

@@ -82,6 +82,6 @@ fn a_process_that_never_stops_writing_holds_nobody_up() {
     assert!(status.success(), "{said}");
     assert_eq!(server.connect().get("/app/hello?x").status, 200);
     server
-        .wait_for_line(|line| line.contains("is dropped: it is more than") && line.contains("process=app/0"));
+        .wait_for_line(|line| line.contains("is dropped: it exceeds") && line.contains("process=app/0"));
     server.stop();
 }

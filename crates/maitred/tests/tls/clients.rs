@@ -120,7 +120,7 @@ fn a_certificate_that_was_revoked_is_refused() {
         eventually("nobody is known to be good", || !alices.iter().chain(&bobs).any(may));
     }
     replace(&server.path("crl.pem"), b"no list");
-    let line = server.wait_for_line(|line| line.contains("those from before stay in use"));
+    let line = server.wait_for_line(|line| line.contains("the previous ones stay in use"));
     assert!(line.contains("crl.pem: there is no revocation list in PEM in it"), "{line}");
     let (status, text) = server.command(&["check"]);
     assert!(!status.success() && text.contains("there is no revocation list in PEM in it"), "{text}");

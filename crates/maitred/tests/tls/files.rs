@@ -35,7 +35,7 @@ fn a_broken_file_changes_nothing_and_is_logged_once() {
     let old = shown(&mut connect(&server, &authority.client()));
     let other = authority.sign(&["localhost", "other"], &PKCS_ECDSA_P256_SHA256);
     replace(&server.path("site-key.pem"), other.key.as_bytes());
-    let line = server.wait_for_line(|line| line.contains("those from before stay in use"));
+    let line = server.wait_for_line(|line| line.contains("the previous ones stay in use"));
     assert!(line.contains("site-key.pem: this is not the key of the certificate"), "{line}");
     assert_eq!(shown(&mut connect(&server, &authority.client())), old);
     let (status, text) = server.command(&["reload"]);
@@ -44,7 +44,7 @@ fn a_broken_file_changes_nothing_and_is_logged_once() {
     replace(&server.path("site.pem"), other.certificate.as_bytes());
     eventually("the pair is whole", || is(&shown(&mut connect(&server, &authority.client())), &other));
     let stopped = server.terminate(rustix::process::Signal::TERM);
-    let said = stopped.said.iter().filter(|line| line.contains("those from before stay in use")).count();
+    let said = stopped.said.iter().filter(|line| line.contains("the previous ones stay in use")).count();
     assert_eq!(said, 1, "{:#?}", stopped.said);
 }
 
