@@ -113,7 +113,7 @@ pub struct Serve {
     /// Event-loop threads [default: one per usable CPU]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX as i64))]
     pub threads: Option<u16>,
-    /// Account of the worker process, if root starts it [default: maitred, if that account exists and may list DIR;
+    /// Account of the process that serves clients, if root starts it [default: maitred, if that account exists and may list DIR;
     /// otherwise root]
     #[arg(short, long, value_name = "ACCOUNT")]
     pub user: Option<String>,

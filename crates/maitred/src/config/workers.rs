@@ -69,15 +69,15 @@ pub(super) const WORKERS: Table = Table {
             "Resident memory (RSS) at which a process is replaced, looked at once a second.",
         ),
         Key {
-            reason: "One that is full of streams and leaks should not be there twice for long. Bounds memory: each is a whole \
-                     application process.",
+            reason: "A process with streams that leaks memory should not exist twice for long. Bounds memory: each is a \
+                     whole application process.",
             ..Key::new(
                 "retired_max",
                 Kind::Whole { min: 1, max: WORKERS_MAX },
                 Default::Absent("a quarter of `max`, rounded up"),
-                "How many processes that were retired may be there at a time because of what is under way at them (event \
-                 streams, downloads, WebSockets through relays), once they have had `request_timeout` and 5 seconds. Where there \
-                 would be more, or the place of one is needed, the oldest is ended. `server.grace_streams` bounds the time.",
+                "Retired processes that may exist at a time because of their streams (event streams, downloads, WebSockets \
+                 through relays), after `request_timeout` and 5 seconds. Beyond that number, or when a slot is needed, the \
+                 oldest one is ended. `server.grace_streams` bounds the time.",
             )
         },
     ],

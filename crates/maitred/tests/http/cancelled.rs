@@ -70,7 +70,8 @@ fn what_was_sent_to_another_thread_is_not_sent_again() {
         assert_eq!((total("handoffs"), total("handoff_retries")), (7, 0), "{transport}");
         drop(admin);
         let stopped = server.stop();
-        let blamed = |line: &&String| line.contains("bad response") || line.contains("no response from another");
+        let blamed =
+            |line: &&String| line.contains("bad response") || line.contains("no response from another");
         assert_eq!(stopped.said.iter().find(blamed), None, "{transport}");
         let statuses = stopped.json_lines().iter().filter(|line| line["status"] == 499).count();
         assert_eq!(statuses, 7, "{transport}: {:#?}", stopped.access);

@@ -81,7 +81,6 @@ fn a_process_that_never_stops_writing_holds_nobody_up() {
     let (status, said) = server.command(&["reload"]);
     assert!(status.success(), "{said}");
     assert_eq!(server.connect().get("/app/hello?x").status, 200);
-    server
-        .wait_for_line(|line| line.contains("is dropped: it exceeds") && line.contains("process=app/0"));
+    server.wait_for_line(|line| line.contains("is dropped: it exceeds") && line.contains("process=app/0"));
     server.stop();
 }
