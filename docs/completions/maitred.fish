@@ -39,7 +39,7 @@ complete -c maitred -n "__fish_maitred_needs_command" -f -a "completions" -d 'Pr
 complete -c maitred -n "__fish_maitred_needs_command" -f -a "man" -d 'Print the manual page, in roff'
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s l -l listen -d 'Address to listen on; ":8080" is all addresses of IPv4, port 0 lets the kernel choose [default: :8080, with --tls :8443]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -s t -l threads -d 'Event-loop threads [default: one per usable CPU]' -r
-complete -c maitred -n "__fish_maitred_using_subcommand serve" -s u -l user -d 'Account of the worker process, if root starts it [default: maitred, if that account exists and may list DIR; otherwise root]' -r
+complete -c maitred -n "__fish_maitred_using_subcommand serve" -s u -l user -d 'Account of the process that serves clients, if root starts it [default: maitred, if that account exists and may list DIR; otherwise root]' -r
 complete -c maitred -n "__fish_maitred_using_subcommand serve" -l log -d 'Format of the access log [default: human on a terminal, combined elsewhere]' -r -f -a "human\t'Short lines for a terminal'
 combined\t'Combined Log Format'
 json\t'One JSON object per line'

@@ -34,8 +34,8 @@ _arguments "${_arguments_options[@]}" : \
 '--listen=[Address to listen on; "\:8080" is all addresses of IPv4, port 0 lets the kernel choose \[default\: \:8080, with --tls \:8443\]]:ADDR:_default' \
 '-t+[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
 '--threads=[Event-loop threads \[default\: one per usable CPU\]]:N:_default' \
-'-u+[Account of the worker process, if root starts it \[default\: maitred, if that account exists and may list DIR; otherwise root\]]:ACCOUNT:_default' \
-'--user=[Account of the worker process, if root starts it \[default\: maitred, if that account exists and may list DIR; otherwise root\]]:ACCOUNT:_default' \
+'-u+[Account of the process that serves clients, if root starts it \[default\: maitred, if that account exists and may list DIR; otherwise root\]]:ACCOUNT:_default' \
+'--user=[Account of the process that serves clients, if root starts it \[default\: maitred, if that account exists and may list DIR; otherwise root\]]:ACCOUNT:_default' \
 '--log=[Format of the access log \[default\: human on a terminal, combined elsewhere\]]:FORM:((human\:"Short lines for a terminal"
 combined\:"Combined Log Format"
 json\:"One JSON object per line"
