@@ -1,29 +1,18 @@
 """A client that sees every byte of a response. Standard library only."""
 
-import hashlib
-import re
 import socket
 import time
+
+from observation import Failure, Fields, digest, expect, joined
 
 # Nothing here takes long; this only bounds how long a broken server can hold a run up.
 DEADLINE_S = 60
 _RECEIVE_BYTES = 256 * 1024
 _HEAD_BYTES_MAX = 256 * 1024
 _BODILESS = (204, 304)
-_EXPIRES = re.compile(r"expires=[A-Z][a-z]{2}, [^;|]+ GMT", re.IGNORECASE)
 
 
-class Failure(AssertionError):
-    """A server does not do what the case says that every server does."""
-
-
-def expect(condition, text):
-    """Fails with `text` unless `condition` holds."""
-    if not condition:
-        raise Failure(text)
-
-
-class Response:
+class Response(Fields):
     """One response as the client saw it.
 
     `end` says how its body ended: "complete" (by length, chunks, or because there is none), "closed" (by the end of the
@@ -33,16 +22,6 @@ class Response:
     def __init__(self, version, status, reason, fields, body, end):
         self.version, self.status, self.reason = version, status, reason
         self.fields, self.body, self.end = fields, body, end
-
-    def all(self, name):
-        """Every value of a field, in their order."""
-        return [value for key, value in self.fields if key == name]
-
-    def one(self, name):
-        """The only value of a field, None if there is none. Raises Failure if there are several."""
-        values = self.all(name)
-        expect(len(values) <= 1, f"{name} stands {len(values)} times")
-        return values[0] if values else None
 
 
 def observed(response):
@@ -56,15 +35,12 @@ def observed(response):
     }
     for name in dict(response.fields):
         values = response.all(name)
-        # The time of day is nobody's fault.
-        found[name] = "present" if name == "date" and len(values) == 1 else _EXPIRES.sub("expires=(a time)", " | ".join(values))
+        found[name] = "present" if name == "date" and len(values) == 1 else joined(values)
     return found
 
 
 def _shown(body):
-    if len(body) <= 1000:
-        return repr(body)
-    return f"{len(body)} bytes, SHA-256 {hashlib.sha256(body).hexdigest()}"
+    return repr(body) if len(body) <= 1000 else digest(body)
 
 
 class Connection:

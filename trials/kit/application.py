@@ -3,16 +3,13 @@
 import json
 import re
 import shutil
-import sys
 import tomllib
 from pathlib import Path
 
+from compare import Allowance
+
 TRIALS = Path(__file__).resolve().parent.parent
 ROOT = TRIALS.parent
-# How browsers and applications differ behind any server is not the business of each folder.
-sys.path.insert(0, str(ROOT / "adapters" / "differential"))
-
-from compare import Allowance  # noqa: E402
 
 PROTOCOLS = ("http/1.1", "https/1.1", "https/2")
 TRANSPORTS = ("auto", "direct", "relay")

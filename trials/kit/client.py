@@ -7,30 +7,16 @@ import time
 import urllib.parse
 
 import pycurl
+from observation import Fields
 
 from .steps import Failure, Late, expect
 
 # How long nothing may come. The applications here answer within a second; a loaded machine takes longer.
 SILENCE_S = 40
-_VERSIONS = {1.0: "HTTP/1.0", 1.1: "HTTP/1.1", 2: "HTTP/2"}
 _BOUNDARY = "----trials-of-applications"
 
 
-class _Fields:
-    """What a response and one that is still coming have in common."""
-
-    def all(self, name):
-        """Every value of a field, in their order."""
-        return [value for key, value in self.fields if key == name]
-
-    def one(self, name):
-        """The only value of a field, None if there is none."""
-        values = self.all(name)
-        expect(len(values) <= 1, f"{name} stands {len(values)} times")
-        return values[0] if values else None
-
-
-class Response(_Fields):
+class Response(Fields):
     """A whole response. `end` is "complete", or says how it was cut."""
 
     def __init__(self, exchange, body, end):
@@ -50,7 +36,7 @@ class Response(_Fields):
             raise Failure(f"status {self.status}, and no JSON: {self.text[:300]!r}") from error
 
 
-class Exchange(_Fields):
+class Exchange(Fields):
     """One request, and its response while it comes."""
 
     def __init__(self, client, what, easy):

@@ -1,21 +1,15 @@
 """What a script of use is made of."""
 
+from observation import Failure, expect
+
+__all__ = ["STEPS", "Failure", "Late", "expect", "step", "told"]
+
 # Every step that use.py has named, in the order in which they stand there.
 STEPS = []
 
 
-class Failure(AssertionError):
-    """The application does not do what its user needs; the text says what."""
-
-
 class Late(Failure):
     """Nothing happened until the deadline; the text says what was waited for."""
-
-
-def expect(condition, text):
-    """Fails with `text` unless `condition` holds."""
-    if not condition:
-        raise Failure(text)
 
 
 def step(function):

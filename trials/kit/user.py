@@ -1,7 +1,6 @@
 """Does what use.py says, as a program of its own: `python3 -m kit.user SETUP.json`. Writes what it has seen beside SETUP.json."""
 
 import faulthandler
-import hashlib
 import importlib.util
 import json
 import os
@@ -15,6 +14,7 @@ import urllib.parse
 from pathlib import Path
 
 import websockets.sync.client
+from observation import digest, joined
 
 from .client import SILENCE_S, Client, Response, context
 from .steps import STEPS, Failure, Late, expect, told
@@ -23,7 +23,6 @@ from .wait import until
 
 # A step that is longer than this waits for something that does not come. Most take less than a second.
 _STEP_S = 100
-_EXPIRES = re.compile(r"expires=[A-Z][a-z]{2}, [^;|]+ GMT", re.IGNORECASE)
 # Texts up to this length are kept, to show where they differ.
 _TEXT_BYTES_MAX = 200_000
 
@@ -138,7 +137,7 @@ class User:
             found["end"] = response.end
         for key in dict(response.fields):
             if key not in without:
-                value = _EXPIRES.sub("expires=(a time)", " | ".join(response.all(key)))
+                value = joined(response.all(key))
                 found[key] = "present" if key in ("date", "x-request-id") else self._text(value)
         if body:
             found["body"] = self._body(response)
@@ -152,7 +151,7 @@ class User:
         try:
             text = response.body.decode()
         except UnicodeDecodeError:
-            return _digest(response.body)
+            return digest(response.body)
         return self._text(text)
 
     def _text(self, text):
@@ -163,17 +162,13 @@ class User:
         text = text.replace(self.host, "{host}").replace(urllib.parse.quote(self.host, safe=""), "{host}")
         for pattern, by in self._masks:
             text = pattern.sub(by, text)
-        return text if len(text) <= _TEXT_BYTES_MAX else _digest(text.encode())
+        return text if len(text) <= _TEXT_BYTES_MAX else digest(text.encode())
 
     def close(self):
         """Ends what is left."""
         if self._browser is not None:
             self._browser.close()
         self.client.close()
-
-
-def _digest(data):
-    return f"{len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}"
 
 
 def _late(*_):
