@@ -24,7 +24,12 @@ class Page:
             more.append("--disable-http2")
         self._user, self._base = user, user.base
         self._browser = Browser(shutil.which("chromium"), more)
-        self._browser.__enter__()
+        try:
+            self._browser.__enter__()
+        except BaseException:
+            # Nobody else knows of it yet.
+            self.close()
+            raise
 
     def close(self):
         """Ends the browser."""
