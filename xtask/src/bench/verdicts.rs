@@ -48,7 +48,7 @@ pub(super) fn verdict(grid: &Grid, cpus: usize) -> Option<String> {
                 column: "per-thread",
                 in_words: "A queue for each thread",
                 cpus_min: CPUS_2014,
-                why_not: "nobody contends for the accept queue",
+                why_not: "no thread contends for the accept queue",
                 gain_min: 1.1,
             },
         )),

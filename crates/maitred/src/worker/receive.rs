@@ -53,7 +53,7 @@ fn announces_over(framing: Framing, bytes: u64) -> bool {
 fn flaw(mut decoder: Decoder, come: &[u8], bytes_max: u64) -> Option<Reject> {
     let mut bytes = 0;
     let decoded = decoder.decode_with(come, |piece| bytes += piece.len() as u64);
-    let too_long = Reject { status: 413, reason: "a body that nobody wants, and that is long" };
+    let too_long = Reject { status: 413, reason: "a long body that the response does not need" };
     decoded.err().or((bytes > bytes_max).then_some(too_long))
 }
 
