@@ -297,6 +297,21 @@ fn no_path_of_a_machine_is_committed() {
     report("paths of a machine", found);
 }
 
+/// CONTRIBUTING lists the packages that the tests install, in the order of their table.
+#[test]
+fn the_packages_of_the_tests_are_documented() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).expect("a file of the repository");
+    let (source, page) = (read("xtask/src/test_packages.rs"), read("CONTRIBUTING.md"));
+    let table =
+        source.split("const NEEDED").nth(1).and_then(|rest| rest.split("];").next()).expect("the table");
+    let rows = table.lines().filter(|line| line.trim_start().starts_with('('));
+    let needed: Vec<_> = rows.filter_map(|line| line.rsplit('"').nth(1)).collect();
+    let list = page.split("<!-- packages -->").nth(1).and_then(|rest| rest.split("<!-- end -->").next());
+    let documented: Vec<_> = list.expect("the list").split('`').skip(1).step_by(2).collect();
+    assert!(needed.len() > 20, "has the form of the table changed?");
+    assert_eq!(documented, needed, "CONTRIBUTING.md has another list than xtask/src/test_packages.rs");
+}
+
 /// A figure of README: row and column of a table in docs/performance.md, divided by that of another column, or by a number.
 type Figure = (&'static str, &'static str, Per);
 
