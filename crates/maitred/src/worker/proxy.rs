@@ -20,7 +20,9 @@
 //!
 //! **A client that goes away** takes its connection to the server with it: nothing else tells an HTTP server. One that has only
 //! stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_PATIENCE`] is
-//! what the server has to begin with its response then.
+//! what the server has to begin with its response then, and how long it may be silent after that while the client has all
+//! there is: a stream of events without events would stay as long as `request_timeout` allows. Bytes that such a client has
+//! not taken tell by themselves whether it is there.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +47,7 @@ use crate::serve::{Exchange, Persistence};
 
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
 const ATTEMPTS_MAX: u8 = 4;
-/// How long the response may take to begin once the client has stopped sending.
+/// How long the response may take to begin, or to go on, once the client has stopped sending.
 const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of a body that one server takes in one turn, so that the others get theirs.
 const SENT_PER_TURN: u64 = 512 * 1024;
@@ -288,12 +290,16 @@ impl Thread {
 
     /// Sets the deadline, unless a client that may be gone has set one.
     pub(super) fn arm_proxied(&mut self, index: u32, patience: Duration) {
-        let until = self.clock.now + patience;
-        let until = self.server_total_due(index).map_or(until, |total| total.min(until));
-        let proxied = self.work(index).proxied.as_deref();
-        if !proxied.is_some_and(|proxied| proxied.half_closed && !proxied.begun) {
-            self.wheel.arm(index, until);
+        let (leaves, begun) = match self.work(index).proxied.as_deref() {
+            Some(proxied) => (proxied.half_closed && !proxied.filter.switched(), proxied.begun),
+            None => (false, false),
+        };
+        if leaves && !begun {
+            return;
         }
+        let until = self.clock.now + if leaves { patience.min(HALF_CLOSED_PATIENCE) } else { patience };
+        let until = self.server_total_due(index).map_or(until, |total| total.min(until));
+        self.wheel.arm(index, until);
     }
 
     /// When the server has had all of its time. Another thread knows by itself when its process has.
@@ -374,9 +380,14 @@ impl Thread {
             self.work(index).cancelled = true;
             return self.half_close_across(key);
         }
+        // What waits for the client says by itself whether that is gone.
+        let waits_for_client = self.has_output(index);
         let now = self.clock.now;
         let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return };
-        if !proxied.begun && !std::mem::replace(&mut proxied.half_closed, true) {
+        if !std::mem::replace(&mut proxied.half_closed, true)
+            && !proxied.filter.switched()
+            && !waits_for_client
+        {
             let pool = proxied.pool;
             let patience = HALF_CLOSED_PATIENCE.min(self.request_timeout(pool));
             self.wheel.arm(index, now + patience);
@@ -451,7 +462,8 @@ impl Thread {
         let connected = self.upstreams.get(key).is_some_and(|upstream| upstream.connected);
         let waits_for_client = self.has_output(index);
         let Some(proxied) = self.work(index).proxied.as_deref() else { return };
-        let gone = proxied.half_closed && !proxied.begun;
+        let leaves = proxied.half_closed && !proxied.filter.switched();
+        let gone = leaves && (!proxied.begun || !waits_for_client);
         if gone {
             self.row.cancelled.add(1);
         }

@@ -153,41 +153,54 @@ fn a_client_that_goes_away_takes_its_connection_with_it() {
     let (sender, ended) = channel();
     let upstream = Upstream::start(move |peer| {
         let asked = peer.request()?;
-        if asked.target() == "/begun" {
-            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")?;
-            while peer.send([b'x'; 65536]).is_ok() {}
-        } else {
-            peer.wait_for_end()?;
+        match asked.target() {
+            "/begun" => {
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")?;
+                while peer.send([b'x'; 65536]).is_ok() {}
+            }
+            // Events, of which none comes any more: nothing that is sent meets a client that has gone.
+            "/events" => {
+                peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nevent\r\n")?;
+                peer.wait_for_end()?;
+            }
+            _ => peer.wait_for_end()?,
         }
         sender.send(()).unwrap();
         Ok(())
     });
-    let server = start(&upstream, "");
-    for (target, number) in [("/waiting", 1), ("/begun", 2)] {
+    // A silent server is not what ends it.
+    let server = start(&upstream, "request_timeout = \"1h\"");
+    for (target, number) in [("/waiting", 1), ("/begun", 2), ("/events", 3)] {
         let mut client = server.connect();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
         eventually("the request is there", || upstream.requests() == number);
         assert_eq!((upstream.connections(), upstream.open()), (number, 1));
+        if target == "/events" {
+            client.head().unwrap();
+            assert_eq!(client.exactly(10).unwrap(), b"5\r\nevent\r\n");
+        }
         drop(client);
         ended.recv_timeout(crate::support::PATIENCE).unwrap();
         eventually("it is closed", || upstream.open() == 0);
     }
     let stopped = server.stop();
     assert!(stopped.access.iter().all(|line| line.contains("\" 499 ")), "{:?}", stopped.access);
-    assert_eq!(stopped.access.len(), 2);
+    assert_eq!(stopped.access.len(), 3);
 }
 
 #[test]
 fn a_client_that_only_stops_sending_gets_its_answer() {
-    let upstream = Upstream::start(|peer| {
-        peer.request()?;
-        peer.answer("answer")
+    let upstream = Upstream::start(|peer| match peer.request()?.target() {
+        "/large" => peer.answer(vec![b'x'; 3_000_000]),
+        _ => peer.answer("answer"),
     });
     let server = start(&upstream, "");
-    let mut client = server.connect();
-    client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-    client.finish_sending();
-    assert_eq!(client.response("GET").text(), "answer");
+    for (target, bytes) in [("/small", 6), ("/large", 3_000_000)] {
+        let mut client = server.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+        client.finish_sending();
+        assert_eq!(client.response("GET").body.len(), bytes);
+    }
     server.stop();
 }
 
