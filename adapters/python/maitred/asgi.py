@@ -3,15 +3,14 @@
 import asyncio
 import os
 import signal
-from collections import deque
 from time import monotonic
 from typing import Callable, NamedTuple, Optional
 
 from . import asgi_websocket, frames
 from .asgi_http import PATHSEND, Http, Writer, scope_of
 from .async_channel import AsyncChannel
-from .channel import close_all
-from .frames import CANCEL, FORGET, PING, REQUEST, SHUTDOWN, ProtocolError
+from .connections import Connections
+from .frames import CANCEL, PING, SHUTDOWN, ProtocolError
 from .late_heads import LateHeads
 from .lifespan import Lifespan
 
@@ -138,37 +137,22 @@ class _Session:
         self.channel = AsyncChannel(loop, sock, self._on_entry)
         # Whether the server has said that this is the end.
         self.told = False
-        self._descriptors = {}
-        # For each connection with a request that runs: what came for it since.
-        self._waiting = {}
+        self._connections = Connections(self._begin, self._skip, self.channel.end)
         self._running = {}
-        # The request that runs for each of them, and the descriptors of those whose connection was forgotten meanwhile: by then
-        # its number may be another connection's, which waits for nobody.
-        self._current = {}
-        self._parted = {}
 
     async def close(self):
         """Sends what waits, and closes the channel and all descriptors."""
         await self.channel.close()
-        self._close_descriptors()
+        self._connections.close()
 
     def drop(self):
         """The channel is lost: nobody waits for what runs, and what has not begun never will."""
         for running in list(self._running.values()):
             running.exchange.writer.disown()
             running.exchange.cancel()
-        for waiting in self._waiting.values():
-            for entry in waiting:
-                close_all(entry)
-            waiting.clear()
+        self._connections.drop_waiting()
         self.channel.drop()
-        self._close_descriptors()
-
-    def _close_descriptors(self):
-        for descriptor in [*self._descriptors.values(), *self._parted.values()]:
-            os.close(descriptor)
-        self._descriptors.clear()
-        self._parted.clear()
+        self._connections.close()
 
     def _on_entry(self, entry):
         kind, connection, request = entry[:3]
@@ -179,57 +163,24 @@ class _Session:
             self.channel.end()
         elif kind == CANCEL:
             self._cancel(connection, request)
-        elif kind == FORGET and connection in self._waiting and not self._waiting[connection]:
-            self._part(connection)
-        elif connection in self._waiting:
-            # Responses of one connection keep their order, and its descriptor stays until they are out.
-            self._waiting[connection].append(entry)
-        elif kind == FORGET:
-            self._forget(connection)
         else:
-            self._start(entry)
-
-    def _part(self, connection):
-        """The connection is forgotten while its last request runs."""
-        del self._waiting[connection]
-        request = self._current.pop(connection)
-        if connection in self._descriptors:
-            self._parted[connection, request] = self._descriptors.pop(connection)
+            self._connections.take(entry)
 
     def _cancel(self, connection, request):
         running = self._running.get((connection, request))
         if running is not None:
             running.exchange.cancel()
-            return
-        waiting = self._waiting.get(connection, ())
-        for at, entry in enumerate(waiting):
-            if entry[:3] == (REQUEST, connection, request):
-                if entry[8] is not None:
-                    os.close(entry[8])
-                waiting[at] = (*entry[:5], None, None, None, None)
+        else:
+            self._connections.cancel(connection, request)
 
-    def _forget(self, connection):
-        descriptor = self._descriptors.pop(connection, None)
-        if descriptor is not None:
-            os.close(descriptor)
+    def _skip(self, connection, request):
+        self.channel.send([frames.done(connection, request, 0, 0, 0, 0)])
 
-    def _start(self, entry):
-        """Begins with a request; does nothing more with one that was cancelled while it waited."""
-        _, connection, request, flags, passed, meta, head, body, body_file = entry
-        if passed is not None:
-            self._forget(connection)
-            self._descriptors[connection] = passed
-        if head is None:
-            self.channel.send([frames.done(connection, request, 0, 0, 0, 0)])
-            return
-        descriptor = self._descriptors.get(connection)
-        if descriptor is None:
-            raise ProtocolError(f"a REQUEST for connection {connection}, whose descriptor never came")
+    def _begin(self, entry, descriptor):
+        _, connection, request, flags, _, meta, head, body, body_file = entry
         writer = Writer(self.channel, connection, request, descriptor, flags, meta)
         writer.headers = self._worker.options.headers
         exchange = self._exchange(connection, request, flags, meta, head, body, body_file, writer)
-        self._waiting[connection] = deque()
-        self._current[connection] = request
         self._running[connection, request] = running = _Running(exchange)
         exchange.on_complete = lambda: self._complete(connection, request, running)
         self._worker.count()
@@ -256,8 +207,7 @@ class _Session:
 
         def detach():
             self.channel.send([frames.detach(connection, request)])
-            parted = self._parted.pop((connection, request), None)
-            descriptor = self._descriptors.pop(connection) if parted is None else parted
+            descriptor = self._connections.detach(connection, request)
             self._release(connection, request)
             self._worker.sockets.add(exchange)
             return descriptor
@@ -283,24 +233,5 @@ class _Session:
         self._release(connection, request)
 
     def _release(self, connection, request):
-        """The connection's request is over: what came for it since is next."""
         self._running.pop((connection, request), None)
-        if self._current.get(connection) != request:
-            # It was forgotten: the number is nobody's, or another connection's.
-            descriptor = self._parted.pop((connection, request), None)
-            if descriptor is not None:
-                os.close(descriptor)
-            return
-        del self._current[connection]
-        waiting = self._waiting.pop(connection, ())
-        while waiting and connection not in self._waiting:
-            entry = waiting.popleft()
-            if entry[0] == FORGET:
-                self._forget(connection)
-            else:
-                try:
-                    self._start(entry)
-                except ProtocolError as error:
-                    self.channel.end(error)
-        if waiting:
-            self._waiting[connection] = waiting
+        self._connections.release(connection, request)

@@ -4,13 +4,13 @@ import os
 import queue
 import socket
 import threading
-from collections import deque
 from time import monotonic
 
 from . import frames
-from .channel import close_all, receive_message, send_message
+from .channel import receive_message, send_message
+from .connections import Connections
 from .environ import EnvironBuilder
-from .frames import CANCEL, FORGET, MAY_DETACH, PING, REQUEST, SHUTDOWN, ProtocolError
+from .frames import CANCEL, MAY_DETACH, PING, SHUTDOWN, ProtocolError
 from .sockets import WERKZEUG, Sockets
 from .wsgi import answer
 
@@ -64,13 +64,9 @@ class Session:
         self._decoder = frames.Decoder()
         # Guards all that follows, and what is written to the channel.
         self._lock = threading.RLock()
-        self._descriptors = {}
-        # For each connection with a request under way: what came for it since.
-        self._waiting = {}
-        # The request that runs for each of them, and the descriptors of those whose connection was forgotten meanwhile: by then
-        # its number may be another connection's, which waits for nobody.
-        self._current = {}
-        self._parted = {}
+        self._connections = Connections(
+            self._begin, lambda connection, request: self.done(connection, request, 0, 0, 0), self._fail
+        )
         # Requests that no thread has begun with, and whether each was cancelled.
         self._cancelled = {}
         # Those of them that run.
@@ -131,8 +127,9 @@ class Session:
         with self._lock:
             self._began.pop((connection, request))
             self._told.discard((connection, request))
-            if (connection, request) not in self._parted:
-                self._forget(connection)
+            descriptor = self._connections.detach(connection, request)
+            if descriptor is not None:
+                os.close(descriptor)
             self.send(frames.detach(connection, request))
 
     def tail(self, connection, request, data):
@@ -147,22 +144,17 @@ class Session:
         """The channel is lost: what no thread has begun with never will be, and nobody hears of what runs."""
         with self._lock:
             self._lost = True
-            for waiting in self._waiting.values():
-                for entry in waiting:
-                    close_all(entry)
-                waiting.clear()
+            self._connections.drop_waiting()
             for key in self._cancelled:
                 self._cancelled[key] = True
-            for connection in set(self._descriptors) - set(self._waiting):
-                self._forget(connection)
+            self._connections.close_idle()
             self._decoder.close()
             self._sock.close()
 
     def close(self):
         """Everything has ended: closes the channel and all descriptors."""
         self.drop()
-        for connection in list(self._descriptors):
-            self._forget(connection)
+        self._connections.close()
 
     def _take(self, entry):
         kind, connection, request = entry[:3]
@@ -171,20 +163,8 @@ class Session:
                 self.send(frames.pong(request))
             elif kind == CANCEL:
                 self._cancel(connection, request)
-            elif kind == FORGET and connection in self._waiting and not self._waiting[connection]:
-                self._part(connection)
-            elif connection in self._waiting:
-                # Responses of one connection keep their order, and its descriptor stays until they are out.
-                self._waiting[connection].append(entry)
-            elif kind == FORGET:
-                self._forget(connection)
             else:
-                self._start(entry)
-
-    def _part(self, connection):
-        """The connection is forgotten while its last request runs."""
-        del self._waiting[connection]
-        self._parted[connection, self._current.pop(connection)] = self._descriptors.pop(connection, None)
+                self._connections.take(entry)
 
     def _cancel(self, connection, request):
         """Only what has not begun: a thread cannot be told. It hears of it when it writes, and waits for its client."""
@@ -192,31 +172,10 @@ class Session:
             self._cancelled[connection, request] = True
         elif (connection, request) in self._began:
             self._told.add((connection, request))
-        waiting = self._waiting.get(connection, ())
-        for at, entry in enumerate(waiting):
-            if entry[:3] == (REQUEST, connection, request):
-                if entry[8] is not None:
-                    os.close(entry[8])
-                waiting[at] = (*entry[:5], None, None, None, None)
+        self._connections.cancel(connection, request)
 
-    def _forget(self, connection):
-        descriptor = self._descriptors.pop(connection, None)
-        if descriptor is not None:
-            os.close(descriptor)
-
-    def _start(self, entry):
-        _, connection, request, flags, passed, meta, head, body, body_file = entry
-        if passed is not None:
-            self._forget(connection)
-            self._descriptors[connection] = passed
-        if head is None:
-            self.done(connection, request, 0, 0, 0)
-            return
-        descriptor = self._descriptors.get(connection)
-        if descriptor is None:
-            raise ProtocolError(f"a REQUEST for connection {connection}, whose descriptor never came")
-        self._waiting[connection] = deque()
-        self._current[connection] = request
+    def _begin(self, entry, descriptor):
+        _, connection, request, flags, _, meta, head, body, body_file = entry
         self._cancelled[connection, request] = False
         entry = connection, request, flags, descriptor, meta, head, body, body_file
         self._crew.put(lambda: self._run(entry))
@@ -235,35 +194,13 @@ class Session:
         finally:
             if body_file is not None:
                 os.close(body_file)
-            self._release(connection, request)
+            with self._lock:
+                self._connections.release(connection, request, keep=not self._lost)
 
-    def _release(self, connection, request):
-        """The connection's request is over: what came for it since is next."""
-        with self._lock:
-            if (connection, request) in self._parted:
-                descriptor = self._parted.pop((connection, request))
-                if descriptor is not None:
-                    os.close(descriptor)
-                return
-            waiting = self._waiting.pop(connection)
-            del self._current[connection]
-            if self._lost:
-                self._forget(connection)
-            while waiting and connection not in self._waiting:
-                entry = waiting.popleft()
-                if entry[0] == FORGET:
-                    self._forget(connection)
-                else:
-                    self._begin_with(entry)
-            if waiting:
-                self._waiting[connection].extend(waiting)
+    def _fail(self, error):
+        self._violation = error
+        self.stop_receiving()
 
-    def _begin_with(self, entry):
-        try:
-            self._start(entry)
-        except ProtocolError as error:
-            self._violation = error
-            self.stop_receiving()
 
 
 class Server:
