@@ -167,6 +167,26 @@ static void take_body(maitred_conn_t *mc, const char *data, apr_size_t bytes)
     }
 }
 
+/* The same of a program that writes chunks. */
+static void take_chunks(maitred_conn_t *mc, const char *data, apr_size_t bytes)
+{
+    while (bytes > 0 && !mc->broken) {
+        apr_size_t count = chunks_content(&mc->chunks, bytes);
+        if (count > 0) {
+            take_body(mc, data, count);
+        }
+        else if (chunks_frame(&mc->chunks, *data)) {
+            count = 1;
+        }
+        else {
+            ap_log_cerror(APLOG_MARK, APLOG_ERR, 0, mc->c, "maitred: a program writes chunks that are none; its response is cut");
+            mc->broken = 1;
+        }
+        data += count;
+        bytes -= count;
+    }
+}
+
 static void take_bytes(maitred_conn_t *mc, const char *data, apr_size_t bytes)
 {
     while (bytes > 0 && !mc->in_body && !mc->broken) {
@@ -174,7 +194,10 @@ static void take_bytes(maitred_conn_t *mc, const char *data, apr_size_t bytes)
         data += head;
         bytes -= head;
     }
-    if (bytes > 0) {
+    if (bytes > 0 && mc->chunked) {
+        take_chunks(mc, data, bytes);
+    }
+    else if (bytes > 0) {
         take_body(mc, data, bytes);
     }
 }
@@ -187,7 +210,7 @@ static int take_file(maitred_conn_t *mc, const apr_bucket *e)
     struct stat found;
     apr_off_t count;
 
-    if (!mc->in_body || e->length < FILE_BYTES_MIN || apr_os_file_get(&fd, file->fd) != APR_SUCCESS
+    if (!mc->in_body || mc->chunked || e->length < FILE_BYTES_MIN || apr_os_file_get(&fd, file->fd) != APR_SUCCESS
         || fstat(fd, &found) != 0 || !S_ISREG(found.st_mode) || found.st_size < e->start + (apr_off_t)e->length) {
         return 0;
     }
@@ -203,6 +226,10 @@ static int take_file(maitred_conn_t *mc, const apr_bucket *e)
 static void end_of_body(maitred_conn_t *mc)
 {
     if (!mc->in_body || mc->complete || mc->broken || failed_late(mc) || mc->c->aborted) {
+        return;
+    }
+    if (mc->chunked && mc->framing != FRAMING_NONE && !chunks_over(&mc->chunks)) {
+        ap_log_cerror(APLOG_MARK, APLOG_WARNING, 0, mc->c, "maitred: a program has ended before the last of its chunks");
         return;
     }
     if (mc->framing == FRAMING_CHUNKED) {

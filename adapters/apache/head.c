@@ -2,6 +2,7 @@
  * (../PROTOCOL.md, section 5, "Framing"). */
 #include <string.h>
 
+#include "apr_lib.h"
 #include "apr_strings.h"
 
 #include "maitred.h"
@@ -37,6 +38,18 @@ static int bodiless(const maitred_conn_t *mc)
     return (mc->request->flags & FLAG_HEAD) || mc->status == HTTP_NO_CONTENT || mc->status == HTTP_NOT_MODIFIED;
 }
 
+/* Whether chunks are all that was done to a body: nothing else can be undone here. */
+static int is_chunked(const char *at, const char *end)
+{
+    while (at < end && apr_isspace(*at)) {
+        at++;
+    }
+    while (end > at && apr_isspace(end[-1])) {
+        end--;
+    }
+    return named(at, (apr_size_t)(end - at), "chunked");
+}
+
 /* Copies the fields that stay to `to`, which has room for all; NULL if the response cannot be framed. */
 static char *copy_fields(maitred_conn_t *mc, char *to, const char *at, const char *end, int *upgrades)
 {
@@ -50,7 +63,12 @@ static char *copy_fields(maitred_conn_t *mc, char *to, const char *at, const cha
         int stays = colon != NULL && (offered || !dropped(at, name_bytes));
 
         if (stays && named(at, name_bytes, "transfer-encoding")) {
-            return NULL; /* a program that writes its own head (nph-) also frames its own body */
+            /* A program that writes its own head (nph-) also frames its own body. */
+            if (mc->chunked || !is_chunked(colon + 1, next)) {
+                return NULL;
+            }
+            mc->chunked = 1;
+            stays = 0;
         }
         if (stays && named(at, name_bytes, "content-length")) {
             char *digits_end;
@@ -68,7 +86,8 @@ static char *copy_fields(maitred_conn_t *mc, char *to, const char *at, const cha
         *upgrades |= offered;
         at = next;
     }
-    return to;
+    /* With both, nobody can say where the body ends (RFC 9112, section 6.3). */
+    return mc->chunked && mc->framing == FRAMING_LENGTH ? NULL : to;
 }
 
 /* An informational response, such as 103, for clients that may have it. Others get the next head. */
@@ -151,6 +170,8 @@ int head_finish(maitred_conn_t *mc, apr_size_t head_bytes)
         return 1;
     }
     mc->framing = FRAMING_NONE;
+    mc->chunked = 0;
+    memset(&mc->chunks, 0, sizeof(mc->chunks));
     copy = apr_palloc(mc->c->pool, head_bytes + 256);
     memcpy(copy, head, (apr_size_t)(fields + 1 - head));
     copy[7] = '1';

@@ -144,6 +144,21 @@ int sink_holds(const sink_t *sink);
 /* Sends what the socket takes, and leaves the rest to Maitred. */
 void sink_end(sink_t *sink);
 
+/* ---- chunks.c: the body of a program that writes its own head, and chunks. ---- */
+
+typedef struct {
+    int state;                 /* 0 before the first */
+    unsigned digits;           /* of the size at hand */
+    apr_off_t left;            /* of the chunk at hand */
+} chunks_t;
+
+/* How many of the next `bytes` are content, which are then behind it; 0 if the next one belongs to the framing. */
+apr_size_t chunks_content(chunks_t *chunks, apr_size_t bytes);
+/* Takes a byte of the framing; 0 if it is none. */
+int chunks_frame(chunks_t *chunks, char byte);
+/* Whether the last chunk, and what may follow it, was there. */
+int chunks_over(const chunks_t *chunks);
+
 /* ---- filters.c: a request of Apache's, between Maitred's frame and the sink. ---- */
 
 typedef enum { FRAMING_NONE, FRAMING_LENGTH, FRAMING_CHUNKED, FRAMING_CLOSE } framing_e;
@@ -162,6 +177,8 @@ typedef struct {
     int interim_status;        /* of the last of them */
     int in_body;
     framing_e framing;
+    int chunked;               /* the program writes chunks of its own */
+    chunks_t chunks;
     apr_off_t left;            /* of the stated length */
     apr_off_t body_bytes;
     int complete, broken;

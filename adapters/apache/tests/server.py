@@ -149,7 +149,7 @@ class Apache:
         # Apache's user may not be allowed to look into the directory of the repository.
         cgi = self.root / "cgi"
         cgi.mkdir()
-        for name in ("reference.py", "stream.py"):
+        for name in ("reference.py", "stream.py", "nph-chunks.py"):
             shutil.copy(HERE / name, cgi / name)
         user = ""
         if os.geteuid() == 0:

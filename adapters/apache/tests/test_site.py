@@ -20,6 +20,7 @@ HOSTS = """
     </Location>
     ScriptAliasMatch "^/cgi(.*)" "{cgi}/reference.py/echo$1"
     ScriptAlias "/stream" "{cgi}/stream.py"
+    ScriptAlias "/nph" "{cgi}/nph-chunks.py"
     <LocationMatch "^/(chunks|sendfile|hop|early-hints)(/|$)">
         SetHandler reference
     </LocationMatch>
@@ -159,6 +160,23 @@ class Site(unittest.TestCase):
     def test_compressed_responses_are_chunked(self):
         answer = self.ask("/text.txt", fields=[("accept-encoding", "gzip")])
         self.assertEqual((answer.one("content-encoding"), gzip.decompress(answer.body)), ("gzip", b"word " * 2000))
+
+    def test_a_program_with_a_head_of_its_own_may_write_chunks(self):
+        for case, body in [("plain", b"one two"), ("odd", b"one two"), ("empty", b""), ("large", bytes(300_000))]:
+            answer = self.ask(f"/nph?{case}")
+            self.assertEqual((answer.status, answer.body, answer.how), (200, body, "chunked"), case)
+            self.assertEqual((answer.one("x-own"), answer.one("connection")), ("1", None), case)
+        answer = self.ask("/nph?plain", flags=kit.KEEP | kit.HTTP10)
+        self.assertEqual((answer.body, answer.how), (b"one two", "close"))
+        self.assertEqual(self.ask("/nph?plain", method="HEAD").body, b"")
+
+    def test_chunks_that_are_none_are_cut_off(self):
+        for case in ("cut", "wrong", "both", "gzip"):
+            client = self.channel.client()
+            data = kit.request_frame(7, 1, f"/nph?{case}", host="test.example", meta=meta(), descriptors=1)
+            self.channel.send(data, [client.far.fileno()])
+            self.assertEqual(self.channel.done().flags, 0, case)
+        self.assertEqual(self.ask("/nph?plain").body, b"one two")
 
     def test_a_program_that_streams_is_heard_at_once(self):
         client = self.channel.client()
