@@ -483,6 +483,7 @@ impl Thread {
         self.unblock(index);
         let untouched = nothing_written || self.is_untouched(index);
         if !untouched {
+            self.work(index).lost = true;
             return self.cut_off(index);
         }
         let status = if self.work(index).overdue { 504 } else { 502 };

@@ -224,6 +224,8 @@ pub struct Work {
     pub cancelled: bool,
     /// The process, or the server, was silent for longer than its pool allows, or has taken longer for the request.
     pub overdue: bool,
+    /// The process that had the client's own socket has ended before the response had.
+    pub lost: bool,
     /// The id that the request got when it was handed off.
     pub request_id: Option<u128>,
     /// The pool that answers, for the access log.

@@ -15,6 +15,9 @@ pub(super) const CUT_OFF: u16 = 499;
 /// Status in the access log for what was cut off because a process, or an HTTP server, was silent for too long, or took too
 /// long: what proxies use that find it in their own logs.
 pub(super) const TIMED_OUT: u16 = 598;
+/// Status in the access log for what was cut off because the process that answered has ended: the client has a part of the
+/// response, whose status it was not.
+const LOST: u16 = 502;
 /// Status in the access log for a request that was reset as malformed.
 const MALFORMED: u16 = 400;
 
@@ -115,7 +118,13 @@ impl Thread {
 
 /// What the access log says of a response that ends in its middle: who is to blame.
 pub(super) fn cut_status(work: &Work) -> u16 {
-    if work.overdue { TIMED_OUT } else { CUT_OFF }
+    let lost = work.lost || work.relayed.as_deref().is_some_and(|relayed| relayed.lost);
+    // A client that had gone before was the first.
+    match (work.overdue, lost && !work.cancelled) {
+        (true, _) => TIMED_OUT,
+        (false, true) => LOST,
+        (false, false) => CUT_OFF,
+    }
 }
 
 /// The request line (9112-3) of a head of which more may be missing; `None` if it is not whole itself.

@@ -52,14 +52,19 @@ fn answers(path: &str, status: u16) {
 
 #[test]
 fn half_a_response_is_not_completed_by_another() {
-    let server = setup("").start();
-    let mut client = server.connect();
-    client.send(get("/app/half") + &get("/small"));
-    let mut received = Vec::new();
-    let _ = client.tcp().read_to_end(&mut received);
-    assert!(received.ends_with(b"half"), "{}", String::from_utf8_lossy(&received));
-    assert_eq!(server.connect().get("/app/ok").status, 200);
-    server.stop();
+    for transport in ["direct", "relay"] {
+        let server = crate::setup_with(transport, "").start();
+        let mut client = server.connect();
+        client.send(get("/app/half") + &get("/small"));
+        let mut received = Vec::new();
+        let _ = client.tcp().read_to_end(&mut received);
+        assert!(received.ends_with(b"half"), "{transport}: {}", String::from_utf8_lossy(&received));
+        assert_eq!(server.connect().get("/app/ok").status, 200);
+        server.wait_for("application process lost: ");
+        let stopped = server.stop();
+        let line = stopped.access.iter().find(|line| line.contains("/app/half")).unwrap();
+        assert!(line.contains("/app/half HTTP/1.1\" 502 "), "{transport}: whose fault it is: {line}");
+    }
 }
 
 /// A client that takes nothing is cut off, and its process lives on, having other requests.
