@@ -5,6 +5,7 @@
 // The one exemption from the workspace's `unsafe_code = "deny"`: this crate exists to hold that code.
 #![allow(unsafe_code)]
 
+pub mod closing;
 pub mod cpu_clock;
 pub mod delivery;
 pub mod file;

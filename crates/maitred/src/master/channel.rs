@@ -12,7 +12,7 @@ use rustix::net::{
 };
 
 use crate::control::{FromWorker, MESSAGE_BYTES_MAX, ToWorker};
-use crate::serve::passed::{Passed, closer};
+use crate::serve::passed::{Passed, closer_apart};
 
 /// Longest text for a person in one message, so that the message stays below [`MESSAGE_BYTES_MAX`] whatever has to be escaped.
 const TEXT_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 8;
@@ -54,7 +54,7 @@ impl Channel {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
-        let socket = Passed::own(ours, None, closer().clone());
+        let socket = Passed::own(ours, None, closer_apart().clone());
         Ok((Channel { socket, waiting: VecDeque::new(), ended: false }, theirs))
     }
 
@@ -122,7 +122,9 @@ impl Channel {
         loop {
             let received = receive(&self.socket, &mut text, &mut passed);
             // A worker process passes none. What it does pass is not closed here: that may take as long as it likes.
-            passed.drain(..).for_each(|descriptor| drop(Passed::new(descriptor, None, closer().clone())));
+            passed
+                .drain(..)
+                .for_each(|descriptor| drop(Passed::new(descriptor, None, closer_apart().clone())));
             match received {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Received::Empty),

@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use maitred_sys::closing::Closer;
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::residency::{self, OpenFile};
@@ -45,6 +46,8 @@ pub struct Lane {
 struct Owner {
     shared: Arc<Shared>,
     threads: usize,
+    /// Closes what is to be closed, if there is one; the threads do what it has no room for.
+    apart: Option<Closer>,
 }
 
 #[derive(Default)]
@@ -104,7 +107,7 @@ impl Helpers {
     pub fn new(threads: u16) -> Helpers {
         let shared = Arc::new(Shared::default());
         let started = (0..threads.min(THREADS_MAX)).filter(|_| start_thread(&shared)).count();
-        Helpers { owner: Arc::new(Owner { shared, threads: started }) }
+        Helpers { owner: Arc::new(Owner { shared, threads: started, apart: None }) }
     }
 
     /// The way for the process in this slot of the pool.
@@ -136,6 +139,13 @@ impl Lane {
 
     fn close(&self, descriptor: OwnedFd, holder: Holder) {
         let owner = &self.helpers.owner;
+        let descriptor = match &owner.apart {
+            None => descriptor,
+            Some(apart) => match apart.close(descriptor) {
+                Ok(()) => return,
+                Err(descriptor) => descriptor,
+            },
+        };
         if owner.threads == 0 {
             // Nobody else is there to do it.
             return close(descriptor);
@@ -343,6 +353,23 @@ pub enum ServedFile {
 }
 
 impl ServedFile {
+/// The same for the master, which forks: what is closed there is at once in no table that a child could get, whose exec(2) would
+/// wait in its stead.
+pub fn closer_apart() -> &'static Lane {
+    static CLOSER: LazyLock<Lane> = LazyLock::new(|| {
+        let mut owner = Owner { shared: Arc::default(), threads: 0, apart: None };
+        owner.threads = usize::from(start_thread(&owner.shared));
+        match Closer::start("maitred-closer") {
+            Ok(apart) => owner.apart = Some(apart),
+            Err(error) => {
+                tracing::warn!(%error, "what application processes pass cannot be closed apart; a new process may wait for it");
+            }
+        }
+        Helpers { owner: Arc::new(owner) }.lane(0)
+    });
+    &CLOSER
+}
+
     /// How it can be read.
     pub fn reading(&self) -> Reading {
         match self {

@@ -15,7 +15,7 @@ use crate::master::cpu_time::CpuTime;
 use crate::master::prepare::Prepared;
 use crate::master::process;
 use crate::master::state::events::{Action, Event, Notice, Refusal};
-use crate::serve::passed::{Passed, closer};
+use crate::serve::passed::{Passed, closer_apart};
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::self_signed;
 
@@ -412,7 +412,7 @@ impl Shell<'_> {
 
 /// A duplicate of a channel's end; `None` if there is no descriptor for it.
 fn hold(channel: &OwnedFd) -> Option<Passed> {
-    Some(Passed::own(channel.try_clone().ok()?, None, closer().clone()))
+    Some(Passed::own(channel.try_clone().ok()?, None, closer_apart().clone()))
 }
 
 fn configuration_refused(failure: Failure) -> Refusal {
