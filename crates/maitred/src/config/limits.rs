@@ -31,6 +31,8 @@ pub const BODY_MEMORY_BYTES_MAX: u64 = MIB;
 pub const BODIES_MEMORY_BYTES_MAX: u64 = 256 * MIB;
 /// Bytes of those on a disk.
 pub const BODIES_DISK_BYTES_MAX: u64 = 4 * GIB;
+/// Default of `unsent_files_bytes_max`: as many bytes as bodies of requests may have there.
+pub const UNSENT_FILES_BYTES_MAX: u64 = BODIES_DISK_BYTES_MAX;
 /// Bytes that a worker process holds because clients have not taken them.
 pub const UNSENT_MEMORY_BYTES_MAX: u64 = 256 * MIB;
 /// Of these, what one HTTP/2 connection may have before further streams are refused.
@@ -242,6 +244,16 @@ pub const LIMITS: Table = Table {
              From 70 % on, HTTP/2 connections get fewer streams, and slow clients less time; from 90 % on, no connections \
              are accepted. A response beyond the limit is aborted. `docs/overload.md` has the steps.",
             "64 connections at their own limit. Memory: this size, twice during a reload.",
+        ),
+        limit(
+            "unsent_files_bytes_max",
+            Kind::Size { min: 0, max: 16 * 1024 * GIB },
+            Default::Size(UNSENT_FILES_BYTES_MAX),
+            "What all responses together may take up in files without a name that application processes have passed because their \
+             clients read slowly (memory files and temporary ones), until the clients have all of it. A response that finds no \
+             room there any more is aborted.",
+            "As much as for bodies of requests. It is this space in memory or on a disk, by the application's choice, twice while a \
+             reload is under way.",
         ),
         limit(
             "unsent_connection_bytes_max",

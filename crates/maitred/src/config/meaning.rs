@@ -582,6 +582,8 @@ pub struct Limits {
     pub unsent_memory_bytes_max: u64,
     /// Of these, what those of one HTTP/2 connection may before further streams are refused.
     pub unsent_connection_bytes_max: u64,
+    /// What all responses may take up in files without a name that application processes have passed.
+    pub unsent_files_bytes_max: u64,
     /// Requests on one connection, after which it is closed.
     pub requests_per_connection_max: u32,
     /// Requests at a time on one HTTP/2 connection.

@@ -86,8 +86,8 @@ enum Work {
 enum Holder {
     /// The worker process: its end of something that the process has the other end of.
     Here(Option<Permit>),
-    /// The process, or anybody.
-    There(Option<Permit>),
+    /// The process, or anybody: a place of a descriptor, and bytes of a file that nobody else can reach.
+    There(Option<Permit>, Option<Permit>),
 }
 
 impl Work {
@@ -96,7 +96,7 @@ impl Work {
         match self {
             Work::Do(_) => (1, 0),
             Work::Close(_, Holder::Here(_)) => (0, 0),
-            Work::Close(_, Holder::There(_)) => (0, 1),
+            Work::Close(_, Holder::There(..)) => (0, 1),
         }
     }
 }
@@ -261,22 +261,24 @@ pub struct Passed {
     descriptor: Option<OwnedFd>,
     holder: Holder,
     lane: Lane,
+    /// It was found to be a file without a name.
+    nameless: bool,
 }
 
 impl Passed {
     /// Takes charge of a descriptor. `permit` is its place among those of the worker process; `None` if there was none left.
     pub fn new(descriptor: OwnedFd, permit: Option<Permit>, lane: Lane) -> Passed {
-        Passed { descriptor: Some(descriptor), holder: Holder::There(permit), lane }
+        Passed { descriptor: Some(descriptor), holder: Holder::There(permit, None), lane, nameless: false }
     }
 
     /// The same for a socket whose other end the process has: closing it closes whatever was passed through it and not received.
     pub fn own(socket: OwnedFd, permit: Option<Permit>, lane: Lane) -> Passed {
-        Passed { descriptor: Some(socket), holder: Holder::Here(permit), lane }
+        Passed { descriptor: Some(socket), holder: Holder::Here(permit), lane, nameless: false }
     }
 
     /// Whether there was room for it.
     pub fn has_permit(&self) -> bool {
-        matches!(self.holder, Holder::Here(Some(_)) | Holder::There(Some(_)))
+        matches!(self.holder, Holder::Here(Some(_)) | Holder::There(Some(_), _))
     }
 
     /// The way to those who may wait for it.
@@ -290,8 +292,26 @@ impl Passed {
         self.descriptor.as_ref().is_some_and(|descriptor| rustix::fs::fcntl_get_seals(descriptor).is_ok())
     }
 
+    /// Whether it is a file that no directory names, so that nobody but those who have it open knows what it takes up. Of one
+    /// that does not live in memory, [`Passed::judge`] has to have found that out.
+    pub fn is_nameless(&self, reading: Reading) -> bool {
+        match (reading, &self.descriptor) {
+            (Reading::InMemory, Some(descriptor)) => {
+                rustix::fs::fstat(descriptor).is_ok_and(|stat| stat.st_nlink == 0)
+            }
+            _ => self.nameless,
+        }
+    }
+
+    /// Has it keep what it takes up until it is closed.
+    pub fn keep(&mut self, bytes: Permit) {
+        if let Holder::There(_, kept) = &mut self.holder {
+            *kept = Some(bytes);
+        }
+    }
+
     /// How it can be read; `None` if it is no regular file. To be called where that may wait.
-    pub fn judge(&self) -> Option<Reading> {
+    pub fn judge(&mut self) -> Option<Reading> {
         let descriptor = self.descriptor.as_ref()?;
         let stat = rustix::fs::fstat(descriptor).ok()?;
         if !rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() {
@@ -300,6 +320,7 @@ impl Passed {
         if self.is_in_memory() {
             return Some(Reading::InMemory);
         }
+        self.nameless = stat.st_nlink == 0;
         let mut byte = [0; 1];
         let probe =
             rustix::io::preadv2(descriptor, &mut [IoSliceMut::new(&mut byte)], 0, ReadWriteFlags::NOWAIT);
@@ -332,6 +353,23 @@ pub fn closer() -> &'static Lane {
     &CLOSER
 }
 
+/// The same for the master, which forks: what is closed there is at once in no table that a child could get, whose exec(2) would
+/// wait in its stead.
+pub fn closer_apart() -> &'static Lane {
+    static CLOSER: LazyLock<Lane> = LazyLock::new(|| {
+        let mut owner = Owner { shared: Arc::default(), threads: 0, apart: None };
+        owner.threads = usize::from(start_thread(&owner.shared));
+        match Closer::start("maitred-closer") {
+            Ok(apart) => owner.apart = Some(apart),
+            Err(error) => {
+                tracing::warn!(%error, "what application processes pass cannot be closed apart; a new process may wait for it");
+            }
+        }
+        Helpers { owner: Arc::new(owner) }.lane(0)
+    });
+    &CLOSER
+}
+
 /// How a regular file can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
@@ -353,23 +391,6 @@ pub enum ServedFile {
 }
 
 impl ServedFile {
-/// The same for the master, which forks: what is closed there is at once in no table that a child could get, whose exec(2) would
-/// wait in its stead.
-pub fn closer_apart() -> &'static Lane {
-    static CLOSER: LazyLock<Lane> = LazyLock::new(|| {
-        let mut owner = Owner { shared: Arc::default(), threads: 0, apart: None };
-        owner.threads = usize::from(start_thread(&owner.shared));
-        match Closer::start("maitred-closer") {
-            Ok(apart) => owner.apart = Some(apart),
-            Err(error) => {
-                tracing::warn!(%error, "what application processes pass cannot be closed apart; a new process may wait for it");
-            }
-        }
-        Helpers { owner: Arc::new(owner) }.lane(0)
-    });
-    &CLOSER
-}
-
     /// How it can be read.
     pub fn reading(&self) -> Reading {
         match self {
@@ -477,9 +498,27 @@ mod tests {
         let (reader, writer) = io::pipe().unwrap();
         assert_eq!((passed(reader, &lane).judge(), passed(writer, &lane).judge()), (None, None));
         let memory = rustix::fs::memfd_create("m", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
-        let memory = passed(memory, &lane);
+        let mut memory = passed(memory, &lane);
         assert!(memory.is_in_memory());
         assert_eq!(memory.judge(), Some(Reading::InMemory));
+        assert!(memory.is_nameless(Reading::InMemory));
+    }
+
+    #[test]
+    fn what_no_directory_names_is_known() {
+        let lane = Helpers::new(1).lane(0);
+        let of = |file: std::fs::File| {
+            let mut file = passed(file, &lane);
+            let reading = file.judge().unwrap();
+            file.is_nameless(reading)
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        assert!(!of(std::fs::File::create_new(&path).unwrap()));
+        let file = std::fs::File::open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert!(of(file), "it has lost its name");
+        assert!(of(tempfile::tempfile().unwrap()));
     }
 
     #[test]
@@ -563,7 +602,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"0123456789").unwrap();
         file.rewind().unwrap();
-        let file = passed(file, &lane);
+        let mut file = passed(file, &lane);
         let reading = file.judge().unwrap();
         let file = ServedFile::Passed(file, reading);
         assert_eq!(file.fetch(4, 100).unwrap(), b"456789");

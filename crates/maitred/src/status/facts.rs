@@ -140,8 +140,8 @@ pub struct Live {
     pub pool_queues: Vec<u32>,
     /// Request bodies that are kept in files.
     pub bodies: [BodiesFacts; 2],
-    /// What the levels of overload are about.
-    pub budgets: [BudgetFacts; 2],
+    /// What the levels of overload are about, and files for clients that read slowly.
+    pub budgets: [BudgetFacts; 3],
     /// Certificates in use.
     pub certificates: Vec<CertificateFacts>,
     /// How the sites with automatic certificates stand, by name.
@@ -176,14 +176,14 @@ pub struct Queues {
     pub pools: Vec<u32>,
     /// Request bodies that are kept in files.
     pub bodies: [BodiesFacts; 2],
-    /// What the levels of overload are about.
-    pub budgets: [BudgetFacts; 2],
+    /// What the levels of overload are about, and files for clients that read slowly.
+    pub budgets: [BudgetFacts; 3],
 }
 
 /// How much is taken of something that all threads share.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BudgetFacts {
-    /// `unsent` (bytes) or `descriptors`.
+    /// `unsent` (bytes), `descriptors` or `unsent_files` (bytes).
     pub name: &'static str,
     /// At this moment.
     pub used: u64,

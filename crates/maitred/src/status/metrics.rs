@@ -223,7 +223,7 @@ pub(super) const BODIES_MAX: (&str, &str) =
     ("maitred_bodies_max_bytes", "Budget for these files; beyond it, bodies go to the disk, or are refused.");
 pub(super) const BUDGET: (&str, &str) = (
     "maitred_budget_used",
-    "Used part of a budget: bytes of memory for unsent responses, descriptors of requests.",
+    "Used part of a budget: bytes of memory, or of files, for unsent responses; descriptors of requests.",
 );
 pub(super) const BUDGET_MAX: (&str, &str) =
     ("maitred_budget_max", "Size of the budget; `docs/overload.md` says what happens near it.");

@@ -67,11 +67,8 @@ fn live() -> Live {
         unix_secs: 1_000_090,
         queues: vec![Queue { listen: 0, bucket: 1, length: 3, max: 4096 }],
         pool_queues: vec![4, 0],
-        budgets: [("unsent", 7_000), ("descriptors", 3)].map(|(name, used)| BudgetFacts {
-            name,
-            used,
-            max: 9_000,
-        }),
+        budgets: [("unsent", 7_000), ("descriptors", 3), ("unsent_files", 8_000)]
+            .map(|(name, used)| BudgetFacts { name, used, max: 9_000 }),
         bodies: [("memory", 1_000), ("disk", 0)].map(|(place, bytes)| BodiesFacts {
             place,
             bytes,

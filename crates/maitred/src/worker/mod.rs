@@ -321,6 +321,7 @@ fn share(
         bodies_in_memory: Budget::new(start.config.limits.bodies_memory_bytes_max),
         bodies_on_disk: Budget::new(start.config.limits.bodies_disk_bytes_max),
         unsent: Budget::new(start.config.limits.unsent_memory_bytes_max),
+        unsent_files: Budget::new(start.config.limits.unsent_files_bytes_max),
         disk: DiskPool::new(DISK_THREADS_DEFAULT),
         passed: start.config.pools.iter().map(helpers).collect(),
         board: memfile::SharedMap::open(board)?,

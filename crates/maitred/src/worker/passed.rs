@@ -8,6 +8,7 @@
 //! | a file of a file system that can be read without waiting | is sent as any file; a helper reads what is not in memory |
 //! | any other file | a helper reads it, piece by piece |
 //! | one that there is no room for | the response that it belongs to is broken off, and the process lives on |
+//! | a file without a name, by which more than `unsent_files_bytes_max` would be kept for slow clients | the same |
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -23,6 +24,12 @@ use crate::serve::{Segment, ServedFile};
 /// Files that a process may return for one response. Each is a descriptor of the worker process until the client has it.
 pub(super) const TAIL_FILES_MAX: usize = maitred_handoff::TAIL_FILES_MAX;
 
+/// What is said where this process has no descriptor left.
+const NO_DESCRIPTOR: &str = "response aborted: no descriptor is left for its file";
+/// What is said where slow clients have had processes fill files.
+const NO_FILE_BYTES: &str = "response aborted: what application processes keep in files for slow clients would exceed \
+                             unsent_files_bytes_max; raise that limit, or look in the access log for the slow clients";
+
 impl Thread {
     /// Has helpers look at the descriptors that have come.
     pub(super) fn judge(&mut self, key: usize) -> Result<(), String> {
@@ -33,7 +40,7 @@ impl Thread {
         let (epoch, unjudged) = (channel.id.epoch, std::mem::take(&mut channel.unjudged));
         let inbox = &self.shared.inboxes[self.number];
         let judge = move || {
-            let verdicts = unjudged.into_iter().map(|passed| match passed.judge() {
+            let verdicts = unjudged.into_iter().map(|mut passed| match passed.judge() {
                 Some(reading) => Arrival::File(passed, reading),
                 None => Arrival::Other(passed),
             });
@@ -75,11 +82,11 @@ impl Thread {
     ) -> Result<(), String> {
         let channel = &mut self.pools.channels[key];
         let (astray, arrival) = (channel.astray, channel.received.pop_front());
-        let (passed, reading) = match arrival {
+        let (mut passed, reading) = match arrival {
             // Which descriptors these are is not known any more.
-            _ if astray => return self.break_off_short(key, connection, request),
+            _ if astray => return self.break_off_short(key, connection, request, NO_DESCRIPTOR),
             Some(Arrival::File(passed, _)) if !passed.has_permit() => {
-                return self.break_off_short(key, connection, request);
+                return self.break_off_short(key, connection, request, NO_DESCRIPTOR);
             }
             Some(Arrival::File(passed, reading)) => (passed, reading),
             Some(Arrival::Other(_) | Arrival::Judging) => {
@@ -94,19 +101,32 @@ impl Thread {
         if files >= TAIL_FILES_MAX {
             return Err(format!("it returned more than {TAIL_FILES_MAX} files for one response"));
         }
+        if passed.is_nameless(reading) {
+            match self.shared.unsent_files.take(range.end - range.start) {
+                Some(bytes) => passed.keep(bytes),
+                None => return self.break_off_short(key, connection, request, NO_FILE_BYTES),
+            }
+        }
         let file = Rc::new(ServedFile::Passed(passed, reading));
         self.on_tail(key, connection, request, Segment::File { file, offset: range.start, end: range.end })
     }
 
     /// The worker process has no room for a file of a response. That is not the fault of whoever has passed it, so that only this
     /// response is broken off.
-    fn break_off_short(&mut self, key: usize, connection: u32, request: u32) -> Result<(), String> {
+    fn break_off_short(
+        &mut self,
+        key: usize,
+        connection: u32,
+        request: u32,
+        why: &str,
+    ) -> Result<(), String> {
         let (index, number) = self.in_flight(key, connection, request)?;
         let Some(index) = index else { return Ok(()) };
         let id = self.pools.channels[key].id;
         let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
-        self.limiter.log(self.clock.now, || {
-            tracing::error!(pool, slot, "response aborted: no descriptor is left for its file");
+        self.limiter.log(self.clock.now, || match why {
+            NO_DESCRIPTOR => tracing::error!(pool, slot, "{why}"),
+            _ => tracing::warn!(pool, slot, "{why}"),
         });
         if number & RELAY_BIT == 0 {
             self.cut_off(index);

@@ -62,6 +62,8 @@ pub struct Shared {
     pub bodies_on_disk: Arc<Budget>,
     /// The budget of memory for what clients have not taken.
     pub unsent: Arc<Budget>,
+    /// The budget of files without a name that processes have passed for such clients.
+    pub unsent_files: Arc<Budget>,
     /// Helper threads for the disk.
     pub disk: DiskPool,
     /// Per pool: those for what its processes pass.
@@ -292,8 +294,12 @@ impl Shared {
                 .collect(),
             bodies: [("memory", &self.bodies_in_memory), ("disk", &self.bodies_on_disk)]
                 .map(|(place, room)| BodiesFacts { place, bytes: room.used(), bytes_max: room.max() }),
-            budgets: [("unsent", &self.unsent), ("descriptors", &self.descriptors)]
-                .map(|(name, budget)| BudgetFacts { name, used: budget.used(), max: budget.max() }),
+            budgets: [
+                ("unsent", &self.unsent),
+                ("descriptors", &self.descriptors),
+                ("unsent_files", &self.unsent_files),
+            ]
+            .map(|(name, budget)| BudgetFacts { name, used: budget.used(), max: budget.max() }),
         }
     }
 

@@ -197,6 +197,22 @@ def act(path, connection, request, body):
             for _ in range(count):
                 tail_file(file.fileno(), connection, request)
         done(connection, request, body_bytes=5 * count)
+    elif path.startswith("/app/kept/"):
+        # What a client may not take yet, in a file of some kind.
+        _, _, _, where, length = path.split("/")
+        length = int(length)
+        if where == "memory":
+            file = os.memfd_create("kept")
+        else:
+            name = f"{where}-{request}"
+            file = os.open(name, os.O_RDWR | os.O_CREAT)
+            if where == "disk":
+                os.unlink(name)
+        os.truncate(file, length)
+        write(connection, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length)
+        tail_file(file, connection, request, length)
+        os.close(file)
+        done(connection, request, body_bytes=length)
     elif path == "/app/beyond":
         write(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n")
         with open("file.txt", "rb") as file:

@@ -224,6 +224,46 @@ fn a_file_that_ends_before_it_was_said_to_is_named() {
     }
 }
 
+/// Files that only the server has are space that nobody else would see: of those there is a bound, beyond which a response is
+/// broken off. What has a name in a directory is the operator's.
+#[test]
+fn what_is_kept_in_files_for_slow_clients_is_bounded() {
+    // More than a socket takes of it while its client reads nothing.
+    const BYTES: u64 = 8 << 20;
+    let used = |server: &Server| server.status()["budgets"]["unsent_files"]["used"].as_u64().unwrap();
+    std::thread::scope(|scope| {
+        for transport in ["direct", "relay"] {
+            scope.spawn(move || {
+                let server =
+                    crate::setup_with(transport, "").limit("unsent_files_bytes_max = \"12MiB\"").start();
+                for place in ["memory", "disk"] {
+                    let path = format!("/app/kept/{place}/{BYTES}");
+                    let mut slow = server.connect();
+                    slow.send(get(&path));
+                    eventually("it is counted", || used(&server) == BYTES);
+                    let mut second = server.connect();
+                    second.send(get(&path));
+                    let mut received = Vec::new();
+                    let _ = second.tcp().read_to_end(&mut received);
+                    let refused = received.starts_with(b"HTTP/1.1 503 ");
+                    assert!(
+                        refused || received.len() < 1000,
+                        "{transport} {place}: it got {}",
+                        received.len()
+                    );
+                    server.wait_for("would exceed unsent_files_bytes_max");
+                    let named = server.connect().get(&format!("/app/kept/named/{BYTES}"));
+                    assert_eq!(named.body.len() as u64, BYTES, "{transport}: a file with a name");
+                    assert_eq!(slow.response("GET").body.len() as u64, BYTES, "{transport} {place}");
+                    eventually("its room is free", || used(&server) == 0);
+                    assert_eq!(server.connect().get(&path).body.len() as u64, BYTES, "{transport} {place}");
+                }
+                server.stop();
+            });
+        }
+    });
+}
+
 /// The limit on open files of a process, as `/proc/PID/limits` has it: soft, and hard.
 fn open_files(process: i32) -> Rlimit {
     let text = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();

@@ -111,6 +111,7 @@ fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
         bodies_disk_bytes_max: bodies_disk_bytes_max.value,
         unsent_memory_bytes_max: unsent_memory_bytes_max.value,
         unsent_connection_bytes_max: unsent_connection_bytes_max.value,
+        unsent_files_bytes_max: section.number("unsent_files_bytes_max").value,
         requests_per_connection_max: section.number("requests_per_connection_max").value,
         streams_per_connection_max: section.number("streams_per_connection_max").value,
         ranges_max: section.number("ranges_max").value,

@@ -175,6 +175,7 @@ body_inline_bytes_max = 3
 body_memory_bytes_max = 4
 bodies_memory_bytes_max = 20
 bodies_disk_bytes_max = "21KiB"
+unsent_files_bytes_max = "22KiB"
 unsent_memory_bytes_max = "22MiB"
 unsent_connection_bytes_max = "123KiB"
 requests_per_connection_max = 5
@@ -239,6 +240,7 @@ fn every_key_reaches_its_meaning() {
     assert_eq!(config.limits.head_bytes_max, 32 * 1024);
     assert_eq!((config.limits.body_inline_bytes_max, config.limits.body_memory_bytes_max), (3, 4));
     assert_eq!((config.limits.bodies_memory_bytes_max, config.limits.bodies_disk_bytes_max), (20, 21 * 1024));
+    assert_eq!(config.limits.unsent_files_bytes_max, 22 * 1024);
     let unsent = (config.limits.unsent_memory_bytes_max, config.limits.unsent_connection_bytes_max);
     assert_eq!(unsent, (22 << 20, 123 << 10));
     assert_eq!(config.limits.loop_delay_max, Duration::from_secs(24));

@@ -47,6 +47,7 @@ pub(super) fn limits() -> Limits {
         body_memory_bytes_max: 1,
         bodies_memory_bytes_max: 1,
         bodies_disk_bytes_max: 1,
+        unsent_files_bytes_max: 1,
         unsent_memory_bytes_max: 1,
         unsent_connection_bytes_max: 1,
         requests_per_connection_max: 1,
