@@ -177,6 +177,8 @@ class Events(unittest.TestCase):
         for kind in ("asgi", "uvicorn"):
             for transport in TRANSPORTS:
                 with Behind(SSE_STARLETTE, kind, transport, 'workers = 1\nrequest_timeout = "1s"') as server:
+                    # On a busy machine the first process may take longer to start than a request waits.
+                    server.until(lambda: server.get("/pid")[0] == 200)
                     pid = server.get("/pid")[2]
                     with server.open("/ticks") as neighbour, server.open("/events?silent=1") as silent:
                         read_until(silent, b"data: 2")
@@ -194,6 +196,8 @@ class Threads(unittest.TestCase):
         pool = 'workers = 1\nrequest_timeout = "1s"'
         for transport in TRANSPORTS:
             with Behind(SILENT, "wsgi", transport, pool, ["--threads", "3"]) as server:
+                # On a busy machine the first process may take longer to start than a request waits.
+                server.until(lambda: server.get("/pid")[0] == 200)
                 pid = server.get("/pid")[2]
                 with open(server.path / "app.py") as held:
                     fcntl.flock(held, fcntl.LOCK_EX)
