@@ -11,7 +11,8 @@ use super::super::reader::Section;
 
 /// Packages that keep users in memory unless they are told otherwise, as programs import them. NiceGUI was tried with several
 /// processes: by polling, five of six users failed. Of the others it is known how they work, and it was not tried.
-const PACKAGES: &[&str] = &["gradio", "nicegui", "socket.io", "socketio", "streamlit"];
+const PACKAGES: &[&str] =
+    &["flask_socketio", "gradio", "marimo", "nicegui", "shiny", "socket.io", "socketio", "streamlit"];
 
 /// Lists of packages that lie beside an application.
 const LISTS: &[&str] = &["package.json", "pyproject.toml", "requirements.txt"];
@@ -107,6 +108,9 @@ mod tests {
             (&["node", "server.js"], "package.json", "{\n  \"socket.io\": \"^4\"\n}\n", Some("socket.io")),
             (&["node", "server.js"], "package.json", "{\n  \"socket.io-client\": \"^4\"\n}\n", None),
             (&["streamlit", "run", "x"], "none", "", Some("streamlit")),
+            (&python, "app.py", "from flask_socketio import SocketIO\n", Some("flask_socketio")),
+            (&python, "app.py", "from shiny import App, ui\n", Some("shiny")),
+            (&python, "app.py", "import marimo\n", Some("marimo")),
             (&python, "app.py", "import flask\n", None),
         ] {
             let found = package(command, file, text).map(|(package, _)| package);
