@@ -17,7 +17,7 @@ import websockets.sync.client
 from observation import digest, joined
 
 from .client import SILENCE_S, Client, Response, context
-from .steps import STEPS, Failure, Late, expect, told
+from .steps import STEPS, Late, expect, told
 from .tls import plain_end
 from .wait import until
 
