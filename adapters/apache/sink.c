@@ -22,7 +22,7 @@ APLOG_USE_MODULE(maitred);
 static void lost(sink_t *sink, const char *why, int error)
 {
     if (why != NULL) {
-        ap_log_error(APLOG_MARK, APLOG_WARNING, error, ap_server_conf, "maitred: a response is broken off: %s", why);
+        ap_log_error(APLOG_MARK, APLOG_WARNING, error, ap_server_conf, "maitred: response aborted: %s", why);
     }
     sink->gone = 1;
     sink->used = 0;

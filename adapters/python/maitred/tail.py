@@ -201,7 +201,7 @@ class Tail:
                 return
             except BlockingIOError:
                 if not self._is_writable(poll):
-                    log.warn(f"a response is broken off: its client took nothing for {_WAIT_S} s, and there are {why}")
+                    log.warn(f"response aborted: its client read nothing for {_WAIT_S} s, and there are {why}")
                     self._drop()
                     raise ClientGone from None
             except OSError as error:

@@ -109,7 +109,7 @@ class KeptForSlowClients(unittest.TestCase):
         found = Exchange(answering(body), reads=False)
         self.assertEqual((found.done.flags, found.done.status, body.closed), (0, 200, 1))
         self.assertEqual(found.reports.tails, [])
-        self.assertIn("broken off", self.heard.lines[-1])
+        self.assertIn("response aborted", self.heard.lines[-1])
         self.assertEqual((found.log.getvalue(), tail._budget.taken), ("", 0))
 
     def test_a_stream_whose_socket_was_full_goes_on_when_its_client_does(self):

@@ -225,7 +225,7 @@ impl Exchange {
                     biased;
                     result = self.answer(service, request) => {
                         if let Err(why) = result {
-                            eprintln!("maitred: a response was broken off: {why}");
+                            eprintln!("maitred: response aborted: {why}");
                         }
                     }
                     () = cancelled.notified() => {}
