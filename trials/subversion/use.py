@@ -105,7 +105,7 @@ def cgit(user):
 
 @step
 def cgi(user):
-    """CGI: the environment, a status, redirects inside, a head of its own, errors, 20 MB up, bodies that nobody reads"""
+    """CGI: the environment, a status, redirects inside, a head of its own, errors, 20 MB up, unread bodies"""
     for path in ("environment/a%20path/%C3%A9?query=1&x=%20", "status", "elsewhere", "nph-own", "broken", "none"):
         user.see(path, user.get(f"/cgi/{path}"))
     user.see("HEAD", user.request("HEAD", "/cgi/status"))
