@@ -75,7 +75,7 @@ def discovery(user):
 
 @step
 def stateless(user):
-    """the same without sessions, where nobody can ask or cancel"""
+    """the same without sessions, where the server cannot ask or cancel"""
     heard = _use(user, "stateless", user.base + "/stateless/mcp", asks=False, cancels=False)
     user.note("progress", heard)
 
