@@ -166,4 +166,6 @@ while True:
         elif events & (select.POLLHUP | select.POLLERR):
             request = cut[descriptor]
             connection, path = held.pop(request)
+            # Too late: the server has answered, or aborted, in its stead.
+            write(connection, b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate")
             done(connection, request, 200 if path.startswith("/begun") else 0)

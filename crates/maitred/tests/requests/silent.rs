@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::h2::{Connection, Lost};
-use crate::support::{Client, Server, Setup, eventually, pace};
+use crate::support::{Client, End, Server, Setup, eventually, pace};
 use crate::upstream::Upstream;
 use crate::{setup, start};
 
@@ -149,6 +149,9 @@ fn a_process_that_does_not_end_a_request_finds_its_descriptor_shut_down() {
                 eventually("the process has them", || in_flight(&server) == 3);
                 gone.reset();
                 assert_eq!(clients[0].response("GET").status, 504, "{transport}");
+                if transport == "direct" {
+                    assert_eq!(clients[0].end(), End::Closed, "nothing of the process is behind it");
+                }
                 assert_eq!(clients[1].head().unwrap().status, 200, "{transport}");
                 is_cut(&mut clients[1]);
                 eventually("it has noticed", || in_flight(&server) == 0);
