@@ -22,9 +22,7 @@ def page(user):
     for number in (1, 2, 3):
         browser.click("#go")
         browser.see(f"clicked {number}")
-    file = user.directory / "a.bin"
-    file.write_bytes(bytes(10_000_000))
-    browser.choose("#upload input[type=file]", file)
+    browser.upload("#upload input[type=file]", "a.bin", bytes(10_000_000))
     browser.see("a.bin 10000000")
     _goes_on(browser)
     user.reload()
@@ -33,7 +31,7 @@ def page(user):
     browser.click("#go")
     browser.see("clicked 4")
     _goes_on(browser)
-    user.note("failures", browser.failures())
+    browser.note(files=5)
 
 
 @step
