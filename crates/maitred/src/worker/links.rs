@@ -39,6 +39,10 @@ impl Thread {
     pub(super) fn hand_on(&mut self, id: SlotId, link: OwnedFd) {
         let Some(key) = self.key_of(id) else { return };
         let channel = &mut self.pools.channels[key];
+        if channel.linked {
+            // It is another's to hand on by now.
+            return;
+        }
         if !matches!(channel.leave, Leave::Retires | Leave::Told) {
             channel.next_owner = Some(link);
             channel.leave = Leave::HandsOver;

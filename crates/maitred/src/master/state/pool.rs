@@ -220,9 +220,13 @@ impl Pool {
             if slot.is_up() && slot.at != next {
                 slot.wanted_by = Some(next);
                 match single {
-                    true => out
-                        .actions
-                        .push(Action::HandOn { generation: slot.at.generation, slot: slot.id(number) }),
+                    // The link that there is goes to whoever wants it then.
+                    true if slot.handed_on => {}
+                    true => {
+                        slot.handed_on = true;
+                        let (generation, slot) = (slot.at.generation, slot.id(number));
+                        out.actions.push(Action::HandOn { generation, slot });
+                    }
                     false => out.send(slot.at.generation, ToWorker::Release(slot.id(number), false)),
                 }
             }
@@ -313,6 +317,7 @@ impl Pool {
         if slot.at.generation != from || matches!(slot.phase, SlotPhase::Empty | SlotPhase::Ending { .. }) {
             return;
         }
+        slot.handed_on = false;
         let to = slot.wanted_by.take().unwrap_or(self.home);
         if to == self.home && self.homeless {
             // Nobody is there who could take it.

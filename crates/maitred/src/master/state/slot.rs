@@ -66,6 +66,9 @@ pub(super) struct Slot {
     pub(super) at: Home,
     /// Its channel was asked back, and this is who gets it then.
     pub(super) wanted_by: Option<Home>,
+    /// Its worker process was asked to hand it on over a link, and has not yet: to ask again would make another link, which leads
+    /// nowhere.
+    pub(super) handed_on: bool,
     /// It is at a generation that will give it back by itself.
     pub(super) lent: bool,
     /// Generations that its channel was at, and that reach it over a link.
@@ -94,6 +97,7 @@ impl Slot {
             phase: SlotPhase::Empty,
             at,
             wanted_by: None,
+            handed_on: false,
             lent: false,
             linked: Vec::new(),
             asked: false,
@@ -140,7 +144,7 @@ impl Slot {
     pub(super) fn park(&mut self, deadline: Instant, out: &mut Out<'_>) {
         self.phase = SlotPhase::Recovering { deadline };
         self.asked = true;
-        (self.greeting, self.wanted_by, self.lent) = (None, None, false);
+        (self.greeting, self.wanted_by, self.handed_on, self.lent) = (None, None, false, false);
         self.linked.clear();
         self.requests_before += std::mem::take(&mut self.requests);
         self.busy = 0;

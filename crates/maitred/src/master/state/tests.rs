@@ -61,6 +61,8 @@ pub(super) struct World {
     pub retired: BTreeSet<u64>,
     /// Those whose channels were asked back, and those that are between two worker processes.
     pub asked_back: BTreeSet<u64>,
+    /// Those of them for which there is a link.
+    pub handed_on: BTreeSet<u64>,
     given_back: BTreeSet<u64>,
     generation_last: u64,
     epochs_seen: BTreeSet<u64>,
@@ -89,6 +91,7 @@ impl World {
             hello: BTreeSet::new(),
             retired: BTreeSet::new(),
             asked_back: BTreeSet::new(),
+            handed_on: BTreeSet::new(),
             given_back: BTreeSet::new(),
             generation_last: 0,
             epochs_seen: BTreeSet::new(),
@@ -262,6 +265,10 @@ impl World {
                     Some(*generation),
                     "it has its channel"
                 );
+                assert!(
+                    self.handed_on.insert(slot.epoch),
+                    "there is a link for it, which would lead nowhere"
+                );
                 self.asked_back.insert(slot.epoch);
             }
             Action::MoveApp { generation, slot, greeting, .. } => {
@@ -273,6 +280,7 @@ impl World {
                 assert!(lost && !app.2, "somebody has its channel, or it is to end");
                 self.hello.remove(epoch);
                 self.asked_back.remove(epoch);
+                self.handed_on.remove(epoch);
                 self.parked.insert(*epoch);
             }
             Action::RecoverApp { generation, slot } => {
@@ -366,6 +374,7 @@ impl World {
     fn give_back(&mut self, epoch: u64, linked: bool) {
         let Some((slot, generation, _)) = self.apps.get(&epoch).copied() else { return };
         if self.asked_back.remove(&epoch) && self.workers.contains_key(&generation) {
+            self.handed_on.remove(&epoch);
             self.given_back.insert(epoch);
             self.event(Event::Worker(generation, FromWorker::SlotReleased(slot, linked)));
             self.given_back.remove(&epoch);

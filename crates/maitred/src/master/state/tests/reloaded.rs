@@ -144,3 +144,23 @@ fn the_oldest_of_too_many_old_workers_has_to_finish() {
     world.pass(Duration::from_secs(10));
     assert_eq!(world.exit, Some(0), "a stop is bounded all the same");
 }
+
+/// The worker process asked for the channel may not have given it back when the next reload comes: it is asked once.
+#[test]
+fn a_process_that_is_being_handed_on_goes_straight_to_the_newest_worker() {
+    let mut world = with_pool(Settings::fixed(1));
+    let epoch = *world.apps.keys().next().unwrap();
+    for generation in [2, 3] {
+        world.signal(Signal::Hangup);
+        world.worker_ready(generation);
+        assert_eq!(world.master.current(), Some(generation));
+    }
+    let asked = world.done.iter().filter(|action| matches!(action, Action::HandOn { .. }));
+    assert_eq!(asked.count(), 1);
+    world.hand_over(epoch);
+    assert_eq!(world.apps[&epoch].1, 3);
+    world.signal(Signal::Hangup);
+    world.worker_ready(4);
+    world.hand_over(epoch);
+    assert_eq!(world.apps[&epoch].1, 4, "that one is asked for it as any other");
+}
