@@ -138,6 +138,9 @@ pub struct Started {
     pub lent: bool,
     /// Another worker process has handed its channel over, and says over a link what is under way ([`ToWorker::Link`]).
     pub linked: bool,
+    /// Another worker process has its channel: the descriptor is a link to that one, which says first how to use it
+    /// ([`ToWorker::Guest`]).
+    pub guest: bool,
 }
 
 /// From the worker process to the master.
@@ -249,6 +252,9 @@ pub enum ToWorker {
     /// The application process of the next [`ToWorker::SlotStarted`] of that name is used by others, too: the descriptor that
     /// comes along is the link to the one that had it before.
     Link(SlotId),
+    /// A worker process in which requests wait is to use this application process as well: the descriptor that comes along is the
+    /// link to it.
+    Guest(SlotId),
     /// Why this pool has no application process and cannot start one; `None` when it can again.
     Trouble(u16, Option<String>),
     /// That process has exited, with what wait(2) said in words.

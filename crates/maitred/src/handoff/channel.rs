@@ -206,6 +206,8 @@ pub struct Channel {
     next_request: u32,
     out: Vec<u8>,
     sent: usize,
+    /// The kernel has not taken all of the last message.
+    partly: bool,
     /// What `out` has in the budget for what is unsent, since the process did not take all of it.
     unsent: Option<Permit>,
     passing: Vec<Passing>,
@@ -256,6 +258,7 @@ impl Channel {
             next_request: 0,
             out: Vec::new(),
             sent: 0,
+            partly: false,
             unsent: None,
             passing: Vec::new(),
             frames: Vec::new(),
@@ -492,8 +495,8 @@ impl Channel {
     /// still have too many descriptors that it was told to forget.
     fn is_cramped(&self) -> bool {
         let forgotten: usize = self.forgotten.iter().map(|(_, count)| count).sum();
-        !self.in_flight.is_empty()
-            && (forgotten > self.allowance.forgotten || self.in_flight.len() >= self.allowance.given)
+        self.load() > 0
+            && (forgotten > self.allowance.forgotten || self.load() as usize >= self.allowance.given)
     }
 
     /// Notes that it is told to forget something.
@@ -636,7 +639,11 @@ impl Channel {
         mut counts: impl FnMut(usize),
     ) -> io::Result<Flushed> {
         while self.sent < self.out.len() {
-            let carried = self.passing.len().min(self.message_descriptors_max());
+            let first = self.passing.first().map_or(usize::MAX, |first| first.offset);
+            // Behind a message that was not taken as a whole, none goes ahead of its frame: the reader would have those of that
+            // message, of which it has not all frames, and more than it may.
+            let most = if self.partly && first > self.sent { 0 } else { self.message_descriptors_max() };
+            let carried = self.passing.len().min(most);
             let end = self.passing.get(carried).map_or(self.out.len(), |next| next.offset);
             let bytes = self.out.get(self.sent..end).unwrap_or_default();
             let result = match carried {
@@ -645,6 +652,7 @@ impl Channel {
             };
             match result {
                 Ok(sent) => {
+                    self.partly = sent < bytes.len();
                     self.sent += sent;
                     self.passing.drain(..carried);
                     if !self.frames.is_empty() {
@@ -725,7 +733,7 @@ impl Channel {
         self.out.clear();
         self.passing.clear();
         self.frames.clear();
-        self.sent = 0;
+        (self.sent, self.partly) = (0, false);
     }
 
     fn send_with_descriptors(

@@ -10,16 +10,20 @@
 //! |---|---|---|---|---|---|
 //! | Joining: the channel is not read yet | `HandedOver` → Open | cannot be | the process is condemned | closed | cannot be |
 //! | Open | passed on | passed on | its requests are cancelled, its descriptors forgotten | closed | handed over, as it is |
-//! | Closing: the process is to end | what was sent before is passed on | passed on | as above | closed | not any more |
+//! | Closing²: the process is to end | passed on | passed on | as above | closed | not any more |
 //!
 //! | channel, at the user | REQUEST | the owner says [`REFUSED`] | the owner says [`ROOM`] | the link ends |
 //! |---|---|---|---|---|
 //! | Live | goes over the link | → Full; the request goes to another process, or waits | cannot be | its requests are lost¹ |
 //! | Full: the process has as many requests as it takes | to another process, or waits | the same | → Live | the same |
-//! | Leaving: the owner reads no more (Closing) | to another process | the same | ignored | the same |
+//! | Full, for good² | to another process, or waits | the same | cannot be | the same |
+//!
+//! A worker process that has never had the channel, and in which requests wait, uses it as a *guest*: its link begins with
+//! [`JOINED`], in which the owner says what its connections' numbers are to have in their upper bits.
 //!
 //! ¹ Nobody knows whether the process is still at them. How many requests the process has, its owner knows alone: it refuses a
-//! REQUEST that would wait behind others, and gives it back with its body.
+//! REQUEST that would wait behind others, or that the process cannot have seen when it takes no more, and gives it back with its
+//! body. ² The owner has said [`CLOSING`]; the user says [`CLOSED`] behind its last REQUEST, and CANCEL and FORGET after that.
 //!
 //! Numbers of connections are told apart by [`TAG_BITS`]: each user keeps those that it had as an owner. An owner hands a channel
 //! on between two frames, when no bytes of it or of its links are in its buffers: so nothing but numbers and descriptors has to
@@ -34,7 +38,7 @@ use maitred_handoff::{HEADER_BYTES, Header, MESSAGE_DESCRIPTORS_MAX};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, Shutdown, recvmsg, sendmsg,
+    SendFlags, recvmsg, sendmsg,
 };
 use serde::{Deserialize, Serialize};
 
@@ -51,10 +55,19 @@ pub const HANDED_OVER: u8 = 63;
 /// The kind of the frame in which a user says that nobody waits for a request any more, and in how many milliseconds it counts as
 /// stuck if it has not ended by then: the owner alone knows how much of the process such requests hold.
 pub const GIVEN_UP: u8 = 62;
+/// The kind of the frame in which a user says that it sends no more requests: the answer to [`CLOSING`].
+pub const CLOSED: u8 = 61;
 /// The kind of the frame in which an owner gives a REQUEST back.
 pub const REFUSED: u8 = 120;
 /// The kind of the frame in which an owner says that there is room for a request again.
 pub const ROOM: u8 = 121;
+/// The kind of the frame in which an owner says what the numbers of a guest's connections are to have in their upper bits: the
+/// first one.
+pub const JOINED: u8 = 124;
+/// The kind of the frame in which an owner says that a file of a response was lost, with those that belong to other frames.
+pub const FILE_LOST: u8 = 122;
+/// The kind of the frame in which an owner says that the process is to end: it gets no more requests.
+pub const CLOSING: u8 = 123;
 /// The longest frame: [`HandedOver`], of as many requests as a channel may have. A REQUEST has 2 MiB at most.
 pub(super) const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What waits for a user that does not read, at most. One TAIL after the other, of all requests that it may have, is less.
@@ -135,9 +148,9 @@ pub struct Link {
     pub asks: bool,
     /// A request of it was refused, and it has not heard that there is room again.
     pub waits: bool,
-    /// It was told to send nothing more.
+    /// It was told to send no more requests.
     pub closing: bool,
-    /// And nothing more will come.
+    /// And has said that it does not.
     pub drained: bool,
     /// It takes nothing: it is ended when no frame of the process is being looked at.
     pub broken: bool,
@@ -184,13 +197,6 @@ impl Link {
     /// Whether nothing is in its buffers.
     pub fn is_quiet(&self) -> bool {
         self.input.is_empty() && self.received.is_empty() && self.out.is_empty() && !self.closing
-    }
-
-    /// The user sends nothing more; what it has sent is still read.
-    pub fn close(&mut self) {
-        if !std::mem::replace(&mut self.closing, true) {
-            let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
-        }
     }
 
     /// Reads once; `room` is where the kernel writes.

@@ -121,6 +121,15 @@ struct App {
     cpu: CpuTime,
 }
 
+/// What is left of an application process that has exited while its channel was handed on: what it said last.
+struct Leaving {
+    pid: u32,
+    /// The generation that was to hand it on.
+    generation: u64,
+    channel: Passed,
+    link: OwnedFd,
+}
+
 /// How often the memory of application processes is looked at, where it has a bound.
 const WEIGH_EVERY: Duration = Duration::from_secs(1);
 
@@ -146,6 +155,7 @@ struct Shell<'a> {
     plan_present: Option<u64>,
     workers: BTreeMap<u64, Worker>,
     apps: BTreeMap<u64, App>,
+    leaving: BTreeMap<u64, Leaving>,
     events: VecDeque<Event>,
     /// Where the kernel writes what application processes have said.
     output_room: Box<[u8; LINE_BYTES_MAX]>,
@@ -233,6 +243,7 @@ impl<'a> Shell<'a> {
             plan_present: None,
             workers: BTreeMap::new(),
             apps: BTreeMap::new(),
+            leaving: BTreeMap::new(),
             events: VecDeque::new(),
             output_room: Box::new([0; LINE_BYTES_MAX]),
             weighed_at: None,
@@ -404,7 +415,7 @@ impl<'a> Shell<'a> {
 
     /// What a process said before its end is heard before it.
     fn take_exits(&mut self) {
-        let (events, output_room) = (&mut self.events, &mut self.output_room);
+        let (events, output_room, leaving) = (&mut self.events, &mut self.output_room, &mut self.leaving);
         self.workers.retain(|generation, worker| {
             let Some((_, how)) = exited(&worker.child) else { return true };
             // It may have said something after it was listened to last: no more than the socket holds.
@@ -412,6 +423,7 @@ impl<'a> Shell<'a> {
                 events.push_back(Event::Worker(*generation, message))
             });
             events.push_back(Event::WorkerExited { generation: *generation, how });
+            leaving.retain(|_, app| app.generation != *generation);
             false
         });
         self.old_workers.retain(|generation, child| {
@@ -424,6 +436,10 @@ impl<'a> Shell<'a> {
             let Some((clean, how)) = exited(child) else { return true };
             app.output.iter_mut().for_each(|output| output.finish(output_room));
             events.push_back(Event::AppExited { slot: app.slot, clean, how });
+            if let (Some(channel), Some(link)) = (app.channel.take(), app.link.take()) {
+                let (pid, generation) = (child.pid(), app.generation);
+                leaving.insert(app.slot.epoch, Leaving { pid, generation, channel, link });
+            }
             false
         });
     }

@@ -517,7 +517,7 @@ impl Master {
                 self.slot(number, id.epoch, |pool, slot, out| pool.closed(now, slot, out));
             }
             FromWorker::SlotReleased(id, linked) => {
-                self.slot(number, id.epoch, |pool, slot, out| pool.released(now, slot, number, linked, out));
+                pool::released(&mut self.pools, now, (id.epoch, number), linked, out!(self));
             }
             FromWorker::SlotDismissed(id) => {
                 self.slot(number, id.epoch, |pool, slot, _| pool.dismissed(now, slot))

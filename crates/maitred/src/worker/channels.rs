@@ -54,7 +54,10 @@ impl Thread {
         match self.hear_out(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
             // It has more to say than one turn takes: the others first.
             Ok(Received::More) => self.loud.push((key, epoch)),
-            Ok(Received::End) if self.is_linked(key) => self.lose_process(key, LINK_ENDED),
+            Ok(Received::End) if self.is_linked(key) => {
+                let how = self.pools.channels[key].exited.take();
+                self.lose_process(key, how.as_deref().unwrap_or(LINK_ENDED));
+            }
             Ok(Received::End) => self.condemn(key, CLOSED),
             Ok(_) => {}
             Err(why) => self.condemn(key, &why),
@@ -66,7 +69,7 @@ impl Thread {
         self.settle_process(key);
     }
 
-    fn is_linked(&self, key: usize) -> bool {
+    pub(super) fn is_linked(&self, key: usize) -> bool {
         self.pools.channels.get(key).is_some_and(|channel| channel.linked)
     }
 

@@ -249,6 +249,10 @@ impl Control<'_> {
                 let _ = rustix::io::ioctl_fionbio(&link, true);
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::LinkComes(id, link));
             }
+            (ToWorker::Guest(id), Some(link)) => {
+                let _ = rustix::io::ioctl_fionbio(&link, true);
+                self.shared.inboxes[self.shared.home_of(id)].send(Message::GuestComes(id, link));
+            }
             (ToWorker::Release(id, at_once), None) => {
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::Release(id, at_once));
             }
@@ -307,6 +311,7 @@ impl Control<'_> {
             (
                 ToWorker::SlotStarted(..)
                 | ToWorker::Link(_)
+                | ToWorker::Guest(_)
                 | ToWorker::Adopt
                 | ToWorker::Successor
                 | ToWorker::Watch(_)

@@ -490,6 +490,7 @@ impl Thread {
             Message::Release(id, at_once) => self.on_release(id, at_once),
             Message::HandOn(id, link) => self.hand_on(id, link),
             Message::LinkComes(id, link) => self.on_link_comes(id, link),
+            Message::GuestComes(id, link) => self.on_guest(id, link),
             Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
             Message::Hopeless(pool) => self.empty_queue(usize::from(pool)),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),

@@ -514,7 +514,10 @@ impl Thread {
                     self.settle_process(key);
                 }
                 Ok(Flushed::Blocked) => self.publish_room(pool),
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => self.let_leave(key),
+                // What a link still has is read to its end, which says that the process, or its owner, is gone.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe || self.is_linked(key) => {
+                    self.let_leave(key);
+                }
                 Err(error) => self.condemn(key, &format!("its channel failed: {error}")),
             }
         }

@@ -35,6 +35,8 @@ pub enum Message {
     HandOn(SlotId, OwnedFd),
     /// The link to those who use the channel of this process as well, which is about to come.
     LinkComes(SlotId, OwnedFd),
+    /// Another worker process is to use this process as well, over this link.
+    GuestComes(SlotId, OwnedFd),
     /// The application process has exited.
     SlotExited {
         /// Which one.

@@ -8,10 +8,13 @@ use rustix::event::epoll;
 
 use super::event_loop::{Thread, Token};
 use super::overdue::STUCK_AFTER;
+use super::passed::NO_DESCRIPTOR;
 use super::shared::Outgoing;
 use crate::control::{FromWorker, SlotId};
-use crate::handoff::link::{Frame, HANDED_OVER, HandedOver, Link, REFUSED, ROOM};
-use crate::handoff::{Arrival, Channel, Leave, Phase, RELAY_BIT, Received, Relay};
+use crate::handoff::link::{
+    CLOSING, FILE_LOST, Frame, HANDED_OVER, HandedOver, JOINED, Link, REFUSED, ROOM, free_tag,
+};
+use crate::handoff::{Arrival, Channel, Flushed, Leave, Phase, RELAY_BIT, Received, Relay};
 use crate::serve::passed::Passed;
 
 /// Reads from one link in one turn.
@@ -19,7 +22,7 @@ const READS_PER_TURN_MAX: u32 = 16;
 /// What is said of a process whose former worker process ended before it had said what is under way.
 const NOT_HANDED_OVER: &str = "the worker process that had it before has ended";
 /// What is said at the user's side of the end of a link.
-pub(super) const LINK_ENDED: &str = "has ended, or the worker process that has its channel";
+pub(super) const LINK_ENDED: &str = "the link to the worker process that has its channel has ended";
 
 /// Whether the next frame of a channel is a word of its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +101,24 @@ impl Thread {
         self.add_link(key, 0, socket)
     }
 
+    /// Another worker process is to use a process of this one as well. One that is on its way elsewhere cannot be shared: the
+    /// link ends, and the other one asks again.
+    pub(super) fn on_guest(&mut self, id: SlotId, socket: OwnedFd) {
+        let Some(key) = self.key_of(id) else { return };
+        let channel = &self.pools.channels[key];
+        if channel.linked || channel.joining || channel.phase != Phase::Live || channel.leave != Leave::Stays
+        {
+            return;
+        }
+        let used = channel.links.iter().filter_map(|link| Some(self.pools.links.get(*link)?.tag));
+        let tag = free_tag(&used.chain([channel.tag]).collect::<Vec<_>>());
+        if self.add_link(key, tag, socket).is_err() {
+            return;
+        }
+        let Some(link) = self.pools.channels[key].links.last().copied() else { return };
+        self.say_to_user(link, Header { kind: JOINED, connection: tag, ..Header::default() }, &[], None);
+    }
+
     fn add_link(&mut self, key: usize, tag: u32, socket: OwnedFd) -> Result<(), String> {
         let channel = &mut self.pools.channels[key];
         let link = self.pools.links.insert(Link::new(key, channel.id.epoch, tag, socket));
@@ -116,19 +137,15 @@ impl Thread {
             return;
         }
         let channel = link.channel;
-        if link.broken || flags.contains(F::OUT) && link.flush().is_err() {
+        let flushed = if flags.contains(F::OUT) { link.flush().ok() } else { Some(Flushed::Blocked) };
+        if link.broken || flushed.is_none() || channel == usize::MAX && flushed == Some(Flushed::All) {
             return self.end_link(key);
         }
         for _ in 0..READS_PER_TURN_MAX {
             let Some(link) = self.pools.links.get_mut(key) else { return };
             let received = link.receive(&mut self.heard);
             let taken = self.take_link_frames(key);
-            let Some(link) = self.pools.links.get_mut(key) else { return };
             match (received, taken) {
-                (Ok(Received::End), Ok(())) if link.closing && !flags.intersects(F::HUP | F::ERR) => {
-                    link.drained = true;
-                    return self.settle_process(channel);
-                }
                 (Ok(Received::End) | Err(_), _) | (_, Err(_)) => return self.end_link(key),
                 (Ok(Received::Drained), _) => return self.settle_process(channel),
                 (Ok(_), _) => {}
@@ -204,6 +221,20 @@ impl Thread {
                 channel.full = false;
                 return Ok(Word::Taken(HEADER_BYTES));
             }
+            JOINED => {
+                (channel.tag, channel.joining) = (header.connection, false);
+                return Ok(Word::Taken(HEADER_BYTES));
+            }
+            CLOSING => {
+                channel.full = true;
+                channel.say_closed();
+                self.touch(key);
+                return Ok(Word::Taken(HEADER_BYTES));
+            }
+            FILE_LOST => {
+                self.break_off_short(key, header.connection, header.request, NO_DESCRIPTOR)?;
+                return Ok(Word::Taken(HEADER_BYTES));
+            }
             REFUSED => {}
             _ => return Ok(Word::No),
         }
@@ -223,6 +254,10 @@ impl Thread {
             return Err(format!("it spoke of request {}, which it does not have", header.request));
         };
         let number = unsent.request.number;
+        if let Some(index) = unsent.request.index {
+            // No process was told anything: a client that has finished sending still listens.
+            self.work(index).cancelled = false;
+        }
         self.answer_unsent(vec![unsent]);
         if number & RELAY_BIT != 0 {
             self.drop_relay(number & !RELAY_BIT);
@@ -281,6 +316,15 @@ impl Thread {
             self.condemn(key, &why);
             return Ok(());
         }
+        if self.pools.channels[key].leave == Leave::Retires {
+            // Some of them were not known when it was told to end.
+            self.close_links(key);
+        }
+        if let Some(how) = self.pools.channels[key].exited.take() {
+            let id = self.pools.channels[key].id;
+            self.on_slot_exited(id, &how);
+            return Ok(());
+        }
         self.show_slot(key);
         self.serve_queue(usize::from(self.pools.channels[key].id.pool));
         Ok(())
@@ -309,10 +353,16 @@ impl Thread {
         header.request = away.request;
         let descriptor = match (header.descriptors, channel.received.pop_front_if(|_| header.descriptors > 0))
         {
+            // Which descriptors these are is not known any more.
+            (1.., _) if channel.astray => {
+                header = Header { kind: FILE_LOST, payload_bytes: 0, descriptors: 0, ..header };
+                None
+            }
             (1.., Some(Arrival::File(passed, _) | Arrival::Other(passed))) => Some(passed),
+            (1.., _) => return Err("it sent a frame without its descriptor".into()),
             _ => None,
         };
-        header.descriptors = u16::from(descriptor.is_some());
+        let payload = if header.kind == FILE_LOST { &[] } else { payload };
         if ends {
             channel.away.remove(&number);
             channel.note_done(number);
@@ -367,30 +417,48 @@ impl Thread {
         self.settle_process(key);
     }
 
-    /// The process is to end: its other users send nothing more. What they have sent is still passed on.
+    /// The process is to end: its other users send no more requests. What they have sent before is passed on, and that one is
+    /// cancelled, or given up, later as well.
     pub(super) fn close_links(&mut self, key: usize) {
-        let Some(channel) = self.pools.channels.get(key) else { return };
-        for key in &channel.links {
-            if let Some(link) = self.pools.links.get_mut(*key) {
-                link.close();
-                // Its end is looked for at once: there may be nothing before it.
-                self.loud_links.push((*key, Token::epoch(link.epoch)));
+        let links = self.pools.channels.get(key).map(|channel| channel.links.clone()).unwrap_or_default();
+        for key in links {
+            let open = self.pools.links.get_mut(key).filter(|link| !link.closing);
+            if open.map(|link| link.closing = true).is_some() {
+                self.say_to_user(key, Header { kind: CLOSING, ..Header::default() }, &[], None);
             }
         }
     }
 
-    /// Whether nothing more comes from its other users.
+    /// Gives requests of other users back that the process cannot have seen, and never will.
+    pub(super) fn give_back_unsent(&mut self, key: usize) {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return };
+        for (link, frame) in channel.take_unsent_of_users() {
+            if let Some(link) = self.pools.links.get_mut(link) {
+                let body_fd = RequestFlags::from_bits(frame.header.flags).is_some_and(|flags| flags.body_fd);
+                if frame.header.descriptors > u16::from(body_fd) {
+                    link.kept.remove(&frame.header.connection);
+                }
+            }
+            self.give_back_refused(link, key, frame);
+        }
+    }
+
+    /// Whether no more requests come from its other users.
     pub(super) fn are_links_drained(&self, channel: &Channel) -> bool {
         channel.links.iter().all(|link| self.pools.links.get(*link).is_none_or(|link| link.drained))
     }
 
     /// The process is gone: its other users hear of that by the end of their links.
     pub(super) fn drop_links(&mut self, channel: &mut Channel) {
-        for link in std::mem::take(&mut channel.links) {
-            if let Some(mut link) = self.pools.links.try_remove(link) {
-                let _ = link.flush();
-                let _ = epoll::delete(&self.epoll, link.socket().as_fd());
+        for key in std::mem::take(&mut channel.links) {
+            let Some(link) = self.pools.links.get_mut(key) else { continue };
+            if let (Ok(Flushed::Blocked), false) = (link.flush(), link.broken) {
+                // It ends behind what its user has still to take.
+                link.channel = usize::MAX;
+                continue;
             }
+            let link = self.pools.links.remove(key);
+            let _ = epoll::delete(&self.epoll, link.socket().as_fd());
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::serve::{Segment, ServedFile};
 pub(super) const TAIL_FILES_MAX: usize = maitred_handoff::TAIL_FILES_MAX;
 
 /// What is said where this process has no descriptor left.
-const NO_DESCRIPTOR: &str = "response aborted: no descriptor is left for its file";
+pub(super) const NO_DESCRIPTOR: &str = "response aborted: no descriptor is left for its file";
 /// What is said where slow clients have had processes fill files.
 const NO_FILE_BYTES: &str = "response aborted: what application processes keep in files for slow clients would exceed \
                              unsent_files_bytes_max; raise that limit, or look in the access log for the slow clients";
@@ -113,7 +113,7 @@ impl Thread {
 
     /// The worker process has no room for a file of a response. That is not the fault of whoever has passed it, so that only this
     /// response is broken off.
-    fn break_off_short(
+    pub(super) fn break_off_short(
         &mut self,
         key: usize,
         connection: u32,

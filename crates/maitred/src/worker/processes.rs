@@ -18,6 +18,7 @@ use rustix::event::epoll;
 use super::channels::CLOSED;
 use super::connection::{Again, State};
 use super::event_loop::{Thread, Token};
+use super::links::LINK_ENDED;
 use super::relay::unwatch;
 use super::shared::Outgoing;
 use crate::config::Source;
@@ -38,7 +39,7 @@ const PRESS_INTERVAL: Duration = Duration::from_millis(10);
 impl Thread {
     /// Takes in a new application process.
     pub(super) fn open_channel(&mut self, id: SlotId, started: Started, socket: OwnedFd) {
-        let Started { pid, greeting, lent, linked } = started;
+        let Started { pid, greeting, lent, linked, guest } = started;
         let lane = self.shared.lane(id);
         let mut channel = Channel::new(id, pid, self.shared.slot_row(id), socket, lane);
         let pool = self.shared.start.config.pools.get(usize::from(id.pool));
@@ -50,6 +51,8 @@ impl Thread {
             channel.capacity = greeting.capacity;
             channel.sockets_only = greeting.sockets_only;
         }
+        // How it is to be used says its owner.
+        (channel.linked, channel.joining) = (guest, guest);
         channel.leave = if lent { Leave::WhenUnneeded } else { Leave::Stays };
         let key = self.pools.channels.insert(channel);
         if let Some(pool) = self.pools.pools.get_mut(usize::from(id.pool)) {
@@ -248,7 +251,9 @@ impl Thread {
         if channel.phase == Phase::Live {
             channel.phase = Phase::Leaving;
         }
-        let (unsent, pool) = (channel.take_unsent(), usize::from(channel.id.pool));
+        let pool = usize::from(channel.id.pool);
+        self.give_back_unsent(key);
+        let unsent = self.pools.channels[key].take_unsent();
         self.close_links(key);
         self.answer_unsent(unsent);
         self.show_slot(key);
@@ -263,7 +268,9 @@ impl Thread {
         }
         channel.phase = Phase::Condemned(why.to_owned());
         let _ = epoll::delete(&self.epoll, channel.socket());
-        let (id, unsent) = (channel.id, channel.take_unsent());
+        let id = channel.id;
+        self.give_back_unsent(key);
+        let unsent = self.pools.channels[key].take_unsent();
         self.answer_unsent(unsent);
         let message =
             if why == CLOSED { FromWorker::SlotClosed(id) } else { FromWorker::SlotLost(id, why.to_owned()) };
@@ -282,6 +289,13 @@ impl Thread {
         let Some(key) = self.key_of(id) else { return self.note_end(id, how) };
         if self.pools.channels[key].linked && !matches!(self.pools.channels[key].phase, Phase::Condemned(_)) {
             // Its last words come over the link, which ends behind them.
+            self.pools.channels[key].exited = Some(how.to_owned());
+            return;
+        }
+        if self.pools.channels[key].joining && !matches!(self.pools.channels[key].phase, Phase::Condemned(_))
+        {
+            // They are heard when it is known whom they are for ([`Thread::take_over`]).
+            self.pools.channels[key].exited = Some(how.to_owned());
             return;
         }
         self.lose_process(key, how);
@@ -305,6 +319,10 @@ impl Thread {
         let said = heard.as_ref().err().filter(|why| why.as_str() != CLOSED);
         self.note_end(id, &said.map_or_else(|| how.to_owned(), |why| format!("{why}; {how}")));
         let Some(channel) = self.take_out(key) else { return };
+        if channel.linked {
+            // Should requests wait, they need another way to it.
+            self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReleased(id, false)));
+        }
         // A server that runs already may close channels as it likes, and may be given up without being gone.
         let foreign = self.shared.start.config.pools.get(usize::from(id.pool));
         let foreign = foreign.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
@@ -329,7 +347,7 @@ impl Thread {
         }
         // Nobody else may get what one has that may live on.
         let given_up = foreign && !closed && matches!(&channel.phase, Phase::Condemned(_));
-        let may_live = given_up || channel.linked;
+        let may_live = given_up || how == LINK_ENDED;
         for (request, found) in &channel.in_flight {
             let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
@@ -347,7 +365,10 @@ impl Thread {
     /// Whether somebody waits for what this process says.
     fn is_awaited(&self, key: usize) -> bool {
         let channel = self.pools.channels.get(key);
-        channel.is_some_and(|channel| channel.in_flight.values().any(|found| found.index.is_some()))
+        channel.is_some_and(|channel| {
+            channel.in_flight.values().any(|found| found.index.is_some())
+                || channel.away.values().any(|away| away.link.is_some())
+        })
     }
 
     fn row_of(&self, row: Option<usize>) -> Option<&'static SlotRow> {

@@ -12,12 +12,14 @@ use crate::response;
 use crate::stage::{Ending, Line, Stage};
 
 /// After this, something hangs. More than a request takes that Maitred ends by itself, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(25);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Clients at the same time.
 const LINES_MAX: usize = 8;
 /// Receive buffers of clients that are slow, and of those that are not any more.
 const NARROW_BYTES: usize = 16 * 1024;
 const WIDE_BYTES: usize = 1024 * 1024;
+/// How long a reload is waited for while requests are under way: they become too old.
+const RELOAD_MAX: Duration = Duration::from_millis(700);
 /// How long nothing has to come until the test goes on. Whether something comes later changes what is tested, not what is right.
 const QUIET: Duration = Duration::from_millis(4);
 
@@ -51,6 +53,8 @@ pub(crate) struct Mood {
     pub(crate) refusals: bool,
     /// Reloads are frequent.
     pub(crate) restless: bool,
+    /// And many of them are waited for, so that what is under way goes on over links.
+    pub(crate) links: bool,
 }
 
 /// Lets random things happen, brings all of them to their end, and judges what every client has received.
@@ -127,7 +131,10 @@ fn happen(stage: &mut Stage, event: Event, mood: Mood) {
                 stage.lines[at].model.left = true;
             }
         }
-        Event::Reload => reload(stage),
+        Event::Reload => {
+            let waits = mood.links && stage.random.percent(60);
+            reload(stage, waits);
+        }
         Event::KillWorker => kill_worker(stage),
         Event::CrashIdle | Event::LeaveIdle => idle_ends(stage, matches!(event, Event::CrashIdle)),
         Event::Settle => while stage.pump(QUIET) && take_all(stage) {},
@@ -215,10 +222,21 @@ fn step_one(stage: &mut Stage) {
     }
 }
 
-/// Begins a reload, whether or not the last one has come to its end.
-fn reload(stage: &mut Stage) {
+/// Begins a reload, whether or not the last one has come to its end. `waits`: the test goes on when the next worker process answers,
+/// with all requests as they are.
+fn reload(stage: &mut Stage, waits: bool) {
     stage.note(|| "reload".into());
+    let generation = |stage: &Stage| stage.server.status()["generation"].as_u64();
+    let before = if waits { generation(stage) } else { None };
     kill_process(stage.server.pid(), Signal::HUP).unwrap();
+    let deadline = Instant::now() + RELOAD_MAX;
+    while waits && Instant::now() < deadline {
+        stage.pump(QUIET);
+        if generation(stage) > before {
+            stage.note(|| "the next worker process answers".into());
+            return;
+        }
+    }
 }
 
 /// Worker processes: children of the master that run the same program.

@@ -13,7 +13,7 @@ use rustix::net::{SendFlags, send};
 use crate::client::Client;
 use crate::puppet::{Given, Heard, Puppet};
 use crate::support::{PATIENCE, Server, eventually};
-use crate::world::{Kind, start};
+use crate::world::{Kind, SEVERAL, start};
 
 /// A server, its puppets, and what they have heard and nobody has asked for yet.
 pub(crate) struct Play {
@@ -37,7 +37,7 @@ impl Play {
 
     fn with(queue: usize, sockets_only: bool) -> Play {
         let request_timeout = PATIENCE;
-        let kind = Kind { threads: 1, defer_accept: true, queue, request_timeout };
+        let kind = Kind { threads: 1, slots: SEVERAL, defer_accept: true, queue, request_timeout };
         let (server, listener) = start(&kind);
         let mut play = Play { server, listener, puppets: Vec::new(), heard: Vec::new(), sockets_only };
         for _ in 0..4 {

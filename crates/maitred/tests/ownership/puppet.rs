@@ -56,7 +56,9 @@ pub(crate) enum Heard {
         connection: u32,
         request: u32,
     },
-    Forget,
+    Forget {
+        connection: u32,
+    },
     Welcome,
     /// Maitred has closed its end.
     End,
@@ -245,7 +247,7 @@ impl Puppet {
                 }
                 FromServer::Forget { connection } => {
                     self.kept.remove(&connection);
-                    heard.push(Heard::Forget);
+                    heard.push(Heard::Forget { connection });
                 }
                 FromServer::Cancel { connection, request } => {
                     heard.push(Heard::Cancel { connection, request })

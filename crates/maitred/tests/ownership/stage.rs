@@ -18,10 +18,24 @@ use crate::random::Random;
 use crate::response;
 use crate::support::Server;
 
-/// `request_timeout` of both pools: long beside [`TOO_OLD`], because the stage itself may be kept waiting on a busy machine.
-pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(6);
-/// A request of this age is not touched any more: the server could be ending its process at the same time.
-const TOO_OLD: Duration = Duration::from_millis(1200);
+/// How long requests may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Of both pools: long beside `too_old`, because the stage itself may be kept waiting on a busy machine.
+    pub(crate) request_timeout: Duration,
+    /// A request of this age is not touched any more: the server could be ending its process at the same time.
+    pub(crate) too_old: Duration,
+}
+
+impl Pace {
+    /// Most requests end soon.
+    pub(crate) const QUICK: Pace =
+        Pace { request_timeout: Duration::from_secs(6), too_old: Duration::from_millis(1200) };
+    /// Requests may be under way while several worker processes come and go.
+    pub(crate) const ACROSS_RELOADS: Pace =
+        Pace { request_timeout: Duration::from_secs(8), too_old: Duration::from_secs(3) };
+}
+
 /// Lines of the trace that a failure shows.
 const TRACE_LINES: usize = 400;
 /// Bytes that one request returns in tails of bytes rather than in files. Below what the protocol allows (1 MiB), as every
@@ -75,6 +89,8 @@ pub(crate) struct Job {
     /// Bytes that the client sent behind a request to upgrade, and that Maitred had already read.
     early: Vec<u8>,
     pub(crate) ending: Ending,
+    /// It was told to forget the connection: it writes nothing more.
+    forgotten: bool,
 }
 
 /// A client, and the model of its connection.
@@ -121,11 +137,12 @@ pub(crate) struct Stage {
     looked: Instant,
     /// For direct and relay: requests may have gone to a process that the test could not hear any more.
     unseen: [bool; 2],
+    pub(crate) pace: Pace,
     trace: VecDeque<String>,
 }
 
 impl Stage {
-    pub(crate) fn new(server: Server, listener: UnixListener, random: Random) -> Stage {
+    pub(crate) fn new(server: Server, listener: UnixListener, random: Random, pace: Pace) -> Stage {
         Stage {
             server,
             listener,
@@ -142,6 +159,7 @@ impl Stage {
             wild: false,
             looked: Instant::now(),
             unseen: [false; 2],
+            pace,
             trace: VecDeque::new(),
         }
     }
@@ -267,7 +285,8 @@ impl Stage {
                 Heard::Cancel { connection, request } => {
                     self.note(|| format!("puppet {number}: CANCEL {connection:#x} {request}"));
                 }
-                Heard::Welcome | Heard::Forget => {}
+                Heard::Forget { connection } => self.forget(number, connection),
+                Heard::Welcome => {}
                 Heard::End => {
                     self.note(|| format!("puppet {number}: end of the channel"));
                     self.puppets[at].kept.clear();
@@ -276,6 +295,23 @@ impl Stage {
             }
         }
         came
+    }
+
+    /// A puppet is told to forget a connection. If it is at a request of that, there is nobody left to answer.
+    fn forget(&mut self, puppet: u32, connection: u32) {
+        let is_it = |job: &Job| (job.puppet, job.connection) == (puppet, connection);
+        for at in (0..self.jobs.len()).filter(|at| is_it(&self.jobs[*at])).collect::<Vec<_>>() {
+            let id = self.jobs[at].id;
+            self.note(|| format!("puppet {puppet}: FORGET {connection:#x}, at request {id}"));
+            let (line, _) = self.ids[&id];
+            let Line { client, model, .. } = &self.lines[line];
+            if !(model.left || model.cut || client.ended) {
+                self.fail(&format!(
+                    "puppet {puppet} is to forget the connection of request {id}, whose client is there"
+                ));
+            }
+            self.jobs[at].forgotten = true;
+        }
     }
 
     /// A puppet gets a request. It must be one that it may get, and come with what belongs to it.
@@ -410,6 +446,7 @@ impl Stage {
             tail_bytes: 0,
             early: if detaches { given.body.clone() } else { Vec::new() },
             ending,
+            forgotten: false,
         }
     }
 
@@ -421,7 +458,7 @@ impl Stage {
         for job in lost {
             self.note(|| format!("  request {} is lost at {}", job.id, job.at));
             // A test that was kept waiting itself hears of the end before it could see how late it is.
-            let overdue = overdue || job.since.elapsed() > TOO_OLD;
+            let overdue = overdue || job.since.elapsed() > self.pace.too_old;
             let request = self.request(job.id);
             request.fate = Fate::Lost;
             request.overdue = overdue;
@@ -447,7 +484,8 @@ impl Stage {
 
     /// Dooms puppets that Maitred is about to end because a request takes too long.
     pub(crate) fn doom_the_slow(&mut self) {
-        let old = self.jobs.iter().filter(|job| job.since.elapsed() > TOO_OLD).map(|job| job.puppet);
+        let old =
+            self.jobs.iter().filter(|job| job.since.elapsed() > self.pace.too_old).map(|job| job.puppet);
         let old: Vec<u32> = old.collect();
         for at in 0..self.puppets.len() {
             if self.puppets[at].may_speak() && old.contains(&self.puppets[at].number) {
@@ -481,8 +519,10 @@ impl Stage {
         let job = &mut self.jobs[at];
         let piece = if self.random.percent(60) { usize::MAX } else { self.random.within(1..20_000) };
         let end = job.split.min(job.at.saturating_add(piece));
-        let descriptor = &self.puppets[puppet].kept[&job.connection];
-        let result = send(descriptor, &full[job.at..end], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let descriptor = self.puppets[puppet].kept.get(&job.connection).filter(|_| !job.forgotten);
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let result =
+            descriptor.map_or(Err(Errno::PIPE), |descriptor| send(descriptor, &full[job.at..end], flags));
         match result {
             Ok(sent) => job.at += sent,
             // The rest is Maitred's, or waits.
@@ -532,7 +572,9 @@ impl Stage {
     }
 
     fn end_job(&mut self, at: usize, puppet: usize) {
-        let Job { ending, id, connection, request, limit, .. } = self.jobs[at];
+        let Job { ending, id, connection, request, limit, forgotten, .. } = self.jobs[at];
+        // It has nothing left that it could take over.
+        let ending = if forgotten && ending == Ending::Detach { Ending::Nothing } else { ending };
         if ending == Ending::Never {
             return;
         }

@@ -85,7 +85,7 @@ impl Channel {
     /// Some descriptors were lost. Once the process has no request left, all of its frames are here, and no descriptor can belong
     /// to one that is still to come: the two are in step again. True if they are now.
     pub fn find_way_back(&mut self) -> bool {
-        let over = self.in_flight.is_empty() && self.input.is_empty() && !self.judging;
+        let over = self.load() == 0 && self.input.is_empty() && !self.judging;
         if !self.astray || !over {
             return false;
         }

@@ -3,11 +3,11 @@
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use maitred_handoff::{Header, RequestFlags, kind};
+use maitred_handoff::{HEADER_BYTES, Header, RequestFlags, kind};
 
 use super::{Carried, Channel, Passing};
 use crate::budget::Permit;
-use crate::handoff::link::{Frame, GIVEN_UP, HANDED_OVER, HandedOver, Late, Link, Share, free_tag};
+use crate::handoff::link::{CLOSED, Frame, GIVEN_UP, HANDED_OVER, HandedOver, Late, Link, Share, free_tag};
 use crate::handoff::{RELAY_BIT, Relay, SentBody, Unsent, UnsentBody};
 use crate::serve::passed::Passed;
 
@@ -137,6 +137,12 @@ impl Channel {
         self.out.extend_from_slice(&header.to_bytes());
     }
 
+    /// Tells the owner of the channel that no more requests come.
+    pub fn say_closed(&mut self) {
+        self.frames.push((self.out.len(), None));
+        self.out.extend_from_slice(&Header { kind: CLOSED, ..Header::default() }.to_bytes());
+    }
+
     /// Passes a frame of a user of this channel on to the process. Gives back whether there is something to flush.
     pub fn pass_on(&mut self, link: (usize, &mut Link), frame: Frame, now: Instant) -> bool {
         let (key, link) = link;
@@ -162,6 +168,10 @@ impl Channel {
                 let Some((number, _)) = self.away.iter().find(|(_, away)| theirs(away)) else { return false };
                 header.request = *number;
             }
+            CLOSED => {
+                link.drained = true;
+                return false;
+            }
             GIVEN_UP => {
                 let late_at = now + Duration::from_millis(header.connection.into());
                 if let Some(away) = self.away.values_mut().find(|away| theirs(away)) {
@@ -174,13 +184,51 @@ impl Channel {
             _ => return false,
         }
         let offset = self.out.len();
-        self.frames.push((offset, None));
+        // One that the process cannot have seen is given back.
+        let request = (header.kind == kind::REQUEST).then_some(header.request);
+        self.frames.push((offset, request));
         self.passing.extend(
             descriptors.into_iter().map(|descriptor| Passing { offset, carried: Carried::Relay(descriptor) }),
         );
         self.out.extend_from_slice(&header.to_bytes());
         self.out.extend_from_slice(&payload);
         true
+    }
+
+    /// Gives up the requests of users that the process cannot have seen as a whole. Gives back those, each with the key of its
+    /// link, as far as its frame is still there; [`Channel::take_unsent`] gives up the rest.
+    pub fn take_unsent_of_users(&mut self) -> Vec<(usize, Frame)> {
+        let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
+        let unsent = self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent);
+        let unsent: Vec<(usize, u32, usize)> =
+            unsent.filter_map(|((start, request), end)| Some((*start, (*request)?, end))).collect();
+        let mut given_up = Vec::new();
+        for (start, number, end) in unsent {
+            let Some(Away { link: Some(link), request, number: connection, .. }) = self.away.remove(&number)
+            else {
+                continue;
+            };
+            let bytes = self.out.get(start..end).unwrap_or_default();
+            let whole = bytes
+                .split_first_chunk::<HEADER_BYTES>()
+                .map(|(head, rest)| (Header::from_bytes(*head), rest));
+            // Its beginning may have been sent, and be gone from the buffer; its descriptors are, then.
+            let whole = whole.filter(|(header, rest)| {
+                let is_it = (header.kind, header.request) == (kind::REQUEST, number);
+                is_it && header.payload_bytes as usize == rest.len()
+            });
+            let (header, payload) = whole.unwrap_or((Header::default(), bytes));
+            let descriptors = self.passing.extract_if(.., |passing| passing.offset == start);
+            let descriptors = descriptors.filter_map(|passing| match passing.carried {
+                Carried::Relay(descriptor) => Some(descriptor),
+                Carried::Connection(_) | Carried::Body(..) => None,
+            });
+            let (descriptors, payload) = (descriptors.collect(), payload.to_vec());
+            let payload_bytes = payload.len() as u32;
+            let header = Header { kind: kind::REQUEST, request, connection, payload_bytes, ..header };
+            given_up.push((link, Frame { header, payload, descriptors }));
+        }
+        given_up
     }
 
     /// The owner gives a request back: that, with its body. `payload` and `file` are what came with it.
@@ -216,7 +264,8 @@ impl Channel {
             .iter_mut()
             .filter(|(_, away)| away.link == Some(key))
             .map(|(number, away)| {
-                (away.link, away.late_at) = (None, Some(late_at));
+                away.link = None;
+                away.late_at = Some(away.late_at.map_or(late_at, |at| at.min(late_at)));
                 (*number, away.number)
             })
             .collect();

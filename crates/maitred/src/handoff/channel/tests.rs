@@ -430,3 +430,76 @@ fn a_request_is_unsent_until_the_kernel_has_all_of_it() {
     }
     assert!(!channel.is_unsent(first));
 }
+
+/// Descriptors of frames behind a message that was taken in part would come before the frames of that message are whole, with its
+/// own: more than anybody has room for.
+#[test]
+fn a_reader_never_has_more_descriptors_than_one_message_carries() {
+    let now = Instant::now();
+    let (mut user, far) = channel();
+    let connections = connections(700);
+    for index in 0..700 {
+        user.enter_direct(index, now);
+        let header = Header { kind: 1, payload_bytes: 4000, descriptors: 1, ..Header::default() };
+        user.out().extend_from_slice(&header.to_bytes());
+        user.out().extend_from_slice(&[0; 4000]);
+    }
+    let (mut link, mut room, mut frames) = (Link::new(0, 0, 0, far), [0; RECEIVE_BYTES], 0);
+    while frames < 700 {
+        user.flush(&connections, |_| ()).unwrap();
+        link.receive(&mut room).unwrap();
+        while let Some(frame) = link.next_frame().unwrap() {
+            assert_eq!(frame.descriptors.len(), 1);
+            frames += 1;
+        }
+    }
+}
+
+fn file() -> OwnedFd {
+    rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC).unwrap()
+}
+
+#[test]
+fn requests_of_users_that_the_process_cannot_have_seen_are_given_back() {
+    let now = Instant::now();
+    let ((mut owner, process), (_, far)) = (channel(), channel());
+    let mut link = Link::new(0, 0, 0, far);
+    let flags = maitred_handoff::RequestFlags { body_fd: true, ..Default::default() };
+    let mut pass = |owner: &mut Channel, request: u32, bytes: usize| {
+        let header = Header {
+            kind: maitred_handoff::kind::REQUEST,
+            request,
+            connection: 7,
+            descriptors: 2,
+            flags: flags.bits(),
+            payload_bytes: bytes as u32,
+        };
+        let frame = Frame { header, payload: vec![b'p'; bytes], descriptors: vec![file(), file()] };
+        assert!(owner.pass_on((3, &mut link), frame, now));
+    };
+    pass(&mut owner, 40, 10);
+    assert_eq!(owner.flush(&connections(0), |_| ()).unwrap(), Flushed::All);
+    // More than the socket takes, and one behind it.
+    pass(&mut owner, 41, 4 << 20);
+    assert_eq!(owner.flush(&connections(0), |_| ()).unwrap(), Flushed::Blocked);
+    pass(&mut owner, 42, 10);
+    let given_up = owner.take_unsent_of_users();
+    let said: Vec<_> = given_up
+        .iter()
+        .map(|(link, frame)| (*link, frame.header.request, frame.header.connection, frame.descriptors.len()))
+        .collect();
+    assert_eq!(said, [(3, 41, 7, 0), (3, 42, 7, 2)], "with what was not sent");
+    assert_eq!((given_up[1].1.header.flags, given_up[1].1.payload.len()), (flags.bits(), 10));
+    assert_eq!(owner.load(), 1, "the process may have seen the first");
+    drop(process);
+}
+
+#[test]
+fn descriptors_are_in_step_again_when_no_user_has_a_request_there_either() {
+    let (mut owner, _process) = channel();
+    owner.astray = true;
+    owner.away.insert(5, Away { link: Some(3), request: 1, number: 0, late_at: None });
+    assert!(!owner.find_way_back(), "a frame with a descriptor may come for it");
+    owner.away.clear();
+    assert!(owner.find_way_back());
+}

@@ -8,9 +8,9 @@ use maitred_sys::spawn::Child;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use sd_notify::NotifyState;
 
-use super::{App, Process, Shell, Worker, log_failure};
+use super::{App, Leaving, Process, Shell, Worker, log_failure};
 use crate::config::{Failure, Loaded, Source};
-use crate::control::{SlotId, Started, ToWorker};
+use crate::control::{Greeting, SlotId, Started, ToWorker};
 use crate::master::cpu_time::CpuTime;
 use crate::master::prepare::Prepared;
 use crate::master::process;
@@ -85,9 +85,12 @@ impl Shell<'_> {
                 self.end_app(epoch, "killing an application process", Child::kill);
             }
             Action::MoveApp { generation, slot, greeting, lent, linked } => {
-                self.move_app(generation, slot, Started { pid: 0, greeting, lent, linked });
+                self.move_app(generation, slot, Started { pid: 0, greeting, lent, linked, guest: false });
             }
             Action::HandOn { generation, slot } => self.hand_on(generation, slot),
+            Action::Share { generation, slot, guest, name, greeting } => {
+                self.share((generation, slot), (guest, name), greeting);
+            }
             Action::CloseChannel(epoch) => {
                 if let Some(app) = self.apps.get_mut(&epoch) {
                     (app.channel, app.link) = (None, None);
@@ -223,7 +226,8 @@ impl Shell<'_> {
             }
         };
         let kept = hold(&channel);
-        let started = Started { pid: process.pid(), greeting: None, lent: false, linked: false };
+        let started =
+            Started { pid: process.pid(), greeting: None, lent: false, linked: false, guest: false };
         worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
         let cpu = CpuTime::default();
         let app =
@@ -238,7 +242,9 @@ impl Shell<'_> {
     /// Gives the channel of an application process to another worker process. If that cannot be, the process is ended: it
     /// would wait for ever.
     fn move_app(&mut self, generation: u64, slot: SlotId, started: Started) {
-        let Some(app) = self.apps.get_mut(&slot.epoch) else { return };
+        let Some(app) = self.apps.get_mut(&slot.epoch) else {
+            return self.move_last_words(generation, slot, started);
+        };
         let link = app.link.take();
         let channel = app.channel.as_ref().and_then(|channel| channel.as_fd().try_clone_to_owned().ok());
         match (self.workers.get_mut(&generation), channel) {
@@ -254,6 +260,17 @@ impl Shell<'_> {
                 }
             }
             _ => self.end_app(slot.epoch, "killing an application process", Child::kill),
+        }
+    }
+
+    /// The same for one that has exited: what it said last is for the next worker process.
+    fn move_last_words(&mut self, generation: u64, slot: SlotId, started: Started) {
+        let Some(Leaving { pid, channel, link, .. }) = self.leaving.remove(&slot.epoch) else { return };
+        if let (Some(worker), Ok(channel)) =
+            (self.workers.get_mut(&generation), channel.as_fd().try_clone_to_owned())
+        {
+            worker.channel.send(&ToWorker::Link(slot), Some(link));
+            worker.channel.send(&ToWorker::SlotStarted(slot, Started { pid, ..started }), Some(channel));
         }
     }
 
@@ -277,6 +294,30 @@ impl Shell<'_> {
         }
     }
 
+    /// Makes a link between the worker process that has the channel of an application process and one that is to use it as well.
+    /// The latter asks again if that comes to nothing.
+    fn share(
+        &mut self,
+        (owner, slot): (u64, SlotId),
+        (guest, name): (u64, SlotId),
+        greeting: Option<Greeting>,
+    ) {
+        let Some(pid) = self.apps.get(&slot.epoch).map(|app| app.process.pid()) else { return };
+        let pair =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let (owners, guests) = match pair {
+            Ok(pair) => pair,
+            Err(error) => return tracing::warn!(%error, "an application process cannot be shared"),
+        };
+        if let Some(worker) = self.workers.get_mut(&owner) {
+            worker.channel.send(&ToWorker::Guest(slot), Some(owners));
+        }
+        if let Some(worker) = self.workers.get_mut(&guest) {
+            let started = Started { pid, greeting, lent: false, linked: false, guest: true };
+            worker.channel.send(&ToWorker::SlotStarted(name, started), Some(guests));
+        }
+    }
+
     /// Gives an application process a new channel, and its other end to a worker process. What cannot be is as in
     /// [`Shell::move_app`].
     fn recover_app(&mut self, generation: u64, slot: SlotId) {
@@ -288,7 +329,13 @@ impl Shell<'_> {
             Ok(channel) => {
                 (app.slot, app.generation) = (slot, generation);
                 app.channel = hold(&channel);
-                let started = Started { pid: app.process.pid(), greeting: None, lent: false, linked: false };
+                let started = Started {
+                    pid: app.process.pid(),
+                    greeting: None,
+                    lent: false,
+                    linked: false,
+                    guest: false,
+                };
                 worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
                 if self.new_end.is_some() {
                     self.have_watched(generation, slot);

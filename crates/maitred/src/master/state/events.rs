@@ -221,6 +221,19 @@ pub enum Action {
         /// The worker process that had it goes on using it, over a link.
         linked: bool,
     },
+    /// Make a link, so that another worker process may use an application process whose channel this generation's has.
+    Share {
+        /// Whose it is.
+        generation: u64,
+        /// Its name there.
+        slot: SlotId,
+        /// Who is to use it as well.
+        guest: u64,
+        /// Its name there.
+        name: SlotId,
+        /// What it said in HELLO.
+        greeting: Option<Greeting>,
+    },
     /// Ask a generation's worker process for the channel of an application process ([`ToWorker::Release`]), with the end of a
     /// link over which it goes on using it; the other end goes with [`Action::MoveApp`].
     HandOn {

@@ -16,6 +16,7 @@
 //! ⁵ Until the pool's start timeout. ⁶ Until what it had is answered, and it was told to end; [`retiring`] has what bounds that.
 //! ⁷ Sent a signal, or about to exit by itself. ⁸ If it recovers, and the pool goes on ([`recovery`]); otherwise → Ending.
 
+mod moving;
 mod recovery;
 mod retiring;
 
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
+pub use self::moving::released;
 use super::events::{Action, PoolKind, PoolPlan, Seen};
 use super::generation::Out;
 use super::slot::Slot;
@@ -78,6 +80,8 @@ pub struct Pool {
     /// The worker process of its home has died, and the next one is not there yet.
     homeless: bool,
     slots: Vec<Slot>,
+    /// Processes that have exited on their way to another worker process.
+    unheard: Vec<moving::LastWords>,
     sizing: Sizing,
     /// An application process of it has been ready, or has failed to become so.
     tried: bool,
@@ -113,6 +117,7 @@ impl Pool {
             course: Course::Serving,
             homeless: false,
             slots: Vec::new(),
+            unheard: Vec::new(),
             sizing: Sizing::new(now, plan.workers).with_delays(match plan.kind {
                 PoolKind::Connected => CONNECT,
                 PoolKind::Started | PoolKind::Absent => APP,
@@ -215,7 +220,7 @@ impl Pool {
         }
         // A link loses what it carries when the worker process at either of its ends dies, so that it is made only where there
         // would be no other process. Of several, one that is busy stays, and comes when it has nothing more to do.
-        let single = self.plan.workers.max <= 1;
+        let single = self.is_single();
         for (number, slot) in (0..).zip(&mut self.slots) {
             if slot.is_up() && slot.at != next {
                 slot.wanted_by = Some(next);
@@ -310,37 +315,6 @@ impl Pool {
         }
     }
 
-    /// The worker process of a generation has given the channel of this slot back; `linked`: it still uses it, over a link.
-    pub fn released(&mut self, now: Instant, number: usize, from: u64, linked: bool, out: &mut Out<'_>) {
-        let places = self.places();
-        let Some(slot) = self.slots.get_mut(number) else { return };
-        if slot.at.generation != from || matches!(slot.phase, SlotPhase::Empty | SlotPhase::Ending { .. }) {
-            return;
-        }
-        slot.handed_on = false;
-        let to = slot.wanted_by.take().unwrap_or(self.home);
-        if to == self.home && self.homeless {
-            // Nobody is there who could take it.
-            return self.part_or_park(now, number, out);
-        }
-        if to == self.home && number >= places {
-            // It has nothing to finish, and no slot there.
-            slot.asked = true;
-            return slot.terminate(now + APP_KILL_DELAY, out);
-        }
-        slot.requests_before += std::mem::take(&mut slot.requests);
-        (slot.at, slot.lent) = (to, to != self.home);
-        if linked {
-            slot.linked.push(from);
-        }
-        let Ok(index) = u16::try_from(number) else { return };
-        let (id, greeting, lent) = (slot.id(index), slot.greeting.clone(), slot.lent);
-        out.actions.push(Action::MoveApp { generation: to.generation, slot: id, greeting, lent, linked });
-        if matches!(slot.phase, SlotPhase::Draining(_)) {
-            out.send(to.generation, ToWorker::Retire(id));
-        }
-    }
-
     /// The process in this slot has exited. `listening`: the worker process that had its channel wants to know.
     pub fn exited(
         &mut self,
@@ -352,6 +326,7 @@ impl Pool {
         out: &mut Out<'_>,
     ) {
         let name = self.name(number);
+        self.note_unheard(number, how);
         let Some(slot) = self.slots.get_mut(number) else { return };
         let Ok(index) = u16::try_from(number) else { return };
         if listening {
@@ -429,37 +404,6 @@ impl Pool {
         }
         if stirred {
             self.stir(now);
-        }
-    }
-
-    /// Requests of this pool wait in a generation that is not its home: one process goes there for as long as it is needed.
-    pub fn lend(&mut self, generation: u64, out: &mut Out<'_>) {
-        let borrower = self.former.iter().copied().find(|home| home.generation == generation);
-        let Some(borrower) = borrower.filter(|_| !self.homeless) else { return };
-        // One that is there and busy serves nobody: its request may take as long as it likes. Nor does one that has died on its
-        // way there.
-        let serves = |slot: &Slot| {
-            if slot.phase == SlotPhase::Ready && slot.linked.contains(&generation) {
-                return true;
-            }
-            let there = slot.at == borrower && slot.has_room();
-            slot.is_up() && (there || slot.wanted_by == Some(borrower))
-        };
-        if self.slots.iter().any(serves) {
-            return;
-        }
-        let home = self.home;
-        let ready = self.slots.iter_mut().enumerate().filter(|(_, slot)| {
-            slot.phase == SlotPhase::Ready
-                && slot.at == home
-                && slot.wanted_by.is_none()
-                && slot.linked.is_empty()
-        });
-        if let Some((number, slot)) = ready.min_by_key(|(_, slot)| slot.busy)
-            && let Ok(number) = u16::try_from(number)
-        {
-            slot.wanted_by = Some(borrower);
-            out.send(home.generation, ToWorker::Release(slot.id(number), true));
         }
     }
 

@@ -260,17 +260,19 @@ impl World {
                 self.queue.push_back(Event::AppExited { slot, clean: false, how });
             }
             Action::HandOn { generation, slot } => {
-                assert_eq!(
-                    self.apps.get(&slot.epoch).map(|app| app.1),
-                    Some(*generation),
-                    "it has its channel"
-                );
+                self.assert_owns(*generation, *slot);
                 assert!(
                     self.handed_on.insert(slot.epoch),
                     "there is a link for it, which would lead nowhere"
                 );
                 self.asked_back.insert(slot.epoch);
             }
+            Action::Share { generation, slot, guest, .. } => {
+                self.assert_owns(*generation, *slot);
+                assert!(self.workers.contains_key(guest) && guest != generation);
+            }
+            // It has exited on its way.
+            Action::MoveApp { slot, linked: true, .. } if !self.apps.contains_key(&slot.epoch) => {}
             Action::MoveApp { generation, slot, greeting, .. } => {
                 self.moved(*generation, *slot, greeting.as_ref())
             }
@@ -321,23 +323,16 @@ impl World {
             }
             ToWorker::SlotExited(slot, _) => assert!(!self.apps.contains_key(&slot.epoch)),
             ToWorker::Retire(slot) => {
-                assert_eq!(
-                    self.apps.get(&slot.epoch).map(|app| app.1),
-                    Some(generation),
-                    "it has its channel"
-                );
+                self.assert_owns(generation, *slot);
                 self.retired.insert(slot.epoch);
             }
             ToWorker::Release(slot, _) => {
-                assert_eq!(
-                    self.apps.get(&slot.epoch).map(|app| app.1),
-                    Some(generation),
-                    "it has its channel"
-                );
+                self.assert_owns(generation, *slot);
                 self.asked_back.insert(slot.epoch);
             }
             ToWorker::Trouble(..) => {}
             ToWorker::SlotStarted(..)
+            | ToWorker::Guest(_)
             | ToWorker::Adopt
             | ToWorker::Link(_)
             | ToWorker::Watch(_)
@@ -350,6 +345,10 @@ impl World {
                 panic!("the shell's own: {message:?}")
             }
         }
+    }
+
+    fn assert_owns(&self, generation: u64, slot: SlotId) {
+        assert_eq!(self.apps.get(&slot.epoch).map(|app| app.1), Some(generation), "it has its channel");
     }
 
     /// A channel changes hands: only what was asked back and given back, with nobody in between.

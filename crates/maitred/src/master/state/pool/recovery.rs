@@ -30,6 +30,7 @@ impl Pool {
     /// A worker process is gone, and with it its ends of channels. `recover`: the server goes on, and so may who can.
     pub fn worker_gone(&mut self, now: Instant, generation: u64, recover: bool, out: &mut Out<'_>) {
         self.former.retain(|home| home.generation != generation);
+        self.forget_last_words(generation);
         let recover = recover && self.course == Course::Serving && self.plan.kind == PoolKind::Started;
         if self.home.generation == generation {
             if !recover || !self.slots.iter().any(|slot| slot.recovers(self.recovers)) {

@@ -164,3 +164,55 @@ fn a_process_that_is_being_handed_on_goes_straight_to_the_newest_worker() {
     world.hand_over(epoch);
     assert_eq!(world.apps[&epoch].1, 4, "that one is asked for it as any other");
 }
+
+/// The worker process in between has never had the process: what waits there gets a link of its own.
+#[test]
+fn requests_that_wait_in_a_worker_that_was_passed_over_reach_the_only_process() {
+    let mut world = with_pool(Settings::fixed(1));
+    let epoch = *world.apps.keys().next().unwrap();
+    for generation in [2, 3] {
+        world.signal(Signal::Hangup);
+        world.worker_ready(generation);
+    }
+    let shared = |world: &World| {
+        let to = |action: &Action| match action {
+            Action::Share { generation, slot, guest, .. } => Some((*generation, slot.epoch, *guest)),
+            _ => None,
+        };
+        world.done.iter().filter_map(to).collect::<Vec<_>>()
+    };
+    let waits = Event::Observed { generation: 2, queued: vec![1], seen: Vec::new() };
+    world.event(waits.clone());
+    assert!(shared(&world).is_empty(), "it is on its way, and can be shared by nobody");
+    world.hand_over(epoch);
+    world.event(waits.clone());
+    world.event(waits.clone());
+    assert_eq!(shared(&world), [(3, epoch, 2)], "once");
+    // The link has ended, and the process has not.
+    world.event(Event::Worker(2, FromWorker::SlotReleased(SlotId { pool: 0, slot: 0, epoch }, false)));
+    assert_eq!(world.apps[&epoch].1, 3);
+    world.event(waits);
+    assert_eq!(shared(&world).len(), 2);
+}
+
+/// What a process said last is in its channel, which the worker process that had it may have handed over already.
+#[test]
+fn what_a_process_said_last_on_its_way_is_heard_by_the_next_worker() {
+    for linked in [true, false] {
+        let mut world = with_pool(Settings::fixed(1));
+        let epoch = *world.apps.keys().next().unwrap();
+        world.signal(Signal::Hangup);
+        world.worker_ready(2);
+        world.app_dies(epoch, true);
+        world.done.clear();
+        world.event(Event::Worker(1, FromWorker::SlotReleased(SlotId { pool: 0, slot: 0, epoch }, linked)));
+        let told = world.done.iter().filter(|action| match action {
+            Action::MoveApp { generation, slot, linked, .. } => {
+                (*generation, slot.epoch, *linked) == (2, epoch, true)
+            }
+            Action::Send(2, ToWorker::SlotExited(slot, _)) => slot.epoch == epoch,
+            _ => false,
+        });
+        assert_eq!(told.count(), if linked { 2 } else { 0 });
+    }
+}
