@@ -222,8 +222,8 @@ fn step_one(stage: &mut Stage) {
     }
 }
 
-/// Begins a reload, whether or not the last one has come to its end. `waits`: the test goes on when the next worker process answers,
-/// with all requests as they are.
+/// Begins a reload, whether or not the last one has come to its end. `waits`: the test goes on when the next worker process
+/// answers, with all requests as they are.
 fn reload(stage: &mut Stage, waits: bool) {
     stage.note(|| "reload".into());
     let generation = |stage: &Stage| stage.server.status()["generation"].as_u64();

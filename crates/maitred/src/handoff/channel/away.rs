@@ -11,6 +11,9 @@ use crate::handoff::link::{CLOSED, Frame, GIVEN_UP, HANDED_OVER, HandedOver, Lat
 use crate::handoff::{RELAY_BIT, Relay, SentBody, Unsent, UnsentBody};
 use crate::serve::passed::Passed;
 
+/// How long a process has to say that it is still there, when a user of its channel has asked: as long as when its owner does.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// A request of another worker process.
 #[derive(Debug, Clone, Copy)]
 pub struct Away {
@@ -180,7 +183,11 @@ impl Channel {
                 return false;
             }
             kind::FORGET if link.kept.remove(&header.connection) => self.note_forgotten(),
-            kind::PING => link.asks = true,
+            kind::PING => {
+                link.asks = true;
+                // The user may be gone by then: its request was all that it had.
+                self.probed.get_or_insert(now + ANSWER_TIMEOUT);
+            }
             _ => return false,
         }
         let offset = self.out.len();

@@ -503,3 +503,18 @@ fn descriptors_are_in_step_again_when_no_user_has_a_request_there_either() {
     owner.away.clear();
     assert!(owner.find_way_back());
 }
+
+#[test]
+fn a_process_that_a_user_has_asked_has_to_answer_when_the_user_is_gone() {
+    let now = Instant::now();
+    let until = now + Duration::from_secs(5);
+    let ((mut owner, _process), (_, far)) = (channel(), channel());
+    let mut link = Link::new(0, 0, 0, far);
+    let header = Header { kind: maitred_handoff::kind::PING, ..Header::default() };
+    let frame = Frame { header, payload: Vec::new(), descriptors: Vec::new() };
+    assert!(owner.pass_on((3, &mut link), frame, now));
+    owner.link_ended(3, &link, until);
+    assert!(!owner.is_mute(now) && owner.is_mute(until));
+    owner.answered();
+    assert!(!owner.is_mute(until));
+}
