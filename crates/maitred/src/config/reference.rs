@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use super::keys::Table;
 use super::tables::ROOT;
 
+/// Columns of a line of text.
+const COLUMNS_MAX: usize = 130;
+
 const PREAMBLE: &str = "\
 # Configuration
 
@@ -62,7 +65,8 @@ fn collect(table: &'static Table, found: &mut Vec<&'static Table>) {
 }
 
 fn section(out: &mut String, table: &Table) {
-    let _ = write!(out, "\n## `{}`\n\n{}\n\n```toml\n{}```\n", table.title, table.doc, table.example);
+    let doc: Vec<_> = table.doc.split("\n\n").map(wrapped).collect();
+    let _ = write!(out, "\n## `{}`\n\n{}\n\n```toml\n{}```\n", table.title, doc.join("\n\n"), table.example);
     for key in table.keys {
         let _ = write!(
             out,
@@ -70,12 +74,30 @@ fn section(out: &mut String, table: &Table) {
             key.name,
             key.kind.described(),
             key.default.described(),
-            key.doc
+            wrapped(key.doc)
         );
         if !key.reason.is_empty() {
-            let _ = writeln!(out, "*{}*", key.reason);
+            let _ = writeln!(out, "{}", wrapped(&format!("*{}*", key.reason)));
         }
     }
+}
+
+/// A paragraph in lines of at most [`COLUMNS_MAX`], broken at spaces outside of code.
+fn wrapped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / COLUMNS_MAX + 1);
+    let (mut columns, mut in_code) = (0, false);
+    for piece in text.split_inclusive(' ') {
+        let width = piece.trim_end().chars().count();
+        if columns > 0 && columns + width > COLUMNS_MAX && !in_code {
+            out.truncate(out.trim_end().len());
+            out.push('\n');
+            columns = 0;
+        }
+        out.push_str(piece);
+        columns += piece.chars().count();
+        in_code ^= piece.matches('`').count() % 2 == 1;
+    }
+    out
 }
 
 /// How the common renderers of Markdown name a heading: lower case, punctuation gone, spaces as `-`.
@@ -85,4 +107,19 @@ fn anchor(title: &str) -> String {
         .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
         .map(|c| if c == ' ' { '-' } else { c })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_are_wrapped_outside_of_code() {
+        let text = "word ".repeat(26) + "and the rest";
+        assert_eq!(wrapped(&text), "word ".repeat(26).trim_end().to_owned() + "\nand the rest");
+        let text = "word ".repeat(25) + "`a code span` and the rest";
+        let kept = "word ".repeat(25) + "`a code span`\nand the rest";
+        assert_eq!(wrapped(&text), kept, "a code span is kept together");
+        assert_eq!(wrapped("short"), "short");
+    }
 }
