@@ -96,7 +96,7 @@ def _calculate(socket, text, result):
 
 @step
 def terminal(user):
-    """a terminal by WebSocket across a reload; somebody else's page may not"""
+    """a terminal by WebSocket across a reload; a page of another site may not"""
     name = user.post("/api/terminals", _TOKEN).json()["name"]
     path = f"/terminals/websocket/{name}?token=secret"
     with user.websocket(path, additional_headers={"Origin": user.base}) as socket:
