@@ -66,6 +66,8 @@ class Worker:
         self._recovery = None
         self._session = None
         self._leaving = False
+        # Nobody is there any more who would give this process a channel, or end it.
+        self._abandoned = False
 
     async def main(self, sock, capacity, name, recovery=None):
         """From the startup of the application to its shutdown."""
@@ -85,6 +87,7 @@ class Worker:
                 await recovery.wait_on(loop)
                 sock = None if self._leaving else recovery.take()
                 if sock is None:
+                    self._abandoned = not self._leaving
                     break
                 self._session = _Session(self, loop, sock)
             await self._finish()
@@ -115,7 +118,10 @@ class Worker:
         """Lets everything that was received come to its end."""
         for exchange in self.sockets:
             exchange.leave()
-        deadline = None if self.options.finish_s is None else monotonic() + self.options.finish_s
+        finish_s = self.options.finish_s
+        if self._abandoned and (finish_s is None or finish_s > _LEAVE_S):
+            finish_s = _LEAVE_S
+        deadline = None if finish_s is None else monotonic() + finish_s
         while self.tasks - {exchange.task for exchange in self.sockets}:
             left = None if deadline is None else max(0.0, deadline - monotonic())
             done, _ = await asyncio.wait(self.tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)

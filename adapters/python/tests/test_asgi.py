@@ -14,6 +14,7 @@ from unittest import mock
 from maitred import asgi, asgi_websocket
 from maitred.frames import CLEAN, CLOSE, HTTP10, KEEP, MAY_DETACH, ProtocolError
 from maitred.lifespan import StartupFailed
+from maitred.recovery import Recovery
 from maitred.websocket import BINARY, TEXT
 from tests.frames import WELCOME_FRAME, Reported, cancel_frame, forget_frame, request_frame, small_pair
 from tests.test_websocket import masked
@@ -392,6 +393,40 @@ class Requests(unittest.TestCase):
         before = len(os.listdir("/proc/self/fd"))
         Exchange(sending(START, b"x", END), *[request_frame(5, n, descriptors=int(n == 0)) for n in range(50)])
         self.assertEqual(len(os.listdir("/proc/self/fd")), before)
+
+
+class Abandoned(unittest.TestCase):
+    def test_what_does_not_end_is_ended_when_the_server_is_gone(self):
+        began, ended = threading.Event(), []
+
+        async def application(scope, receive, send):
+            if scope["type"] == "lifespan":
+                raise NotImplementedError
+            began.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(True)
+
+        ours, theirs = socket.socketpair()
+        master, recovery = socket.socketpair()
+        near, far = small_pair()
+        socket.send_fds(ours, [WELCOME_FRAME + request_frame(5, 0, descriptors=1)], [far.fileno()])
+
+        def vanish():
+            began.wait(30)
+            master.close()
+            ours.close()
+
+        gone = threading.Thread(target=vanish)
+        gone.start()
+        with mock.patch("maitred.asgi._LEAVE_S", 0.0), contextlib.redirect_stderr(io.StringIO()):
+            main = asgi.Worker(application).main(theirs, 100, "test", Recovery(recovery))
+            asyncio.run(asyncio.wait_for(main, 30))
+        gone.join()
+        for each in (near, far, theirs, recovery):
+            each.close()
+        self.assertEqual(ended, [True])
 
 
 class Lifespans(unittest.TestCase):
