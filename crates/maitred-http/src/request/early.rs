@@ -13,7 +13,7 @@ pub(super) fn refusal(window: &[u8], error: httparse::Error, limits: &HeadLimits
         return reject;
     }
     match error {
-        httparse::Error::TooManyHeaders => Reject { status: 431, reason: "too many header fields" },
+        httparse::Error::TooManyHeaders => TOO_MANY_FIELDS,
         httparse::Error::Version => version(window),
         httparse::Error::HeaderName => bad_request("invalid byte in a field name, or a folded line"),
         httparse::Error::HeaderValue => bad_request("invalid byte in a field value"),
@@ -42,6 +42,8 @@ pub(super) fn over_bounds(window: &[u8], limits: &HeadLimits) -> Result<(), Reje
 
 /// A method longer than any that is known (9110-9.1).
 pub(super) const METHOD_TOO_LONG: Reject = Reject { status: 501, reason: "method too long" };
+/// More than `header_count_max`.
+pub(super) const TOO_MANY_FIELDS: Reject = Reject { status: 431, reason: "too many header fields" };
 /// 9110-15.5.15
 pub(super) const TARGET_TOO_LONG: Reject = Reject { status: 414, reason: "target too long" };
 

@@ -45,13 +45,19 @@ impl Seen {
         Ok(())
     }
 
-    /// The framing, once all fields were seen.
+    /// The framing, once all fields were seen. `unknown_length`: where none is stated, content follows all the same.
     #[inline]
-    pub(super) fn judge(&self, version: Version, limits: &HeadLimits) -> Result<Framing, Reject> {
+    pub(super) fn judge(
+        &self,
+        version: Version,
+        unknown_length: bool,
+        limits: &HeadLimits,
+    ) -> Result<Framing, Reject> {
         if self.coding {
             return self.judge_coding(version);
         }
         match self.length {
+            None if unknown_length => Ok(Framing::Chunked),
             None | Some(0) => Ok(Framing::None),
             Some(length) if length > limits.body_bytes_max => {
                 Err(Reject { status: 413, reason: "Content-Length over the limit" })

@@ -11,19 +11,49 @@ pub(super) fn judge<'h, 'b>(
     head: &'b [u8],
     limits: &HeadLimits,
 ) -> Result<Request<'h, 'b>, Reject> {
-    let (Some(method_text), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
+    let (Some(method), Some(target), Some(minor)) = (parsed.method, parsed.path, parsed.version) else {
         return Err(bad_request("invalid request line"));
     };
-    if method_text.len() > METHOD_BYTES_MAX {
+    let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
+    let lines = Lines { method, target, version, fields: parsed.headers, unknown_length: false };
+    // What is too long is refused as that, whatever stands behind it.
+    within_bounds(&lines, limits)?;
+    judge_line_ends(head, target, lines.fields)?;
+    judge_lines(lines, limits)
+}
+
+/// A head that was taken apart.
+pub(super) struct Lines<'h, 'b> {
+    pub(super) method: &'b str,
+    pub(super) target: &'b str,
+    pub(super) version: Version,
+    pub(super) fields: &'h [httparse::Header<'b>],
+    /// Content follows even if no field states its length.
+    pub(super) unknown_length: bool,
+}
+
+#[inline]
+fn within_bounds(lines: &Lines<'_, '_>, limits: &HeadLimits) -> Result<(), Reject> {
+    if lines.method.len() > METHOD_BYTES_MAX {
         return Err(early::METHOD_TOO_LONG);
     }
-    if target.len() > limits.target_bytes_max {
+    if lines.target.len() > limits.target_bytes_max {
         return Err(early::TARGET_TOO_LONG);
     }
-    let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
+    Ok(())
+}
+
+/// Applies the rules that do not depend on how a head was written.
+#[inline]
+pub(super) fn judge_lines<'h, 'b>(
+    lines: Lines<'h, 'b>,
+    limits: &HeadLimits,
+) -> Result<Request<'h, 'b>, Reject> {
+    let Lines { method: method_text, target, version, fields, unknown_length } = lines;
+    if version == Version::Http2 {
+        within_bounds(&lines, limits)?;
+    }
     let method = Method::from_token(method_text);
-    let fields: &'h [httparse::Header<'b>] = parsed.headers;
-    judge_line_ends(head, target, fields)?;
     let taken_apart = target::judge(method, target)?;
     let facts = fields::facts(fields)?;
 
@@ -33,11 +63,11 @@ pub(super) fn judge<'h, 'b>(
             // Only ASCII passes the judgement.
             std::str::from_utf8(host).unwrap_or_default()
         }
-        None if version == Version::Http11 => return Err(bad_request("no Host")),
+        None if version != Version::Http10 => return Err(bad_request("no Host")),
         None => "",
     };
-    let framing = facts.framing.judge(version, limits)?;
-    if facts.other_expectation && version == Version::Http11 {
+    let framing = facts.framing.judge(version, unknown_length, limits)?;
+    if facts.other_expectation && version != Version::Http10 {
         return Err(Reject { status: 417, reason: "expectation other than 100-continue" });
     }
     Ok(Request {
@@ -51,12 +81,12 @@ pub(super) fn judge<'h, 'b>(
         https: taken_apart.https,
         fields,
         framing,
-        keep_alive: !facts.close && (version == Version::Http11 || facts.keep_alive),
+        keep_alive: !facts.close && (version != Version::Http10 || facts.keep_alive),
         // A client of version 1.0 cannot mean it (9110-10.1.1), and without a body there is nothing to wait
         // for.
-        expects_continue: facts.expects_continue && version == Version::Http11 && framing != Framing::None,
+        expects_continue: facts.expects_continue && version != Version::Http10 && framing != Framing::None,
         // A 1.0 client's wish to upgrade is ignored (9110-7.8).
-        upgrade: facts.upgrade && facts.connection_upgrade && version == Version::Http11,
+        upgrade: facts.upgrade && facts.connection_upgrade && version != Version::Http10,
         known: facts.known,
     })
 }

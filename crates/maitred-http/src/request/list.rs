@@ -18,6 +18,28 @@ impl<'b> List<'b> {
         Some(List { first: value, rest: &[], name: "" })
     }
 
+    /// The value of a field whose first line is this, and which may go on in these fields.
+    #[inline]
+    pub(super) fn of_lines(
+        first: &'b [u8],
+        rest: &'b [httparse::Header<'b>],
+        name: &'static str,
+    ) -> List<'b> {
+        List { first, rest, name }
+    }
+
+    /// Its first line.
+    #[inline]
+    pub(super) fn first(&self) -> &'b [u8] {
+        self.first
+    }
+
+    /// If it may go on, in how many of the last fields.
+    #[inline]
+    pub(super) fn further(&self) -> Option<usize> {
+        (!self.rest.is_empty()).then_some(self.rest.len())
+    }
+
     /// Takes the line of the field that `fields` has at this place.
     #[inline]
     pub(super) fn take(

@@ -3,6 +3,7 @@
 mod early;
 mod fields;
 mod framing;
+mod head;
 mod host;
 mod judge;
 mod list;
@@ -10,6 +11,8 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub use head::{HeadRoom, RequestHead};
+pub(crate) use head::{Parts, Span};
 pub use list::List;
 
 use std::mem::MaybeUninit;
@@ -85,7 +88,7 @@ pub enum Version {
     Http10,
     /// HTTP/1.1
     Http11,
-    /// HTTP/2: the head that [`parse`] sees is one of version 1.1 all the same, made of the stream's fields.
+    /// HTTP/2
     Http2,
 }
 

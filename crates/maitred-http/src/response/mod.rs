@@ -5,9 +5,12 @@ mod bad;
 mod head;
 #[cfg(test)]
 mod tests;
+mod value;
 mod written;
 
 pub use bad::Bad;
+pub(crate) use value::Dropped;
+pub use value::{Fields, Received, ResponseHead};
 pub use written::{WrittenHead, final_head};
 
 use head::{Framing, Head};

@@ -1,0 +1,326 @@
+//! Fields of responses as values (9110-6.3): names and values in their order, and what is changed in them on their way to the
+//! client. Names are tokens, values hold no CR, LF or NUL: whoever makes one has judged it, from a configuration or a message.
+
+use std::ops::Range;
+
+/// Fields that belong to whoever holds them. They are kept in the form that HTTP/1 sends, so that its encoder copies them at
+/// once; where each name and value is stands beside them, so that nothing has to be looked for.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct FieldLines {
+    text: Vec<u8>,
+    lines: Vec<Line>,
+}
+
+/// Where one field is in the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    start: u32,
+    name_bytes: u32,
+    end: u32,
+}
+
+/// Some fields, one behind the other, that somebody else holds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FieldsRef<'a> {
+    /// What the lines count from the start of.
+    text: &'a [u8],
+    lines: &'a [Line],
+}
+
+/// What stands between a name and its value, and behind the value.
+const SEPARATOR: &[u8] = b": ";
+const LINE_END: &[u8] = b"\r\n";
+
+impl Line {
+    #[inline]
+    fn name(self, text: &[u8]) -> &[u8] {
+        let start = self.start as usize;
+        text.get(start..start + self.name_bytes as usize).unwrap_or_default()
+    }
+
+    #[inline]
+    fn value(self, text: &[u8]) -> &[u8] {
+        let start = self.start as usize + self.name_bytes as usize + SEPARATOR.len();
+        text.get(start..self.end as usize - LINE_END.len()).unwrap_or_default()
+    }
+}
+
+impl FieldLines {
+    /// No fields, whose text begins behind so many bytes of something else.
+    pub fn behind(prefix: Vec<u8>) -> FieldLines {
+        FieldLines { text: prefix, lines: Vec::new() }
+    }
+
+    /// Appends a field.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        let start = self.text.len() as u32;
+        self.text.reserve(name.len() + value.len() + SEPARATOR.len() + LINE_END.len());
+        for part in [name, SEPARATOR, value, LINE_END] {
+            self.text.extend_from_slice(part);
+        }
+        self.lines.push(Line { start, name_bytes: name.len() as u32, end: self.text.len() as u32 });
+    }
+
+    /// Appends a field whose value is a number.
+    pub fn push_number(&mut self, name: &[u8], value: u64) {
+        self.push(name, itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// All of them.
+    #[inline]
+    pub fn all(&self) -> FieldsRef<'_> {
+        FieldsRef { text: &self.text, lines: &self.lines }
+    }
+
+    /// Appends those of another list.
+    pub fn extend(&mut self, others: FieldsRef<'_>) {
+        others.iter().for_each(|(name, value)| self.push(name, value));
+    }
+
+    /// The text with what it began behind, and the places of the fields in it.
+    pub fn into_parts(self) -> (Vec<u8>, Box<[Line]>) {
+        (self.text, self.lines.into())
+    }
+}
+
+impl<'a> FieldsRef<'a> {
+    /// Fields that were taken apart by [`FieldLines::into_parts`]; `text` begins with that text.
+    #[inline]
+    pub fn of_parts(text: &'a [u8], lines: &'a [Line]) -> FieldsRef<'a> {
+        FieldsRef { text, lines }
+    }
+
+    /// How many there are.
+    #[inline]
+    pub fn len(self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Those at these places.
+    #[inline]
+    pub fn part(self, places: Range<usize>) -> FieldsRef<'a> {
+        FieldsRef { text: self.text, lines: self.lines.get(places).unwrap_or_default() }
+    }
+
+    /// Names and values, in their order.
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        self.lines.iter().map(move |line| (line.name(self.text), line.value(self.text)))
+    }
+
+    /// The value of the first field of this name.
+    pub fn get(self, name: &[u8]) -> Option<&'a [u8]> {
+        self.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// As HTTP/1 sends them: for its encoder.
+    #[inline]
+    pub(crate) fn text(self) -> &'a [u8] {
+        let (Some(first), Some(last)) = (self.lines.first(), self.lines.last()) else { return b"" };
+        self.text.get(first.start as usize..last.end as usize).unwrap_or_default()
+    }
+}
+
+/// Names of fields that [`FieldEdits`] cannot touch: the framing of a message, and what is about one connection, are facts.
+pub const FRAMING_FIELDS: [&str; 7] =
+    ["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+
+/// Most fields that one list of edits adds where they are absent.
+pub const IF_ABSENT_MAX: usize = 64;
+
+/// Changes of the fields of responses: compiled once, carried out by the encoders while they write.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct FieldEdits {
+    /// Names, in lower case, of fields that do not go on.
+    dropped: Vec<Box<[u8]>>,
+    /// What is added in any case.
+    added: FieldLines,
+    /// What is added where the response has no field of that name.
+    if_absent: FieldLines,
+}
+
+/// Which fields of one response are there: what [`FieldEdits::keeps`] has seen.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Present(u64);
+
+impl FieldEdits {
+    /// No edits.
+    pub const NONE: &'static FieldEdits = &FieldEdits {
+        dropped: Vec::new(),
+        added: FieldLines { text: Vec::new(), lines: Vec::new() },
+        if_absent: FieldLines { text: Vec::new(), lines: Vec::new() },
+    };
+
+    /// Whether nothing is changed.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.dropped.is_empty() && self.added.is_empty() && self.if_absent.is_empty()
+    }
+
+    /// Fields of this name do not go on.
+    pub fn remove(&mut self, name: &str) {
+        let name = name.to_ascii_lowercase().into_bytes().into_boxed_slice();
+        self.added = without(&self.added, &name);
+        self.if_absent = without(&self.if_absent, &name);
+        if !self.dropped.contains(&name) {
+            self.dropped.push(name);
+        }
+    }
+
+    /// A field takes the place of all of its name.
+    pub fn set(&mut self, name: &str, value: &[u8]) {
+        self.remove(name);
+        self.added.push(name.as_bytes(), value);
+    }
+
+    /// A field comes beside others of its name.
+    pub fn add(&mut self, name: &str, value: &[u8]) {
+        self.added.push(name.as_bytes(), value);
+    }
+
+    /// A field comes where there is none of its name. Of more than [`IF_ABSENT_MAX`] the rest is left out; the configuration
+    /// refuses so many.
+    pub fn add_if_absent(&mut self, name: &str, value: &[u8]) {
+        let decided = |fields: &FieldLines| fields.all().get(name.as_bytes()).is_some();
+        if !decided(&self.added) && !decided(&self.if_absent) && self.if_absent.len() < IF_ABSENT_MAX {
+            self.if_absent.push(name.as_bytes(), value);
+        }
+    }
+
+    /// Whether a field of the response goes on; noted as present if it does.
+    #[inline]
+    pub fn keeps(&self, name: &[u8], present: &mut Present) -> bool {
+        let is = |other: &[u8]| other.len() == name.len() && other.eq_ignore_ascii_case(name);
+        if self.dropped.iter().any(|dropped| is(dropped)) {
+            return false;
+        }
+        for (at, (known, _)) in self.if_absent.all().iter().enumerate() {
+            if is(known) {
+                present.0 |= 1 << at;
+            }
+        }
+        true
+    }
+
+    /// What comes behind those fields of the response that go on.
+    #[inline]
+    pub fn further(&self, present: Present) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let absent = self.if_absent.all().iter().enumerate().filter(move |(at, _)| present.0 & 1 << at == 0);
+        self.added.all().iter().chain(absent.map(|(_, field)| field))
+    }
+
+    /// These fields as they are once the edits are carried out.
+    pub fn apply(&self, fields: FieldsRef<'_>, out: &mut FieldLines) {
+        let mut present = Present::default();
+        for (name, value) in fields.iter() {
+            if self.keeps(name, &mut present) {
+                out.push(name, value);
+            }
+        }
+        self.further(present).for_each(|(name, value)| out.push(name, value));
+    }
+}
+
+fn without(fields: &FieldLines, name: &[u8]) -> FieldLines {
+    let mut left = FieldLines::default();
+    let kept = fields.all().iter().filter(|(other, _)| !other.eq_ignore_ascii_case(name));
+    kept.for_each(|(name, value)| left.push(name, value));
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(fields: &[(&str, &str)]) -> FieldLines {
+        let mut lines = FieldLines::default();
+        fields.iter().for_each(|(name, value)| lines.push(name.as_bytes(), value.as_bytes()));
+        lines
+    }
+
+    fn edited(edits: &FieldEdits, fields: &[(&str, &str)]) -> String {
+        let mut out = FieldLines::default();
+        edits.apply(lines(fields).all(), &mut out);
+        let text = out.all().iter().map(|(name, value)| {
+            format!("{}={};", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+        });
+        text.collect()
+    }
+
+    #[test]
+    fn names_and_values_are_found_again_in_the_text() {
+        let fields = lines(&[("A", "b"), ("Content-Type", "text/html"), ("X", "")]);
+        assert_eq!(fields.all().text(), b"A: b\r\nContent-Type: text/html\r\nX: \r\n");
+        assert_eq!(fields.all().get(b"content-type"), Some(b"text/html".as_slice()));
+        assert_eq!(fields.all().part(1..2).text(), b"Content-Type: text/html\r\n");
+        assert_eq!(fields.all().part(1..1).text(), b"");
+        assert_eq!(fields.all().iter().last(), Some((b"X".as_slice(), b"".as_slice())));
+        let (mut text, places) = fields.into_parts();
+        text.extend_from_slice(b"a body");
+        let again = FieldsRef::of_parts(&text, &places);
+        assert_eq!((again.len(), again.get(b"a")), (3, Some(b"b".as_slice())));
+    }
+
+    #[test]
+    fn fields_behind_something_else_are_found_there() {
+        let mut fields = FieldLines::behind(b"HTTP/1.1 200 OK\r\n".to_vec());
+        fields.push_number(b"Content-Length", 12);
+        assert_eq!(fields.all().text(), b"Content-Length: 12\r\n");
+        assert_eq!(fields.into_parts().0, b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n");
+    }
+
+    #[test]
+    fn edits_set_add_remove_and_fill_in() {
+        let mut edits = FieldEdits::default();
+        edits.set("X-Frame-Options", b"DENY");
+        edits.add("Link", b"</b>");
+        edits.remove("X-Powered-By");
+        edits.add_if_absent("Server", b"maitred");
+        edits.add_if_absent("Cache-Control", b"no-cache");
+        assert_eq!(
+            edited(&edits, &[("x-frame-options", "SAMEORIGIN"), ("link", "</a>"), ("SERVER", "mine")]),
+            "link=</a>;SERVER=mine;X-Frame-Options=DENY;Link=</b>;Cache-Control=no-cache;"
+        );
+        assert_eq!(
+            edited(&edits, &[("X-powered-by", "PHP"), ("A", "b")]),
+            "A=b;X-Frame-Options=DENY;Link=</b>;Server=maitred;Cache-Control=no-cache;"
+        );
+    }
+
+    #[test]
+    fn the_last_word_about_a_field_counts() {
+        let mut edits = FieldEdits::default();
+        edits.add_if_absent("Server", b"maitred");
+        edits.set("server", b"mine");
+        edits.add_if_absent("Server", b"not said");
+        assert_eq!(edited(&edits, &[("Server", "theirs")]), "server=mine;");
+        edits.remove("Server");
+        assert_eq!(edited(&edits, &[("Server", "theirs"), ("A", "b")]), "A=b;");
+        assert!(FieldEdits::NONE.is_empty() && !edits.is_empty());
+    }
+
+    #[test]
+    fn no_more_fields_are_filled_in_than_can_be_remembered() {
+        let mut edits = FieldEdits::default();
+        (0..IF_ABSENT_MAX + 1).for_each(|at| edits.add_if_absent(&format!("x-{at}"), b"y"));
+        let all = edited(&edits, &[("X-63", "own")]);
+        assert_eq!(all.matches('=').count(), IF_ABSENT_MAX);
+        assert!(all.contains("X-63=own;") && !all.contains("x-63=y;") && !all.contains("x-64"));
+    }
+}
