@@ -10,11 +10,12 @@ use maitred_handoff::{
     Done, FromApp, FromServer, Outcome, PAYLOAD_BYTES_MAX, RequestFlags, begin_request, encode_done,
     is_forwardable,
 };
+use maitred_http::fields::{FieldEdits, FieldLines, FieldsRef};
 use maitred_http::h2::frame::{self, flag, kind};
 use maitred_http::h2::{Event, Session, Settings};
-use maitred_http::request::{HeadLimits, field_room, parse};
-use maitred_http::response::{Filter, Wanted};
-use maitred_http::{date, uri};
+use maitred_http::request::{HeadLimits, HeadRoom, RequestHead, field_room, parse};
+use maitred_http::response::{Filter, ResponseHead, Wanted};
+use maitred_http::{date, h1, uri};
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 /// What is done again and again; its output is thrown away.
@@ -74,13 +75,15 @@ fn response(out: &mut Vec<u8>) -> Result<()> {
         framed: false,
         informational: false,
         keep: true,
-        server_header: true,
+        trailers: false,
         switch: None,
     };
     let mut filter = Filter::new(wanted);
-    let now = b"Fri, 20 Nov 2026 12:00:00 GMT";
-    filter.feed(black_box(ANSWER), now, out).map_err(|bad| format!("{bad:?}"))?;
-    filter.feed(black_box(&[b'x'; 1024]), now, out).map_err(|bad| format!("{bad:?}"))?;
+    let date = b"Fri, 20 Nov 2026 12:00:00 GMT";
+    let (edits, further) = (FieldEdits::NONE, FieldsRef::default());
+    let mut encoder = h1::Encoder { out, date, edits, further };
+    filter.feed(black_box(ANSWER), &mut encoder).map_err(|bad| format!("{bad:?}"))?;
+    filter.feed(black_box(&[b'x'; 1024]), &mut encoder).map_err(|bad| format!("{bad:?}"))?;
     if filter.keeps() { Ok(()) } else { Err("the response is not complete".into()) }
 }
 
@@ -136,20 +139,25 @@ struct Http2 {
     stream: u32,
     /// The client's frame, but for its stream.
     request: Vec<u8>,
-    head: Vec<u8>,
+    head: RequestHead,
+    /// What a file of 1 KB is answered with.
+    file: FieldLines,
 }
 
-/// What a file of 1 KB is answered with.
-const FILE: &[u8] =
-    b"HTTP/1.1 200 OK\r\nDate: Fri, 20 Nov 2026 12:00:00 GMT\r\nContent-Type: text/html; charset=utf-8\r\n\
-    Content-Length: 1024\r\nLast-Modified: Thu, 19 Nov 2026 12:00:00 GMT\r\nETag: \"18b1-1024\"\r\n\
-    Accept-Ranges: bytes\r\n\r\n";
+const FILE_DATE: &[u8; 29] = b"Fri, 20 Nov 2026 12:00:00 GMT";
 
 impl Http2 {
     fn new() -> Self {
         let now = Instant::now();
         let session = Session::new(&Settings::default(), now);
-        let mut client = Self { session, now, stream: 1, request: frame::PREFACE.to_vec(), head: Vec::new() };
+        let mut file = FieldLines::default();
+        file.push(b"Content-Type", b"text/html; charset=utf-8");
+        file.push_number(b"Content-Length", 1024);
+        file.push(b"Last-Modified", b"Thu, 19 Nov 2026 12:00:00 GMT");
+        file.push(b"ETag", b"\"18b1-1024\"");
+        file.push(b"Accept-Ranges", b"bytes");
+        let request = frame::PREFACE.to_vec();
+        let mut client = Self { session, now, stream: 1, request, head: RequestHead::default(), file };
         frame::put_settings(&mut client.request, 0, &[]);
         let mut block = vec![0x82, 0x87];
         let named =
@@ -164,16 +172,18 @@ impl Http2 {
         client
     }
 
-    /// One request and its response of 1 KB, on a stream of their own.
+    /// One request, which is judged, and its response of 1 KB, on a stream of their own.
     fn exchange(mut self) -> impl FnMut(&mut Vec<u8>) -> Result<()> {
         move |out| {
-            self.head.clear();
             let event = self.session.next(self.now, black_box(&self.request), &mut 0, &mut self.head)?;
             let Some(Event::Request { stream, ended: true, .. }) = event else {
                 return Err("no request".into());
             };
-            black_box(&self.head);
-            self.session.respond(stream, black_box(FILE), false);
+            self.head.judge(&LIMITS)?;
+            black_box(self.head.view(&mut HeadRoom::default()));
+            let head = ResponseHead::own(200, black_box(self.file.all()));
+            let further = FieldsRef::default();
+            self.session.respond(stream, &head, FieldEdits::NONE, further, Some(FILE_DATE), false);
             let room = self.session.room(stream);
             if room < 1024 {
                 return Err(format!("no room: {room}").into());

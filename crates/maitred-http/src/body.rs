@@ -1,10 +1,10 @@
 //! Request bodies (9112-6 and 9112-7.1): bytes as they arrive go in, content comes out.
 
-use crate::limits::{CHUNK_EXTENSION_BYTES_MAX, CHUNK_SIZE_DIGITS_MAX, TRAILER_BYTES_MAX};
+use crate::fields::{FieldLines, is_for_trailers};
+use crate::limits::{CHUNK_EXTENSION_BYTES_MAX, CHUNK_SIZE_DIGITS_MAX, TRAILER_BYTES_MAX, TRAILERS_MAX};
 use crate::request::{Framing, Reject, is_token_byte};
 
-/// Takes one body out of its framing. Trailer fields are checked and dropped, which 9110-6.5.1 allows for all
-/// of them and demands for those that say something about framing, routing or authority.
+/// Takes one body out of its framing. Trailer fields are checked; [`Decoder::decode_parts`] gives their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decoder {
     state: State,
@@ -33,6 +33,8 @@ pub struct Progress {
 enum State {
     /// In a body of stated length.
     Length,
+    /// In a body that has frames of its own around it, and no stated length: it ends when that is said.
+    Frames,
     /// In a chunk size of which so many digits were read.
     Size { digits: u8 },
     /// In white space behind a chunk size, which only an extension may follow.
@@ -74,6 +76,28 @@ impl Decoder {
         Self { state, remaining, allowance: body_bytes_max, extension_bytes: 0, trailer_bytes: 0 }
     }
 
+    /// A decoder for a body that comes in frames of HTTP/2: all input is content, until [`Decoder::end`] is called if no length
+    /// is stated.
+    pub fn framed(framing: Framing, body_bytes_max: u64) -> Self {
+        let decoder = Decoder::new(framing, body_bytes_max);
+        match framing {
+            Framing::Chunked => Self { state: State::Frames, ..decoder },
+            Framing::None | Framing::Length(_) => decoder,
+        }
+    }
+
+    /// Whether the body ends when that is said, and not by itself.
+    pub fn ends_when_told(&self) -> bool {
+        self.state == State::Frames
+    }
+
+    /// Nothing more comes of a body whose end has to be said.
+    pub fn end(&mut self) {
+        if self.state == State::Frames {
+            self.state = State::Complete;
+        }
+    }
+
     /// Appends to `out` the content that `input` holds. However the bytes of a body are split among calls,
     /// the content and the last answer are the same.
     ///
@@ -92,11 +116,37 @@ impl Decoder {
     ///
     /// Those of [`decode`](Self::decode).
     #[inline]
-    pub fn decode_with(&mut self, input: &[u8], mut sink: impl FnMut(&[u8])) -> Result<Progress, Reject> {
+    pub fn decode_with(&mut self, input: &[u8], sink: impl FnMut(&[u8])) -> Result<Progress, Reject> {
+        self.decode_parts(input, sink, |_| {})
+    }
+
+    /// The same, and gives each byte of the trailer section (9112-7.1.2), which [`trailers`] reads once it is whole.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`decode`](Self::decode).
+    #[inline]
+    pub fn decode_parts(
+        &mut self,
+        input: &[u8],
+        mut sink: impl FnMut(&[u8]),
+        mut trailer: impl FnMut(u8),
+    ) -> Result<Progress, Reject> {
         let mut rest = input;
         loop {
             match self.state {
                 State::Complete => break,
+                State::Frames => {
+                    if rest.len() as u64 > self.allowance {
+                        return Err(Reject { status: 413, reason: "body over the limit" });
+                    }
+                    if !rest.is_empty() {
+                        sink(rest);
+                    }
+                    self.allowance -= rest.len() as u64;
+                    rest = &[];
+                    break;
+                }
                 State::Length | State::Data => {
                     if self.remaining > self.allowance {
                         return Err(Reject { status: 413, reason: "body over the limit" });
@@ -116,6 +166,9 @@ impl Decoder {
                 _ => {
                     let Some((byte, after)) = rest.split_first() else { break };
                     self.state = self.step(*byte)?;
+                    if self.trailer_bytes > 0 {
+                        trailer(*byte);
+                    }
                     rest = after;
                 }
             }
@@ -194,6 +247,19 @@ impl Decoder {
             _ => Err(broken("invalid byte in the trailer section")),
         }
     }
+}
+
+/// The fields of a whole trailer section, without those that may not stand there (9110-6.5.1).
+#[cold]
+pub fn trailers(section: &[u8]) -> FieldLines {
+    let mut room = [httparse::EMPTY_HEADER; TRAILERS_MAX];
+    let mut lines = FieldLines::default();
+    // What is no section, or has more fields, has none that could be passed on.
+    if let Ok(httparse::Status::Complete((_, fields))) = httparse::parse_headers(section, &mut room) {
+        let fields = fields.iter().filter(|field| is_for_trailers(field.name.as_bytes()));
+        fields.for_each(|field| lines.push(field.name.as_bytes(), field.value));
+    }
+    lines
 }
 
 const fn broken(reason: &'static str) -> Reject {

@@ -66,6 +66,12 @@ impl FieldLines {
         self.push(name, itoa::Buffer::new().format(value).as_bytes());
     }
 
+    /// Takes all of them out, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.text.clear();
+        self.lines.clear();
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.lines.len()
@@ -141,6 +147,67 @@ impl<'a> FieldsRef<'a> {
 pub const FRAMING_FIELDS: [&str; 7] =
     ["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
 
+/// Names of fields that mean something else, or nothing, behind the content (9110-6.5.1): they frame or route a message, modify
+/// a request, authenticate, control a response, or say how content is to be read. Where trailers come in they are dropped, so
+/// that nobody who merges trailers with the other fields acts on them. `etag` and the digests of RFC 9530 are made for trailers.
+pub const NOT_IN_TRAILERS: [&str; 45] = [
+    // Framing, routing, and the connection.
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    // Who the peer is, or says that it is.
+    "authentication-info",
+    "authorization",
+    "cookie",
+    "forwarded",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "set-cookie",
+    "www-authenticate",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    // Modifiers of a request.
+    "cache-control",
+    "expect",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "max-forwards",
+    "pragma",
+    "priority",
+    "range",
+    // Control of a response.
+    "age",
+    "date",
+    "expires",
+    "location",
+    "retry-after",
+    "vary",
+    "warning",
+    // How content is to be read.
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-location",
+    "content-range",
+    "content-type",
+];
+
+/// Whether a field may stand behind the content: all but [`NOT_IN_TRAILERS`].
+pub fn is_for_trailers(name: &[u8]) -> bool {
+    !NOT_IN_TRAILERS.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(name))
+}
+
 /// Most fields that one list of edits adds where they are absent.
 pub const IF_ABSENT_MAX: usize = 64;
 
@@ -194,13 +261,31 @@ impl FieldEdits {
         self.added.push(name.as_bytes(), value);
     }
 
-    /// A field comes where there is none of its name. Of more than [`IF_ABSENT_MAX`] the rest is left out; the configuration
-    /// refuses so many.
+    /// A field comes where there is none of its name, unless it was removed or set by then. Of more than [`IF_ABSENT_MAX`] the
+    /// rest is left out; the configuration refuses so many.
     pub fn add_if_absent(&mut self, name: &str, value: &[u8]) {
         let decided = |fields: &FieldLines| fields.all().get(name.as_bytes()).is_some();
-        if !decided(&self.added) && !decided(&self.if_absent) && self.if_absent.len() < IF_ABSENT_MAX {
+        let removed = self.dropped.iter().any(|dropped| dropped.eq_ignore_ascii_case(name.as_bytes()));
+        if !removed
+            && !decided(&self.added)
+            && !decided(&self.if_absent)
+            && self.if_absent.len() < IF_ABSENT_MAX
+        {
             self.if_absent.push(name.as_bytes(), value);
         }
+    }
+
+    /// The edits of another list come behind these.
+    pub fn append(&mut self, later: &FieldEdits) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        later.dropped.iter().for_each(|name| self.remove(&text(name)));
+        later.added.all().iter().for_each(|(name, value)| self.add(&text(name), value));
+        later.if_absent.all().iter().for_each(|(name, value)| self.add_if_absent(&text(name), value));
+    }
+
+    /// A field of this name is not filled in.
+    pub fn leave_out(&mut self, name: &str) {
+        self.if_absent = without(&self.if_absent, name.to_ascii_lowercase().as_bytes());
     }
 
     /// Whether a field of the response goes on; noted as present if it does.
@@ -286,6 +371,26 @@ mod tests {
     }
 
     #[test]
+    fn what_frames_routes_or_authenticates_is_not_for_trailers() {
+        for name in [
+            "content-length",
+            "Transfer-Encoding",
+            "HOST",
+            "te",
+            "authorization",
+            "Cookie",
+            "content-type",
+            "priority",
+        ] {
+            assert!(!is_for_trailers(name.as_bytes()), "{name}");
+        }
+        for name in ["grpc-status", "ETag", "content-digest", "server-timing", "x-checksum", "hos", "hosts"] {
+            assert!(is_for_trailers(name.as_bytes()), "{name}");
+        }
+        assert!(FRAMING_FIELDS.iter().all(|name| !is_for_trailers(name.as_bytes())));
+    }
+
+    #[test]
     fn edits_set_add_remove_and_fill_in() {
         let mut edits = FieldEdits::default();
         edits.set("X-Frame-Options", b"DENY");
@@ -311,6 +416,7 @@ mod tests {
         edits.add_if_absent("Server", b"not said");
         assert_eq!(edited(&edits, &[("Server", "theirs")]), "server=mine;");
         edits.remove("Server");
+        edits.add_if_absent("Server", b"not said");
         assert_eq!(edited(&edits, &[("Server", "theirs"), ("A", "b")]), "A=b;");
         assert!(FieldEdits::NONE.is_empty() && !edits.is_empty());
     }

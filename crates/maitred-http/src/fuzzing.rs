@@ -10,6 +10,8 @@ mod response;
 
 pub use fastcgi::{cgi, fastcgi};
 pub use h2::h2_session;
+#[cfg(test)]
+pub(crate) use h2::http1_text;
 pub use hpack::{hpack_decoder, hpack_encoder};
 pub use response::response;
 

@@ -1,7 +1,7 @@
 //! HTTP/1 as it is written (9112): the one encoder of response heads, and of the framing of content.
 
 use crate::fields::{FieldEdits, FieldsRef, Present};
-use crate::response::{Fields, Received, ResponseHead};
+use crate::response::{Encode, Ending, Fields, Received, ResponseHead};
 use crate::status;
 
 /// What goes into the `Connection` field of a response.
@@ -28,11 +28,17 @@ pub struct Frame<'a> {
     pub upgrade: bool,
     /// The content goes out in chunks.
     pub chunked: bool,
-    /// No content follows the head.
-    pub ended: bool,
+    /// A 205 says that it has no content (9110-15.3.6), whatever the application has said.
+    pub no_length: bool,
 }
 
-impl Frame<'_> {
+impl<'a> Frame<'a> {
+    /// That of a response made here, which says how long its content is.
+    #[inline]
+    pub fn of(date: &'a [u8; 29], persistence: Persistence) -> Frame<'a> {
+        Frame { date: Some(date), persistence, upgrade: false, chunked: false, no_length: false }
+    }
+
     fn connection(&self) -> &'static [u8] {
         match (self.persistence, self.upgrade) {
             (Persistence::Implied, false) => b"",
@@ -43,6 +49,42 @@ impl Frame<'_> {
             (Persistence::Close, true) => b"Connection: close, upgrade\r\n",
             (Persistence::Switched, _) => b"Connection: Upgrade\r\n",
         }
+    }
+}
+
+/// The encoder of one response.
+#[derive(Debug)]
+pub struct Encoder<'t> {
+    /// What the connection sends.
+    pub out: &'t mut Vec<u8>,
+    /// The time of now, as [`crate::date`] writes it.
+    pub date: &'t [u8; 29],
+    /// Changes of the fields of the final response.
+    pub edits: &'t FieldEdits,
+    /// What it has besides.
+    pub further: FieldsRef<'t>,
+}
+
+impl Encode for Encoder<'_> {
+    fn interim(&mut self, head: &ResponseHead<'_>) {
+        put_interim(head, self.out);
+    }
+
+    #[inline]
+    fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
+        let frame = Frame {
+            date: if ending.dated { None } else { Some(self.date) },
+            persistence: ending.persistence,
+            upgrade: ending.upgrade,
+            chunked: ending.chunked,
+            no_length: ending.no_length,
+        };
+        put_head(head, self.edits, self.further, &frame, self.out);
+    }
+
+    #[inline]
+    fn content(&mut self) -> &mut Vec<u8> {
+        self.out
     }
 }
 
@@ -93,9 +135,27 @@ pub fn put_interim(head: &ResponseHead<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends what stands before a part of a multipart body (9110-14.6, RFC 2046 section 5.1), behind the part before it.
+pub fn put_part_head(first: bool, boundary: &str, fields: FieldsRef<'_>, out: &mut Vec<u8>) {
+    let before: &[u8] = if first { b"--" } else { b"\r\n--" };
+    for part in [before, boundary.as_bytes(), b"\r\n", fields.text(), b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// Appends what stands behind the last part of a multipart body.
+pub fn put_last_boundary(boundary: &str, out: &mut Vec<u8>) {
+    for part in [b"\r\n--", boundary.as_bytes(), b"--\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
 /// What differs from one response to the next, and the empty line.
 #[inline]
 fn put_rest(frame: &Frame<'_>, out: &mut Vec<u8>) {
+    if frame.no_length {
+        out.extend_from_slice(b"Content-Length: 0\r\n");
+    }
     if frame.chunked {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }
@@ -197,4 +257,207 @@ pub fn put_last_chunk(trailers: FieldsRef<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"0\r\n");
     out.extend_from_slice(trailers.text());
     out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Decoder;
+    use crate::fields::FieldLines;
+    use crate::request::Framing;
+    use crate::response::Dropped;
+
+    const DATE: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    /// A response on a connection that is kept, with a stated length.
+    const PLAIN: Frame<'_> = Frame {
+        date: None,
+        persistence: Persistence::Implied,
+        upgrade: false,
+        chunked: false,
+        no_length: false,
+    };
+
+    fn lines(fields: &[(&str, &str)]) -> FieldLines {
+        let mut lines = FieldLines::default();
+        fields.iter().for_each(|(name, value)| lines.push(name.as_bytes(), value.as_bytes()));
+        lines
+    }
+
+    /// What is written behind something else, which stays.
+    fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+        let mut out = b"before|".to_vec();
+        write(&mut out);
+        let text = String::from_utf8(out).unwrap();
+        text.strip_prefix("before|").unwrap().replace("\r\n", "|")
+    }
+
+    fn head(status: u16, fields: &[(&str, &str)], edits: &FieldEdits, frame: &Frame<'_>) -> String {
+        let (fields, further) = (lines(fields), lines(&[("Alt-Svc", "clear")]));
+        written(|out| {
+            put_head(&ResponseHead::own(status, fields.all()), edits, further.all(), frame, out);
+        })
+    }
+
+    /// The same of a head that was received, of which the fields at these places do not go on.
+    fn passed(bytes: &str, dropped: &[usize], edits: &FieldEdits) -> String {
+        let bytes = bytes.replace('|', "\r\n").into_bytes();
+        let mut room = [httparse::EMPTY_HEADER; 8];
+        let mut parsed = httparse::Response::new(&mut room);
+        assert_eq!(parsed.parse(&bytes), Ok(httparse::Status::Complete(bytes.len())));
+        let mut places = Dropped::default();
+        dropped.iter().for_each(|at| places.set(*at));
+        let received = Received { bytes: &bytes, fields: parsed.headers, dropped: &places };
+        let reason = parsed.reason.map(str::as_bytes);
+        let head = ResponseHead { status: parsed.code.unwrap(), reason, fields: Fields::Received(received) };
+        let interim = written(|out| put_interim(&head, out));
+        let whole = written(|out| put_head(&head, edits, FieldsRef::default(), &PLAIN, out));
+        assert!(!edits.is_empty() || interim == whole, "{interim}");
+        whole
+    }
+
+    #[test]
+    fn a_head_of_ones_own_is_written_with_further_fields() {
+        let fields = [("Content-Type", "text/plain"), ("Empty", "")];
+        assert_eq!(
+            head(404, &fields, FieldEdits::NONE, &PLAIN),
+            "HTTP/1.1 404 Not Found|Content-Type: text/plain|Empty: |Alt-Svc: clear||"
+        );
+        assert_eq!(head(200, &[], FieldEdits::NONE, &PLAIN), "HTTP/1.1 200 OK|Alt-Svc: clear||");
+        let named = ResponseHead { reason: Some(b"Fine"), ..ResponseHead::own(299, FieldsRef::default()) };
+        let text = written(|out| put_head(&named, FieldEdits::NONE, FieldsRef::default(), &PLAIN, out));
+        assert_eq!(text, "HTTP/1.1 299 Fine||");
+    }
+
+    #[test]
+    fn what_a_frame_says_comes_last() {
+        let frame = Frame { date: Some(DATE), chunked: true, persistence: Persistence::Close, ..PLAIN };
+        assert_eq!(
+            head(200, &[("A", "b")], FieldEdits::NONE, &frame),
+            "HTTP/1.1 200 OK|A: b|Alt-Svc: clear|Transfer-Encoding: chunked|Date: Sun, 06 Nov 1994 08:49:37 GMT|\
+             Connection: close||"
+        );
+        for (persistence, upgrade, field) in [
+            (Persistence::Implied, false, ""),
+            (Persistence::Implied, true, "Connection: upgrade|"),
+            (Persistence::Stated, false, "Connection: keep-alive|"),
+            (Persistence::Stated, true, "Connection: keep-alive, upgrade|"),
+            (Persistence::Close, false, "Connection: close|"),
+            (Persistence::Close, true, "Connection: close, upgrade|"),
+            (Persistence::Switched, false, "Connection: Upgrade|"),
+            (Persistence::Switched, true, "Connection: Upgrade|"),
+        ] {
+            let frame = Frame { persistence, upgrade, ..PLAIN };
+            let expected = format!("HTTP/1.1 200 OK|Alt-Svc: clear|{field}|");
+            assert_eq!(head(200, &[], FieldEdits::NONE, &frame), expected);
+        }
+    }
+
+    fn edits() -> FieldEdits {
+        let mut edits = FieldEdits::default();
+        edits.set("X-Frame-Options", b"DENY");
+        edits.remove("X-Powered-By");
+        edits.add_if_absent("Server", b"maitred");
+        edits.add_if_absent("Vary", b"Cookie");
+        edits
+    }
+
+    #[test]
+    fn edits_change_a_head_of_ones_own() {
+        let fields =
+            [("x-frame-options", "SAMEORIGIN"), ("A", "b"), ("x-powered-by", "x"), ("SERVER", "mine")];
+        let frame = Frame { date: Some(DATE), ..PLAIN };
+        assert_eq!(
+            head(200, &fields, &edits(), &frame),
+            "HTTP/1.1 200 OK|A: b|SERVER: mine|X-Frame-Options: DENY|Vary: Cookie|Alt-Svc: clear|\
+             Date: Sun, 06 Nov 1994 08:49:37 GMT||"
+        );
+    }
+
+    #[test]
+    fn a_received_head_goes_on_but_for_what_is_dropped() {
+        let bytes = "HTTP/1.1 200 Fine|A: b|Connection: x|X: y|C:d||";
+        assert_eq!(passed(bytes, &[], FieldEdits::NONE), bytes);
+        let expected = [
+            (&[0][..], "HTTP/1.1 200 Fine|Connection: x|X: y|C:d||"),
+            (&[1], "HTTP/1.1 200 Fine|A: b|X: y|C:d||"),
+            (&[1, 2], "HTTP/1.1 200 Fine|A: b|C:d||"),
+            (&[0, 2], "HTTP/1.1 200 Fine|Connection: x|C:d||"),
+            (&[3], "HTTP/1.1 200 Fine|A: b|Connection: x|X: y||"),
+            (&[2, 3], "HTTP/1.1 200 Fine|A: b|Connection: x||"),
+            (&[0, 1, 2, 3], "HTTP/1.1 200 Fine||"),
+        ];
+        for (dropped, text) in expected {
+            assert_eq!(passed(bytes, dropped, FieldEdits::NONE), text, "{dropped:?}");
+        }
+        assert_eq!(passed("HTTP/1.1 204 No Content||", &[], FieldEdits::NONE), "HTTP/1.1 204 No Content||");
+    }
+
+    #[test]
+    fn a_received_status_line_has_version_1_1_and_its_space() {
+        assert_eq!(passed("HTTP/1.0 200 OK|A: b||", &[], FieldEdits::NONE), "HTTP/1.1 200 OK|A: b||");
+        assert_eq!(passed("HTTP/1.1 200|A: b||", &[], FieldEdits::NONE), "HTTP/1.1 200 |A: b||");
+        assert_eq!(passed("HTTP/1.0 200|A: b||", &[0], FieldEdits::NONE), "HTTP/1.1 200 ||");
+    }
+
+    #[test]
+    fn edits_change_a_received_head() {
+        let bytes = "HTTP/1.1 200 Fine|X-Powered-By: x|A: b|X-Hop: y|vary:  Accept ||";
+        assert_eq!(
+            passed(bytes, &[2], &edits()),
+            "HTTP/1.1 200 Fine|A: b|vary: Accept|X-Frame-Options: DENY|Server: maitred||"
+        );
+    }
+
+    #[test]
+    fn a_prepared_head_is_completed() {
+        let mut fields = FieldLines::behind(prepare(304));
+        fields.push(b"ETag", b"\"a\"");
+        let (prepared, _) = fields.into_parts();
+        let frame = Frame { date: Some(DATE), ..PLAIN };
+        assert_eq!(
+            written(|out| put_prepared(&prepared, &frame, out)),
+            "HTTP/1.1 304 Not Modified|ETag: \"a\"|Date: Sun, 06 Nov 1994 08:49:37 GMT||"
+        );
+        assert_eq!(written(|out| put_prepared(&prepare(204), &PLAIN, out)), "HTTP/1.1 204 No Content||");
+    }
+
+    #[test]
+    fn an_interim_head_has_its_own_fields_only() {
+        let hints = lines(&[("Link", "</a>")]);
+        let text = |head: &ResponseHead<'_>| written(|out| put_interim(head, out));
+        assert_eq!(text(&ResponseHead::own(103, hints.all())), "HTTP/1.1 103 Early Hints|Link: </a>||");
+        assert_eq!(text(&ResponseHead::own(100, FieldsRef::default())), "HTTP/1.1 100 Continue||");
+    }
+
+    #[test]
+    fn a_chunk_says_its_size() {
+        assert_eq!(written(|out| put_chunk(b"", out)), "", "nothing would end the body");
+        for (bytes, size) in [(1, "1"), (9, "9"), (10, "a"), (15, "f"), (16, "10"), (255, "ff"), (256, "100")]
+        {
+            let content = "x".repeat(bytes);
+            assert_eq!(written(|out| put_chunk(content.as_bytes(), out)), format!("{size}|{content}|"));
+        }
+        let large = written(|out| put_chunk(&[b'x'; 0x12345], out));
+        assert!(large.starts_with("12345|x") && large.len() == 5 + 1 + 0x12345 + 1);
+    }
+
+    #[test]
+    fn the_last_chunk_has_the_trailers() {
+        assert_eq!(written(|out| put_last_chunk(FieldsRef::default(), out)), "0||");
+        let trailers = lines(&[("Grpc-Status", "0"), ("X-Sum", "1")]);
+        assert_eq!(written(|out| put_last_chunk(trailers.all(), out)), "0|Grpc-Status: 0|X-Sum: 1||");
+        assert_eq!(written(|out| put_last_chunk(trailers.all().part(1..2), out)), "0|X-Sum: 1||");
+    }
+
+    #[test]
+    fn a_body_in_chunks_is_read_again() {
+        let mut out = Vec::new();
+        for content in [&b"hello"[..], b"", &[b'x'; 5000], b"!"] {
+            put_chunk(content, &mut out);
+        }
+        put_last_chunk(lines(&[("X-Sum", "1")]).all(), &mut out);
+        let (mut decoder, mut content) = (Decoder::new(Framing::Chunked, u64::MAX), Vec::new());
+        let progress = decoder.decode(&out, &mut content).unwrap();
+        assert_eq!((progress.consumed, progress.complete, content.len()), (out.len(), true, 5006));
+    }
 }

@@ -21,8 +21,11 @@ pub const CHUNK_SIZE_DIGITS_MAX: u8 = 16;
 /// use them.
 pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
 
-/// Bytes of the trailer section of one body, which is read and dropped.
+/// Bytes of the trailer section of one body: over HTTP/1 all of them, over HTTP/2 as many as the same fields have there.
 pub const TRAILER_BYTES_MAX: u32 = 8192;
+
+/// Fields of a trailer section that are passed on; a section with more of them is taken for one without any. gRPC has three.
+pub const TRAILERS_MAX: usize = 32;
 
 /// Bytes of one response head of an application, its empty line included; so much is buffered of a head that
 /// has not arrived as a whole. Applications put tokens of any size into cookies.

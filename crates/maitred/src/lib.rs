@@ -13,6 +13,9 @@
 //! | [`pool`] | how many application processes a pool has: a pure function |
 //! | [`worker`] | the event loops and the connections |
 //! | [`route`] | the one function that chooses what answers a request |
+//! | [`plan`] | what happens to the requests of one route, compiled once |
+//! | [`filter`] | what is done to responses, route by route |
+//! | [`exchange`] | one request and its response, between the protocols of clients and those who answer |
 //! | [`serve`] | files and fixed replies |
 //! | [`handoff`] | requests to application processes, by descriptor |
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
@@ -33,10 +36,13 @@ pub mod budget;
 pub mod cli;
 pub mod config;
 pub mod control;
+pub mod exchange;
+pub mod filter;
 pub mod handoff;
 pub mod log;
 pub mod master;
 pub mod overload;
+pub mod plan;
 pub mod pool;
 pub mod proxy;
 pub mod route;

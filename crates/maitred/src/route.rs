@@ -2,9 +2,12 @@
 
 use std::collections::HashMap;
 
+use maitred_http::fields::FieldEdits;
 use maitred_http::request::Method;
 
 use crate::config::{self, Config, HostPattern, PathPattern, Target};
+use crate::filter::Scope;
+use crate::plan::Plan;
 
 /// Longest host name in octets (RFC 1035 section 2.3.4); a longer one can only be the default site's.
 const HOST_BYTES_MAX: usize = 255;
@@ -13,6 +16,10 @@ const HOST_BYTES_MAX: usize = 255;
 #[derive(Debug)]
 pub struct Router {
     sites: Vec<Site>,
+    /// For what is no request for any site.
+    bare: Plan,
+    /// For the admin address.
+    admin: Plan,
     exact: HashMap<Box<[u8]>, usize>,
     /// `.example.com` → site, longest first, so that the most specific wins.
     suffixes: Vec<(Box<[u8]>, usize)>,
@@ -21,8 +28,8 @@ pub struct Router {
 #[derive(Debug)]
 struct Site {
     routes: Vec<Route>,
-    /// File set of the site's own root, for its error pages.
-    files: Option<usize>,
+    /// For what no route matches.
+    plan: Plan,
 }
 
 /// A directory that files are served from, and what goes with it.
@@ -34,6 +41,8 @@ pub struct SetPlan {
     pub error_pages: Vec<(u16, String)>,
     /// Number of the set that holds the pages: the site's own files.
     pub error_set: usize,
+    /// What the filters change in heads that are prepared.
+    pub edits: FieldEdits,
 }
 
 #[derive(Debug)]
@@ -41,6 +50,7 @@ struct Route {
     pattern: PathPattern,
     methods: Vec<String>,
     to: To,
+    plan: Plan,
 }
 
 #[derive(Debug)]
@@ -84,7 +94,11 @@ impl Router {
     /// Compiles the sites. The second value lists the file sets that [`Choice::Files`] numbers.
     pub fn new(config: &Config) -> (Self, Vec<SetPlan>) {
         let mut sets = Vec::new();
-        let mut router = Router { sites: Vec::new(), exact: HashMap::new(), suffixes: Vec::new() };
+        let server_header = config.server.server_header;
+        let bare = Plan::new(0, &Scope { server_header, site: None, route: None });
+        let admin = Plan::new(0, &Scope { server_header: true, site: None, route: None });
+        let (sites, exact, suffixes) = (Vec::new(), HashMap::new(), Vec::new());
+        let mut router = Router { sites, bare, admin, exact, suffixes };
         for (number, site) in config.sites.iter().enumerate() {
             for host in &site.hosts {
                 match host {
@@ -94,7 +108,7 @@ impl Router {
                     HostPattern::Suffix(suffix) => router.suffixes.push((suffix.as_bytes().into(), number)),
                 }
             }
-            router.sites.push(Site::new(site, &mut sets));
+            router.sites.push(Site::new(number, site, server_header, &mut sets));
         }
         router.suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         (router, sets)
@@ -115,22 +129,22 @@ impl Router {
         suffix.map_or(0, |(_, site)| *site)
     }
 
-    /// What answers a request to `site` for the normalised `path`: the first route that matches path and method decides.
-    /// Where routes match the path but none the method, the first of them says what it allows.
-    pub fn choose(&self, site: usize, method: Method, method_text: &str, path: &[u8]) -> Choice<'_> {
-        let Some(site) = self.sites.get(site) else { return Choice::Nothing };
-        let mut refusal = Choice::Nothing;
+    /// What answers a request to `site` for the normalised `path`, and the plan that goes with it: the first route that matches
+    /// path and method decides. Where routes match the path but none the method, the first of them says what it allows.
+    pub fn choose(&self, site: usize, method: Method, method_text: &str, path: &[u8]) -> (Choice<'_>, &Plan) {
+        let Some(site) = self.sites.get(site) else { return (Choice::Nothing, &self.bare) };
+        let mut refusal = (Choice::Nothing, &site.plan);
         for route in &site.routes {
             if !matches(&route.pattern, path) {
                 continue;
             }
             if !route.takes(method, method_text) {
-                if refusal == Choice::Nothing {
-                    refusal = Choice::NotThisMethod(&route.methods);
+                if refusal.0 == Choice::Nothing {
+                    refusal = (Choice::NotThisMethod(&route.methods), &route.plan);
                 }
                 continue;
             }
-            return match &route.to {
+            let choice = match &route.to {
                 To::Files(set) => Choice::Files(*set),
                 To::Redirect { to, status } => Choice::Redirect { to, status: *status },
                 To::Respond { status, body, content_type } => {
@@ -138,13 +152,24 @@ impl Router {
                 }
                 To::Pool(pool) => Choice::Pool(*pool),
             };
+            return (choice, &route.plan);
         }
         refusal
     }
 
-    /// The set of the site's own files, which has its error pages.
-    pub fn own_files(&self, site: usize) -> Option<usize> {
-        self.sites.get(site)?.files
+    /// The plan for what no route of a site matches, or what is about no path.
+    pub fn plan(&self, site: usize) -> &Plan {
+        self.sites.get(site).map_or(&self.bare, |site| &site.plan)
+    }
+
+    /// The plan of the admin address.
+    pub fn admin_plan(&self) -> &Plan {
+        &self.admin
+    }
+
+    /// The plan for what is no request for any site.
+    pub fn bare_plan(&self) -> &Plan {
+        &self.bare
     }
 }
 
@@ -157,41 +182,44 @@ impl Route {
 }
 
 impl Site {
-    fn new(site: &config::Site, sets: &mut Vec<SetPlan>) -> Self {
+    fn new(number: usize, site: &config::Site, server_header: bool, sets: &mut Vec<SetPlan>) -> Self {
+        let of_site = Scope { server_header, site: Some(site), route: None };
         // The site's own files come first, so that all its sets can name them as the place of its error pages.
         let error_set = sets.len();
-        let mut number = |files: &config::Files| {
-            let known = sets.iter().skip(error_set).position(|known| known.files == *files);
-            known.map_or_else(
+        let files = site.files.as_ref();
+        let mut plan = Plan::new(number, &of_site);
+        let mut set = |files: &config::Files, plan: &Plan| {
+            let edits = plan.prepared_edits();
+            let mut known = sets.iter().skip(error_set);
+            known.position(|known| known.files == *files && known.edits == *edits).map_or_else(
                 || {
                     let error_pages =
                         if site.files.is_some() { site.error_pages.clone() } else { Vec::new() };
-                    sets.push(SetPlan { files: files.clone(), error_pages, error_set });
+                    sets.push(SetPlan { files: files.clone(), error_pages, error_set, edits: edits.clone() });
                     sets.len() - 1
                 },
                 |at| error_set + at,
             )
         };
-        let files = site.files.as_ref().map(&mut number);
-        let routes = site
-            .routes
-            .iter()
-            .map(|route| Route {
-                pattern: route.pattern.clone(),
-                methods: route.methods.clone(),
-                to: match &route.target {
-                    Target::Files(files) => To::Files(number(files)),
-                    Target::Redirect { to, status } => To::Redirect { to: to.clone(), status: *status },
-                    Target::Respond { status, body, content_type } => To::Respond {
-                        status: *status,
-                        body: body.clone(),
-                        content_type: content_type.clone(),
-                    },
-                    Target::Pool(pool) => To::Pool(*pool),
-                },
-            })
-            .collect();
-        Site { routes, files }
+        plan.error_set = files.map(|files| set(files, &plan));
+        let of_route = |route: &config::Route| {
+            let mut of_route = Plan::new(number, &Scope { route: Some(route), ..of_site });
+            of_route.error_set = plan.error_set;
+            of_route
+        };
+        let routes = site.routes.iter().map(|route| {
+            let plan = of_route(route);
+            let to = match &route.target {
+                Target::Files(files) => To::Files(set(files, &plan)),
+                Target::Redirect { to, status } => To::Redirect { to: to.clone(), status: *status },
+                Target::Respond { status, body, content_type } => {
+                    To::Respond { status: *status, body: body.clone(), content_type: content_type.clone() }
+                }
+                Target::Pool(pool) => To::Pool(*pool),
+            };
+            Route { pattern: route.pattern.clone(), methods: route.methods.clone(), to, plan }
+        });
+        Site { routes: routes.collect(), plan }
     }
 }
 
@@ -248,6 +276,8 @@ mod tests {
                 pattern: pattern.clone(),
                 methods: Vec::new(),
                 target: target.clone(),
+                response_headers: config::ResponseHeaders::default(),
+                request_headers: config::RequestHeaderRules::default(),
             })
             .collect();
         let site = config::Site {
@@ -258,12 +288,16 @@ mod tests {
             certificates: vec![],
             acme: false,
             hsts: None,
+            response_headers: config::ResponseHeaders::default(),
+            request_headers: config::RequestHeaderRules::default(),
         };
-        Site::new(&site, &mut Vec::new())
+        Site::new(0, &site, true, &mut Vec::new())
     }
 
     fn router(hosts: &[&[HostPattern]]) -> Router {
-        let mut router = Router { sites: Vec::new(), exact: HashMap::new(), suffixes: Vec::new() };
+        let (bare, admin) = (Plan::default(), Plan::default());
+        let (sites, exact, suffixes) = (Vec::new(), HashMap::new(), Vec::new());
+        let mut router = Router { sites, bare, admin, exact, suffixes };
         for (number, hosts) in hosts.iter().enumerate() {
             for host in *hosts {
                 match host {
@@ -322,11 +356,11 @@ mod tests {
             ("/x.php", "php"),
             ("/a/1/b/2.c", "glob"),
         ] {
-            let choice = router.choose(0, Method::Get, "GET", path.as_bytes());
+            let (choice, _) = router.choose(0, Method::Get, "GET", path.as_bytes());
             assert!(matches!(choice, Choice::Respond { body, .. } if body == expected), "{path}: {choice:?}");
         }
         for path in ["/app", "/a/b/2.c", "/"] {
-            assert_eq!(router.choose(0, Method::Get, "GET", path.as_bytes()), Choice::Nothing, "{path}");
+            assert_eq!(router.choose(0, Method::Get, "GET", path.as_bytes()).0, Choice::Nothing, "{path}");
         }
     }
 
@@ -335,13 +369,13 @@ mod tests {
         let mut router = router(&[&[]]);
         router.sites[0] = site(&[], &[(PathPattern::All, respond(""))]);
         router.sites[0].routes[0].methods = vec!["GET".into()];
-        let choose = |method, text| router.choose(0, method, text, b"/");
+        let choose = |method, text| router.choose(0, method, text, b"/").0;
         assert!(matches!(choose(Method::Get, "GET"), Choice::Respond { .. }));
         assert!(matches!(choose(Method::Head, "HEAD"), Choice::Respond { .. }));
         assert!(matches!(choose(Method::Post, "POST"), Choice::NotThisMethod(_)));
         let later = site(&[], &[(PathPattern::All, respond("later"))]);
         router.sites[0].routes.extend(later.routes);
-        let choice = router.choose(0, Method::Post, "POST", b"/");
+        let (choice, _) = router.choose(0, Method::Post, "POST", b"/");
         assert!(
             matches!(choice, Choice::Respond { body: "later", .. }),
             "the next route takes it: {choice:?}"

@@ -107,7 +107,41 @@ fn content_over_the_limit_is_refused_as_soon_as_its_size_is_known() {
 }
 
 #[test]
-fn trailer_fields_are_dropped() {
+fn trailer_fields_are_given_but_for_those_that_may_not_stand_there() {
+    let whole: &[u8] = b"1\r\na\r\n0\r\nContent-Length: 5\r\nX:\r\nHost: b\r\nGrpc-Status:  0 \r\n\r\n";
+    for part_bytes in [1, 2, 7, whole.len()] {
+        let (mut decoder, mut section) = (Decoder::new(Framing::Chunked, 1), Vec::new());
+        for part in whole.chunks(part_bytes) {
+            decoder.decode_parts(part, |_| {}, |byte| section.push(byte)).unwrap();
+        }
+        let fields = trailers(&section);
+        let fields: Vec<_> = fields.all().iter().collect();
+        assert_eq!(fields, [(&b"X"[..], &b""[..]), (b"Grpc-Status", b"0")], "{part_bytes}");
+    }
+    let mut many = "X: y\r\n".repeat(TRAILERS_MAX + 1);
+    many.push_str("\r\n");
+    assert!(trailers(many.as_bytes()).is_empty() && trailers(b"").is_empty() && trailers(b"\r\n").is_empty());
+}
+
+#[test]
+fn a_body_in_frames_ends_when_that_is_said() {
+    let mut decoder = Decoder::framed(Framing::Chunked, 5);
+    let mut out = Vec::new();
+    assert!(decoder.ends_when_told());
+    assert_eq!(decoder.decode(b"0\r\n", &mut out), Ok(Progress { consumed: 3, complete: false }));
+    assert_eq!(decoder.decode(b"", &mut out), Ok(Progress { consumed: 0, complete: false }));
+    assert_eq!(decoder.decode(b"abc", &mut out).map_err(|reject| reject.status), Err(413));
+    decoder.end();
+    assert_eq!(decoder.decode(b"rest", &mut out), Ok(Progress { consumed: 0, complete: true }));
+    assert_eq!(out, b"0\r\n");
+    let mut stated = Decoder::framed(Framing::Length(2), 5);
+    assert!(!stated.ends_when_told());
+    stated.end();
+    assert_eq!(stated.decode(b"abc", &mut out), Ok(Progress { consumed: 2, complete: true }));
+}
+
+#[test]
+fn trailer_fields_are_no_content() {
     let (out, progress) = chunked(b"1\r\na\r\n0\r\nContent-Length: 5\r\nX:\r\nY: \xff\t\r\n\r\n").unwrap();
     assert_eq!((out.as_slice(), progress.complete), (&b"a"[..], true));
 }

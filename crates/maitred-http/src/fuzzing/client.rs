@@ -3,6 +3,7 @@
 
 #![allow(clippy::expect_used, reason = "an invariant that does not hold is a panic")]
 
+use crate::fields::is_for_trailers;
 use crate::request::is_token_byte;
 use crate::response::Wanted;
 
@@ -21,6 +22,8 @@ pub(super) struct Seen {
     pub(super) until_close: bool,
     /// Whether the connection is closed behind the response.
     pub(super) close: bool,
+    /// What follows the content.
+    trailers: Fields,
     /// The most fields that a head has.
     pub(super) fields_max: usize,
 }
@@ -37,16 +40,17 @@ pub(super) fn read(bytes: &[u8], wanted: Wanted) -> Seen {
         complete: false,
         until_close: false,
         close: false,
+        trailers: Vec::new(),
         fields_max: 0,
     };
-    let mut rest = bytes;
+    let mut rest = bytes.to_vec();
     while !rest.is_empty() {
-        let (status, fields, behind) = head(rest);
+        let (status, fields, behind) = head(&rest);
         seen.fields_max = seen.fields_max.max(fields.len());
         if status >= 200 {
             judge(status, &fields, wanted);
             (seen.status, seen.fields) = (Some(status), fields);
-            content(&mut seen, behind, status, wanted);
+            content(&mut seen, &behind, status, wanted);
             break;
         }
         assert!(status != 101 && !wanted.http10);
@@ -60,7 +64,7 @@ pub(super) fn read(bytes: &[u8], wanted: Wanted) -> Seen {
 }
 
 /// Status and fields of a head, and what is behind it.
-fn head(bytes: &[u8]) -> (u16, Fields, &[u8]) {
+fn head(bytes: &[u8]) -> (u16, Fields, Vec<u8>) {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("a head without end");
     let text: Vec<&[u8]> = bytes[..end].split(|byte| *byte == b'\n').collect();
     let (last, others) = text.split_last().expect("a split has a part");
@@ -83,7 +87,7 @@ fn head(bytes: &[u8]) -> (u16, Fields, &[u8]) {
     let mut fields: Fields = fields.collect();
     // Among fields of different names order means nothing (9110-5.3).
     fields.sort_by(|one, other| one.0.cmp(&other.0));
-    (status, fields, &bytes[end + 4..])
+    (status, fields, bytes[end + 4..].to_vec())
 }
 
 fn values<'f>(fields: &'f Fields, name: &str) -> Vec<&'f [u8]> {
@@ -92,12 +96,15 @@ fn values<'f>(fields: &'f Fields, name: &str) -> Vec<&'f [u8]> {
 
 /// What holds for the head of a final response whatever its content.
 fn judge(status: u16, fields: &Fields, wanted: Wanted) {
-    for name in ["te", "trailer", "keep-alive", "proxy-connection"] {
+    for name in ["te", "keep-alive", "proxy-connection"] {
         assert_eq!(values(fields, name).len(), 0, "{name} is for one hop");
     }
+    assert!(
+        wanted.trailers || values(fields, "trailer").is_empty(),
+        "trailers that do not come are announced"
+    );
     assert!(values(fields, "upgrade").is_empty() || status == 426);
     assert!(!values(fields, "date").is_empty());
-    assert!(!wanted.server_header || !values(fields, "server").is_empty());
     assert!(values(fields, "connection").len() <= 1);
     let (lengths, codings) = (values(fields, "content-length"), values(fields, "transfer-encoding"));
     assert!(lengths.len() + codings.len() <= 1, "more than one framing");
@@ -124,7 +131,8 @@ fn content(seen: &mut Seen, bytes: &[u8], status: u16, wanted: Wanted) {
         seen.complete = true;
     } else if !values(&seen.fields, "transfer-encoding").is_empty() {
         assert_eq!(values(&seen.fields, "transfer-encoding"), [b"chunked"]);
-        (seen.content, seen.complete) = chunks(bytes);
+        (seen.content, seen.complete, seen.trailers) = chunks(bytes);
+        assert!(wanted.trailers || seen.trailers.is_empty(), "trailers that were not asked for");
     } else if let Some(length) = length {
         assert!(bytes.len() as u64 <= length, "more content than stated");
         assert!(status != 205 || length == 0);
@@ -135,8 +143,8 @@ fn content(seen: &mut Seen, bytes: &[u8], status: u16, wanted: Wanted) {
     }
 }
 
-/// Content of chunks, and whether the last one is there; each is there as a whole.
-fn chunks(bytes: &[u8]) -> (Vec<u8>, bool) {
+/// Content of chunks, whether the last one is there, and the trailers behind it; each is there as a whole.
+fn chunks(bytes: &[u8]) -> (Vec<u8>, bool, Fields) {
     let (mut content, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {
         let line_end = rest.windows(2).position(|window| window == b"\r\n").expect("a size");
@@ -145,11 +153,14 @@ fn chunks(bytes: &[u8]) -> (Vec<u8>, bool) {
         let size = usize::from_str_radix(digits, 16).expect("a size");
         let (chunk, behind) = rest[line_end + 2..].split_at(size);
         content.extend_from_slice(chunk);
-        rest = behind.strip_prefix(b"\r\n").expect("the end of a chunk");
         if size == 0 {
+            // The lines of a head, without one for the status.
+            let (_, fields, rest) = head(&[b"HTTP/1.1 200 \r\n", behind].concat());
             assert!(rest.is_empty(), "something behind the last chunk");
-            return (content, true);
+            assert!(fields.iter().all(|(name, _)| is_for_trailers(name.as_bytes())), "{fields:?}");
+            return (content, true, fields);
         }
+        rest = behind.strip_prefix(b"\r\n").expect("the end of a chunk");
     }
-    (content, false)
+    (content, false, Vec::new())
 }

@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use crate::fields::{FieldEdits, FieldLines, FieldsRef, is_for_trailers};
 use crate::h2::frame::{self, FrameHeader, HEADER_BYTES, flag, kind, setting};
 use crate::h2::{CONTROL_BYTES_MAX, Event, Fatal, Floods, SENT_AHEAD_BYTES, Session, Settings, StreamKey};
-use crate::request::{Framing, HeadLimits, field_room, parse};
+use crate::request::{Framing, HeadLimits, HeadRoom, Request, RequestHead, field_room, parse};
+use crate::response::ResponseHead;
 
 /// Small, so that short inputs reach them.
 const SETTINGS: Settings = Settings {
@@ -40,6 +42,8 @@ const HEAD_LIMITS: HeadLimits = HeadLimits {
     target_bytes_max: 4000,
     body_bytes_max: u64::MAX,
 };
+
+const DATE: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
 
 /// A byte that chooses what the caller of the session does, one that chooses how the bytes are split, and what the peer
 /// sends (behind a handshake, or instead of one).
@@ -79,6 +83,7 @@ fn run(choice: u8, bytes: &[u8], part_bytes: usize) -> (Vec<Seen>, Vec<u8>) {
 enum Seen {
     Request { id: u32, ended: bool, head: Vec<u8> },
     Data { id: u32, content: Vec<u8>, ended: bool },
+    Trailers { id: u32, fields: FieldLines },
     Reset { id: u32 },
     Writable,
     PeerLeaves,
@@ -132,15 +137,14 @@ impl Caller {
     }
 
     fn feed(&mut self, pending: &mut Vec<u8>) -> Result<(), Fatal> {
-        let (mut at, mut head) = (0, Vec::new());
+        let (mut at, mut head) = (0, RequestHead::default());
         loop {
-            head.clear();
             let before = at;
             let answer = self.session.next(self.now, pending, &mut at, &mut head);
             assert!(at >= before && at <= pending.len());
             self.books.received(&pending[before..at]);
             match answer {
-                Ok(Some(event)) => self.on_event(event, &head),
+                Ok(Some(event)) => self.on_event(event, &mut head),
                 Ok(None) if self.session.is_full() => {
                     self.drain();
                     self.write_more();
@@ -164,10 +168,11 @@ impl Caller {
         Ok(())
     }
 
-    fn on_event(&mut self, event: Event<'_>, head: &[u8]) {
+    fn on_event(&mut self, event: Event<'_>, head: &mut RequestHead) {
         match event {
-            Event::Request { stream, ended, chunked } => self.on_request(stream, ended, chunked, head),
+            Event::Request { stream, ended } => self.on_request(stream, ended, head),
             Event::Data { stream, bytes, ended } => self.on_data(stream, bytes, ended),
+            Event::Trailers { stream, fields } => self.on_trailers(stream, *fields),
             Event::Reset { stream, user } => {
                 let known = self.streams.remove(&stream.0).expect("a known stream is reset, once");
                 assert_eq!(user, known.id);
@@ -184,25 +189,50 @@ impl Caller {
         }
     }
 
-    fn on_request(&mut self, key: StreamKey, ended: bool, chunked: bool, head: &[u8]) {
+    fn on_request(&mut self, key: StreamKey, ended: bool, head: &mut RequestHead) {
         let id = self.session.id(key);
         self.session.mark(key, id);
-        self.seen.push(Seen::Request { id, ended, head: head.to_vec() });
+        self.seen.push(Seen::Request { id, ended, head: http1_text(head, b"") });
         let content_left = (id as usize).wrapping_mul(7919) % 30_000;
         let known = Stream { id, content_left, held: 0, request_ended: ended };
         assert!(self.streams.insert(key.0, known).is_none(), "a slot is used twice");
-        let mut room = field_room();
-        let status: &[u8] = match parse(head, &mut room, &HEAD_LIMITS) {
-            Ok(Some((request, used))) => {
-                assert_eq!(used, head.len(), "text behind the head");
-                assert_eq!(chunked, request.framing == Framing::Chunked, "who reads the text reads chunks");
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: x\r\n\r\n"
+        let mut fields = FieldLines::default();
+        let status = match judge_twice(head, ended) {
+            true => {
+                fields.push(b"Content-Type", b"text/plain");
+                fields.push(b"Connection", b"x");
+                200
             }
-            Ok(None) => panic!("a head without end: {}", String::from_utf8_lossy(head)),
-            Err(_) => b"HTTP/1.1 400 Bad Request\r\nX-Reason: http/1\r\n\r\n",
+            false => 400,
         };
-        self.session.respond(key, status, content_left == 0);
+        if id.is_multiple_of(3) {
+            self.session.interim(key, &ResponseHead::own(103, fields.all()));
+        }
+        let head = ResponseHead::own(status, fields.all());
+        self.session.respond(
+            key,
+            &head,
+            FieldEdits::NONE,
+            FieldsRef::default(),
+            Some(DATE),
+            content_left == 0,
+        );
         self.write(key);
+    }
+
+    fn on_trailers(&mut self, key: StreamKey, fields: FieldLines) {
+        assert!(!fields.is_empty(), "without trailers it is an end like others");
+        for (name, value) in fields.all().iter() {
+            assert!(!name.is_empty() && is_for_trailers(name), "{}", String::from_utf8_lossy(name));
+            let small = |byte: &u8| byte.is_ascii_graphic() && !byte.is_ascii_uppercase() && *byte != b':';
+            assert!(name.iter().all(small));
+            assert!(value.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control()));
+        }
+        // Content that has come goes on to whoever waits for the end.
+        let known = self.streams.get(&key.0).expect("trailers belong to a known stream");
+        let id = known.id;
+        self.seen.push(Seen::Trailers { id, fields });
+        self.on_data(key, &[], true);
     }
 
     fn on_data(&mut self, key: StreamKey, bytes: &[u8], ended: bool) {
@@ -235,7 +265,13 @@ impl Caller {
         if bytes > 0 {
             known.content_left -= bytes;
             let last = known.content_left == 0;
-            self.session.data(key, bytes, last).extend(std::iter::repeat_n(b'x', bytes));
+            let trailers = last && known.id.is_multiple_of(5);
+            self.session.data(key, bytes, last && !trailers).extend(std::iter::repeat_n(b'x', bytes));
+            if trailers {
+                let mut fields = FieldLines::default();
+                fields.push(b"X-Sum", b"1");
+                self.session.trailers(key, fields.all());
+            }
             self.session.wait(key);
         }
         self.settle(key);
@@ -270,6 +306,57 @@ impl Caller {
         self.observed = 0;
         self.sent.append(self.session.out());
     }
+}
+
+/// The head as the text of HTTP/1.1, with these lines before its own, whatever the judge says of it.
+pub(crate) fn http1_text(head: &RequestHead, lines: &[u8]) -> Vec<u8> {
+    let (method, target) = head.request_line().expect("a request has a request line");
+    let mut text = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
+    text.extend_from_slice(lines);
+    for (name, value) in head.lines() {
+        [name, b": ", value, b"\r\n"].iter().for_each(|part| text.extend_from_slice(part));
+    }
+    text.extend_from_slice(b"\r\n");
+    text
+}
+
+/// Judges a head, and the same one after it went through the text of HTTP/1.1: the judgement is the same, and everything that
+/// was found. Whether the request is accepted.
+fn judge_twice(head: &mut RequestHead, ended: bool) -> bool {
+    let tunnel = head.lines().any(|(name, _)| name == b"upgrade");
+    let stated = head.lines().any(|(name, _)| name == b"content-length");
+    let chunked = !ended && !tunnel && !stated && head.request_line().is_some_and(|line| line.0 != "CONNECT");
+    // First among the fields, so that it is behind no list.
+    let text = http1_text(head, if chunked { b"transfer-encoding: chunked\r\n" } else { b"" });
+    let own = head.judge(&HEAD_LIMITS);
+    let (mut own_room, mut room) = (HeadRoom::default(), field_room());
+    let parsed = parse(&text, &mut room, &HEAD_LIMITS);
+    match (own, parsed) {
+        (Ok(()), Ok(Some((parsed, used)))) => {
+            assert_eq!(used, text.len(), "text behind the head");
+            let own = head.view(&mut own_room).expect("it was judged");
+            assert_eq!(chunked, own.framing == Framing::Chunked, "content of an unknown length");
+            assert_eq!(found(&own, 0), found(&parsed, usize::from(chunked)));
+            true
+        }
+        (Err(own), Err(parsed)) => {
+            assert_eq!(own.status, parsed.status, "{own} and {parsed}");
+            assert!(head.view(&mut own_room).is_none());
+            false
+        }
+        (own, parsed) => panic!("{own:?} and {parsed:?}: {}", String::from_utf8_lossy(&text)),
+    }
+}
+
+/// All that a request says, but for its version and its first fields.
+fn found(request: &Request<'_, '_>, skipped: usize) -> String {
+    let Request { method, method_text, version: _, target, path, query, authority, https, .. } = request;
+    let Request { fields, framing, keep_alive, expects_continue, upgrade, known, .. } = request;
+    let line = format!("{method:?} {method_text} {target} {path} {query:?} {authority} {https}");
+    format!(
+        "{line} {framing:?} {keep_alive} {expects_continue} {upgrade} {known:?} {:?}",
+        fields.get(skipped..)
+    )
 }
 
 /// What each side may send by the frames that were seen, and nothing else.

@@ -2,9 +2,15 @@
 //! complete.
 
 use super::client;
+use crate::fields::{FieldEdits, FieldsRef};
+use crate::h1;
 use crate::response::{Bad, Filter, Wanted};
 
 const DATE: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+
+fn encoder(out: &mut Vec<u8>) -> h1::Encoder<'_> {
+    h1::Encoder { out, date: DATE, edits: FieldEdits::NONE, further: FieldsRef::default() }
+}
 
 /// One response through a filter: the bytes for the client, and what the filter said.
 #[derive(Debug)]
@@ -24,7 +30,7 @@ pub fn response(data: &[u8]) {
         framed: choice & 16 != 0,
         informational: choice & 32 == 0,
         keep: choice & 4 != 0,
-        server_header: choice & 8 != 0,
+        trailers: choice & 8 != 0,
         switch: None,
     };
     let whole = pass(wanted, input, usize::MAX);
@@ -57,11 +63,11 @@ fn assert_same(one: &Passed, other: &Passed) {
 fn pass(wanted: Wanted, input: &[u8], part_bytes: usize) -> Passed {
     let (mut filter, mut out) = (Filter::new(wanted), Vec::new());
     for part in input.chunks(part_bytes) {
-        if filter.feed(part, DATE, &mut out).is_err() {
+        if filter.feed(part, &mut encoder(&mut out)).is_err() {
             break;
         }
     }
-    let end = filter.end(&mut out);
+    let end = filter.end(&mut encoder(&mut out));
     Passed { out, end, filter }
 }
 
@@ -75,13 +81,13 @@ fn pass_around(wanted: Wanted, input: &[u8]) -> Passed {
             out.extend_from_slice(&rest[..bytes]);
             filter.skip(bytes as u64);
             rest = &rest[bytes..];
-        } else if filter.feed(&[*first], DATE, &mut out).is_ok() {
+        } else if filter.feed(&[*first], &mut encoder(&mut out)).is_ok() {
             rest = &rest[1..];
         } else {
             break;
         }
     }
-    let end = filter.end(&mut out);
+    let end = filter.end(&mut encoder(&mut out));
     Passed { out, end, filter }
 }
 

@@ -1,14 +1,14 @@
 //! The server's side of one HTTP/2 connection (RFC 9113), without the connection: bytes in, events and bytes out.
 //!
-//! A request becomes the text of an HTTP/1.1 head, and the text of an HTTP/1.1 response becomes frames, so that both ways
-//! the rest of the server knows one protocol only. `specs/http2.md` says which rule is held by which test.
+//! A request becomes a [`RequestHead`], and a [`ResponseHead`](crate::response::ResponseHead) becomes frames: the values that the
+//! rest of the server knows, whatever the protocol. `specs/http2.md` says which rule is held by which test.
 //!
 //! # States of a stream (9113-5.1)
 //!
 //! | state | HEADERS | DATA | RST_STREAM | WINDOW_UPDATE |
 //! |---|---|---|---|---|
 //! | idle | opens it: [`Event::Request`] | connection error PROTOCOL_ERROR | the same | the same |
-//! | open, half-closed (local) | trailers, which end it | [`Event::Data`] | [`Event::Reset`] | opens its window |
+//! | open, half-closed (local) | [`Event::Trailers`], which end it | [`Event::Data`] | [`Event::Reset`] | opens its window |
 //! | half-closed (remote) | stream error STREAM_CLOSED | stream error STREAM_CLOSED | [`Event::Reset`] | opens its window |
 //! | closed: both sides ended it | connection error STREAM_CLOSED | connection error STREAM_CLOSED | dropped | dropped |
 //! | closed: reset by this side | decoded and dropped | dropped, the window is given back | dropped | dropped |
@@ -45,6 +45,8 @@ use std::time::Instant;
 
 use super::frame::{self, FrameHeader, HEADER_BYTES, PREFACE, kind};
 use super::hpack;
+use crate::fields::FieldLines;
+use crate::request::RequestHead;
 use floods::Ledger;
 use parting::Parting;
 use priority::Early;
@@ -71,18 +73,15 @@ impl StreamKey {
 /// What has happened.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Event<'i> {
-    /// A request has begun. Its head, in HTTP/1.1's form, was appended to the caller's buffer: request line, `host`, all
-    /// other fields, empty line. Its body has a `content-length`, or is to be framed in chunks by the caller.
+    /// A request has begun. The caller's head has all of it, and is to be judged: [`RequestHead::judge`].
     Request {
         /// Its stream, to be released later.
         stream: StreamKey,
         /// There is no body.
         ended: bool,
-        /// The head says `transfer-encoding: chunked`, since nothing else tells the length of the body.
-        chunked: bool,
     },
-    /// A request has come that gets no stream. What could be read of its head is in the caller's buffer, as far as it was
-    /// translated; a first line that is whole is that of the request.
+    /// A request has come that gets no stream. What could be read of it is in the caller's head:
+    /// [`RequestHead::request_line`] if that much was known.
     Refused {
         /// What the session has answered it with; `None` if it was reset as malformed (9113-8.1.1).
         status: Option<u16>,
@@ -93,10 +92,17 @@ pub enum Event<'i> {
     Data {
         /// The stream.
         stream: StreamKey,
-        /// The bytes; none if the stream ends with an empty frame or with trailers, which are dropped.
+        /// The bytes; none if the stream ends with an empty frame, or with trailers of which none is left.
         bytes: &'i [u8],
         /// The body has ended.
         ended: bool,
+    },
+    /// Fields behind a body, which has ended.
+    Trailers {
+        /// The stream.
+        stream: StreamKey,
+        /// At least one. Those that mean nothing there ([`NOT_IN_TRAILERS`](crate::fields::NOT_IN_TRAILERS)) were dropped.
+        fields: Box<FieldLines>,
     },
     /// The stream is over: the peer has reset it, or the session has because of a stream error. It has to be released.
     Reset {
@@ -223,8 +229,8 @@ impl Session {
         session
     }
 
-    /// The next event in `input[*at..]`; advances `at` past what it has used. What it appends to `head` is the head of the
-    /// request that it returns.
+    /// The next event in `input[*at..]`; advances `at` past what it has used. A request takes the place of what was in `head`;
+    /// other events leave it alone.
     ///
     /// `None`: nothing more can be said. Either what is left is part of a frame (of at most 9 + `frame_bytes_max` bytes),
     /// and has to be given again with more behind it; or [`Session::is_full`], and `out` has to be sent first. The content
@@ -238,7 +244,7 @@ impl Session {
         now: Instant,
         input: &'i [u8],
         at: &mut usize,
-        head: &mut Vec<u8>,
+        head: &mut RequestHead,
     ) -> Result<Option<Event<'i>>, Fatal> {
         match self.dead {
             Some(fatal) => Err(fatal),
@@ -251,7 +257,7 @@ impl Session {
         now: Instant,
         input: &'i [u8],
         at: &mut usize,
-        head: &mut Vec<u8>,
+        head: &mut RequestHead,
     ) -> Result<Option<Event<'i>>, Fatal> {
         if !self.preface_seen && !self.take_preface(input, at)? {
             return Ok(None);

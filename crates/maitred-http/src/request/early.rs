@@ -16,7 +16,7 @@ pub(super) fn refusal(window: &[u8], error: httparse::Error, limits: &HeadLimits
         httparse::Error::TooManyHeaders => TOO_MANY_FIELDS,
         httparse::Error::Version => version(window),
         httparse::Error::HeaderName => bad_request("invalid byte in a field name, or a folded line"),
-        httparse::Error::HeaderValue => bad_request("invalid byte in a field value"),
+        httparse::Error::HeaderValue => INVALID_VALUE,
         httparse::Error::NewLine => bad_request("invalid line end"),
         httparse::Error::Status | httparse::Error::Token => bad_request("invalid request line"),
     }
@@ -44,6 +44,8 @@ pub(super) fn over_bounds(window: &[u8], limits: &HeadLimits) -> Result<(), Reje
 pub(super) const METHOD_TOO_LONG: Reject = Reject { status: 501, reason: "method too long" };
 /// More than `header_count_max`.
 pub(super) const TOO_MANY_FIELDS: Reject = Reject { status: 431, reason: "too many header fields" };
+/// A control character besides HTAB (9110-5.5).
+pub(super) const INVALID_VALUE: Reject = bad_request("invalid byte in a field value");
 /// 9110-15.5.15
 pub(super) const TARGET_TOO_LONG: Reject = Reject { status: 414, reason: "target too long" };
 

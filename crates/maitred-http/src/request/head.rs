@@ -1,8 +1,6 @@
 //! A judged head that outlives the bytes it was parsed from: of a request that waits, or that the access log will want.
 
-use super::{
-    Framing, HeadLimits, Known, List, Method, Reject, Request, Version, bad_request, early, judge,
-};
+use super::{Framing, HeadLimits, Known, List, Method, Reject, Request, Version, bad_request, early, judge};
 
 /// Fields of which a [`HeadRoom`] has the places on the stack; browsers send about 20.
 const FEW: usize = 24;
@@ -21,6 +19,8 @@ pub struct RequestHead {
     judged: bool,
     /// Of a head that came over HTTP/2.
     parts: Option<Parts>,
+    /// A value was put in that no field may have, which is for the judgement to refuse.
+    invalid_value: bool,
 }
 
 /// Room for the fields of a head that is looked at.
@@ -208,6 +208,28 @@ impl RequestHead {
         self.take_some(request, head, |_| true);
     }
 
+    /// A copy of another one, whose memory is not asked for anew.
+    pub fn copy_from(&mut self, other: &RequestHead) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.fields.clear();
+        self.fields.extend_from_slice(&other.fields);
+        (self.facts, self.judged, self.parts) = (other.facts, other.judged, other.parts);
+    }
+
+    /// A head of HTTP/1 that another process has received, and judged by the same rules.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](super::parse); 400 if it is not whole.
+    pub fn received(head: &[u8], limits: &HeadLimits) -> Result<RequestHead, Reject> {
+        let mut room = super::field_room();
+        match super::parse(head, &mut room, limits)? {
+            Some((request, _)) => Ok(RequestHead::of(&request, head)),
+            None => Err(bad_request("a part of a head")),
+        }
+    }
+
     /// The same with no more than what the access log wants: the request line, the authority, two fields, and those that
     /// `wanted` names. A client decides how large its heads are, and how long it takes for a response.
     pub fn take_for_log(&mut self, request: &Request<'_, '_>, wanted: impl Fn(&str) -> bool) {
@@ -282,7 +304,14 @@ impl RequestHead {
         self.fields.push(Field { name, value });
     }
 
-    /// Appends to the value of the last field.
+    /// Appends a field whose value is a part that is there already.
+    #[inline]
+    pub(crate) fn put_named(&mut self, name: &[u8], value: Span) {
+        let name = self.put(name);
+        self.fields.push(Field { name, value });
+    }
+
+    /// Appends to the value of the last field, which [`RequestHead::put_field`] has put there.
     #[inline]
     pub(crate) fn put_more(&mut self, parts: &[&[u8]]) {
         parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
@@ -295,6 +324,12 @@ impl RequestHead {
     #[inline]
     pub(crate) fn set_parts(&mut self, parts: Parts) {
         self.parts = Some(parts);
+    }
+
+    /// Notes that a value has a control character besides HTAB (9110-5.5). Over HTTP/1 the parser refuses it.
+    #[cold]
+    pub(crate) fn note_invalid_value(&mut self) {
+        self.invalid_value = true;
     }
 
     /// The number of the next field.
@@ -317,6 +352,11 @@ impl RequestHead {
         self.fields.get(field).map_or(b"", |field| self.part(field.value))
     }
 
+    /// Names and values of the fields in their order, whether they were judged or not.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.fields.iter().map(|field| (self.part(field.name), self.part(field.value)))
+    }
+
     /// A part of it.
     #[inline]
     pub(crate) fn part(&self, span: Span) -> &[u8] {
@@ -336,9 +376,7 @@ impl RequestHead {
     /// As [`parse`](super::parse), but for what a text alone can break.
     pub fn judge(&mut self, limits: &HeadLimits) -> Result<(), Reject> {
         let Some(parts) = self.parts else { return Err(bad_request("no request line")) };
-        if self.fields.len() > limits.header_count_max {
-            return Err(early::TOO_MANY_FIELDS);
-        }
+        self.judge_parts(parts, limits)?;
         let mut room = HeadRoom::default();
         let (fields, mut taken) = (self.headers(&mut room), [At::NONE; crate::limits::FIELDS_MAX]);
         let lines = judge::Lines {
@@ -371,6 +409,19 @@ impl RequestHead {
             known,
         };
         (self.facts, self.judged) = (facts, true);
+        Ok(())
+    }
+
+    /// What the parser of HTTP/1 says first: what is too long is refused as that, whatever is wrong besides.
+    #[inline]
+    fn judge_parts(&self, parts: Parts, limits: &HeadLimits) -> Result<(), Reject> {
+        judge::within_bounds(self.text(parts.method), self.text(parts.target), limits)?;
+        if self.fields.len() > limits.header_count_max.min(crate::limits::FIELDS_MAX) {
+            return Err(early::TOO_MANY_FIELDS);
+        }
+        if self.invalid_value {
+            return Err(early::INVALID_VALUE);
+        }
         Ok(())
     }
 
@@ -407,10 +458,8 @@ impl RequestHead {
     }
 
     fn headers<'h>(&'h self, room: &'h mut HeadRoom<'h>) -> &'h [httparse::Header<'h>] {
-        let header = |field: &Field| httparse::Header {
-            name: self.text(field.name),
-            value: self.part(field.value),
-        };
+        let header =
+            |field: &Field| httparse::Header { name: self.text(field.name), value: self.part(field.value) };
         if self.fields.len() <= FEW {
             let places = room.few.iter_mut().zip(&self.fields);
             places.for_each(|(place, field)| *place = header(field));
@@ -445,7 +494,7 @@ impl RequestHead {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.fields.clear();
-        (self.judged, self.parts) = (false, None);
+        (self.judged, self.parts, self.invalid_value) = (false, None, false);
     }
 
     /// Bytes of memory that it holds.
@@ -522,8 +571,7 @@ mod tests {
         assert!(head.view(&mut HeadRoom::default()).is_none() && head.is_empty());
         assert!(head.request_line().is_none() && head.judge(&LIMITS).is_err());
         let mut room = field_room();
-        let (request, _) =
-            parse(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &mut room, &LIMITS).unwrap().unwrap();
+        let (request, _) = parse(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &mut room, &LIMITS).unwrap().unwrap();
         head.take(&request, b"");
         assert_eq!(head.request_line(), Some(("GET", "/")));
         head.clear();

@@ -17,7 +17,7 @@ pub(super) fn judge<'h, 'b>(
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
     let lines = Lines { method, target, version, fields: parsed.headers, unknown_length: false };
     // What is too long is refused as that, whatever stands behind it.
-    within_bounds(&lines, limits)?;
+    within_bounds(method, target, limits)?;
     judge_line_ends(head, target, lines.fields)?;
     judge_lines(lines, limits)
 }
@@ -33,26 +33,23 @@ pub(super) struct Lines<'h, 'b> {
 }
 
 #[inline]
-fn within_bounds(lines: &Lines<'_, '_>, limits: &HeadLimits) -> Result<(), Reject> {
-    if lines.method.len() > METHOD_BYTES_MAX {
+pub(super) fn within_bounds(method: &str, target: &str, limits: &HeadLimits) -> Result<(), Reject> {
+    if method.len() > METHOD_BYTES_MAX {
         return Err(early::METHOD_TOO_LONG);
     }
-    if lines.target.len() > limits.target_bytes_max {
+    if target.len() > limits.target_bytes_max {
         return Err(early::TARGET_TOO_LONG);
     }
     Ok(())
 }
 
-/// Applies the rules that do not depend on how a head was written.
+/// Applies the rules that do not depend on how a head was written. Its method and target are [`within_bounds`].
 #[inline]
 pub(super) fn judge_lines<'h, 'b>(
     lines: Lines<'h, 'b>,
     limits: &HeadLimits,
 ) -> Result<Request<'h, 'b>, Reject> {
     let Lines { method: method_text, target, version, fields, unknown_length } = lines;
-    if version == Version::Http2 {
-        within_bounds(&lines, limits)?;
-    }
     let method = Method::from_token(method_text);
     let taken_apart = target::judge(method, target)?;
     let facts = fields::facts(fields)?;

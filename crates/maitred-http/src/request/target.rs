@@ -13,7 +13,8 @@ pub(super) struct Target<'b> {
     pub(super) https: bool,
 }
 
-/// Takes the target of a request apart. Bytes below `!` and DEL were refused by the parser already.
+/// Takes the target of a request apart. Bytes below `!` were refused already: over HTTP/1 they end a target, over HTTP/2 no
+/// pseudo-field has them.
 #[inline]
 pub(super) fn judge<'b>(method: Method, target: &'b str) -> Result<Target<'b>, Reject> {
     if target.starts_with('/') && method != Method::Connect {

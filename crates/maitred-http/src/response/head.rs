@@ -1,8 +1,9 @@
-//! Response heads: one pass over the fields judges them and writes those that go on to the client.
+//! Response heads: one pass over the fields judges them, and says which go on to the client.
 
 use std::mem::MaybeUninit;
 
-use super::{Bad, Wanted};
+use super::{Bad, Dropped, Encode, Ending, Fields, Received, ResponseHead, Wanted};
+use crate::h1::Persistence;
 use crate::limits::{
     CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
 };
@@ -44,14 +45,13 @@ pub(super) enum Head {
     },
 }
 
-/// Writes to `out` what the client gets of the head that `bytes` start with. Returns what it was and how many
-/// bytes it took, `None` if it is incomplete. After an error `out` is as it was.
+/// Gives to `out` what the client gets of the head that `bytes` start with. Returns what it was and how many bytes it took,
+/// `None` if it is incomplete. After an error nothing was given.
 #[inline]
 pub(super) fn take(
     bytes: &[u8],
     wanted: Wanted,
-    http_date: &[u8; 29],
-    out: &mut Vec<u8>,
+    out: &mut impl Encode,
 ) -> Result<Option<(Head, usize)>, Bad> {
     if bytes.first().is_some_and(|byte| *byte != b'H') {
         // The parser would skip empty lines.
@@ -67,10 +67,9 @@ pub(super) fn take(
             let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
                 return Err(Bad::Syntax("no status line"));
             };
-            let source = Source { bytes, status, http10: minor == 0, fields: parsed.headers };
-            let before = out.len();
-            let head = source.pass(wanted, http_date, out).inspect_err(|_| out.truncate(before))?;
-            Ok(Some((head, head_bytes)))
+            let (http10, trailers) = (minor == 0, wanted.trailers);
+            let source = Source { bytes, status, http10, trailers, fields: parsed.headers };
+            Ok(Some((source.pass(parsed.reason, wanted, out)?, head_bytes)))
         }
         Ok(httparse::Status::Partial) if bytes.len() >= RESPONSE_HEAD_BYTES_MAX => Err(Bad::HeadTooBig),
         Ok(httparse::Status::Partial) => Ok(None),
@@ -96,6 +95,8 @@ struct Source<'h, 'b> {
     bytes: &'b [u8],
     status: u16,
     http10: bool,
+    /// Trailers go on to the client.
+    trailers: bool,
     fields: &'h [httparse::Header<'b>],
 }
 
@@ -106,8 +107,6 @@ struct Seen {
     chunked: bool,
     /// Whether a field `Date` goes on to the client.
     date: bool,
-    /// Whether a field `Server` goes on to the client.
-    server: bool,
     /// Whether a field `Upgrade` goes on to the client.
     upgrade: bool,
     /// Whether `Connection` names a field that would go on if it did not.
@@ -122,113 +121,93 @@ struct Seen {
 
 impl Source<'_, '_> {
     #[inline]
-    fn pass(&self, wanted: Wanted, http_date: &[u8; 29], out: &mut Vec<u8>) -> Result<Head, Bad> {
+    fn pass(&self, reason: Option<&str>, wanted: Wanted, out: &mut impl Encode) -> Result<Head, Bad> {
         match self.status {
             101 if !self.switches_to(wanted.switch) || self.http10 => return Err(Bad::SwitchingProtocols),
             200..300 if wanted.framed && wanted.switch.is_some() => return Err(Bad::NotSwitched),
             100..=599 => {}
             status => return Err(Bad::Status(status)),
         }
-        out.reserve(self.bytes.len() + 128);
-        let before = out.len();
-        let mut seen = self.lines(false, out)?;
-        if seen.named {
-            out.truncate(before);
-            seen = self.lines(true, out)?;
-        }
+        let mut dropped = Dropped::default();
+        let seen = self.judge(&mut dropped)?;
         let framing = self.framing(&seen, wanted)?;
+        let fields = Fields::Received(Received { bytes: self.bytes, fields: self.fields, dropped: &dropped });
+        let head = ResponseHead { status: self.status, reason: reason.map(str::as_bytes), fields };
         if self.status == 101 {
-            return Ok(switch(out));
+            let ending = Ending { dated: true, ..Ending::of(Persistence::Switched) };
+            out.head(&head, &ending);
+            return Ok(SWITCHED);
         }
         if self.status < 200 {
-            return self.interim(wanted, before, out);
+            return self.interim(&head, wanted, out);
         }
         let delimited = matches!(framing, Framing::None | Framing::Length(_));
         let discard = framing == Framing::None || self.status == 205;
         let chunks = !delimited && !discard && !wanted.http10 && !wanted.framed;
         let keep = wanted.keep && (delimited || discard || chunks);
-        if self.status == 205 {
-            out.extend_from_slice(b"Content-Length: 0\r\n");
-        } else if chunks {
-            out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
-        }
-        if !seen.date {
-            out.extend_from_slice(b"Date: ");
-            out.extend_from_slice(http_date);
-            out.extend_from_slice(b"\r\n");
-        }
-        if wanted.server_header && !seen.server {
-            out.extend_from_slice(b"Server: maitred\r\n");
-        }
-        out.extend_from_slice(connection(keep, wanted.http10, seen.upgrade));
-        out.extend_from_slice(b"\r\n");
+        let persistence = match (keep, wanted.http10) {
+            (false, _) => Persistence::Close,
+            (true, true) => Persistence::Stated,
+            (true, false) => Persistence::Implied,
+        };
+        out.head(
+            &head,
+            &Ending {
+                dated: seen.date,
+                persistence,
+                upgrade: seen.upgrade,
+                chunked: chunks,
+                ended: discard,
+                no_length: self.status == 205,
+            },
+        );
         let lasts = !seen.close && (seen.keep_alive || !self.http10);
         Ok(Head::Final { status: self.status, framing, chunks, discard, keep, lasts })
     }
 
-    /// Ends the head of an interim response, which begins at `before`, or takes it out again. A 100 was not asked for: whoever is
-    /// behind here gets the request as a whole, and no `Expect` (9110-15.2).
+    /// Passes an interim response on, or not. A 100 was not asked for: whoever is behind here gets the request as a whole, and no
+    /// `Expect` (9110-15.2).
     #[cold]
-    fn interim(&self, wanted: Wanted, before: usize, out: &mut Vec<u8>) -> Result<Head, Bad> {
+    fn interim(&self, head: &ResponseHead<'_>, wanted: Wanted, out: &mut impl Encode) -> Result<Head, Bad> {
         if self.bytes.len() > INTERIM_HEAD_BYTES_MAX {
             return Err(Bad::InterimTooBig);
         }
         let passed = wanted.informational && !wanted.http10 && self.status != 100;
-        match passed {
-            true => out.extend_from_slice(b"\r\n"),
-            false => out.truncate(before),
+        if passed {
+            out.interim(head);
         }
         Ok(Head::Interim { passed })
     }
 
-    /// Writes the status line and the fields that go on, in runs that are as long as possible. With
-    /// `look_up_named` each field is looked up in `Connection`.
+    /// Judges all fields, and notes those that do not go on.
     #[inline]
-    fn lines(&self, look_up_named: bool, out: &mut Vec<u8>) -> Result<Seen, Bad> {
+    fn judge(&self, dropped: &mut Dropped) -> Result<Seen, Bad> {
         let bytes = self.bytes;
         let mut seen = Seen::default();
-        let mut run = self.status_line(out);
-        let mut dropped = false;
-        for field in self.fields {
+        for (at, field) in self.fields.iter().enumerate() {
             let start = field.name.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr());
             check_line_end(bytes, start)?;
-            if dropped {
-                run = start;
-            }
-            dropped = !self.goes_on(field, &mut seen)? || (look_up_named && self.is_named(field.name));
-            if dropped {
-                out.extend_from_slice(bytes.get(run..start).unwrap_or_default());
-                run = start;
+            if !self.goes_on(field, &mut seen)? {
+                dropped.set(at);
             }
         }
         // Where the empty line starts, unless it is a bare LF; then no line ends here.
-        let end = bytes.len().saturating_sub(2);
-        check_line_end(bytes, end)?;
-        if !dropped {
-            out.extend_from_slice(bytes.get(run..end).unwrap_or_default());
-        }
-        if look_up_named {
-            seen.date &= !self.is_named("date");
-            seen.server &= !self.is_named("server");
+        check_line_end(bytes, bytes.len().saturating_sub(2))?;
+        if seen.named {
+            self.drop_named(dropped, &mut seen);
         }
         Ok(seen)
     }
 
-    /// Returns where the run of bytes starts that can be copied as they are: at 0 unless the status line is to
-    /// be written in another way, of version 1.1 and with a space before the reason phrase (9112-4).
-    #[inline]
-    fn status_line(&self, out: &mut Vec<u8>) -> usize {
-        const START: &[u8] = b"HTTP/1.1 ";
-        const PHRASE: usize = START.len() + 3;
-        if self.bytes.starts_with(START) && self.bytes.get(PHRASE) == Some(&b' ') {
-            return 0;
+    /// Notes the fields that `Connection` names.
+    #[cold]
+    fn drop_named(&self, dropped: &mut Dropped, seen: &mut Seen) {
+        for (at, field) in self.fields.iter().enumerate() {
+            if self.is_named(field.name) {
+                dropped.set(at);
+            }
         }
-        out.extend_from_slice(START);
-        out.extend_from_slice(self.bytes.get(START.len()..PHRASE).unwrap_or_default());
-        if self.bytes.get(PHRASE) != Some(&b' ') {
-            out.push(b' ');
-        }
-        PHRASE
+        seen.date &= !self.is_named("date");
     }
 
     /// Judges one field and says whether it goes on to the client. Length and first letter choose the only
@@ -240,7 +219,6 @@ impl Source<'_, '_> {
         let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
         match (name.len(), first) {
             (4, b'd') if is(b"date") => seen.date = true,
-            (6, b's') if is(b"server") => seen.server = true,
             (7, b'u') if is(b"upgrade") => {
                 // What the server could switch to is the only sense of a 426 (9110-15.5.22), and of a 101.
                 seen.upgrade = matches!(self.status, 101 | 426);
@@ -272,6 +250,8 @@ impl Source<'_, '_> {
                 seen.chunked = true;
                 return Ok(false);
             }
+            // What it announces comes only to those who take it.
+            (7, b't') if is(b"trailer") => return Ok(self.trailers),
             _ => return Ok(!is_hop_by_hop(name)),
         }
         Ok(true)
@@ -340,14 +320,13 @@ fn names_field(option: &[u8]) -> bool {
         || is_hop_by_hop(option))
 }
 
-/// The fields of 9110-7.6.1 that are for the next hop only whatever `Connection` says, and `Trailer`, since
-/// trailers are not passed on. Those that mean something here are looked at before.
+/// The fields of 9110-7.6.1 that are for the next hop only whatever `Connection` says. Those that mean something here are
+/// looked at before.
 #[inline]
 fn is_hop_by_hop(name: &[u8]) -> bool {
     let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
     match name.len() {
         2 => is(b"te"),
-        7 => is(b"trailer"),
         10 => is(b"keep-alive"),
         16 => is(b"proxy-connection"),
         _ => false,
@@ -367,23 +346,12 @@ fn number(value: &[u8]) -> Result<u64, Bad> {
     })
 }
 
-/// The end of a head with 101, behind which the other protocol begins.
-#[cold]
-fn switch(out: &mut Vec<u8>) -> Head {
-    out.extend_from_slice(b"Connection: Upgrade\r\n\r\n");
-    let (framing, chunks, discard, keep, lasts) = (Framing::UntilEnd, false, false, false, false);
-    Head::Final { status: 101, framing, chunks, discard, keep, lasts }
-}
-
-/// The field line `Connection`, if one is needed (9112-9.3).
-#[inline]
-fn connection(keep: bool, http10: bool, upgrade: bool) -> &'static [u8] {
-    match (keep, http10, upgrade) {
-        (true, false, false) => b"",
-        (true, false, true) => b"Connection: upgrade\r\n",
-        (true, true, false) => b"Connection: keep-alive\r\n",
-        (true, true, true) => b"Connection: keep-alive, upgrade\r\n",
-        (false, _, false) => b"Connection: close\r\n",
-        (false, _, true) => b"Connection: close, upgrade\r\n",
-    }
-}
+/// Behind a 101 the other protocol begins.
+const SWITCHED: Head = Head::Final {
+    status: 101,
+    framing: Framing::UntilEnd,
+    chunks: false,
+    discard: false,
+    keep: false,
+    lasts: false,
+};

@@ -6,16 +6,16 @@ mod head;
 #[cfg(test)]
 mod tests;
 mod value;
-mod written;
 
 pub use bad::Bad;
 pub(crate) use value::Dropped;
 pub use value::{Fields, Received, ResponseHead};
-pub use written::{WrittenHead, final_head};
 
 use head::{Framing, Head};
 
-use crate::body::Decoder;
+use crate::body::{self, Decoder};
+use crate::fields::FieldLines;
+use crate::h1::{self, Persistence};
 use crate::limits::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX};
 use crate::request;
 
@@ -32,10 +32,45 @@ pub struct Wanted {
     pub framed: bool,
     /// The client's connection may be kept.
     pub keep: bool,
-    /// `Server: maitred` is written if the application names no server.
-    pub server_header: bool,
+    /// The client takes trailers (9110-6.5): it has said so, or has frames of its own.
+    pub trailers: bool,
     /// The one protocol that the request asks for, and that the client gets if the application agrees (101).
     pub switch: Option<&'static str>,
+}
+
+/// What writes responses to a client.
+pub trait Encode {
+    /// An interim response.
+    fn interim(&mut self, head: &ResponseHead<'_>);
+    /// The head of the final response.
+    fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending);
+    /// Where its content goes.
+    fn content(&mut self) -> &mut Vec<u8>;
+}
+
+/// What is said of a connection, and of the content, behind the fields of a final response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    /// The response has a `Date` of its own.
+    pub dated: bool,
+    /// What becomes of the client's connection.
+    pub persistence: Persistence,
+    /// The response names protocols that the server could switch to.
+    pub upgrade: bool,
+    /// The content comes in chunks.
+    pub chunked: bool,
+    /// No content follows.
+    pub ended: bool,
+    /// The response says nothing of the length of the content that it does not have.
+    pub no_length: bool,
+}
+
+impl Ending {
+    /// That of a response made here: its fields say how long its content is.
+    #[inline]
+    pub fn of(persistence: Persistence) -> Ending {
+        Ending { dated: false, persistence, upgrade: false, chunked: false, ended: false, no_length: false }
+    }
 }
 
 /// How far one call came.
@@ -51,7 +86,7 @@ pub struct Progress {
 /// Turns one response of an application, which arrives in pieces, into what the client gets.
 ///
 /// Interim responses go on to clients that may have them, and the final one is awaited. `Connection`, what it
-/// names, and other fields for one hop are taken out; trailers are dropped. Content with a stated length is
+/// names, and other fields for one hop are taken out. Content with a stated length is
 /// passed on as it is; all other content goes out in chunks, or up to the end of the connection for clients of
 /// version 1.0. `Date` is added if it is missing. Whether the client's connection is kept depends on
 /// [`Wanted::keep`] and on the framing, not on the application's `Connection`, which is about another hop.
@@ -72,6 +107,8 @@ pub struct Filter {
     keep: bool,
     /// Whether the application's own connection lasts beyond the response, by what its head says.
     lasts: bool,
+    /// What came behind the content.
+    trailers: Option<Box<FieldLines>>,
 }
 
 /// What the next byte is part of.
@@ -113,29 +150,43 @@ impl Filter {
             status: 0,
             keep: false,
             lasts: false,
+            trailers: None,
         }
     }
 
-    /// Takes bytes of the application, and appends to `out` what the client gets. `http_date` is the time of
-    /// now, as [`crate::date`] writes it.
+    /// The trailers of a complete response, for a client whose connection has frames of its own: they follow the content.
+    pub fn take_framed_trailers(&mut self) -> Option<Box<FieldLines>> {
+        self.trailers.take_if(|_| self.wanted.framed)
+    }
+
+    fn take_trailers(&mut self) {
+        // The empty line that ends the section is two bytes.
+        if self.buffered.len() > 2 && !self.sink.discard {
+            let trailers = body::trailers(&self.buffered);
+            self.trailers = (!trailers.is_empty()).then(|| Box::new(trailers));
+        }
+        self.buffered = Vec::new();
+    }
+
+    /// Takes bytes of the application, and gives to `out` what the client gets.
     ///
     /// # Errors
     ///
-    /// What the application did wrong; the same again for later calls. What was appended to `out` until then
+    /// What the application did wrong; the same again for later calls. What was given to `out` until then
     /// is part of a well-formed response, and holds nothing of the final one unless
     /// [`head_written`](Self::head_written).
     #[inline]
-    pub fn feed(&mut self, input: &[u8], http_date: &[u8; 29], out: &mut Vec<u8>) -> Result<Progress, Bad> {
+    pub fn feed(&mut self, input: &[u8], out: &mut impl Encode) -> Result<Progress, Bad> {
         let content = if matches!(self.state, State::Head) {
-            self.heads(input, http_date, out).inspect_err(|bad| self.state = State::Failed(*bad))?
+            self.heads(input, out).inspect_err(|bad| self.state = State::Failed(*bad))?
         } else {
             input
         };
-        self.content(content, out).inspect_err(|bad| self.state = State::Failed(*bad))?;
+        self.content(content, out.content()).inspect_err(|bad| self.state = State::Failed(*bad))?;
         Ok(Progress { consumed: input.len(), complete: self.complete() })
     }
 
-    /// Says that the application has ended its response, and appends to `out` what is left of the framing.
+    /// Says that the application has ended its response, and gives to `out` what is left of the framing.
     ///
     /// Not for a response that was broken off: one that is delimited by the end of its stream would look
     /// complete to the client, whose connection must be cut instead.
@@ -143,12 +194,12 @@ impl Filter {
     /// # Errors
     ///
     /// If the response is not complete, or was bad before.
-    pub fn end(&mut self, out: &mut Vec<u8>) -> Result<(), Bad> {
+    pub fn end(&mut self, out: &mut impl Encode) -> Result<(), Bad> {
         let bad = match &self.state {
             State::Complete => return Ok(()),
             State::UntilEnd => {
                 self.state = State::Complete;
-                self.sink.finish(out);
+                self.sink.finish(None, out.content());
                 return Ok(());
             }
             State::Head if self.buffered.is_empty() => Bad::NoResponse,
@@ -254,18 +305,13 @@ impl Filter {
 
     /// Takes heads, up to the one of the final response; returns what follows it.
     #[inline]
-    fn heads<'i>(
-        &mut self,
-        input: &'i [u8],
-        http_date: &[u8; 29],
-        out: &mut Vec<u8>,
-    ) -> Result<&'i [u8], Bad> {
+    fn heads<'i>(&mut self, input: &'i [u8], out: &mut impl Encode) -> Result<&'i [u8], Bad> {
         let mut rest = input;
         while matches!(self.state, State::Head) && !rest.is_empty() {
             let taken = if self.buffered.is_empty() {
-                head::take(rest, self.wanted, http_date, out)?
+                head::take(rest, self.wanted, out)?
             } else {
-                self.more_of_a_head(rest, http_date, out)?
+                self.more_of_a_head(rest, out)?
             };
             let Some((head, head_bytes)) = taken else {
                 if self.buffered.is_empty() {
@@ -281,12 +327,7 @@ impl Filter {
 
     /// As [`head::take`], for a head of which a part is buffered; the bytes that it took are those of `input`.
     #[cold]
-    fn more_of_a_head(
-        &mut self,
-        input: &[u8],
-        http_date: &[u8; 29],
-        out: &mut Vec<u8>,
-    ) -> Result<Option<(Head, usize)>, Bad> {
+    fn more_of_a_head(&mut self, input: &[u8], out: &mut impl Encode) -> Result<Option<(Head, usize)>, Bad> {
         let before = self.buffered.len();
         let room = RESPONSE_HEAD_BYTES_MAX.saturating_sub(before);
         let input = input.get(..room).unwrap_or(input);
@@ -295,7 +336,7 @@ impl Filter {
             // No line ends here, let alone a head. That keeps single bytes from costing a pass each.
             return Ok(None);
         }
-        let taken = head::take(&self.buffered, self.wanted, http_date, out)?;
+        let taken = head::take(&self.buffered, self.wanted, out)?;
         Ok(taken.map(|(head, head_bytes)| {
             self.buffered = Vec::new();
             (head, head_bytes.saturating_sub(before))
@@ -344,13 +385,16 @@ impl Filter {
                 }
             }
             State::Chunked(decoder) => {
-                let sink = &mut self.sink;
+                let (sink, section) = (&mut self.sink, &mut self.buffered);
+                let wanted = self.wanted.trailers;
+                let keep = |byte| section.extend(wanted.then_some(byte));
                 let progress = decoder
-                    .decode_with(input, |piece| sink.put(piece, out))
+                    .decode_parts(input, |piece| sink.put(piece, out), keep)
                     .map_err(|reject| Bad::Chunked(reject.reason))?;
                 if progress.complete {
                     self.state = State::Complete;
-                    self.sink.finish(out);
+                    self.take_trailers();
+                    self.sink.finish(self.trailers.as_deref(), out);
                     behind = input.get(progress.consumed..).unwrap_or_default();
                 }
             }
@@ -376,30 +420,16 @@ impl Sink {
         }
         self.body_bytes += content.len() as u64;
         if self.chunks {
-            put_chunk(content, out);
+            h1::put_chunk(content, out);
         } else {
             out.extend_from_slice(content);
         }
     }
 
     /// What follows the last content.
-    fn finish(&self, out: &mut Vec<u8>) {
+    fn finish(&self, trailers: Option<&FieldLines>, out: &mut Vec<u8>) {
         if self.chunks {
-            out.extend_from_slice(b"0\r\n\r\n");
+            h1::put_last_chunk(trailers.map(FieldLines::all).unwrap_or_default(), out);
         }
     }
-}
-
-/// Appends a chunk (9112-7.1); one without content would end the body.
-fn put_chunk(content: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let bits = usize::BITS - content.len().leading_zeros();
-    out.reserve(content.len() + 20);
-    for digit in (0..bits.div_ceil(4)).rev() {
-        let value = content.len() >> (digit * 4) & 0xf;
-        out.push(DIGITS.get(value).copied().unwrap_or(b'0'));
-    }
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(content);
-    out.extend_from_slice(b"\r\n");
 }

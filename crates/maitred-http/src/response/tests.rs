@@ -4,8 +4,13 @@ mod properties;
 mod switching;
 
 use super::*;
+use crate::fields::{FieldEdits, FieldsRef};
 
 const DATE: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
+
+fn encoder(out: &mut Vec<u8>) -> h1::Encoder<'_> {
+    h1::Encoder { out, date: DATE, edits: FieldEdits::NONE, further: FieldsRef::default() }
+}
 
 /// GET of version 1.1 on a connection that may be kept.
 const GET: Wanted = Wanted {
@@ -14,7 +19,7 @@ const GET: Wanted = Wanted {
     framed: false,
     informational: true,
     keep: true,
-    server_header: false,
+    trailers: false,
     switch: None,
 };
 const HEAD: Wanted = Wanted { head_request: true, ..GET };
@@ -33,14 +38,14 @@ fn pass_parts(wanted: Wanted, parts: &[&[u8]]) -> Passed {
     let mut filter = Filter::new(wanted);
     let mut out = Vec::new();
     for part in parts {
-        match filter.feed(part, DATE, &mut out) {
+        match filter.feed(part, &mut encoder(&mut out)) {
             Ok(progress) => {
                 assert_eq!(progress, Progress { consumed: part.len(), complete: filter.complete() });
             }
-            Err(bad) => assert_eq!(filter.feed(b"", DATE, &mut Vec::new()), Err(bad), "it stays bad"),
+            Err(bad) => assert_eq!(filter.feed(b"", &mut encoder(&mut Vec::new())), Err(bad), "it stays bad"),
         }
     }
-    let end = filter.end(&mut out);
+    let end = filter.end(&mut encoder(&mut out));
     assert_eq!(filter.complete(), end.is_ok());
     Passed { out: String::from_utf8_lossy(&out).into_owned(), filter, end }
 }

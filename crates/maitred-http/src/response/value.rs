@@ -69,3 +69,57 @@ impl<'a> ResponseHead<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::FieldLines;
+
+    fn shown(head: &ResponseHead<'_>) -> String {
+        let mut text = String::new();
+        head.for_each(|name, value| {
+            text += &format!("{}={};", String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+        });
+        text
+    }
+
+    #[test]
+    fn a_head_of_ones_own_gives_its_fields() {
+        let mut fields = FieldLines::default();
+        assert_eq!(shown(&ResponseHead::own(200, fields.all())), "");
+        fields.push(b"A", b"b");
+        fields.push_number(b"Content-Length", 12);
+        let head = ResponseHead::own(200, fields.all());
+        assert_eq!((shown(&head).as_str(), head.status, head.reason), ("A=b;Content-Length=12;", 200, None));
+    }
+
+    #[test]
+    fn a_received_head_gives_the_fields_that_go_on() {
+        let bytes = b"HTTP/1.1 200 OK\r\nA: b\r\nX-Hop:c\r\nA:  d \r\n\r\n";
+        let mut room = [httparse::EMPTY_HEADER; 4];
+        let mut parsed = httparse::Response::new(&mut room);
+        assert_eq!(parsed.parse(bytes), Ok(httparse::Status::Complete(bytes.len())));
+        for (places, expected) in [(&[][..], "A=b;X-Hop=c;A=d;"), (&[1], "A=b;A=d;"), (&[0, 1, 2], "")] {
+            let mut dropped = Dropped::default();
+            places.iter().for_each(|at| dropped.set(*at));
+            let received = Received { bytes, fields: parsed.headers, dropped: &dropped };
+            let head = ResponseHead { status: 200, reason: None, fields: Fields::Received(received) };
+            assert_eq!(shown(&head), expected);
+        }
+    }
+
+    #[test]
+    fn any_field_of_a_head_can_be_dropped() {
+        for at in 0..RESPONSE_FIELDS_MAX {
+            let mut dropped = Dropped::default();
+            dropped.set(at);
+            assert_eq!(
+                (0..RESPONSE_FIELDS_MAX + 64).filter(|other| dropped.has(*other)).collect::<Vec<_>>(),
+                [at]
+            );
+        }
+        let mut dropped = Dropped::default();
+        dropped.set(RESPONSE_FIELDS_MAX);
+        assert!(!(0..=RESPONSE_FIELDS_MAX).any(|at| dropped.has(at)), "there is no such field");
+    }
+}

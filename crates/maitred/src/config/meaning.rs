@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::acme::Acme;
+use super::headers::{RequestHeaderRules, ResponseHeaders};
 use crate::pool::settings::Settings;
 
 /// A whole configuration. `sites` is never empty; its first entry is the default site.
@@ -271,6 +272,10 @@ pub struct Site {
     pub hsts: Option<String>,
     /// `acme`: whether it has an automatic certificate; then its hosts are exact names, at least one.
     pub acme: bool,
+    /// `response_headers`
+    pub response_headers: ResponseHeaders,
+    /// `request_headers`
+    pub request_headers: RequestHeaderRules,
 }
 
 /// A name in `hosts`, in lower case.
@@ -291,6 +296,10 @@ pub struct Route {
     pub methods: Vec<String>,
     /// What answers.
     pub target: Target,
+    /// `response_headers`
+    pub response_headers: ResponseHeaders,
+    /// `request_headers`
+    pub request_headers: RequestHeaderRules,
 }
 
 /// `path = "/exact" | "/prefix/*" | "*.php" | "/a/*/b"`; `*` stands for any run of characters, `/` included.

@@ -9,6 +9,7 @@ mod directory;
 mod finding;
 mod foreign;
 pub mod fuzzing;
+mod headers;
 pub mod keys;
 pub mod limits;
 mod logs;
@@ -35,6 +36,7 @@ use toml::de::DeTable;
 
 pub use acme::{Acme, ChallengeChoice, ExternalAccount, KeyType};
 pub use directory::user_runtime_dir;
+pub use headers::{RequestHeaderRules, ResponseHeaders};
 pub use lookup::{Lookup, System};
 pub use meaning::*;
 pub use report::{Errors, Failure, Place, Problem, Warning};

@@ -7,9 +7,8 @@ use super::keys::{Default, Key, Kind, Table};
 use super::limits::LIMITS;
 use super::logs::LOG;
 use super::meaning::Buckets;
-use super::reload;
-use super::requests;
 use super::workers::{WORKERS, WORKERS_MAX};
+use super::{headers, reload, requests};
 use crate::status::scoreboard::THREADS_MAX;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -383,6 +382,8 @@ pub const SITE: Table = Table {
              of files, of pools, of request bodies, and for `respond` without a `body`. Error responses of an application \
              itself stay as they are.",
         ),
+        headers::RESPONSE_KEY,
+        headers::REQUEST_KEY,
         Key::new(
             "certificates",
             Kind::Sections(&CERTIFICATE),
@@ -510,6 +511,8 @@ pub const ROUTE: Table = Table {
             Default::Absent("no pool"),
             "Hand the request to `[pool.NAME]`.",
         ),
+        headers::RESPONSE_KEY,
+        headers::REQUEST_KEY,
     ],
 };
 

@@ -45,14 +45,14 @@ impl Ticket {
         Some(Ticket { slot: slot.parse().ok()?, client: u64::from_str_radix(client, 16).ok()? })
     }
 
-    /// The line that gives it to a client. Scripts have no use for it; over TLS it stays there.
-    pub fn line(self, name: &str, mount: &str, secure: bool) -> String {
+    /// The value of `Set-Cookie` that gives it to a client. Scripts have no use for it; over TLS it stays there.
+    pub fn cookie(self, name: &str, mount: &str, secure: bool) -> String {
         // The mount is decoded; clients compare the path with targets as they stand, and `;` would end it.
         let mut path = Vec::new();
         uri::encode_path(if mount.is_empty() { b"/" } else { mount.as_bytes() }, &mut path);
         let path = String::from_utf8_lossy(&path);
         let secure = if secure { "; Secure" } else { "" };
-        format!("Set-Cookie: {name}={}.{:016x}; Path={path}; HttpOnly{secure}\r\n", self.slot, self.client)
+        format!("{name}={}.{:016x}; Path={path}; HttpOnly{secure}", self.slot, self.client)
     }
 }
 
@@ -118,15 +118,15 @@ mod tests {
     fn a_cookie_is_read_as_it_was_written() {
         for (slot, client) in [(0, 0), (7, 0xabc), (u16::MAX, u64::MAX)] {
             let given = Ticket { slot, client };
-            let line = given.line("m", "", false);
-            let pair = line.strip_prefix("Set-Cookie: ").and_then(|line| line.split(';').next()).unwrap();
+            let cookie = given.cookie("m", "", false);
+            let pair = cookie.split(';').next().unwrap();
             assert_eq!(ticket(&[pair]), Some(given));
             assert_eq!(ticket(&["other=1.2", &format!("a=b; {pair} ;c=d")]), Some(given), "among others");
         }
-        let line = Ticket { slot: 1, client: 2 }.line("m", "/app", true);
-        assert_eq!(line, "Set-Cookie: m=1.0000000000000002; Path=/app; HttpOnly; Secure\r\n");
-        let line = Ticket { slot: 1, client: 2 }.line("m", "/a;b\n\u{e9}", false);
-        assert_eq!(line, "Set-Cookie: m=1.0000000000000002; Path=/a%3Bb%0A%C3%A9; HttpOnly\r\n");
+        let cookie = Ticket { slot: 1, client: 2 }.cookie("m", "/app", true);
+        assert_eq!(cookie, "m=1.0000000000000002; Path=/app; HttpOnly; Secure");
+        let cookie = Ticket { slot: 1, client: 2 }.cookie("m", "/a;b\n\u{e9}", false);
+        assert_eq!(cookie, "m=1.0000000000000002; Path=/a%3Bb%0A%C3%A9; HttpOnly");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What Maitred answers by itself: files, redirects, fixed replies, errors.
 //!
-//! A handler writes the response's head (and a small body) to the end of `out`, and gives back what is to follow.
-//! It never touches the client's socket, and never waits for a disk.
+//! A handler writes the response's head (and a small body), and gives back what is to follow. It never touches the client's
+//! socket, knows nothing of its protocol, and never waits for a disk.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -21,13 +21,13 @@ mod testing;
 /// What a handler made of one request.
 #[derive(Debug)]
 pub enum Served {
-    /// The whole response stands in `out`.
+    /// The whole response was written.
     Whole(Summary),
-    /// The same; what `out` ends with are these bytes, which somebody holds for longer.
+    /// The same; what it ends with are these bytes, which are held for longer.
     Cached(Summary, CachedBytes),
-    /// The head stands in `out`; these segments follow it, in order.
+    /// The head was written; these segments follow it, in order.
     Streaming(Summary, VecDeque<Segment>),
-    /// Something has to come from the disk first. Nothing was written to `out`: have a helper thread do the job, then
+    /// Something has to come from the disk first. Nothing was written: have a helper thread do the job, then
     /// serve the same request again, with `warmed` set.
     Blocked(DiskJob),
 }
@@ -90,28 +90,6 @@ pub enum DiskJob {
     },
 }
 
-/// What goes into the `Connection` field of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Persistence {
-    /// HTTP/1.1 and kept: no field.
-    Implied,
-    /// HTTP/1.0 and kept: `Connection: keep-alive`.
-    Stated,
-    /// `Connection: close`.
-    Close,
-}
-
-impl Persistence {
-    /// The field line, or nothing.
-    pub fn field(self) -> &'static [u8] {
-        match self {
-            Persistence::Implied => b"",
-            Persistence::Stated => b"Connection: keep-alive\r\n",
-            Persistence::Close => b"Connection: close\r\n",
-        }
-    }
-}
-
 /// The clock as one turn of an event loop sees it: read once a turn.
 #[derive(Debug, Clone)]
 pub struct Clock {
@@ -141,8 +119,6 @@ pub struct Exchange<'a> {
     pub path: &'a [u8],
     /// The clock of this turn.
     pub clock: &'a Clock,
-    /// What the `Connection` field shall say.
-    pub persistence: Persistence,
     /// The request was [`Served::Blocked`] before and its job is done: wait for the disk rather than ask once more.
     pub warmed: bool,
 }

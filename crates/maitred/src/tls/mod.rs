@@ -12,7 +12,6 @@
 //! | [`client`] | clients' certificates, and what applications are told of them |
 //! | [`watch`] | which files have changed |
 //! | [`self_signed`] | the certificate of `maitred serve --tls` |
-//! | [`hsts`] | the field that tells browsers to come by TLS only |
 //! | [`redirect`] | where a cleartext listener sends its clients |
 //! | [`key_log`] | session secrets for debugging |
 //! | [`ktls`] | whether the kernel could encrypt |
@@ -23,7 +22,6 @@
 pub mod choice;
 pub mod client;
 pub mod files;
-pub mod hsts;
 pub mod key_log;
 pub mod ktls;
 pub mod material;

@@ -11,7 +11,6 @@ use rustls::version::{TLS12, TLS13};
 
 use super::client;
 use super::files::Leaf;
-use super::hsts::Hsts;
 use super::key_log::KeyLogFile;
 use super::material::{Bytes, Material};
 use super::resolver::{ACME_TLS, Resolver};
@@ -42,8 +41,6 @@ pub struct TlsServer {
     sessions: Mutex<BTreeMap<usize, KeptSessions>>,
     present: RwLock<Vec<Option<Arc<ServerConfig>>>>,
     shown: RwLock<Vec<CertificateFacts>>,
-    /// What responses over TLS say besides.
-    pub hsts: Hsts,
 }
 
 impl TlsServer {
@@ -55,7 +52,6 @@ impl TlsServer {
             sessions: Mutex::default(),
             present: RwLock::default(),
             shown: RwLock::default(),
-            hsts: Hsts::default(),
         }
     }
 
@@ -74,7 +70,6 @@ impl TlsServer {
             config: Some(config.clone()),
             present: RwLock::default(),
             shown: RwLock::default(),
-            hsts: Hsts::new(config),
         };
         server.replace(material)?;
         Ok(server)

@@ -5,11 +5,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use maitred_http::request::RequestHead;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
-use super::connection::Connection;
+use super::connection::{After, Connection};
 use super::event_loop::{Thread, Token};
 use super::inbox::{Message, Migrant, Origin};
 use super::proxied::NotAProxy;
@@ -290,7 +291,10 @@ impl Thread {
             listen,
             requests,
             input,
-            head,
+            mut head,
+            text,
+            routed,
+            path,
             body,
             spool,
             again,
@@ -338,13 +342,24 @@ impl Thread {
         if !input.is_empty() {
             self.work(index).input = input;
         }
+        if !text.is_empty() {
+            match RequestHead::received(&text, &self.head_limits) {
+                Ok(received) => head = received,
+                Err(reject) => {
+                    // Its bounds may be wider than ours.
+                    self.note_refusal(index, reject);
+                    self.answer_refused_text(index, &text, reject);
+                    return self.send_joined(index, Some(After::Linger));
+                }
+            }
+        }
         if head.is_empty() {
             // Registering an edge-triggered socket reports what is already there.
             debug_assert!(!self.has_input(index), "bytes that nothing says are there");
             return;
         }
         let work = self.work(index);
-        work.head = head;
+        (work.head, work.routed, work.path) = (head, routed, path);
         work.body = body;
         work.spool = spool;
         work.again = again;

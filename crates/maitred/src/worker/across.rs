@@ -18,7 +18,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use maitred_http::request::{self, Framing, Method};
+use maitred_http::h1::Persistence;
+use maitred_http::request::{Framing, HeadRoom, Method};
 use maitred_http::response::Filter;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
@@ -28,7 +29,6 @@ use super::event_loop::Thread;
 use super::forward::may_be_informed;
 use super::inbox::{Migrant, Origin};
 use super::secure::Carriers;
-use crate::serve::Persistence;
 
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a
 /// process that was told to end.
@@ -93,8 +93,9 @@ impl Thread {
         let work = self.work(index);
         let (head, body, spool) = (work.head.clone(), std::mem::take(&mut work.body), work.spool.take());
         let (again, last) = (work.again, work.last);
-        let mut room = request::field_room();
-        let (request, _) = request::parse(&head, &mut room, &self.head_limits).ok()??;
+        let (routed, path) = (work.routed, work.path.clone());
+        let mut room = HeadRoom::default();
+        let request = head.view(&mut room)?;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         let keep = self.persistence(index, &request, last) != Persistence::Close;
         let settings = &self.shared.start.config.pools[usize::from(pool)];
@@ -120,6 +121,9 @@ impl Thread {
             requests: 0,
             input: Vec::new(),
             head: head.clone(),
+            text: Vec::new(),
+            routed,
+            path,
             body,
             spool,
             again: Again::Never,

@@ -4,18 +4,21 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
+use maitred_http::fields::FieldLines;
+use maitred_http::h1::{self, Persistence};
 use maitred_http::request::{Method, Request, Version};
+use maitred_http::response::ResponseHead;
 use rustix::net::sockopt::socket_peercred;
 
-use super::answer::Step;
+use super::answer::{Given, Step};
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::shared::Outgoing;
 use super::wire::Then;
 use crate::config::{AdminAddress, Pool};
 use crate::control::{Command, PoolCommand};
-use crate::serve::Persistence;
-use crate::serve::fixed::{Manner, Reply};
+use crate::exchange::Field;
+use crate::serve::fixed::Reply;
 use crate::status::{metrics, page};
 
 /// Whether `Host` names this machine itself: nothing, `localhost`, or a loopback address, with or without a port. Any other
@@ -56,63 +59,60 @@ const NOT_OPERATOR: &str = "403 Forbidden\nOnly root and the account that starte
 /// How long the master may be silent about a command. It says again and again what a reload waits for, so that one that is
 /// silent is not at work on it.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
-/// How an interim answer to a command begins. Not 102, which would be the right one: clients have to expect any (RFC 9110
+/// The field of an interim answer (100) to a command. Not 102, which would be the right one: clients have to expect any (RFC 9110
 /// 15.2), but Python's for one skips only this.
-const INTERIM: &str = "HTTP/1.1 100 Continue\r\nMaitred-Progress: ";
+const PROGRESS: &[u8] = b"Maitred-Progress";
+/// What is seen here is of this moment.
+const NO_STORE: Field<'static> = Field::new("Cache-Control", "no-store");
 
 impl Thread {
     /// Answers on the admin listener.
-    pub(super) fn answer_admin(
-        &mut self,
-        index: u32,
-        request: &Request<'_, '_>,
-        persistence: Persistence,
-    ) -> Step {
+    pub(super) fn answer_admin(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
         if !is_local(request.authority) {
-            return self.refuse_host(index, request);
+            return self.refuse_host(index, request, given);
         }
         let command = match (request.method, request.path) {
             (Method::Get | Method::Head, "/") => {
-                let fields = b"Location: /status\r\n";
-                return self.plain_error(index, request, 302, fields, persistence);
+                let location = Field::new("Location", "/status");
+                return self.plain_error(index, request, given, 302, &[location]);
             }
             (Method::Get | Method::Head, "/status") => {
-                return self.admin_page(index, request, persistence);
+                return self.admin_page(index, request, given);
             }
-            (Method::Get, "/status/events") => return self.stream_status(index, request, persistence),
+            (Method::Get, "/status/events") => return self.stream_status(index, request, given),
             (Method::Get | Method::Head, "/status.json") => {
                 let text = self.shared.status_json(self.clock.unix_secs);
-                return self.admin_reply(index, request, 200, "application/json", &text, persistence);
+                return self.admin_reply(index, request, 200, "application/json", &text, given);
             }
             (Method::Get | Method::Head, "/metrics") => {
                 let text = self.shared.metrics(self.clock.unix_secs);
-                return self.admin_reply(index, request, 200, metrics::CONTENT_TYPE, &text, persistence);
+                return self.admin_reply(index, request, 200, metrics::CONTENT_TYPE, &text, given);
             }
             (Method::Get | Method::Head, "/status/history.json") => {
                 let text = self.shared.status.history(self.clock.unix_secs);
-                return self.admin_reply(index, request, 200, "application/json", &text, persistence);
+                return self.admin_reply(index, request, 200, "application/json", &text, given);
             }
             (Method::Post, "/reload") => Command::Reload,
             (Method::Post, "/stop") => Command::Stop,
             (Method::Post, "/upgrade") => Command::Upgrade,
             (Method::Post, path) if let Some(command) = pool_command(path) => command,
             (_, "/status/events") => {
-                return self.plain_error(index, request, 405, b"Allow: GET\r\n", persistence);
+                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET")]);
             }
             (_, "/" | "/status" | "/status.json" | "/status/history.json" | "/metrics") => {
-                return self.plain_error(index, request, 405, b"Allow: GET, HEAD\r\n", persistence);
+                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET, HEAD")]);
             }
             (_, "/reload" | "/stop" | "/upgrade") => {
-                return self.plain_error(index, request, 405, b"Allow: POST\r\n", persistence);
+                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "POST")]);
             }
             (_, path) if pool_command(path).is_some() => {
-                return self.plain_error(index, request, 405, b"Allow: POST\r\n", persistence);
+                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "POST")]);
             }
-            _ => return self.plain_error(index, request, 404, b"", persistence),
+            _ => return self.plain_error(index, request, given, 404, &[]),
         };
         // A page in a browser on this machine can send a POST to a loopback address, but not without naming itself.
         if request.fields.iter().any(|field| field.name.eq_ignore_ascii_case("origin")) {
-            return self.plain_error(index, request, 403, b"", persistence);
+            return self.plain_error(index, request, given, 403, &[]);
         }
         if let Err(why) = self.may_command(index, request) {
             return self.admin_reply(
@@ -121,7 +121,7 @@ impl Thread {
                 403,
                 "text/plain; charset=utf-8",
                 why,
-                Persistence::Close,
+                Given { last: true, ..given },
             );
         }
         if !self.tx.is_empty() {
@@ -157,21 +157,27 @@ impl Thread {
     }
 
     /// The page; what it may do is said in its policy.
-    fn admin_page(&mut self, index: u32, request: &Request<'_, '_>, persistence: Persistence) -> Step {
+    fn admin_page(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
         let reply = Reply {
             status: 200,
-            fields: page::FIELDS.as_bytes(),
+            fields: &[
+                NO_STORE,
+                Field::new("Content-Security-Policy", page::POLICY),
+                Field::new("X-Content-Type-Options", "nosniff"),
+                Field::new("Referrer-Policy", "no-referrer"),
+            ],
             content_type: page::CONTENT_TYPE,
             body: page::PAGE.as_bytes(),
         };
-        self.admin_write(index, request, &reply, persistence)
+        self.reply(index, request, given, |writer| reply.write(writer))
     }
 
     /// A name in `Host` that anybody can point at this machine: a page of a stranger would be read as one of this server's.
-    fn refuse_host(&mut self, index: u32, request: &Request<'_, '_>) -> Step {
+    fn refuse_host(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
         let body =
             "421 Misdirected Request\nThe admin address answers for localhost and loopback addresses only.\n";
-        self.admin_reply(index, request, 421, "text/plain; charset=utf-8", body, Persistence::Close)
+        let given = Given { last: true, ..given };
+        self.admin_reply(index, request, 421, "text/plain; charset=utf-8", body, given)
     }
 
     fn admin_reply(
@@ -181,28 +187,10 @@ impl Thread {
         status: u16,
         content_type: &str,
         body: &str,
-        persistence: Persistence,
+        given: Given<'_>,
     ) -> Step {
-        let reply =
-            Reply { status, fields: b"Cache-Control: no-store\r\n", content_type, body: body.as_bytes() };
-        self.admin_write(index, request, &reply, persistence)
-    }
-
-    fn admin_write(
-        &mut self,
-        index: u32,
-        request: &Request<'_, '_>,
-        reply: &Reply<'_>,
-        persistence: Persistence,
-    ) -> Step {
-        let manner = Manner {
-            clock: &self.clock,
-            persistence,
-            head_only: request.method == Method::Head,
-            server_header: true,
-        };
-        let summary = reply.write(&manner, &mut self.tx);
-        self.whole(index, request, summary, persistence)
+        let reply = Reply { status, fields: &[NO_STORE], content_type, body: body.as_bytes() };
+        self.reply(index, request, given, |writer| reply.write(writer))
     }
 
     /// The master says what a command waits for. Who asked is told as well, if it understands interim answers.
@@ -215,9 +203,12 @@ impl Thread {
             return;
         }
         let line: String = text.chars().filter(|char| !char.is_control()).collect();
-        let head = format!("{INTERIM}{line}\r\n\r\n");
+        let mut fields = FieldLines::default();
+        fields.push(PROGRESS, line.as_bytes());
+        let mut head = Vec::new();
+        h1::put_interim(&ResponseHead::own(100, fields.all()), &mut head);
         // The socket takes it, unless the other side reads nothing at all.
-        if self.send(index, head.as_bytes(), Then::Perhaps) != Ok(head.len()) {
+        if self.send(index, &head, Then::Perhaps) != Ok(head.len()) {
             self.abort(index);
         }
     }
@@ -232,15 +223,11 @@ impl Thread {
     /// Answers a command, and closes: whoever asked has nothing more to ask.
     pub(super) fn end_command(&mut self, index: u32, status: u16, text: &str) {
         let body = format!("{text}\n");
-        let manner = Manner {
-            clock: &self.clock,
-            persistence: Persistence::Close,
-            head_only: false,
-            server_header: true,
-        };
         let reply =
-            Reply { status, fields: b"", content_type: "text/plain; charset=utf-8", body: body.as_bytes() };
-        reply.write(&manner, &mut self.tx);
+            Reply { status, fields: &[], content_type: "text/plain; charset=utf-8", body: body.as_bytes() };
+        let context = self.context_of(index, self.shared.router.admin_plan(), Persistence::Close, false);
+        let (_, mut writer) = self.files_and_writer(index, context);
+        reply.write(&mut writer);
         self.count(index, status);
         self.enter(index, State::Idle);
         self.send_joined(index, Some(After::Close));

@@ -2,20 +2,26 @@
 
 use std::borrow::Cow;
 
-use maitred_http::request::{MISDIRECTED, Method, Reject, Request, Version};
+use maitred_http::fields::{FieldEdits, FieldLines};
+use maitred_http::h1::Persistence;
+use maitred_http::h2::StreamKey;
+use maitred_http::request::{HeadRoom, MISDIRECTED, Method, Reject, Request, RequestHead, Version};
 use maitred_http::uri;
 
-use super::connection::{After, Connection, State};
+use super::connection::{After, Connection, State, Work};
+use super::errors::RETRY_SOON;
 use super::event_loop::Thread;
 use super::forward;
-use super::kept_head;
 use super::origin::{self, Client};
 use super::shared::Shared;
 use super::wire::Wire;
+use crate::exchange::{Decision, Field, ReplyContext, ResponseWriter, Routed};
 use crate::log::access::{Line, RequestLine};
+use crate::plan::Plan;
 use crate::route::Choice;
-use crate::serve::fixed::{self, Failure, Manner};
-use crate::serve::{CachedBytes, Clock, Exchange, Persistence, Served, Summary};
+use crate::serve::files::FileServer;
+use crate::serve::fixed::{self, Failure};
+use crate::serve::{CachedBytes, Clock, Exchange, Served, Summary};
 use crate::tls::redirect;
 
 /// What [`Thread::answer`] made of a request.
@@ -35,170 +41,229 @@ pub(super) enum Step {
     Gone,
 }
 
-/// A request's bytes, and how it came to be answered now.
+/// A request's bytes, what was decided about it, and how it came to be answered now.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Given<'a> {
     /// The head as received.
     pub head: &'a [u8],
     /// The body, decoded.
     pub body: &'a [u8],
+    /// What was decided.
+    pub routed: Routed,
+    /// The path that routes and files go by.
+    pub path: &'a [u8],
     /// It was answered with [`Served::Blocked`] before, and the disk has been asked.
     pub warmed: bool,
     /// The connection cannot be kept, whatever the request says.
     pub last: bool,
     /// Bytes came behind it, which nobody has looked at.
     pub followed: bool,
+    /// The head, if the request waited in the connection's buffers.
+    pub kept: Option<&'a RequestHead>,
 }
 
 impl Thread {
-    /// Answers a request.
-    pub(super) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
-        let start = self.tx.len();
-        let step = self.choose(index, request, given);
-        self.add_site_hsts(index, request, start);
-        step
-    }
-
-    /// Adds what the site says about TLS to the response that begins at `start` of what is to be sent.
-    pub(super) fn add_site_hsts(&mut self, index: u32, request: &Request<'_, '_>, start: usize) {
-        if self.tx.len() > start && self.connections.get(index as usize).is_some_and(|found| found.secure) {
-            let shared = self.shared;
-            shared.tls.hsts.add(shared.router.site(request.authority), start, &mut self.tx);
+    /// Decides what answers a request: once, when its head is there. Gives back the path that goes with it, too.
+    pub(super) fn route<'p>(&self, index: u32, request: &Request<'p, 'p>) -> (Routed, Cow<'p, [u8]>) {
+        let shared = self.shared;
+        let connection = &self.connections[index as usize];
+        let root = Cow::Borrowed(b"/".as_slice());
+        if connection.admin {
+            return (Routed { decision: Decision::Admin, plan: shared.router.admin_plan() }, root);
         }
-    }
-
-    /// The one place where it is decided what answers.
-    fn choose(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
-        let persistence = self.persistence(index, request, given.last);
-        if self.connections[index as usize].admin {
-            return self.answer_admin(index, request, persistence);
-        }
-        if request.https && !self.connections[index as usize].secure {
-            return self.answer_bad_target(index, request, MISDIRECTED);
+        let site = shared.router.site(request.authority);
+        let plan = shared.router.plan(site);
+        let decided = |decision| Routed { decision, plan };
+        if request.https && !connection.secure {
+            return (decided(Decision::Refused(MISDIRECTED)), root);
         }
         // Their targets are no paths: an asterisk, or an authority.
         let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";
         let path = match self.judge_path(if about_no_path { "/" } else { request.path }) {
             Ok(path) => path,
-            Err(reject) => return self.answer_bad_target(index, request, reject),
+            Err(reject) => return (decided(Decision::Refused(reject)), root),
         };
-        if let Some(step) = self.answer_for_tls(index, request, &path, persistence) {
-            return step;
+        let listen = shared.start.config.listens.get(usize::from(connection.listen));
+        let redirects = listen.is_some_and(|listen| listen.redirect_http) && shared.redirect_port.is_some();
+        if redirects && !path.starts_with(redirect::CHALLENGES) {
+            return (decided(Decision::ToTls), path);
         }
-        let shared = self.shared;
-        let site = shared.router.site(request.authority);
-        let clock = self.clock.clone();
-        let exchange = Exchange { request, path: &path, clock: &clock, persistence, warmed: given.warmed };
-        let named = shared.start.config.server.server_header;
         if about_no_path {
-            let summary = answer_for_no_route(&exchange, named, &mut self.tx);
-            return self.whole(index, request, summary, persistence);
+            return (decided(Decision::NoPath), path);
         }
-        let choice = shared.router.choose(site, request.method, request.method_text, &path);
-        if self.connections[index as usize].is_stream()
-            && forward::would_mislead(request, &choice, &shared.start.config.pools)
-        {
-            return self.site_error(index, request, given, (501, b""));
+        let (choice, plan) = shared.router.choose(site, request.method, request.method_text, &path);
+        let misleads =
+            connection.is_stream() && forward::would_mislead(request, &choice, &shared.start.config.pools);
+        let decision = match choice {
+            _ if misleads => Decision::Misleading,
+            _ if shared.acme.answer(&path).is_some() => Decision::Challenge,
+            choice => Decision::Route(choice),
+        };
+        (Routed { decision, plan }, path)
+    }
+
+    /// Answers a request, as was decided.
+    pub(super) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+        if self.is_early(index) && !matches!(given.routed.decision, Decision::Admin | Decision::Refused(_)) {
+            // What may be a request played again must do no harm (RFC 8470 section 5.2).
+            let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
+            if !safe {
+                return self.plain_error(index, request, given, 425, &[]);
+            }
         }
-        if let Some(text) = shared.acme.answer(&path) {
-            let plain = "application/octet-stream";
-            let summary = fixed::respond(200, &text, plain, &exchange, named, &mut self.tx);
-            return self.whole(index, request, summary, persistence);
-        }
-        let summary = match choice {
+        let choice = match given.routed.decision {
+            Decision::Route(choice) => choice,
+            Decision::Admin => return self.answer_admin(index, request, given),
+            Decision::Refused(reject) => return self.answer_bad_target(index, request, given, reject),
+            Decision::ToTls => return self.redirect_to_tls(index, request, given),
+            Decision::Misleading => return self.site_error(index, request, given, (501, &[])),
+            Decision::NoPath => {
+                return self.reply(index, request, given, |writer| answer_for_no_route(request, writer));
+            }
+            Decision::Challenge => return self.answer_challenge(index, request, given),
+        };
+        let clock = self.clock.clone();
+        let exchange = Exchange { request, path: given.path, clock: &clock, warmed: given.warmed };
+        match choice {
             Choice::Files(set) => {
-                let served = self.files.serve(set, &exchange, &mut self.tx);
-                return self.served(index, request, given, persistence, served);
+                let context = self.reply_context(index, request, given);
+                let (files, mut writer) = self.files_and_writer(index, context);
+                let served = files.serve(set, &exchange, &mut writer);
+                self.served(index, request, given, context.persistence, served)
             }
-            Choice::Pool(pool) => {
-                if self.connections[index as usize].secure {
-                    self.work(index).site = site as u16;
-                }
-                return self.send_to_pool(index, pool, &exchange, given);
+            Choice::Pool(pool) => self.send_to_pool(index, pool, &exchange, given),
+            Choice::Redirect { to, status } => {
+                self.reply(index, request, given, |writer| fixed::redirect(to, status, &exchange, writer))
             }
-            Choice::Redirect { to, status } => fixed::redirect(to, status, &exchange, named, &mut self.tx),
             Choice::Respond { status: status @ 400.., body: "", .. } => {
-                return self.site_error(index, request, given, (status, b""));
+                self.site_error(index, request, given, (status, &[]))
             }
             Choice::Respond { status, body, content_type } => {
-                let summary = fixed::respond(status, body, content_type, &exchange, named, &mut self.tx);
-                if summary.body_bytes > 0 {
+                let step = self.reply(index, request, given, |writer| {
+                    fixed::respond(status, body, content_type, writer)
+                });
+                if !body.is_empty() && self.tx.ends_with(body.as_bytes()) {
                     self.tx_cached = Some(CachedBytes::configured(body.as_bytes()));
                 }
-                summary
+                step
             }
-            Choice::Nothing => return self.site_error(index, request, given, (404, b"")),
+            Choice::Nothing => self.site_error(index, request, given, (404, &[])),
             Choice::NotThisMethod(methods) => {
-                let allow = format!("Allow: {}\r\n", methods.join(", "));
-                return self.site_error(index, request, given, (405, allow.as_bytes()));
+                let allow = Field::of("Allow", methods.join(", "));
+                self.site_error(index, request, given, (405, &[allow]))
             }
-        };
-        self.whole(index, request, summary, persistence)
+        }
     }
 
-    /// Adds what the site says about TLS to the head of an application's response.
-    pub(super) fn add_hsts(&self, index: u32, head: &mut Vec<u8>) {
-        let Some(connection) = self.connections.get(index as usize).filter(|found| found.secure) else {
-            return;
-        };
-        let site = connection.work.as_deref().map_or(0, |work| work.site);
-        self.shared.tls.hsts.add(usize::from(site), 0, head);
+    /// What a response has to say that this request gets.
+    pub(super) fn reply_context(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: Given<'_>,
+    ) -> ReplyContext<'static> {
+        let persistence = self.persistence(index, request, given.last);
+        let head_only = request.method == Method::Head;
+        self.context_of(index, given.routed.plan, persistence, head_only)
     }
 
-    /// What TLS has to say before anybody is asked: cleartext clients are sent to it, and what may be a request played again
-    /// must do no harm (RFC 8470 section 5.2).
-    fn answer_for_tls(
+    pub(super) fn context_of(
+        &self,
+        index: u32,
+        plan: &'static Plan,
+        persistence: Persistence,
+        head_only: bool,
+    ) -> ReplyContext<'static> {
+        let connection = &self.connections[index as usize];
+        let date = self.clock.http_date;
+        if connection.internal {
+            // The client's thread carries them out.
+            let edits = FieldEdits::NONE;
+            return ReplyContext { date, persistence, head_only, edits, late_edits: edits };
+        }
+        let (edits, late_edits) = (plan.edits(connection.secure), plan.late_edits(connection.secure));
+        ReplyContext { date, persistence, head_only, edits, late_edits }
+    }
+
+    /// Where the response of a connection is written; and the files that it may be made of.
+    #[inline]
+    pub(super) fn files_and_writer<'t>(
+        &'t mut self,
+        index: u32,
+        context: ReplyContext<'t>,
+    ) -> (&'t mut FileServer, ResponseWriter<'t>) {
+        let wire = self.connections[index as usize].wire;
+        let stream = match wire {
+            Wire::Stream { session, stream } => {
+                self.touch_session(session);
+                let found = self.sessions.get_mut(session as usize);
+                found.map(|multiplex| (&mut multiplex.session, StreamKey(stream)))
+            }
+            Wire::Clear | Wire::Secure { .. } => None,
+        };
+        (&mut self.files, ResponseWriter::new(&mut self.tx, stream, &mut self.lines, context))
+    }
+
+    /// Has a part of a response that comes from elsewhere written to `tx`, which is empty; to the stream what does not go there.
+    pub(super) fn encode<R>(
+        &mut self,
+        index: u32,
+        write: impl FnOnce(&mut Work, &mut ResponseWriter<'_>) -> R,
+    ) -> R {
+        // It waits in the connection's buffers, so that they are there.
+        let mut work = self.connections[index as usize].work.take().unwrap_or_default();
+        let plan = work.routed.map_or(self.shared.router.bare_plan(), |routed| routed.plan);
+        let further = work.set_cookie.take();
+        let context = self.context_of(index, plan, Persistence::Close, false);
+        let (_, writer) = self.files_and_writer(index, context);
+        let mut writer = writer.with(further.as_deref().map(FieldLines::all).unwrap_or_default());
+        let result = write(&mut work, &mut writer);
+        if !writer.is_begun() {
+            work.set_cookie = further;
+        }
+        self.connections[index as usize].work = Some(work);
+        result
+    }
+
+    /// Writes a whole response.
+    pub(super) fn reply(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
-        path: &[u8],
-        persistence: Persistence,
-    ) -> Option<Step> {
-        let connection = &self.connections[index as usize];
-        let listen = self.shared.start.config.listens.get(usize::from(connection.listen))?;
-        if self.is_early(index) {
-            let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
-            return (!safe).then(|| self.plain_error(index, request, 425, b"", persistence));
-        }
-        if !listen.redirect_http || path.starts_with(redirect::CHALLENGES) {
-            return None;
-        }
-        let to = redirect::location(request.authority, request.target, self.shared.redirect_port?);
-        Some(match to {
-            Some(to) => {
-                let to = format!("Location: {to}\r\n");
-                self.plain_error(index, request, redirect::STATUS, to.as_bytes(), persistence)
-            }
-            None => self.plain_error(index, request, 400, b"", persistence),
+        given: Given<'_>,
+        write: impl FnOnce(&mut ResponseWriter<'_>) -> Summary,
+    ) -> Step {
+        let context = self.reply_context(index, request, given);
+        let (_, mut writer) = self.files_and_writer(index, context);
+        let summary = write(&mut writer);
+        self.whole(index, request, summary, context.persistence)
+    }
+
+    fn answer_challenge(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+        let Some(text) = self.shared.acme.answer(given.path) else {
+            return self.site_error(index, request, given, (404, &[]));
+        };
+        self.reply(index, request, given, |writer| {
+            fixed::respond(200, &text, "application/octet-stream", writer)
         })
+    }
+
+    /// Cleartext clients are sent to TLS.
+    fn redirect_to_tls(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+        let port = self.shared.redirect_port;
+        match port.and_then(|port| redirect::location(request.authority, request.target, port)) {
+            Some(to) => {
+                let to = Field::of("Location", to);
+                self.plain_error(index, request, given, redirect::STATUS, &[to])
+            }
+            None => self.plain_error(index, request, given, 400, &[]),
+        }
     }
 
     /// The path that routes and files go by.
     fn judge_path<'p>(&self, path: &'p str) -> Result<Cow<'p, [u8]>, Reject> {
         let server = &self.shared.start.config.server;
         uri::judge(path, server.encoded_slashes.into(), server.path_parameters)
-    }
-
-    /// Whether the body of a request has to be kept for whoever answers it: whether [`Self::choose`] will give it to a pool.
-    /// Early data is no reason why not, since the handshake may be over when the body has come.
-    pub(super) fn wants_body(&self, index: u32, request: &Request<'_, '_>) -> bool {
-        let connection = &self.connections[index as usize];
-        let about_no_path = matches!(request.method, Method::Trace | Method::Connect) || request.path == "*";
-        if connection.admin || about_no_path || request.https && !connection.secure {
-            return false;
-        }
-        let Ok(path) = self.judge_path(request.path) else { return false };
-        let shared = self.shared;
-        let listen = shared.start.config.listens.get(usize::from(connection.listen));
-        let redirects = listen.is_some_and(|listen| listen.redirect_http) && shared.redirect_port.is_some();
-        if redirects && !path.starts_with(redirect::CHALLENGES) || shared.acme.answer(&path).is_some() {
-            return false;
-        }
-        let site = shared.router.site(request.authority);
-        let choice = shared.router.choose(site, request.method, request.method_text, &path);
-        let misleads =
-            connection.is_stream() && forward::would_mislead(request, &choice, &shared.start.config.pools);
-        matches!(choice, Choice::Pool(_)) && !misleads
     }
 
     /// Whether, and how, the connection is kept after this request (9112-9.3).
@@ -254,9 +319,9 @@ impl Thread {
             Served::Blocked(_) if !self.tx.is_empty() => Step::FlushFirst,
             Served::Blocked(job) => {
                 if !self.submit(index, job) {
-                    return self.plain_error(index, request, 503, b"Retry-After: 1\r\n", persistence);
+                    return self.plain_error(index, request, given, 503, RETRY_SOON);
                 }
-                self.keep(index, given);
+                self.keep(index, request, given);
                 self.enter(index, State::Disk);
                 self.wheel.disarm(index);
                 Step::Waits
@@ -277,20 +342,30 @@ impl Thread {
         let logged = self.log.is_on() && !connection.admin && !connection.internal;
         let proxied = self.is_trusted_proxy(index);
         let head = &mut self.work(index).head;
-        head.clear();
-        if logged {
-            kept_head::write(request, proxied, head);
+        match logged {
+            true => head.take_for_log(request, |name| proxied && origin::tells(name)),
+            false => head.clear(),
         }
     }
 
     /// Keeps a request that cannot be answered yet.
-    pub(super) fn keep(&mut self, index: u32, given: Given<'_>) {
+    pub(super) fn keep(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) {
+        self.keep_head(index, request, given);
         let work = self.work(index);
-        work.head.clear();
-        work.head.extend_from_slice(given.head);
+        work.last = given.last;
         work.body.clear();
         work.body.extend_from_slice(given.body);
-        work.last = given.last;
+    }
+
+    /// Keeps its head, and what was decided about it.
+    pub(super) fn keep_head(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) {
+        let work = self.work(index);
+        work.routed = Some(given.routed);
+        work.path = if given.path == request.path.as_bytes() { None } else { Some(given.path.into()) };
+        match given.kept {
+            Some(head) => work.head.copy_from(head),
+            None => work.head.take(request, given.head),
+        }
     }
 
     /// An error in a line of text.
@@ -298,28 +373,21 @@ impl Thread {
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
+        given: Given<'_>,
         status: u16,
-        fields: &[u8],
-        persistence: Persistence,
+        fields: &[Field<'_>],
     ) -> Step {
-        self.text_error(index, request, &Failure { status, fields, request_id: None }, persistence)
+        self.text_error(index, request, given, &Failure { status, fields, request_id: None })
     }
 
     pub(super) fn text_error(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
+        given: Given<'_>,
         failure: &Failure<'_>,
-        persistence: Persistence,
     ) -> Step {
-        let manner = Manner {
-            clock: &self.clock,
-            persistence,
-            head_only: request.method == Method::Head,
-            server_header: self.shared.start.config.server.server_header,
-        };
-        let summary = failure.write(&manner, &mut self.tx);
-        self.whole(index, request, summary, persistence)
+        self.reply(index, request, given, |writer| failure.write(writer))
     }
 
     /// A response that stands in `tx` as a whole.
@@ -369,26 +437,46 @@ impl Thread {
         });
     }
 
-    fn answer_bad_target(&mut self, index: u32, request: &Request<'_, '_>, reject: Reject) -> Step {
+    fn answer_bad_target(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: Given<'_>,
+        reject: Reject,
+    ) -> Step {
         self.note_refusal(index, reject);
-        match self.plain_error(index, request, reject.status, b"", Persistence::Close) {
+        match self.plain_error(index, request, Given { last: true, ..given }, reject.status, &[]) {
             Step::Last(_) => Step::Last(After::Linger),
             step => step,
         }
     }
 
-    /// Answers a head that was refused. Only its first line is known, and not even that for certain.
-    pub(super) fn answer_refused(&mut self, index: u32, received: &[u8], reject: Reject) {
-        let named = self.shared.start.config.server.server_header;
-        let summary =
-            fixed::error(reject.status, Persistence::Close, &self.clock, false, named, &mut self.tx);
+    /// Answers a head of HTTP/1 that was refused. Only its first line is known, and not even that for certain.
+    pub(super) fn answer_refused_text(&mut self, index: u32, received: &[u8], reject: Reject) {
+        let end = memchr::memchr2(b'\r', b'\n', received).unwrap_or(received.len());
+        let first_line = RequestLine::Refused(received.get(..end).unwrap_or_default());
+        self.answer_refused_line(index, first_line, reject);
+    }
+
+    /// Answers a head that was refused, as far as it is known.
+    pub(super) fn answer_refused(&mut self, index: u32, head: &RequestHead, reject: Reject) {
+        let line = match head.request_line() {
+            Some((method, target)) => RequestLine::Parsed { method, target, version: Version::Http2 },
+            None => RequestLine::Refused(b""),
+        };
+        self.answer_refused_line(index, line, reject);
+    }
+
+    fn answer_refused_line(&mut self, index: u32, asked: RequestLine<'_>, reject: Reject) {
+        let plan = self.shared.router.bare_plan();
+        let context = self.context_of(index, plan, Persistence::Close, false);
+        let (_, mut writer) = self.files_and_writer(index, context);
+        let summary = fixed::error(reject.status, &[], &mut writer);
         self.count(index, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
         if self.log.is_on() {
-            let end = memchr::memchr2(b'\r', b'\n', received).unwrap_or(received.len());
-            let first_line = RequestLine::Refused(received.get(..end).unwrap_or_default());
             let connection = &self.connections[index as usize];
-            self.log.push(&line(self.shared, &self.clock, connection, first_line, summary));
+            self.log.push(&line(self.shared, &self.clock, connection, asked, summary));
         }
     }
 
@@ -400,7 +488,7 @@ impl Thread {
         let asked = RequestLine::Parsed {
             method: request.method_text,
             target: request.target,
-            version: if connection.is_stream() { Version::Http2 } else { request.version },
+            version: request.version,
         };
         let client =
             Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
@@ -421,10 +509,10 @@ impl Thread {
     pub(super) fn answer_timeout(&mut self, index: u32) {
         let (status, work) = (408, self.work(index));
         if !work.head.is_empty() {
-            return self.refuse_kept(index, status, b"");
+            return self.refuse_kept(index, status, &[]);
         }
         let input = std::mem::take(&mut work.input);
-        self.answer_refused(index, &input, Reject { status, reason: "the client was too slow" });
+        self.answer_refused_text(index, &input, Reject { status, reason: "the client was too slow" });
         self.enter(index, State::Idle);
         self.send_joined(index, Some(After::Linger));
     }
@@ -436,8 +524,7 @@ impl Thread {
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
         let head = std::mem::take(&mut work.head);
         self.count_cut_off(index, summary.status);
-        let mut room = maitred_http::request::field_room();
-        if let Ok(Some((request, _))) = maitred_http::request::parse(&head, &mut room, &self.head_limits) {
+        if let Some(request) = head.view(&mut HeadRoom::default()) {
             self.log_request(index, &request, summary);
         }
         self.work(index).head = head;
@@ -448,20 +535,18 @@ impl Thread {
 fn after(persistence: Persistence) -> After {
     match persistence {
         Persistence::Implied | Persistence::Stated => After::Keep,
-        Persistence::Close => After::Close,
+        Persistence::Close | Persistence::Switched => After::Close,
     }
 }
 
 /// Requests that no route is asked about: TRACE, which would echo credentials to scripts, CONNECT, since this is no
 /// proxy, and the server as a whole (`OPTIONS *`, 9110-9.3.7).
-fn answer_for_no_route(exchange: &Exchange<'_>, named: bool, out: &mut Vec<u8>) -> Summary {
-    let manner = Manner::of(exchange, named);
-    let allow = b"Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n";
-    if exchange.request.method == Method::Options {
-        let reply = fixed::Reply { status: 204, fields: allow, content_type: "", body: b"" };
-        return reply.write(&manner, out);
+fn answer_for_no_route(request: &Request<'_, '_>, writer: &mut ResponseWriter<'_>) -> Summary {
+    const ALLOW: &[Field<'_>] = &[Field::new("Allow", "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS")];
+    if request.method == Method::Options {
+        return fixed::Reply { status: 204, fields: ALLOW, content_type: "", body: b"" }.write(writer);
     }
-    fixed::error_with(405, allow, &manner, out)
+    fixed::error(405, ALLOW, writer)
 }
 
 /// The parts of a log line that the connection knows.

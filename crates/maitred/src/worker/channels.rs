@@ -491,7 +491,7 @@ impl Thread {
         }
         let status = if self.work(index).overdue { 504 } else { 502 };
         self.enter(index, State::Head);
-        self.refuse_kept(index, status, b"");
+        self.refuse_kept(index, status, &[]);
     }
 
     /// Keeps for the status page how a process ended.

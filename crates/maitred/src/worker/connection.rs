@@ -29,6 +29,8 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use maitred_http::body::Decoder;
+use maitred_http::fields::FieldLines;
+use maitred_http::request::RequestHead;
 use maitred_http::response::Filter;
 
 use super::across::{Across, Heard};
@@ -39,6 +41,7 @@ use super::tunnel::Tunnel;
 use super::wire::Wire;
 use crate::budget::Permit;
 use crate::control::SlotId;
+use crate::exchange::Routed;
 use crate::serve::{Segment, Summary};
 
 /// What a connection is doing. The module's table says what each means.
@@ -152,8 +155,12 @@ pub struct Connection {
 pub struct Work {
     /// Received, not yet acted on.
     pub input: Vec<u8>,
-    /// Head of the request at hand, as received. Empty when there is none.
-    pub head: Vec<u8>,
+    /// Head of the request at hand. Empty when there is none.
+    pub head: RequestHead,
+    /// What was decided about it.
+    pub routed: Option<Routed>,
+    /// Its path as routes and files go by it, if that is another one than it has sent.
+    pub path: Option<Box<[u8]>>,
     /// Its body, decoded.
     pub body: Vec<u8>,
     /// What is still to come of the body.
@@ -182,6 +189,8 @@ pub struct Work {
     pub sent: usize,
     /// What it holds of the budget for what is unsent, if a part of a response was left over.
     pub unsent: Option<Permit>,
+    /// What follows the content, where that has frames of its own.
+    pub trailers: Option<Box<FieldLines>>,
     /// What follows `output`.
     pub segments: VecDeque<Segment>,
     /// End of the part of the present file segment that was found in the page cache.
@@ -200,8 +209,8 @@ pub struct Work {
     pub queue_us: u64,
     /// The slot whose process it waits for; `None` for any.
     pub pin: Option<u16>,
-    /// A line for the head of the response that comes through a relay.
-    pub set_cookie: Option<Box<[u8]>>,
+    /// A field of the response that comes through a relay.
+    pub set_cookie: Option<Box<FieldLines>>,
     /// What the application process returned to be sent after what it wrote itself.
     pub tail: VecDeque<Segment>,
     /// Bytes in memory that `tail` holds.
@@ -230,8 +239,6 @@ pub struct Work {
     pub request_id: Option<u128>,
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
-    /// The site that the request is for.
-    pub site: u16,
     /// Whether another process may be asked, should this one die before the client has received anything.
     pub again: Again,
 }
@@ -403,7 +410,8 @@ impl Work {
     pub fn reset(&mut self) {
         let (mut input, mut head) = (std::mem::take(&mut self.input), std::mem::take(&mut self.head));
         let (mut body, mut output) = (std::mem::take(&mut self.body), std::mem::take(&mut self.output));
-        [&mut input, &mut head, &mut body, &mut output].into_iter().for_each(Vec::clear);
+        [&mut input, &mut body, &mut output].into_iter().for_each(Vec::clear);
+        head.clear();
         *self = Work { input, head, body, output, ..Work::default() };
     }
 

@@ -2,7 +2,7 @@
 //! begun is in the access log all the same, with a status that no client ever sees. So are those that HTTP/2 refuses before
 //! there is anything that could be answered.
 
-use maitred_http::request::{Reject, Version};
+use maitred_http::request::{Reject, RequestHead, Version};
 
 use super::answer::line;
 use super::connection::{State, Work};
@@ -81,7 +81,7 @@ impl Thread {
         index: u32,
         answered: Option<u16>,
         reason: &'static str,
-        head: &[u8],
+        head: &RequestHead,
     ) {
         let status = answered.unwrap_or(MALFORMED);
         self.note_refusal(index, Reject { status, reason });
@@ -91,11 +91,9 @@ impl Thread {
         if !self.log.is_on() {
             return;
         }
-        let request = match first_line(head) {
-            Some(RequestLine::Parsed { method, target, .. }) => {
-                RequestLine::Parsed { method, target, version: Version::Http2 }
-            }
-            other => other.unwrap_or(RequestLine::Refused(b"")),
+        let request = match head.request_line() {
+            Some((method, target)) => RequestLine::Parsed { method, target, version: Version::Http2 },
+            None => RequestLine::Refused(b""),
         };
         let summary = Summary { status, body_bytes: 0 };
         let connection = &self.connections[index as usize];

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::{Duration, Instant};
 
+use maitred_http::request::RequestHead;
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
@@ -261,7 +262,7 @@ impl Thread {
         let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
         let connection = &self.connections[index as usize];
         let fits = connection.work.as_ref().is_some_and(|work| {
-            let bytes = work.head.len() + work.body.len() + work.input.len();
+            let bytes = work.head.bytes().len() + work.body.len() + work.input.len();
             work.spool.is_none() && !work.last && bytes <= CARRIED_BYTES_MAX
         });
         let movable = connection.wire == Wire::Clear && !connection.internal && fits;
@@ -281,7 +282,8 @@ impl Thread {
         };
         let waits = matches!(connection.state, State::Queued { .. });
         let work = connection.work.as_deref().filter(|_| waits);
-        let carried = work.map(|work| Carried { head: &work.head, body: &work.body, input: &work.input });
+        let carried =
+            work.map(|work| Carried { head: work.head.bytes(), body: &work.body, input: &work.input });
         match send_connection(successor.as_fd(), socket.as_fd(), &note, carried.unwrap_or_default()) {
             Ok(()) => {
                 // The socket lives on in the successor, so closing it here would not take it out of the set.
@@ -466,7 +468,10 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
         requests,
         awaits_proxy,
         input: carried.input.to_vec(),
-        head: carried.head.to_vec(),
+        head: RequestHead::default(),
+        text: carried.head.to_vec(),
+        routed: None,
+        path: None,
         body: carried.body.to_vec(),
         spool: None,
         again: Again::Never,
@@ -503,11 +508,11 @@ mod tests {
         drop(accepted);
         let migrant = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
         assert_eq!(
-            (&*migrant.head, &*migrant.body, &*migrant.input),
+            (&*migrant.text, &*migrant.body, &*migrant.input),
             (waiting.head, waiting.body, waiting.input)
         );
         let migrant = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
-        assert!(migrant.head.is_empty() && migrant.body.is_empty() && migrant.input.is_empty());
+        assert!(migrant.text.is_empty() && migrant.body.is_empty() && migrant.input.is_empty());
         assert_eq!((migrant.requests, migrant.remote), (70_000, remote));
         assert!(migrant.awaits_proxy);
         for remote in [None, "[2001:db8::1]:1".parse().ok(), "[::]:0".parse().ok()] {

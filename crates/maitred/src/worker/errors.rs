@@ -12,37 +12,38 @@
 //! A page that is not in memory is fetched by a disk helper like any other file. The request is kept meanwhile, with the error
 //! that it is to be answered with ([`Refusal`]), so that nobody else is asked to answer it.
 
-use maitred_http::request::{Reject, Request};
+use maitred_http::request::Request;
 
 use super::answer::{Given, Step};
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::origin::{self, Client};
 use super::receive::Stop;
+use crate::exchange::Field;
 use crate::serve::fixed::Failure;
 use crate::serve::{Exchange, Served};
 
 /// What goes with a 503 that may be over in a moment.
-pub(super) const RETRY_SOON: &[u8] = b"Retry-After: 1\r\n";
+pub(super) const RETRY_SOON: &[Field<'static>] = &[Field::new("Retry-After", "1")];
 
 /// The error that a kept request is to be answered with.
 #[derive(Debug)]
 pub struct Refusal {
     /// The status.
     pub status: u16,
-    /// Further field lines, each with its CRLF.
-    pub fields: Vec<u8>,
+    /// Further fields.
+    pub fields: Vec<Field<'static>>,
 }
 
 impl Refusal {
-    pub(super) fn new(status: u16, fields: &[u8]) -> Refusal {
-        Refusal { status, fields: fields.to_vec() }
+    pub(super) fn new(status: u16, fields: &[Field<'_>]) -> Refusal {
+        Refusal { status, fields: fields.iter().map(Field::to_static).collect() }
     }
 }
 
 /// The fields of an error of this status from a pool: a 503 says when to come again.
-pub(super) fn fields_of(status: u16) -> &'static [u8] {
-    if status == 503 { RETRY_SOON } else { b"" }
+pub(super) fn fields_of(status: u16) -> &'static [Field<'static>] {
+    if status == 503 { RETRY_SOON } else { &[] }
 }
 
 impl Thread {
@@ -52,32 +53,31 @@ impl Thread {
         index: u32,
         request: &Request<'_, '_>,
         given: Given<'_>,
-        (status, fields): (u16, &[u8]),
+        (status, fields): (u16, &[Field<'_>]),
     ) -> Step {
-        let persistence = self.persistence(index, request, given.last);
-        let set = match self.connections[index as usize].admin {
-            // Its requests are for no site, whatever host they name.
-            true => None,
-            false => self.shared.router.own_files(self.shared.router.site(request.authority)),
-        };
         let id = self.public_id(index, request);
         let failure = Failure { status, fields, request_id: id.as_deref() };
-        let Some(set) = set else { return self.text_error(index, request, &failure, persistence) };
+        let Some(set) = given.routed.plan.error_set else {
+            return self.text_error(index, request, given, &failure);
+        };
         let clock = self.clock.clone();
-        let exchange = Exchange { request, path: b"/", clock: &clock, persistence, warmed: given.warmed };
-        match self.files.error(set, &failure, &exchange, &mut self.tx) {
-            Served::Blocked(_) if !self.tx.is_empty() => Step::FlushFirst,
+        let exchange = Exchange { request, path: b"/", clock: &clock, warmed: given.warmed };
+        let behind = !self.tx.is_empty();
+        let context = self.reply_context(index, request, given);
+        let (files, mut writer) = self.files_and_writer(index, context);
+        match files.error(set, &failure, &exchange, &mut writer) {
+            Served::Blocked(_) if behind => Step::FlushFirst,
             Served::Blocked(job) => {
                 if !self.submit(index, job) {
-                    return self.text_error(index, request, &failure, persistence);
+                    return self.text_error(index, request, given, &failure);
                 }
-                self.keep(index, given);
+                self.keep(index, request, given);
                 self.work(index).refusal = Some(Refusal::new(status, fields));
                 self.enter(index, State::Disk);
                 self.wheel.disarm(index);
                 Step::Waits
             }
-            served => self.served(index, request, given, persistence, served),
+            served => self.served(index, request, given, context.persistence, served),
         }
     }
 
@@ -126,13 +126,13 @@ impl Thread {
     }
 
     /// Answers a request whose head was kept with an error, sends that, and closes.
-    pub(super) fn refuse_kept(&mut self, index: u32, status: u16, fields: &[u8]) {
+    pub(super) fn refuse_kept(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
         self.note_refused(index, status, fields);
         self.resume(index);
     }
 
     /// Answers a request with an error whose body is coming, and is the last thing that is read of it.
-    pub(super) fn refuse_body(&mut self, index: u32, status: u16, fields: &[u8]) -> Stop {
+    pub(super) fn refuse_body(&mut self, index: u32, status: u16, fields: &[Field<'_>]) -> Stop {
         self.note_refused(index, status, fields);
         if !self.tx.is_empty() {
             // The page may have to be fetched, and what was answered before must not wait for that.
@@ -147,30 +147,11 @@ impl Thread {
         }
     }
 
-    fn note_refused(&mut self, index: u32, status: u16, fields: &[u8]) {
+    fn note_refused(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
         let work = self.work(index);
         (work.decoder, work.spool) = (None, None);
         (work.complete, work.answered, work.discard) = (false, false, false);
         work.body.clear();
         (work.refusal, work.last) = (Some(Refusal::new(status, fields)), true);
-    }
-
-    /// Answers a request with an error that was kept for it. One whose head was not is answered all the same.
-    pub(super) fn answer_refusal(
-        &mut self,
-        index: u32,
-        request: Option<&Request<'_, '_>>,
-        given: Given<'_>,
-        refusal: &Refusal,
-    ) -> Step {
-        let Refusal { status, ref fields } = *refusal;
-        let Some(request) = request else {
-            self.answer_refused(index, given.head, Reject { status, reason: "its head was not kept" });
-            return Step::Last(After::Linger);
-        };
-        let start = self.tx.len();
-        let step = self.site_error(index, request, given, (status, fields));
-        self.add_site_hsts(index, request, start);
-        step
     }
 }

@@ -5,8 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
+use maitred_http::fields::FieldLines;
 use maitred_http::h2::Settings;
-use maitred_http::request::HeadLimits;
+use maitred_http::request::{HeadLimits, RequestHead};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use slab::Slab;
@@ -113,13 +114,15 @@ pub(super) struct Thread {
     pub(super) heard: Box<[u8; RECEIVED_FROM_CHANNEL]>,
     /// What was received from the socket of a TLS connection, still encrypted.
     pub(super) ciphertext: Box<[u8; CIPHERTEXT_BYTES]>,
-    /// A second receive buffer: for a stream, while `rx` has the frames of its connection.
-    pub(super) head: Scratch,
+    /// The head of a request that comes over HTTP/2, while `rx` has the frames of its connection.
+    pub(super) head: RequestHead,
     /// A piece of a file on its way.
     pub(super) piece: Scratch,
     /// Bytes to send, likewise. Unlike those before it, it is mostly used in place, and grows when something is written to it:
     /// nothing is lost where it does not come back.
     pub(super) tx: Vec<u8>,
+    /// Fields of a response that is being made.
+    pub(super) lines: FieldLines,
     /// What `tx` may end with, where that is in the cache of files, or the configuration: if it cannot be sent, it is held there.
     pub(super) tx_cached: Option<CachedBytes>,
     /// Connections that have more to do in this thread's next turn: index and serial.
@@ -249,9 +252,10 @@ impl Thread {
             rx: Scratch::new(received_bytes_max(&head_limits)),
             heard: Box::new([0; RECEIVED_FROM_CHANNEL]),
             ciphertext: Box::new([0; CIPHERTEXT_BYTES]),
-            head: Scratch::new(received_bytes_max(&head_limits)),
+            head: RequestHead::default(),
             piece: Scratch::new(FILE_PIECE_BYTES),
             tx: Vec::with_capacity(RECEIVE_BYTES),
+            lines: FieldLines::default(),
             tx_cached: None,
             again: Vec::new(),
             without_room: Vec::new(),

@@ -5,12 +5,14 @@ mod identity;
 use std::borrow::Cow;
 
 use maitred_handoff::HeadPart;
+use maitred_http::fields::Present;
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::uri;
 
 use super::connection::Connection;
 use super::origin;
 use crate::config::{EarlyHints, Pool, RequestHeaders, Server};
+use crate::plan::RequestEdits;
 use crate::route::Choice;
 use crate::serve::Exchange;
 
@@ -40,7 +42,7 @@ pub(super) fn canonical_target<'r>(exchange: &Exchange<'r>, server: &Server) -> 
 /// No other one is known behind here. What is spoken after a switch is bytes to this server: requests in h2c, which a server may
 /// speak without its operator knowing, would pass routes, limits, and what is said of the client.
 pub(super) fn protocol<'p>(request: &Request<'_, '_>, pool: &'p Pool) -> Option<&'p str> {
-    if !request.upgrade || request.version != Version::Http11 || request.framing != Framing::None {
+    if !request.upgrade || request.version == Version::Http10 || request.framing != Framing::None {
         return None;
     }
     let upgrades = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("upgrade"));
@@ -78,22 +80,40 @@ pub(super) fn may_be_informed(connection: &Connection, request: &Request<'_, '_>
     }
 }
 
+/// Whether the client of a request takes what comes behind the content of the response (9110-6.5.1): one of HTTP/2 does, of
+/// HTTP/1.1 one that says so (9110-10.1.4).
+pub(super) fn takes_trailers(connection: &Connection, request: &Request<'_, '_>) -> bool {
+    let named = |value: &[u8]| {
+        let codings = value.split(|byte| *byte == b',');
+        codings.map(<[u8]>::trim_ascii).any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
+    };
+    // The other thread knows the client, and drops what that does not take.
+    let framed = connection.is_stream() || connection.internal;
+    let mut te = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("te"));
+    framed || request.version != Version::Http10 && te.any(|field| named(field.value))
+}
+
 /// Appends the fields that go on: not those of this hop, nor those that [`origin::Teller::tell`] writes, nor those that only a
 /// proxy may send, unless the peer is one that is believed (`proxied`).
 pub(super) fn append_fields(
     head: &mut HeadPart<'_>,
     request: &Request<'_, '_>,
-    rules: &RequestHeaders,
+    (kept, rules): (&RequestHeaders, &RequestEdits),
     proxied: bool,
 ) {
+    let mut present = Present::default();
     for field in request.fields {
         if maitred_handoff::is_forwardable(field.name)
             && !named_by_connection(request, field.name)
             && !origin::tells(field.name)
-            && passes(field.name, rules, proxied)
+            && passes(field.name, kept, proxied)
+            && rules.fields.keeps(field.name.as_bytes(), &mut present)
         {
             head.field(field.name, field.value);
         }
+    }
+    for (name, value) in rules.fields.further(present) {
+        head.field(std::str::from_utf8(name).unwrap_or_default(), value);
     }
 }
 

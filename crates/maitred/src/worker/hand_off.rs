@@ -10,6 +10,7 @@ use std::sync::atomic::fence;
 use std::time::Instant;
 
 use maitred_handoff::{HeadPart, MetaPart, RequestFlags, begin_request};
+use maitred_http::h1::Persistence;
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::response::{Filter, Wanted};
 
@@ -18,7 +19,7 @@ use super::connection::{After, Again, Connection, Spool, State};
 use super::errors::RETRY_SOON;
 use super::event_loop::Thread;
 use super::forward::{
-    append_fields, append_switch, canonical_target, content_length, may_be_informed, protocol,
+    append_fields, append_switch, canonical_target, content_length, may_be_informed, protocol, takes_trailers,
 };
 use super::inbox::{Message, Migrant, Origin};
 use super::origin::{Arrival, Client};
@@ -28,7 +29,8 @@ use super::wire::Wire;
 use crate::config::{Pool, Source, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Channel, Flushed, RELAY_BIT, SentBody};
-use crate::serve::{Exchange, Persistence};
+use crate::plan::Plan;
+use crate::serve::Exchange;
 
 /// What an application process may be sent in one frame, beyond the body: head and meta lines.
 const HEAD_ALLOWANCE: u32 = 256 * 1024;
@@ -52,7 +54,7 @@ impl Thread {
         if let Some((slot, home)) = self.pinned(index, pool, exchange.request) {
             if home != self.number {
                 self.note_waiting(index);
-                self.keep(index, given);
+                self.keep(index, exchange.request, given);
                 return Step::Moves(pool as u16, home);
             }
             return match self.pools.choose_slot(pool, slot, self.clock.now) {
@@ -65,7 +67,7 @@ impl Thread {
         }
         if let Some(thread) = self.better_home(pool) {
             self.note_waiting(index);
-            self.keep(index, given);
+            self.keep(index, exchange.request, given);
             return Step::Moves(pool as u16, thread);
         }
         self.enqueue(index, (pool, None), exchange, given)
@@ -138,6 +140,9 @@ impl Thread {
             requests,
             input: work.input,
             head: work.head,
+            text: Vec::new(),
+            routed: work.routed,
+            path: work.path,
             body: work.body,
             spool: work.spool,
             again: work.again,
@@ -170,7 +175,7 @@ impl Thread {
             self.press(pool);
         }
         self.note_waiting(index);
-        self.keep(index, given);
+        self.keep(index, exchange.request, given);
         self.work(index).pin = pin;
         self.enter(index, State::Queued { pool: pool as u16 });
         self.wheel.arm(index, self.clock.now + settings.queue_timeout);
@@ -251,7 +256,8 @@ impl Thread {
         let cookie = self.cookie_for(index, key, exchange.request);
         // What Maitred adds to a response has to come by it, and a number that is taken cannot be used.
         let relayed = cookie.is_some() || self.pools.channels[key].is_taken(index);
-        let way = if relayed { Way::Relay } else { self.way(index, key, exchange.request) };
+        let plan = given.routed.plan;
+        let way = if relayed { Way::Relay } else { self.way(index, key, exchange.request, plan) };
         self.work(index).set_cookie = cookie;
         self.give_up_idle_relay(key, way == Way::Direct);
         let relay = if way == Way::Direct { None } else { self.take_relay(key).ok() };
@@ -266,7 +272,8 @@ impl Thread {
             );
         }
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
-        let sent = Sent { relay, queue_us, keep: exchange.persistence != Persistence::Close };
+        let keep = self.persistence(index, exchange.request, given.last) != Persistence::Close;
+        let sent = Sent { relay, queue_us, keep };
         let Some(request) = self.write_frame(index, key, exchange, given, sent) else {
             // Its far end may have been dropped with the frame.
             relay_key.into_iter().for_each(|relay| self.drop_relay(relay));
@@ -279,7 +286,6 @@ impl Thread {
             );
         };
         self.note_handed_off(index, pool, queue_us, exchange.request, given);
-        let keep = exchange.persistence != Persistence::Close;
         match relay_key {
             Some(relay) => {
                 let filter = Filter::new(self.wanted(index, exchange.request, keep, settings));
@@ -323,16 +329,15 @@ impl Thread {
     ) {
         let now = self.clock.now;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
+        // Also for the log, and for the case that no process ever sees the request.
+        self.keep_head(index, request, given);
         let work = self.work(index);
-        work.head.clear();
         work.again = match work.again {
             // What is noted may be about an earlier request of the connection.
             _ if !safe => Again::Never,
             Again::Never | Again::Once => Again::Once,
             Again::Done => Again::Done,
         };
-        // Also for the log, and for the case that no process ever sees the request.
-        work.head.extend_from_slice(given.head);
         work.body.clear();
         work.last = given.last;
         work.pool = Some(pool);
@@ -384,9 +389,10 @@ impl Thread {
         let meta = append_meta(meta, client, local, settings, informs).number("queue_us", queue_us);
         let mut head =
             meta.head(request.method_text, &canonical_target(exchange, &self.shared.start.config.server));
+        let rules = &given.routed.plan.requests;
         let host = if request.authority.is_empty() { "localhost" } else { request.authority };
-        head.field("host", host.as_bytes());
-        append_fields(&mut head, request, &settings.request_headers, client.proxied);
+        head.field("host", rules.host.as_deref().unwrap_or(host.as_bytes()));
+        append_fields(&mut head, request, (&settings.request_headers, rules), client.proxied);
         append_switch(&mut head, switch);
         let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
         carriers.fields(connection.wire, |name, value| head.field(name, value));
@@ -424,16 +430,16 @@ impl Thread {
             head_request: request.method == Method::Head,
             http10: request.version == Version::Http10,
             informational: may_be_informed(connection, request, pool),
+            trailers: takes_trailers(connection, request),
             framed: connection.is_stream(),
             keep,
-            server_header: self.shared.start.config.server.server_header,
             switch: protocol(request, pool),
         }
     }
 
     /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be given away, and where
     /// a relay has been found to be cheaper.
-    fn way(&self, index: u32, key: usize, request: &Request<'_, '_>) -> Way {
+    fn way(&self, index: u32, key: usize, request: &Request<'_, '_>, plan: &Plan) -> Way {
         let number = usize::from(self.pools.channels[key].id.pool);
         let pool = &self.shared.start.config.pools[number];
         // A connection that is given away for good costs nothing more afterwards.
@@ -447,6 +453,7 @@ impl Thread {
         self.row.relayed_not_tcp.add(u64::from(not_tcp && !framed && !pool.isolate));
         match pool.transport {
             Transport::Relay => Way::Relay,
+            _ if plan.needs_response => Way::Relay,
             _ if pool.isolate || framed || not_tcp || self.feeds(index, key) => Way::Relay,
             Transport::Auto if cheaper => Way::RatherRelay,
             Transport::Auto | Transport::Direct => Way::Direct,

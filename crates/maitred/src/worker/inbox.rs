@@ -5,12 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use maitred_http::request::RequestHead;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::across::Across;
 use super::connection::{Again, Spool};
 use super::secure::Secure;
 use crate::control::{DrainTime, SlotId, Started};
+use crate::exchange::Routed;
 use crate::handoff::Arrival;
 
 /// What one thread is told by another.
@@ -133,7 +135,13 @@ pub struct Migrant {
     /// Bytes received and not yet acted on.
     pub input: Vec<u8>,
     /// Head of a request that has yet to be answered; empty for none.
-    pub head: Vec<u8>,
+    pub head: RequestHead,
+    /// The same as the predecessor has received it; empty if it does not come from there.
+    pub text: Vec<u8>,
+    /// What was decided about it.
+    pub routed: Option<Routed>,
+    /// Its path, if routes and files go by another one than it has sent.
+    pub path: Option<Box<[u8]>>,
     /// Body of that request, decoded.
     pub body: Vec<u8>,
     /// The body, if it is too large for memory.
@@ -155,14 +163,17 @@ pub struct Migrant {
 impl Migrant {
     /// A connection on which nothing was read yet.
     pub fn accepted(socket: OwnedFd, remote: Option<SocketAddr>, listen: u16, awaits_proxy: bool) -> Self {
-        let (input, head, body) = (Vec::new(), Vec::new(), Vec::new());
+        let (input, body) = (Vec::new(), Vec::new());
         Migrant {
             socket,
             remote,
             listen,
             requests: 0,
             input,
-            head,
+            head: RequestHead::default(),
+            text: Vec::new(),
+            routed: None,
+            path: None,
             body,
             spool: None,
             again: Again::Never,

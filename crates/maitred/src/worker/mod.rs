@@ -17,7 +17,6 @@
 //! | [`proxied`] | the PROXY header that may come before them |
 //! | [`answer`] | request → answer: **start reading here** |
 //! | [`errors`] | errors that the server answers with |
-//! | [`kept_head`] | what is held of a head until the log has it |
 //! | [`cut_off`] | requests that end without an answer |
 //! | [`send`] | answers → bytes, files, the end of a response |
 //! | [`unsent`] | what clients do not take: counted, bounded, and what is done when it is much |
@@ -66,7 +65,6 @@ mod foreign;
 mod forward;
 mod hand_off;
 pub mod inbox;
-mod kept_head;
 mod links;
 mod multiplex;
 mod origin;
@@ -288,9 +286,9 @@ fn share(
 ) -> std::io::Result<&'static Shared> {
     let threads = start.threads.len().max(1);
     let (router, plans) = Router::new(&start.config);
-    let file_sets = plans
-        .into_iter()
-        .map(|plan| FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages));
+    let file_sets = plans.into_iter().map(|plan| {
+        FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages).with_edits(plan.edits)
+    });
     let pools = start.config.pools.iter().map(|pool| PoolShared {
         room: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
@@ -431,7 +429,7 @@ fn prepare_thread(
     let limits = Limits { file_cache_files_max: shared.cached_files_max, ..config.limits.clone() };
     let given_up =
         GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
-    let files = FileServer::new(&limits, shared.file_sets.clone(), config.server.server_header, given_up);
+    let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
     let mut thread = Thread::new(shared, number, row, files, log).map_err(|error| error.to_string())?;
     for listener in listeners {
         thread.listen(listener).map_err(|error| format!("cannot watch a listener: {error}"))?;

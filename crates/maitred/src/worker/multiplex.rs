@@ -250,19 +250,20 @@ impl Thread {
     /// Acts on all frames in `rx`, and keeps what is left.
     pub(super) fn take_http2(&mut self, index: u32, key: u32, rx: Vec<u8>, more: bool) {
         let mut at = 0;
-        let mut head = self.head.take();
+        let mut head = std::mem::take(&mut self.head);
         while let Some(multiplex) = self.sessions.get_mut(key as usize) {
             head.clear();
             match multiplex.session.next(self.clock.now, &rx, &mut at, &mut head) {
-                Ok(Some(Event::Request { stream, ended, chunked })) => {
-                    head = self.open_stream(index, key, Opened { stream, ended, chunked }, head);
+                Ok(Some(Event::Request { stream, ended })) => {
+                    self.open_stream(index, key, Opened { stream, ended }, &mut head);
                 }
                 Ok(Some(Event::Refused { status, reason })) => {
                     self.log_refused_stream(index, status, reason, &head);
                 }
                 Ok(Some(Event::Data { stream, bytes, ended })) => {
-                    head = self.feed_stream(key, stream, bytes, ended, head);
+                    self.feed_stream(key, stream, bytes, ended);
                 }
+                Ok(Some(Event::Trailers { stream, .. })) => self.feed_stream(key, stream, &[], true),
                 Ok(Some(Event::Reset { user, .. })) => self.lose_stream(key, user),
                 Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
                 Ok(None) => break,
@@ -274,7 +275,8 @@ impl Thread {
                 }
             }
         }
-        self.head.put_back(head);
+        head.clear();
+        self.head = head;
         self.count_refused_streams(key);
         if self.sessions.contains(key as usize) {
             let rest = rx.get(at..).unwrap_or_default();

@@ -193,7 +193,7 @@ impl Thread {
         self.disown(channel as usize, request);
         self.unblock(index);
         self.enter(index, State::Head);
-        self.refuse_kept(index, 504, b"");
+        self.refuse_kept(index, 504, &[]);
     }
 
     /// The same through a relay, which is shut down at once.

@@ -27,6 +27,7 @@
 use std::time::{Duration, Instant};
 
 use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
+use maitred_http::h1::Persistence;
 use maitred_http::request::Method;
 use maitred_http::response::Filter;
 use rustix::event::epoll;
@@ -43,7 +44,7 @@ use super::origin::{Arrival, Client};
 use super::secure::Carriers;
 use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Failure;
-use crate::serve::{Exchange, Persistence};
+use crate::serve::Exchange;
 
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
 const ATTEMPTS_MAX: u8 = 4;
@@ -70,14 +71,13 @@ impl Thread {
         let Some(out) = self.write_request(index, settings, exchange, given) else {
             return self.pool_error(index, pool, request, Given { last: true, ..given }, 413);
         };
-        let keep = exchange.persistence != Persistence::Close;
+        let keep = self.persistence(index, request, given.last) != Persistence::Close;
         let filter = Filter::new(self.wanted(index, request, keep, settings));
         let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
         let now = self.clock.now;
         let hung_up = self.connections[index as usize].hung_up;
+        self.keep_head(index, request, given);
         let work = self.work(index);
-        work.head.clear();
-        work.head.extend_from_slice(given.head);
         work.body.clear();
         (work.pool, work.queue_us, work.handed_off_at) = (Some(pool as u16), 0, Some(now));
         work.overdue = false;
@@ -123,12 +123,13 @@ impl Thread {
         let mut head = begin_request(&mut out, 0, 0, flags, 0).head(request.method_text, &target);
         let host =
             if request.authority.is_empty() { host_of(settings) } else { request.authority.to_owned() };
-        head.field("host", host.as_bytes());
+        let rules = &given.routed.plan.requests;
+        head.field("host", rules.host.as_deref().unwrap_or(host.as_bytes()));
         let switch = protocol(request, settings);
         let peer = &connection.peer();
         let wire = connection.wire;
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
-        append_fields(&mut head, request, &settings.request_headers, client.proxied);
+        append_fields(&mut head, request, (&settings.request_headers, rules), client.proxied);
         append_switch(&mut head, switch);
         let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(waited);

@@ -131,26 +131,23 @@ impl Thread {
 
     /// Puts bytes of the server through the filter, and sends the result.
     fn pass_on(&mut self, index: u32, input: &[u8], drained: bool) -> Result<(), String> {
-        let date = self.clock.http_date;
         let (now, ends) = (self.clock.now, self.ends_soon(index));
-        let mut tx = std::mem::take(&mut self.tx);
-        let Some(proxied) = self.work(index).proxied.as_deref_mut() else {
-            self.tx = tx;
-            return Ok(());
-        };
+        let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return Ok(()) };
         let (headless, switched) = (!proxied.filter.head_written(), proxied.filter.switched());
         (proxied.begun, proxied.drained) = (true, drained);
         proxied.note_heard(now);
         if headless && ends {
             proxied.filter.say_close();
         }
-        let result = proxied.filter.feed(input, &date, &mut tx).map_err(|bad| bad.to_string());
+        let result = self.encode(index, |work, writer| match work.proxied.as_deref_mut() {
+            Some(proxied) => proxied.filter.feed(input, writer).map(drop).map_err(|bad| bad.to_string()),
+            None => Ok(()),
+        });
+        let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return Ok(()) };
         let headed = headless && proxied.filter.head_written();
         let switches = !switched && proxied.filter.switched();
         let sends = result.is_ok() || proxied.filter.head_written();
-        if headless {
-            self.add_hsts(index, &mut tx);
-        }
+        let mut tx = std::mem::take(&mut self.tx);
         if sends {
             self.send_now(index, &tx);
         }
@@ -165,7 +162,7 @@ impl Thread {
         if result.is_ok() && !self.has_output(index) {
             self.wait_for_server(index);
         }
-        result.map(drop)
+        result
     }
 
     /// A server that answers is well.
@@ -185,13 +182,12 @@ impl Thread {
 
     /// The server has finished sending. True if there is more to send to the client.
     fn end_proxied(&mut self, index: u32) -> bool {
-        let mut tx = std::mem::take(&mut self.tx);
-        let proxied = self.work(index).proxied.as_deref_mut();
         // A filter that has seen nothing is used again.
-        let ended = match proxied {
-            Some(proxied) if proxied.begun => proxied.filter.end(&mut tx).map_err(|bad| bad.to_string()),
+        let ended = self.encode(index, |work, writer| match work.proxied.as_deref_mut() {
+            Some(proxied) if proxied.begun => proxied.filter.end(writer).map_err(|bad| bad.to_string()),
             _ => Err("it closed the connection without an answer".to_owned()),
-        };
+        });
+        let mut tx = std::mem::take(&mut self.tx);
         if ended.is_ok() {
             self.send_now(index, &tx);
         }
@@ -206,7 +202,8 @@ impl Thread {
 
     /// The whole response is out. The server's connection is free, and the client's goes on.
     fn settle_proxied(&mut self, index: u32, key: u32) {
-        let Some(proxied) = self.work(index).proxied.take() else { return };
+        let Some(mut proxied) = self.work(index).proxied.take() else { return };
+        self.work(index).trailers = proxied.filter.take_framed_trailers();
         let filter = &proxied.filter;
         let (status, body_bytes) = (filter.status().unwrap_or(502), filter.body_bytes());
         let work = self.work(index);

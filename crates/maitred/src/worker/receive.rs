@@ -3,12 +3,18 @@
 //! All connections of a thread read into one buffer. A request that is answered at once is parsed there and leaves
 //! nothing behind; only what has to wait is copied to the connection's own buffers.
 
+use std::borrow::Cow;
+
 use super::answer::{Given, Step};
 use super::connection::{After, State};
 use super::event_loop::Thread;
 use super::wire::{Received, Wire};
+use crate::exchange::Routed;
 use maitred_http::body::Decoder;
-use maitred_http::request::{self, Framing, Reject, Request};
+use maitred_http::fields::FieldsRef;
+use maitred_http::h1::Persistence;
+use maitred_http::request::{self, Framing, HeadRoom, Reject, Request};
+use maitred_http::response::{Encode as _, ResponseHead};
 
 /// Responses to pipelined requests are joined until there are so many bytes of them.
 pub(super) const JOINED_BYTES: usize = 128 * 1024;
@@ -60,11 +66,22 @@ fn flaw(mut decoder: Decoder, come: &[u8], bytes_max: u64) -> Option<Reject> {
 /// What a body is refused with that says beforehand how much too long it is.
 const TOO_LONG: Reject = Reject { status: 413, reason: "Content-Length over the limit" };
 
-/// A request of which no more than the head was looked at.
+/// A request of which no more than the head was looked at, and what was decided about it.
+#[derive(Clone, Copy)]
 struct Unread<'a> {
     head: &'a [u8],
     rest: &'a [u8],
-    decoder: Decoder,
+    routed: Routed,
+    path: &'a [u8],
+}
+
+impl<'a> Unread<'a> {
+    /// The request with this body.
+    fn given(self, body: &'a [u8], last: bool) -> Given<'a> {
+        let Unread { head, rest, routed, path } = self;
+        let followed = rest.len() > body.len();
+        Given { head, body, routed, path, warmed: false, last, followed, kept: None }
+    }
 }
 
 impl Thread {
@@ -116,11 +133,10 @@ impl Thread {
             return self.take_http2(index, session, rx, more);
         }
         let rest = rx.get(at..).unwrap_or_default();
-        let after = match stop {
-            // Closing with something unread would make the kernel send a reset.
-            Stop::Settled(Some(After::Close)) if !rest.is_empty() => Some(After::Linger),
-            Stop::Settled(after) => after,
-            _ => None,
+        // Closing with something unread would make the kernel send a reset.
+        let stop = match stop {
+            Stop::Settled(Some(After::Close)) if !rest.is_empty() => Stop::Settled(Some(After::Linger)),
+            stop => stop,
         };
         if stop != Stop::Gone {
             if !rest.is_empty() {
@@ -131,6 +147,30 @@ impl Thread {
         }
         // Before anything is sent, because a connection that ends then may have something to drop.
         self.rx.put_back(rx);
+        self.act_on(index, stop);
+    }
+
+    /// Acts on content that has come on a stream, behind what has come before, all of which was acted on.
+    pub(super) fn take_content(&mut self, index: u32, bytes: &[u8]) {
+        let mut at = 0;
+        let stop = match self.connections[index as usize].state {
+            State::Body => self.take_body(index, bytes, &mut at).unwrap_or(Stop::Starved),
+            // Its request has its answer, or waits for it.
+            _ => Stop::Starved,
+        };
+        let rest = bytes.get(at..).unwrap_or_default();
+        if stop != Stop::Gone && !rest.is_empty() {
+            self.work(index).input.extend_from_slice(rest);
+        }
+        self.act_on(index, stop);
+    }
+
+    /// Does what is to follow a look at what was received.
+    pub(super) fn act_on(&mut self, index: u32, stop: Stop) {
+        let after = match stop {
+            Stop::Settled(after) => after,
+            _ => None,
+        };
         match stop {
             Stop::Gone => {}
             Stop::Moves(pool, thread) => self.migrate(index, pool, thread),
@@ -152,7 +192,8 @@ impl Thread {
                     None => continue,
                 }
             }
-            if rest.is_empty() {
+            // A stream has no other request behind its first.
+            if rest.is_empty() || self.connections[index as usize].is_stream() {
                 return Stop::Starved;
             }
             if self.tx.len() >= JOINED_BYTES {
@@ -204,7 +245,7 @@ impl Thread {
     }
 
     /// Answers one request whose head is complete. `None` to go on with the next.
-    fn take_request(
+    pub(super) fn take_request(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
@@ -212,17 +253,16 @@ impl Thread {
         rest: &[u8],
         at: &mut usize,
     ) -> Option<Stop> {
+        let (routed, path) = self.route(index, request);
+        let unread = Unread { head, rest, routed, path: &path };
         let body = match request.framing {
             Framing::None => &[],
-            Framing::Length(length)
-                if length <= self.inline_bytes(index, request) && rest.len() as u64 >= length =>
-            {
+            Framing::Length(length) if length <= self.inline_bytes(routed) && rest.len() as u64 >= length => {
                 rest.get(..length as usize)?
             }
-            _ => return self.begin_body(index, request, head, rest, at),
+            _ => return self.begin_body(index, request, unread, at),
         };
-        let followed = rest.len() > body.len();
-        let step = self.answer(index, request, Given { head, body, warmed: false, last: false, followed });
+        let step = self.answer(index, request, unread.given(body, false));
         if step != Step::FlushFirst {
             *at += head.len() + body.len();
         }
@@ -230,9 +270,9 @@ impl Thread {
     }
 
     /// Up to which length a body that has already arrived needs not be kept anywhere else.
-    fn inline_bytes(&self, index: u32, request: &Request<'_, '_>) -> u64 {
+    fn inline_bytes(&self, routed: Routed) -> u64 {
         let limits = &self.shared.start.config.limits;
-        match self.wants_body(index, request) {
+        match routed.wants_body() {
             true => limits.body_bytes_max.min(limits.body_inline_bytes_max.into()),
             false => limits.body_bytes_max,
         }
@@ -280,27 +320,27 @@ impl Thread {
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
-        head: &[u8],
-        rest: &[u8],
+        unread: Unread<'_>,
         at: &mut usize,
     ) -> Option<Stop> {
         let limits = &self.shared.start.config.limits;
-        let decoder = Decoder::new(request.framing, limits.body_bytes_max);
-        let too_long = announces_over(request.framing, limits.body_bytes_max);
-        let wanted = self.wants_body(index, request);
         // A stream that ends before its request ends with RST_STREAM, for which some clients drop the answer (curl 7.88).
         let stream = self.connections[index as usize].is_stream();
+        let decoder = match stream {
+            true => Decoder::framed(request.framing, limits.body_bytes_max),
+            false => Decoder::new(request.framing, limits.body_bytes_max),
+        };
+        let too_long = announces_over(request.framing, limits.body_bytes_max);
+        let wanted = unread.routed.wants_body();
         if !wanted && !too_long && (!stream || request.expects_continue) {
-            return self.answer_before_body(index, request, Unread { head, rest, decoder }, at);
+            return self.answer_before_body(index, request, unread, decoder, at);
         }
-        if request.expects_continue && rest.is_empty() && !too_long {
-            self.tx.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        if request.expects_continue && unread.rest.is_empty() && !too_long {
+            self.ask_for_body(index, unread.routed);
         }
-        *at += head.len();
+        *at += unread.head.len();
+        self.keep(index, request, unread.given(&[], false));
         let work = self.work(index);
-        work.head.clear();
-        work.head.extend_from_slice(head);
-        work.body.clear();
         work.decoder = Some(decoder);
         work.discard = stream && !wanted;
         work.expected = match request.framing {
@@ -310,11 +350,18 @@ impl Thread {
         if too_long {
             // It is not asked for, nor waited for.
             self.note_refusal(index, TOO_LONG);
-            return Some(self.refuse_body(index, TOO_LONG.status, b""));
+            return Some(self.refuse_body(index, TOO_LONG.status, &[]));
         }
         self.enter(index, State::Body);
         self.begin_pace(index);
         None
+    }
+
+    /// Tells a client that waits for it to send its body (9110-10.1.1).
+    fn ask_for_body(&mut self, index: u32, routed: Routed) {
+        let context = self.context_of(index, routed.plan, Persistence::Implied, false);
+        let (_, mut writer) = self.files_and_writer(index, context);
+        writer.interim(&ResponseHead::own(100, FieldsRef::default()));
     }
 
     /// Answers a request whose body nobody wants, without waiting for that. A short one is read and dropped afterwards, so that
@@ -324,22 +371,21 @@ impl Thread {
         index: u32,
         request: &Request<'_, '_>,
         unread: Unread<'_>,
+        decoder: Decoder,
         at: &mut usize,
     ) -> Option<Stop> {
-        let Unread { head, rest, decoder } = unread;
         let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
         // What has come of it shows already whether it will be read to its end. Found out later, that could not be said any more.
-        let flaw = flaw(decoder, rest, short);
+        let flaw = flaw(decoder, unread.rest, short);
         // Whoever asks first sends nothing when it is told (9110-10.1.1).
         let last = request.expects_continue || announces_over(request.framing, short) || flaw.is_some();
-        let given = Given { head, body: &[], warmed: false, last, followed: !rest.is_empty() };
-        let step = match self.answer(index, request, given) {
+        let step = match self.answer(index, request, unread.given(&[], last)) {
             // It may send the body all the same, and must not lose the response to a reset for that.
             Step::Last(_) => Step::Last(After::Linger),
             step => step,
         };
         if step != Step::FlushFirst {
-            *at += head.len();
+            *at += unread.head.len();
             flaw.into_iter().for_each(|reject| self.note_refusal(index, reject));
         }
         if matches!(step, Step::Next | Step::Waits) && !last {
@@ -385,7 +431,9 @@ impl Thread {
 
     /// Takes a piece of the body; once it is whole, answers. `None` to go on with the next request.
     fn take_body(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
-        if rest.is_empty() {
+        // Over HTTP/2 the end comes beside the bytes.
+        let told = self.is_content_ended(index);
+        if rest.is_empty() && !told {
             return Some(Stop::Starved);
         }
         let work = self.work(index);
@@ -393,13 +441,17 @@ impl Thread {
             return self.drop_body(index, rest, at);
         }
         let decoder = work.decoder.as_mut()?;
-        let progress = match decoder.decode(rest, &mut work.body) {
+        let mut progress = match decoder.decode(rest, &mut work.body) {
             Ok(progress) => progress,
             Err(reject) => {
                 self.note_refusal(index, reject);
-                return Some(self.refuse_body(index, reject.status, b""));
+                return Some(self.refuse_body(index, reject.status, &[]));
             }
         };
+        if told {
+            decoder.end();
+            progress.complete = true;
+        }
         *at += progress.consumed;
         if let Some(pace) = &mut work.pace {
             pace.count(progress.consumed);
@@ -429,23 +481,41 @@ impl Thread {
         self.follow(index, step)
     }
 
-    /// Answers a request whose head and body were kept: as it wants, or with the error that it was refused with. They are kept
-    /// again if it has to wait once more.
+    /// Answers a request whose head and body were kept, where it was: nothing is parsed or decided again. They are kept again if
+    /// it has to wait once more.
     pub(super) fn answer_again(&mut self, index: u32, warmed: bool) -> Step {
         let work = self.work(index);
         let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
-        let (last, refusal) = (std::mem::take(&mut work.last), work.refusal.take());
+        let (last, refusal, path) = (std::mem::take(&mut work.last), work.refusal.take(), work.path.take());
+        let routed = work.routed;
         let followed = self.has_input(index);
-        let given = Given { head: &head, body: &body, warmed, last, followed };
-        let mut room = request::field_room();
-        // It was judged before, by the same rules.
-        let step = match (request::parse(&head, &mut room, &self.head_limits), refusal) {
-            (Ok(Some((request, _))), None) => self.answer(index, &request, given),
-            (parsed, Some(refusal)) => {
-                let request = parsed.ok().flatten().map(|(request, _)| request);
-                self.answer_refusal(index, request.as_ref(), given, &refusal)
+        let mut room = HeadRoom::default();
+        let Some(request) = head.view(&mut room) else {
+            let status = refusal.map_or(500, |refusal| refusal.status);
+            self.answer_refused(index, &head, Reject { status, reason: "its head was not kept" });
+            return Step::Last(After::Linger);
+        };
+        let plain = request.path.as_bytes();
+        let (routed, path) = match (routed, path) {
+            (Some(routed), path) => {
+                (routed, path.map_or(Cow::Borrowed(plain), |path| Cow::Owned(path.into_vec())))
             }
-            _ => Step::Gone,
+            // It comes from another process.
+            (None, _) => self.route(index, &request),
+        };
+        let given = Given {
+            head: head.bytes(),
+            body: &body,
+            routed,
+            path: &path,
+            warmed,
+            last,
+            followed,
+            kept: Some(&head),
+        };
+        let step = match refusal {
+            None => self.answer(index, &request, given),
+            Some(refusal) => self.site_error(index, &request, given, (refusal.status, &refusal.fields)),
         };
         match step {
             Step::Gone => self.close(index),
@@ -476,10 +546,10 @@ impl Thread {
         self.settle(index, more);
     }
 
-    /// Whether bytes were received that nobody has acted on.
+    /// Whether something was received that was not acted on: bytes, or the end of a body.
     pub(super) fn has_input(&self, index: u32) -> bool {
         let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        work.is_some_and(|work| !work.input.is_empty())
+        work.is_some_and(|work| !work.input.is_empty()) || self.is_content_ended(index)
     }
 
     /// What is to be done with a connection whose bytes were looked at: read on, wait, or close.
@@ -518,7 +588,7 @@ impl Thread {
     /// Refuses a request that breaks the rules: one short answer, one line in the log, and no more reading.
     fn refuse(&mut self, index: u32, received: &[u8], reject: Reject) -> Stop {
         self.note_refusal(index, reject);
-        self.answer_refused(index, received, reject);
+        self.answer_refused_text(index, received, reject);
         Stop::Settled(Some(After::Linger))
     }
 }

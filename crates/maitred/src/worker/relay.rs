@@ -272,33 +272,19 @@ impl Thread {
 
     /// Puts bytes of the application through the filter, and sends the result.
     fn filter(&mut self, index: u32, input: &[u8]) -> Result<(), String> {
-        let date = self.clock.http_date;
         let ends = self.ends_soon(index);
-        let mut tx = std::mem::take(&mut self.tx);
-        let relayed =
-            self.connections[index as usize].work.as_mut().and_then(|work| work.relayed.as_deref_mut());
-        let Some(relayed) = relayed else {
-            self.tx = tx;
-            return Ok(());
-        };
-        let headless = !relayed.filter.head_written();
-        if headless && ends {
-            relayed.filter.say_close();
-        }
-        let result = match relayed.filter.feed(input, &date, &mut tx) {
-            Ok(progress) => {
-                relayed.complete = progress.complete;
-                Ok(())
+        let result = self.encode(index, |work, writer| {
+            let Some(relayed) = work.relayed.as_deref_mut() else { return Ok(()) };
+            if ends && !relayed.filter.head_written() {
+                relayed.filter.say_close();
             }
-            Err(bad) => Err(bad.to_string()),
-        };
-        if headless {
-            self.add_hsts(index, &mut tx);
-            self.add_cookie(index, &mut tx);
-        }
-        match result.is_ok() {
-            true => self.send_now(index, &tx),
-            false => tx.clear(),
+            let progress = relayed.filter.feed(input, writer).map_err(|bad| bad.to_string())?;
+            relayed.complete = progress.complete;
+            Ok(())
+        });
+        let mut tx = std::mem::take(&mut self.tx);
+        if result.is_ok() {
+            self.send_now(index, &tx);
         }
         tx.clear();
         self.tx = tx;
@@ -423,15 +409,13 @@ impl Thread {
     }
 
     fn end_filter(&mut self, index: u32) -> bool {
+        let ended = self.encode(index, |work, writer| {
+            let Some(relayed) = work.relayed.as_deref_mut() else { return Ok(()) };
+            let ended = relayed.filter.end(writer).map_err(|bad| bad.to_string());
+            relayed.complete = ended.is_ok();
+            ended
+        });
         let mut tx = std::mem::take(&mut self.tx);
-        let relayed =
-            self.connections[index as usize].work.as_mut().and_then(|work| work.relayed.as_deref_mut());
-        let Some(relayed) = relayed else {
-            self.tx = tx;
-            return false;
-        };
-        let ended = relayed.filter.end(&mut tx).map_err(|bad| bad.to_string());
-        relayed.complete = ended.is_ok();
         if ended.is_ok() {
             self.send_now(index, &tx);
         }
@@ -447,7 +431,8 @@ impl Thread {
     /// The whole response is out. Once the application has said so too, the relay is free, and the connection goes on.
     pub(super) fn settle_relay(&mut self, index: u32, relay: u32) {
         let work = self.work(index);
-        let Some(relayed) = work.relayed.take_if(|relayed| relayed.done) else { return };
+        let Some(mut relayed) = work.relayed.take_if(|relayed| relayed.done) else { return };
+        work.trailers = relayed.filter.take_framed_trailers();
         let excess = relayed.filter.excess() || relayed.broken;
         let after = match work.tunnel.take() {
             // What the client may still say has to be read, or it loses what it was told last.
@@ -560,7 +545,7 @@ impl Thread {
         if lost && self.give_again(index) {
             return;
         }
-        self.refuse_kept(index, 502, b"");
+        self.refuse_kept(index, 502, &[]);
     }
 
     /// The connection goes on, or away, without what may still come through its relay.
@@ -615,7 +600,7 @@ impl Thread {
             return self.abort(index);
         }
         self.leave_relay(index);
-        self.refuse_kept(index, 504, b"");
+        self.refuse_kept(index, 504, &[]);
     }
 
     /// DONE for a request that was answered through a relay.

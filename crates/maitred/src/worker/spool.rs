@@ -15,10 +15,11 @@ use rustix::fs::{MemfdFlags, Mode, OFlags};
 use super::connection::{Spool, State};
 use super::event_loop::Thread;
 use super::receive::Stop;
+use crate::exchange::Field;
 use crate::serve::DiskJob;
 
 /// A body that finds no room may come again when others have gone. Uploads take their time, so not at once.
-const RETRY_LATER: &[u8] = b"Retry-After: 10\r\n";
+const RETRY_LATER: &[Field<'static>] = &[Field::new("Retry-After", "10")];
 
 /// Why a body cannot be kept.
 enum Unkept {
@@ -134,7 +135,7 @@ impl Thread {
             }
             Unkept::Failed(error) => {
                 self.limiter.log(self.clock.now, || tracing::error!(%error, "a request body cannot be kept"));
-                self.refuse_body(index, 500, b"")
+                self.refuse_body(index, 500, &[])
             }
         }
     }

@@ -12,8 +12,8 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use maitred_http::fields::FieldLines;
 use maitred_http::request::Request;
-use maitred_http::response::final_head;
 
 use super::event_loop::Thread;
 use super::origin::Client;
@@ -68,13 +68,13 @@ impl Thread {
         }
     }
 
-    /// The line that sets the cookie, if the client has to be told that this process answers it.
+    /// The field that sets the cookie, if the client has to be told that this process answers it.
     pub(super) fn cookie_for(
         &mut self,
         index: u32,
         key: usize,
         request: &Request<'_, '_>,
-    ) -> Option<Box<[u8]>> {
+    ) -> Option<Box<FieldLines>> {
         let id = self.pools.channels.get(key)?.id;
         let config = &{ self.shared }.start.config;
         let settings = config.pools.get(usize::from(id.pool))?;
@@ -87,19 +87,10 @@ impl Thread {
         let client = ticket.map_or_else(|| self.teller.next_id() as u64, |ticket| ticket.client);
         let peer = self.connections[index as usize].peer();
         let secure = Client::of(request, &peer, &config.server.trusted_proxies).https;
-        let line = Ticket { slot: id.slot, client }.line(name, &settings.mount, secure);
-        Some(line.into_bytes().into())
-    }
-
-    /// Adds the cookie to the head of an application's response.
-    pub(super) fn add_cookie(&mut self, index: u32, head: &mut Vec<u8>) {
-        let work = self.connections.get_mut(index as usize).and_then(|connection| connection.work.as_mut());
-        let Some(line) = work.and_then(|work| work.set_cookie.take()) else { return };
-        match final_head(head, 0) {
-            Some(found) => drop(head.splice(found.behind_status..found.behind_status, line)),
-            // It has yet to come.
-            None => self.work(index).set_cookie = Some(line),
-        }
+        let value = Ticket { slot: id.slot, client }.cookie(name, &settings.mount, secure);
+        let mut field = FieldLines::default();
+        field.push(b"Set-Cookie", value.as_bytes());
+        Some(Box::new(field))
     }
 
     /// Of the requests that wait for a pool, the position of the first that a process here could take now.

@@ -1,17 +1,18 @@
 //! Streams of HTTP/2 connections, each of which is a connection to everybody else: how they begin, what is received and sent on
 //! them, and how they end. [`multiplex`](super::multiplex) is about the connection that carries them.
 
-use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 use maitred_http::h2::{Code, StreamKey};
+use maitred_http::request::{HeadRoom, RequestHead};
 use maitred_sys::file::append_at;
 use rustix::io::Errno;
 
-use super::connection::{Connection, State, Work};
+use super::connection::{After, Connection, State, Work};
 use super::event_loop::Thread;
 use super::multiplex::SHARE_BYTES;
+use super::receive::Stop;
 use super::wire::{Received, Then, Wire};
 use crate::serve::ServedFile;
 
@@ -23,9 +24,6 @@ pub(super) const NOBODY: u32 = u32::MAX;
 pub(super) struct Stream {
     /// Its connection.
     pub(super) index: u32,
-    body: Body,
-    /// The head of the final response was sent.
-    headed: bool,
     /// Nothing more comes from the client.
     heard: bool,
     /// Bytes of the body that nobody has acted on, and for which the client gets no new room.
@@ -40,26 +38,14 @@ pub(super) struct Opened {
     pub(super) stream: StreamKey,
     /// There is no body.
     pub(super) ended: bool,
-    /// The head announces chunks.
-    pub(super) chunked: bool,
 }
 
-/// How the body is framed for those who read it as HTTP/1.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Body {
-    /// As the head says: not at all, or by its length; or it is no body, after an upgrade.
-    Plain,
-    /// In chunks, because nobody knows its length.
-    Chunked,
-}
-
-const FREE: Stream =
-    Stream { index: NOBODY, body: Body::Plain, headed: false, heard: false, unread: 0, framed: 0 };
+const FREE: Stream = Stream { index: NOBODY, heard: false, unread: 0, framed: 0 };
 
 impl Thread {
-    /// A request: `head` is one of HTTP/1.1.
-    pub(super) fn open_stream(&mut self, index: u32, key: u32, opened: Opened, head: Vec<u8>) -> Vec<u8> {
-        let Opened { stream, ended, chunked } = opened;
+    /// A request, whose head has yet to be judged.
+    pub(super) fn open_stream(&mut self, index: u32, key: u32, opened: Opened, head: &mut RequestHead) {
+        let Opened { stream, ended } = opened;
         let parent = &mut self.connections[index as usize];
         parent.requests = parent.requests.saturating_add(1);
         let last = parent.requests >= self.shared.start.config.limits.requests_per_connection_max;
@@ -67,62 +53,82 @@ impl Thread {
         let connection = Connection::stream(parent, wire, self.clock.now);
         let new = self.insert(connection);
         self.row.http2_streams.add(1);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return head };
+        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
         let at = stream.slot();
         multiplex.share = SHARE_BYTES;
         multiplex.idle_until = None;
         if multiplex.streams.len() <= at {
             multiplex.streams.resize(at + 1, FREE);
         }
-        let body = if chunked { Body::Chunked } else { Body::Plain };
-        multiplex.streams[at] = Stream { index: new, body, heard: ended, ..FREE };
+        multiplex.streams[at] = Stream { index: new, heard: ended, ..FREE };
         multiplex.session.mark(stream, new);
         if last {
             self.leave(key);
         }
-        self.process(new, head, false);
-        self.rx.take()
+        let stop = match head.judge(&self.head_limits) {
+            Ok(()) => self.take_stream(new, head),
+            Err(reject) => {
+                self.note_refusal(new, reject);
+                self.answer_refused(new, head, reject);
+                Stop::Settled(Some(After::Linger))
+            }
+        };
+        self.act_on(new, stop);
     }
 
-    /// A piece of a body. `room` is where it is put together with what is there already.
-    pub(super) fn feed_stream(
-        &mut self,
-        key: u32,
-        stream: StreamKey,
-        bytes: &[u8],
-        ended: bool,
-        mut room: Vec<u8>,
-    ) -> Vec<u8> {
+    /// Answers the request of a stream.
+    fn take_stream(&mut self, index: u32, head: &RequestHead) -> Stop {
+        let mut room = HeadRoom::default();
+        let Some(request) = head.view(&mut room) else { return Stop::Settled(Some(After::Linger)) };
+        let (bytes, mut at) = (head.bytes(), 0);
+        // Of content nothing has come yet.
+        let stop = self.take_request(index, &request, bytes, &[], &mut at);
+        // No other request follows it.
+        stop.unwrap_or(Stop::Starved)
+    }
+
+    /// A piece of a body, or its end.
+    pub(super) fn feed_stream(&mut self, key: u32, stream: StreamKey, bytes: &[u8], ended: bool) {
         let Some(found) = self.sessions.get_mut(key as usize).and_then(|found| found.stream(stream.0)) else {
-            return room;
+            return;
         };
         found.unread += bytes.len();
         found.heard |= ended;
-        let (index, body) = (found.index, found.body);
+        let index = found.index;
         let Some(connection) = self.connections.get_mut(index as usize).filter(|_| index != NOBODY) else {
-            return room;
+            return;
         };
-        let reads = matches!(connection.state, State::Idle | State::Head | State::Body);
         let state = connection.state;
         let work = connection.work();
-        if reads {
-            room.append(&mut work.input);
-        }
-        frame_body(body, bytes, ended, if reads { &mut room } else { &mut work.input });
-        if reads {
-            self.process(index, room, false);
-            room = self.rx.take();
-        } else if let State::Proxied { .. } | State::Relayed { .. } = state {
-            connection.readable = true;
-            // The scratch buffer has to be where it is looked for.
-            self.rx.put_back(room);
-            match state {
-                State::Relayed { relay } => self.move_relayed(index, relay),
-                _ => self.move_proxied(index),
+        match state {
+            State::Idle | State::Head | State::Body if work.input.is_empty() => {
+                self.take_content(index, bytes);
             }
-            room = self.rx.take();
+            State::Proxied { .. } | State::Relayed { .. } => {
+                work.input.extend_from_slice(bytes);
+                connection.readable = true;
+                match state {
+                    State::Relayed { relay } => self.move_relayed(index, relay),
+                    _ => self.move_proxied(index),
+                }
+            }
+            _ => work.input.extend_from_slice(bytes),
         }
-        room
+    }
+
+    /// Whether a body whose end has to be said has ended, and that was not acted on.
+    pub(super) fn is_content_ended(&self, index: u32) -> bool {
+        let Some(connection) = self.connections.get(index as usize) else { return false };
+        let Wire::Stream { session, stream } = connection.wire else { return false };
+        let told = connection
+            .work
+            .as_deref()
+            .and_then(|work| work.decoder)
+            .is_some_and(|body| body.ends_when_told());
+        let streams = self.sessions.get(session as usize).map(|multiplex| &multiplex.streams);
+        told && streams
+            .and_then(|streams| streams.get(StreamKey(stream).slot()))
+            .is_some_and(|found| found.heard)
     }
 
     /// Lets the client send more, once what it has sent was acted on.
@@ -194,7 +200,7 @@ impl Thread {
         self.abort(index);
     }
 
-    /// Puts a part of a response into frames, as far as there is room.
+    /// Puts a part of a response's content into frames, as far as there is room.
     pub(super) fn send_stream(
         &mut self,
         key: u32,
@@ -206,16 +212,6 @@ impl Thread {
         let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
         let stream_key = StreamKey(stream);
         let mut taken = 0;
-        while let Some(found) = multiplex.streams.get_mut(stream_key.slot()).filter(|found| !found.headed) {
-            let rest = bytes.get(taken..).unwrap_or_default();
-            // Whoever writes a head writes it as a whole.
-            let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n") else { break };
-            let (head, content) = rest.split_at(end + 4);
-            let ended = then == Then::End && content.is_empty();
-            found.headed = !is_interim(head);
-            multiplex.session.respond(stream_key, head, ended);
-            taken += head.len();
-        }
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
             let room = multiplex.room(stream_key).min(rest.len());
             let Some(content) = rest.get(..room).filter(|content| !content.is_empty()) else { break };
@@ -266,7 +262,12 @@ impl Thread {
 
     /// The response of a stream is complete.
     pub(super) fn end_stream(&mut self, index: u32) {
-        if let Wire::Stream { session, stream } = self.connections[index as usize].wire {
+        let connection = &mut self.connections[index as usize];
+        if let Wire::Stream { session, stream } = connection.wire {
+            let trailers = connection.work.as_deref_mut().and_then(|work| work.trailers.take());
+            if let (Some(trailers), Some(multiplex)) = (trailers, self.sessions.get_mut(session as usize)) {
+                multiplex.session.trailers(StreamKey(stream), trailers.all());
+            }
             self.end_sending(session, stream);
         }
         self.close(index);
@@ -289,28 +290,5 @@ impl Thread {
         }
         multiplex.session.release(StreamKey(stream));
         self.touch_session(key);
-    }
-}
-
-/// Whether another head will follow (9110-15.2). After a 101 none does.
-fn is_interim(head: &[u8]) -> bool {
-    head.get(9) == Some(&b'1') && head.get(9..12) != Some(b"101")
-}
-
-/// Appends a piece of a body as HTTP/1.1 has it.
-fn frame_body(body: Body, bytes: &[u8], ended: bool, out: &mut Vec<u8>) {
-    match body {
-        Body::Plain => out.extend_from_slice(bytes),
-        Body::Chunked => {
-            if !bytes.is_empty() {
-                // Into memory: that cannot fail.
-                let _ = write!(out, "{:x}\r\n", bytes.len());
-                out.extend_from_slice(bytes);
-                out.extend_from_slice(b"\r\n");
-            }
-            if ended {
-                out.extend_from_slice(b"0\r\n\r\n");
-            }
-        }
     }
 }

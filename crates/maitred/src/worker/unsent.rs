@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::connection::{Connection, Proxied, State, Work};
 use super::errors::fields_of;
 use super::event_loop::Thread;
-use super::kept_head;
+use super::origin;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
 use crate::budget::Permit;
@@ -156,15 +156,11 @@ impl Thread {
         if !begun || work.head.is_empty() {
             return;
         }
-        let mut room = maitred_http::request::field_room();
-        let mut trimmed = Vec::new();
-        if let Ok(Some((request, _))) = maitred_http::request::parse(&work.head, &mut room, &self.head_limits)
-        {
-            kept_head::write(&request, self.is_trusted_proxy(index), &mut trimmed);
-        }
-        // A body was kept until now for whoever would answer.
+        let proxied = self.is_trusted_proxy(index);
         let work = self.work(index);
-        (work.head, work.body) = (trimmed, Vec::new());
+        work.head.trim_for_log(|name| proxied && origin::tells(name));
+        // A body was kept until now for whoever would answer.
+        work.body = Vec::new();
     }
 
     /// Ends the responses that there is no memory for.

@@ -6,13 +6,14 @@
 
 use std::time::{Duration, Instant};
 
+use maitred_http::h1::Persistence;
 use maitred_http::request::Request;
 
-use super::answer::Step;
+use super::answer::{Given, Step};
 use super::connection::State;
 use super::event_loop::{Thread, Token};
 use super::send::Sent;
-use crate::serve::Persistence;
+use crate::exchange::Field;
 
 /// Connections that may watch at a time. Each costs one document of memory (some 10 KiB, with 1024 slots half a megabyte)
 /// and one write a second.
@@ -39,17 +40,12 @@ impl Watchers {
 
 impl Thread {
     /// Answers `/status/events`: the response begins now, with the last minutes and the present, and does not end.
-    pub(super) fn stream_status(
-        &mut self,
-        index: u32,
-        request: &Request<'_, '_>,
-        persistence: Persistence,
-    ) -> Step {
+    pub(super) fn stream_status(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
         if !self.tx.is_empty() {
             return Step::FlushFirst;
         }
         if self.watchers.connections.len() >= WATCHERS_MAX {
-            return self.plain_error(index, request, 503, b"Retry-After: 10\r\n", persistence);
+            return self.plain_error(index, request, given, 503, &[Field::new("Retry-After", "10")]);
         }
         if !self.register(index) {
             self.close(index);
@@ -58,13 +54,16 @@ impl Thread {
         let serial = self.connections[index as usize].serial;
         self.watchers.connections.push((index, serial));
         self.watchers.next_event.get_or_insert(self.clock.now + EVENT_EVERY);
+        let context = self.context_of(index, given.routed.plan, Persistence::Close, false);
+        let (_, mut writer) = self.files_and_writer(index, context);
+        writer.make(200, false, false, |fields| {
+            fields.push(b"Content-Type", b"text/event-stream");
+            fields.push(b"Cache-Control", b"no-store");
+            fields.push(b"X-Content-Type-Options", b"nosniff");
+        });
         let mut head = Vec::with_capacity(16 * 1024);
-        head.extend_from_slice(
-            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n",
-        );
-        head.extend_from_slice(b"X-Content-Type-Options: nosniff\r\nServer: maitred\r\nDate: ");
-        head.extend_from_slice(&self.clock.http_date);
-        head.extend_from_slice(b"\r\nConnection: close\r\n\r\nretry: 1000\n\nevent: history\n");
+        head.append(&mut self.tx);
+        head.extend_from_slice(b"retry: 1000\n\nevent: history\n");
         push_data(&self.shared.status.history(self.clock.unix_secs), &mut head);
         push_data(&self.shared.status_json(self.clock.unix_secs), &mut head);
         self.count(index, 200);

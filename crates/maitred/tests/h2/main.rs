@@ -11,6 +11,7 @@ mod files;
 #[path = "../support/h2.rs"]
 #[allow(dead_code, reason = "it has a name for everything that the protocol has")]
 mod h2;
+mod headers;
 mod lifetime;
 mod log;
 mod messages;

@@ -1,77 +1,80 @@
-//! A request's field section, translated to the text of an HTTP/1.1 head (9113-8.2, 9113-8.3, 8441-4).
+//! A request's field section, put into a [`RequestHead`] (9113-8.2, 9113-8.3, 8441-4).
 //!
-//! Judged here is what a translation could hide or change: pseudo-fields, names, line ends, fields of the connection, and
-//! the length. Everything else (the syntax of `Host`, sizes, methods) is left to the judge of HTTP/1, which reads the text.
-
-use std::ops::Range;
+//! Judged here is what HTTP/2 has rules of its own for: pseudo-fields, names, line ends, fields of the connection, and the
+//! length. Everything else (the syntax of `Host`, sizes, targets) is left to the judge that HTTP/1 has, too.
 
 use super::priority::Priority;
 use crate::bytes::{ByteSet, byte_set};
-use crate::request::is_token_byte;
+use crate::fields::{self, FieldLines};
+use crate::limits::TRAILER_BYTES_MAX;
+use crate::request::{Parts, RequestHead, Span, is_token_byte};
 
 /// A key of the right form (RFC 6455 section 4.1); HTTP/2 has none, and the answer to it goes nowhere.
-const WEBSOCKET_KEY: &[u8] = b"sec-websocket-key: bWFpdHJlZC1odHRwLTIuMA==\r\n";
+const WEBSOCKET_KEY: &[u8] = b"bWFpdHJlZC1odHRwLTIuMA==";
 
-/// What was found besides the text.
+/// What was found besides the head.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// The stated length of the content.
     pub(super) content_length: Option<u64>,
     /// The wish of a `priority` field.
     pub(super) priority: Option<Priority>,
-    /// The text says that chunks follow.
-    pub(super) chunked: bool,
     /// An extended CONNECT.
     pub(super) tunnel: bool,
 }
 
-/// Writes the text while the fields come.
+/// Fills a head while the fields come.
 pub(super) struct Translator<'h> {
-    head: &'h mut Vec<u8>,
-    base: usize,
+    head: &'h mut RequestHead,
     /// Whether extended CONNECT was advertised.
     connect_protocol: bool,
+    /// The stream ends with the head.
+    ended: bool,
     pseudo: Pseudo,
-    /// The request line is written: no pseudo-field may follow.
+    /// The request line is known: no pseudo-field may follow.
     started: bool,
     connect: bool,
-    /// What an extended CONNECT asks for; otherwise empty.
-    protocol: Vec<u8>,
-    /// Where the value of the `host` line is, if there is one.
-    host: Option<Range<usize>>,
-    /// Where the line end of the `cookie` line is.
-    cookie_end: Option<usize>,
-    /// Further parts of the cookie, which came when other lines stood behind it.
+    /// The method is one of those whose content means something.
+    expects_content: bool,
+    /// What an extended CONNECT asks for.
+    protocol: Option<Span>,
+    /// Number of the `host` field, if there is one.
+    host: Option<usize>,
+    /// Number of the `cookie` field.
+    cookie: Option<usize>,
+    /// Further parts of the cookie, which came when other fields stood behind it.
     crumbs: Vec<u8>,
     facts: Facts,
     fault: Option<&'static str>,
 }
 
-/// Places of the pseudo-fields' values in the head, where they lie until the request line is written.
+/// Places of the pseudo-fields' values in the head.
 #[derive(Default)]
 struct Pseudo {
-    method: Option<Range<usize>>,
-    scheme: Option<Range<usize>>,
-    authority: Option<Range<usize>>,
-    path: Option<Range<usize>>,
-    protocol: Option<Range<usize>>,
+    method: Option<Span>,
+    scheme: Option<Span>,
+    authority: Option<Span>,
+    path: Option<Span>,
+    protocol: Option<Span>,
 }
 
 type Judgement = Result<(), &'static str>;
 
 impl<'h> Translator<'h> {
-    pub(super) fn new(head: &'h mut Vec<u8>, connect_protocol: bool) -> Self {
-        let base = head.len();
+    /// Begins a head in place of what was in `head`.
+    pub(super) fn new(head: &'h mut RequestHead, connect_protocol: bool, ended: bool) -> Self {
+        head.clear();
         Self {
             head,
-            base,
             connect_protocol,
+            ended,
             pseudo: Pseudo::default(),
             started: false,
             connect: false,
-            protocol: Vec::new(),
+            expects_content: false,
+            protocol: None,
             host: None,
-            cookie_end: None,
+            cookie: None,
             crumbs: Vec::new(),
             facts: Facts::default(),
             fault: None,
@@ -92,10 +95,18 @@ impl<'h> Translator<'h> {
     ///
     /// Why the request is malformed.
     #[inline]
-    pub(super) fn finish(mut self, ended: bool) -> Result<Facts, &'static str> {
+    pub(super) fn finish(mut self) -> Result<Facts, &'static str> {
         match self.fault {
             Some(fault) => Err(fault),
-            None => self.close(ended).map(|()| self.facts),
+            None => self.close().map(|()| self.facts),
+        }
+    }
+
+    /// Gives up a head of which not everything was wanted. Its request line is known if the fields behind it were too many.
+    #[cold]
+    pub(super) fn abandon(mut self) {
+        if !self.started && self.fault.is_none() {
+            self.fault = self.start().err();
         }
     }
 
@@ -111,8 +122,17 @@ impl<'h> Translator<'h> {
             return Ok(());
         }
         judge_name(name)?;
-        judge_value(value)?;
-        self.put_line(name, value);
+        self.judge_value(value)?;
+        self.head.put_field(name, value);
+        Ok(())
+    }
+
+    /// Values of the two kinds that are refused: some make the request malformed, others get 400 from the judge.
+    #[inline]
+    fn judge_value(&mut self, value: &[u8]) -> Judgement {
+        if judge_value(value)? == Controls::Some {
+            self.head.note_invalid_value();
+        }
         Ok(())
     }
 
@@ -131,109 +151,84 @@ impl<'h> Translator<'h> {
         if value.is_empty() {
             return Err("empty pseudo-field");
         }
-        // The one control character above it, DEL, ends nothing; the judge of HTTP/1 refuses it.
+        // The one control character above it, DEL, is in no method, scheme or protocol; the judge refuses it elsewhere.
         if any_below(value, b' ' + 1) {
             return Err("white space or a control character in a pseudo-field");
         }
-        let start = self.head.len();
-        self.head.extend_from_slice(value);
-        match place.replace(start..self.head.len()) {
+        match place.replace(self.head.put(value)) {
             None => Ok(()),
             Some(_) => Err("pseudo-field more than once"),
         }
     }
 
-    /// All pseudo-fields are there: writes the request line and `host`.
+    /// All pseudo-fields are there: says what the request line is, as far as it is one, and puts `host`.
     fn start(&mut self) -> Judgement {
         self.started = true;
         let Pseudo { method, scheme, authority, path, protocol } = std::mem::take(&mut self.pseudo);
         let method = method.ok_or("no :method")?;
-        let text = |range: &Range<usize>| self.head.get(range.clone()).unwrap_or_default();
-        if !matches!(text(&method), b"GET" | b"POST") && !text(&method).iter().all(is_token_byte) {
+        let method_text = self.head.part(method);
+        if !matches!(method_text, b"GET" | b"POST") && !method_text.iter().all(is_token_byte) {
             return Err(":method is no token");
         }
-        self.connect = text(&method) == b"CONNECT";
-        let target = if self.connect && protocol.is_none() {
+        self.connect = method_text == b"CONNECT";
+        self.expects_content = matches!(method_text, b"POST" | b"PUT" | b"PATCH");
+        let options = method_text == b"OPTIONS";
+        let plain_connect = self.connect && protocol.is_none();
+        if let Some(target) = if plain_connect { authority } else { path } {
+            self.set_parts(method, target, protocol.is_some());
+        }
+        if plain_connect {
             if scheme.is_some() || path.is_some() {
                 return Err("CONNECT with :scheme or :path");
             }
-            authority.clone().ok_or("CONNECT without :authority")?
+            authority.ok_or("CONNECT without :authority")?;
         } else {
             if protocol.is_some() && !self.connect {
                 return Err(":protocol without CONNECT");
             }
-            judge_scheme(text(&scheme.ok_or("no :scheme")?))?;
-            let path = path.ok_or("no :path")?;
-            match text(&path) {
+            judge_scheme(self.head.part(scheme.ok_or("no :scheme")?))?;
+            match self.head.part(path.ok_or("no :path")?) {
                 [b'/', ..] => {}
-                b"*" if text(&method) == b"OPTIONS" => {}
+                b"*" if options => {}
                 _ => return Err(":path is no path"),
             }
-            path
-        };
-        self.facts.tunnel = protocol.is_some();
+        }
         if let Some(protocol) = protocol {
-            self.protocol = text(&protocol).to_vec();
             // The registry is that of `Upgrade` (8441-4), so that its syntax is, too (9110-7.8).
-            if !self.protocol.iter().all(|byte| is_token_byte(byte) || *byte == b'/') {
+            if !self.head.part(protocol).iter().all(|byte| is_token_byte(byte) || *byte == b'/') {
                 return Err(":protocol is no protocol");
             }
         }
-        let method = if self.facts.tunnel { None } else { Some(method) };
-        self.put_request_line(method, target, authority);
+        (self.protocol, self.facts.tunnel) = (protocol, protocol.is_some());
+        if let Some(authority) = authority {
+            self.host = Some(self.head.fields());
+            self.head.put_named(b"host", authority);
+        }
         Ok(())
     }
 
-    /// Writes the line behind the values, which are then taken away: a copy of some fifty bytes spares a buffer.
-    fn put_request_line(
-        &mut self,
-        method: Option<Range<usize>>,
-        target: Range<usize>,
-        authority: Option<Range<usize>>,
-    ) {
-        let values_end = self.head.len();
-        let head = &mut *self.head;
-        head.reserve(2 * (values_end - self.base) + 64);
-        match method {
-            Some(method) => head.extend_from_within(method),
-            // An extended CONNECT asks for what GET with `upgrade` asks for.
-            None => head.extend_from_slice(b"GET"),
-        }
-        head.push(b' ');
-        head.extend_from_within(target);
-        head.extend_from_slice(b" HTTP/1.1\r\n");
-        if let Some(authority) = authority {
-            head.extend_from_slice(b"host: ");
-            let start = head.len() - (values_end - self.base);
-            let bytes = authority.len();
-            head.extend_from_within(authority);
-            head.extend_from_slice(b"\r\n");
-            self.host = Some(start..start + bytes);
-        }
-        head.copy_within(values_end.., self.base);
-        head.truncate(head.len() - (values_end - self.base));
+    /// The request line is known.
+    fn set_parts(&mut self, method: Span, target: Span, protocol: bool) {
+        // An extended CONNECT asks for what GET with `upgrade` asks for.
+        let method = if self.connect && protocol { self.head.put(b"GET") } else { method };
+        // What goes through a tunnel is no content.
+        self.head.set_parts(Parts { method, target, ended: self.ended || self.connect });
     }
 
-    /// Whether a field becomes a line of its own. Length and first letter choose the only name that it can have here.
+    /// Whether a field is put as it is. Length and first letter choose the only name that it can have here.
     #[inline]
     fn wanted(&mut self, name: &[u8], value: &[u8]) -> Result<bool, &'static str> {
-        const OF_CONNECTION: &str = "field of the connection";
+        if is_of_connection(name, value) {
+            return Err("field of the connection");
+        }
         match (name.len(), name.first()) {
             (0, _) => return Err("field without a name"),
-            (2, Some(b't')) if name == b"te" && !value.eq_ignore_ascii_case(b"trailers") => {
-                return Err(OF_CONNECTION);
-            }
             (4, Some(b'h')) if name == b"host" => return self.take_host(value),
             (6, Some(b'c')) if name == b"cookie" => return self.take_cookie(value),
-            (7, Some(b'u')) if name == b"upgrade" => return Err(OF_CONNECTION),
             (8, Some(b'p')) if name == b"priority" => {
                 self.facts.priority = Some(self.facts.priority.unwrap_or_default().with(value));
             }
-            (10, Some(b'c')) if name == b"connection" => return Err(OF_CONNECTION),
-            (10, Some(b'k')) if name == b"keep-alive" => return Err(OF_CONNECTION),
             (14, Some(b'c')) if name == b"content-length" => self.take_length(value)?,
-            (16, Some(b'p')) if name == b"proxy-connection" => return Err(OF_CONNECTION),
-            (17, Some(b't')) if name == b"transfer-encoding" => return Err(OF_CONNECTION),
             (17, Some(b's')) if name == b"sec-websocket-key" => return Ok(!self.facts.tunnel),
             _ => {}
         }
@@ -243,32 +238,30 @@ impl<'h> Translator<'h> {
     /// `host` besides `:authority` must say the same, and is not repeated (9113-8.3.1).
     #[cold]
     fn take_host(&mut self, value: &[u8]) -> Result<bool, &'static str> {
-        let Some(known) = self.host.clone() else {
+        let Some(known) = self.host else {
             if value.is_empty() {
                 return Err("empty host");
             }
-            let start = self.head.len() + b"host: ".len();
-            self.host = Some(start..start + value.len());
+            self.host = Some(self.head.fields());
             return Ok(true);
         };
-        let known = self.head.get(known).unwrap_or_default();
-        if known.eq_ignore_ascii_case(value) { Ok(false) } else { Err("host is not :authority") }
+        if self.head.value(known).eq_ignore_ascii_case(value) {
+            Ok(false)
+        } else {
+            Err("host is not :authority")
+        }
     }
 
-    /// Parts of one cookie string become one line (9113-8.2.3). They come one behind the other from all known clients;
+    /// Parts of one cookie string become one field (9113-8.2.3). They come one behind the other from all known clients;
     /// others wait for the end, so that each byte is moved once.
     fn take_cookie(&mut self, value: &[u8]) -> Result<bool, &'static str> {
-        let Some(end) = self.cookie_end else {
-            self.cookie_end = Some(self.head.len() + b"cookie: ".len() + value.len());
+        let Some(cookie) = self.cookie else {
+            self.cookie = Some(self.head.fields());
             return Ok(true);
         };
-        judge_value(value)?;
-        if self.head.len() == end + 2 {
-            self.head.truncate(end);
-            self.head.extend_from_slice(b"; ");
-            self.head.extend_from_slice(value);
-            self.cookie_end = Some(self.head.len());
-            self.head.extend_from_slice(b"\r\n");
+        self.judge_value(value)?;
+        if cookie + 1 == self.head.fields() {
+            self.head.put_more(&[b"; ", value]);
         } else {
             self.crumbs.extend_from_slice(b"; ");
             self.crumbs.extend_from_slice(value);
@@ -278,9 +271,9 @@ impl<'h> Translator<'h> {
 
     #[cold]
     fn join_crumbs(&mut self) {
-        let Some(end) = self.cookie_end else { return };
-        self.head.extend_from_slice(&self.crumbs);
-        self.head.get_mut(end..).unwrap_or_default().rotate_right(self.crumbs.len());
+        let Some(cookie) = self.cookie else { return };
+        let whole = [self.head.value(cookie), &self.crumbs].concat();
+        self.head.replace_value(cookie, &whole);
     }
 
     fn take_length(&mut self, value: &[u8]) -> Judgement {
@@ -302,71 +295,87 @@ impl<'h> Translator<'h> {
     }
 
     #[inline]
-    fn put_line(&mut self, name: &[u8], value: &[u8]) {
-        let head = &mut *self.head;
-        head.reserve(name.len() + value.len() + 4);
-        head.extend_from_slice(name);
-        head.extend_from_slice(b": ");
-        head.extend_from_slice(value);
-        head.extend_from_slice(b"\r\n");
-    }
-
-    /// Whether the method is one of those whose content means something.
-    fn expects_content(&self) -> bool {
-        let text = self.head.get(self.base..).unwrap_or_default();
-        [&b"POST "[..], b"PUT ", b"PATCH "].iter().any(|method| text.starts_with(method))
-    }
-
-    #[inline]
-    fn close(&mut self, ended: bool) -> Judgement {
+    fn close(&mut self) -> Judgement {
         if !self.started {
             self.start()?;
         }
         if !self.crumbs.is_empty() {
             self.join_crumbs();
         }
-        if self.facts.tunnel {
-            self.head.extend_from_slice(b"connection: upgrade\r\nupgrade: ");
-            self.head.extend_from_slice(&self.protocol);
-            self.head.extend_from_slice(b"\r\n");
-            if self.protocol.eq_ignore_ascii_case(b"websocket") {
-                self.head.extend_from_slice(WEBSOCKET_KEY);
+        if let Some(protocol) = self.protocol {
+            self.head.put_field(b"connection", b"upgrade");
+            self.head.put_named(b"upgrade", protocol);
+            if self.head.part(protocol).eq_ignore_ascii_case(b"websocket") {
+                self.head.put_field(b"sec-websocket-key", WEBSOCKET_KEY);
             }
-        } else if ended {
+        } else if self.ended {
             match self.facts.content_length {
                 Some(0) => {}
                 Some(_) => return Err("content is missing"),
-                // Here the end of the stream says it; in the text, and to servers behind, only a length does (9110-8.6).
-                None if self.expects_content() => self.head.extend_from_slice(b"content-length: 0\r\n"),
+                // Here the end of the stream says it; to servers behind only a length does (9110-8.6).
+                None if self.expects_content => self.head.put_field(b"content-length", b"0"),
                 None => {}
             }
-        } else if self.facts.content_length.is_none() && !self.connect {
-            self.facts.chunked = true;
-            self.head.extend_from_slice(b"transfer-encoding: chunked\r\n");
         }
-        self.head.extend_from_slice(b"\r\n");
         Ok(())
     }
 }
 
-/// The trailers of a request: judged like fields, and dropped (9113-8.1).
+/// Whether a field is about the connection, which HTTP/2 has other means for (9113-8.2.2).
+#[inline]
+fn is_of_connection(name: &[u8], value: &[u8]) -> bool {
+    match (name.len(), name.first()) {
+        (2, Some(b't')) => name == b"te" && !value.eq_ignore_ascii_case(b"trailers"),
+        (7, Some(b'u')) => name == b"upgrade",
+        (10, Some(b'c')) => name == b"connection",
+        (10, Some(b'k')) => name == b"keep-alive",
+        (16, Some(b'p')) => name == b"proxy-connection",
+        (17, Some(b't')) => name == b"transfer-encoding",
+        _ => false,
+    }
+}
+
+/// The trailers of a request: judged like fields (9113-8.1), and given without those that mean nothing there.
 #[derive(Default)]
 pub(super) struct Trailers {
+    fields: FieldLines,
+    /// As many as there would be over HTTP/1, of those that are dropped, too.
+    bytes: usize,
     fault: Option<&'static str>,
 }
 
 impl Trailers {
     pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
-        let judgement = match name {
-            [] => Err("field without a name"),
-            // Not a byte of a name, so that pseudo-fields are refused here, too.
-            name => judge_name(name).and_then(|()| judge_value(value)),
-        };
-        self.fault = self.fault.or(judgement.err());
+        if self.fault.is_none() {
+            self.fault = self.take(name, value).err();
+        }
     }
 
-    pub(super) fn finish(self) -> Judgement {
-        self.fault.map_or(Ok(()), Err)
+    fn take(&mut self, name: &[u8], value: &[u8]) -> Judgement {
+        if name.is_empty() {
+            return Err("field without a name");
+        }
+        // The colon is no byte of a name, so that pseudo-fields are refused here, too.
+        judge_name(name)?;
+        if is_of_connection(name, value) {
+            return Err("field of the connection");
+        }
+        // Nobody judges them a second time.
+        if judge_value(value)? == Controls::Some {
+            return Err("invalid byte in a trailer");
+        }
+        self.bytes += name.len() + value.len() + ": \r\n".len();
+        if self.bytes > TRAILER_BYTES_MAX as usize {
+            return Err("trailer section too big");
+        }
+        if fields::is_for_trailers(name) {
+            self.fields.push(name, value);
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(self) -> Result<FieldLines, &'static str> {
+        self.fault.map_or(Ok(self.fields), Err)
     }
 }
 
@@ -382,36 +391,67 @@ fn judge_name(name: &[u8]) -> Judgement {
     }
 }
 
-/// Whether a byte is less than `limit`, which is at most 128. Eight bytes at a time: values are long.
+// What is asked of eight bytes at a time: values are long.
+const EACH: u64 = u64::from_ne_bytes([1; 8]);
+const HIGH: u64 = EACH << 7;
+
+/// Whether the condition holds for any of the bytes, in words of eight or one by one.
 #[inline]
-fn any_below(bytes: &[u8], limit: u8) -> bool {
-    const EACH: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = EACH << 7;
-    let limits = EACH * u64::from(limit);
-    // The highest bit of a byte that is left is set if the byte is less; or if one below it in the word is.
-    let below = |word: &[u8; 8]| {
-        let word = u64::from_ne_bytes(*word);
-        word.wrapping_sub(limits) & !word & HIGH != 0
-    };
+fn any(bytes: &[u8], in_word: impl Fn(u64) -> bool, is: impl Fn(u8) -> bool) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
+    let in_word = |word: &[u8; 8]| in_word(u64::from_ne_bytes(*word));
     match (words, bytes.last_chunk::<8>()) {
         // The last word may have some bytes of the one before it.
-        (words, Some(last)) => words.iter().any(below) || below(last),
-        _ => rest.iter().any(|byte| *byte < limit),
+        (words, Some(last)) => words.iter().any(in_word) || in_word(last),
+        _ => rest.iter().any(|byte| is(*byte)),
     }
+}
+
+/// Bytes of a word that are less than `limit`, which is at most 128: the highest bit of a byte is set if the byte is less; or if
+/// one below it in the word is.
+#[inline]
+fn below(word: u64, limit: u8) -> u64 {
+    word.wrapping_sub(EACH * u64::from(limit)) & !word & HIGH
+}
+
+/// Whether a byte is less than `limit`, which is at most 128.
+#[inline]
+fn any_below(bytes: &[u8], limit: u8) -> bool {
+    any(bytes, |word| below(word, limit) != 0, |byte| byte < limit)
+}
+
+/// Whether there is a control character: a byte below the space, or DEL. One more than 127 has the highest bit of its byte.
+#[inline]
+fn any_control(bytes: &[u8]) -> bool {
+    let dels = |word: u64| ((word & !HIGH) + EACH) & !word & HIGH;
+    any(bytes, |word| below(word, b' ') | dels(word) != 0, |byte| byte < b' ' || byte == 0x7f)
+}
+
+/// Whether a value has control characters that no value may have, and that end nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Controls {
+    None,
+    Some,
 }
 
 /// No NUL, CR or LF, no white space at the ends (9113-8.2.1). Only if there is a control character it is looked at which
 /// one it is.
 #[inline]
-fn judge_value(value: &[u8]) -> Judgement {
-    if any_below(value, b' ') && value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
-        return Err("line end or NUL in a value");
-    }
+fn judge_value(value: &[u8]) -> Result<Controls, &'static str> {
+    let controls = if any_control(value) { judge_controls(value)? } else { Controls::None };
     match value {
         [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => Err("white space around a value"),
-        _ => Ok(()),
+        _ => Ok(controls),
     }
+}
+
+#[cold]
+fn judge_controls(value: &[u8]) -> Result<Controls, &'static str> {
+    if value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
+        return Err("line end or NUL in a value");
+    }
+    let other = value.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t');
+    Ok(if other { Controls::Some } else { Controls::None })
 }
 
 /// The syntax of RFC 3986 section 3.1. Which scheme it is does not matter: behind a proxy it may be another than that of
@@ -430,16 +470,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_below_a_limit_are_found_anywhere() {
+    fn bytes_are_found_anywhere() {
         for length in 0..30 {
-            let plain: Vec<u8> = (0..length).map(|at| [b' ', b'!', 0x7f, 0x80, 0xff][at % 5]).collect();
-            assert!(!any_below(&plain, b' '));
+            let plain: Vec<u8> = (0..length).map(|at| [b' ', b'!', 0x7e, 0x80, 0xff, 0xfe][at % 6]).collect();
+            assert!(!any_below(&plain, b' ') && !any_control(&plain));
             for at in 0..length {
                 for byte in [0, 9, 0x1f] {
                     let mut bytes = plain.clone();
                     bytes[at] = byte;
-                    assert!(any_below(&bytes, b' '), "{bytes:?}");
+                    assert!(any_below(&bytes, b' ') && any_control(&bytes), "{bytes:?}");
                 }
+                let mut bytes = plain.clone();
+                bytes[at] = 0x7f;
+                assert!(any_control(&bytes) && !any_below(&bytes, b' '), "{bytes:?}");
             }
         }
     }

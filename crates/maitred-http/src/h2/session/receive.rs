@@ -9,11 +9,12 @@ use super::streams::{Standing, Stream, UNKNOWN};
 use super::{Code, Event, Fatal, Leaving, Session, StreamKey, protocol_error};
 use crate::h2::frame::{self, FrameHeader, flag, kind, setting};
 use crate::h2::hpack::{self, Bounds, Decoded};
+use crate::request::RequestHead;
 
 /// The PING that asks whether the peer has seen the announcement of a GOAWAY.
 pub(super) const LEAVING_PING: [u8; 8] = *b"maitred!";
 
-/// Pseudo-fields that a request can have, which become no lines, or lines that HTTP/1.1 has, too.
+/// Pseudo-fields that a request can have, which become no fields, or fields that HTTP/1.1 has, too.
 const PSEUDO_FIELDS: usize = 5;
 
 /// The start of a header block that goes on in CONTINUATION frames.
@@ -59,7 +60,7 @@ impl Session {
         now: Instant,
         frame: &FrameHeader,
         payload: &[u8],
-        head: &mut Vec<u8>,
+        head: &mut RequestHead,
     ) -> Taken {
         match frame.kind {
             kind::HEADERS => self.on_headers(now, frame, payload, head),
@@ -82,7 +83,13 @@ impl Session {
         Ok(None)
     }
 
-    fn on_headers(&mut self, now: Instant, frame: &FrameHeader, payload: &[u8], head: &mut Vec<u8>) -> Taken {
+    fn on_headers(
+        &mut self,
+        now: Instant,
+        frame: &FrameHeader,
+        payload: &[u8],
+        head: &mut RequestHead,
+    ) -> Taken {
         // Clients open streams of odd numbers (9113-5.1.1).
         if frame.stream.is_multiple_of(2) {
             return Err(protocol_error("HEADERS on a stream that is none of a client's"));
@@ -111,7 +118,7 @@ impl Session {
         now: Instant,
         frame: &FrameHeader,
         payload: &[u8],
-        head: &mut Vec<u8>,
+        head: &mut RequestHead,
     ) -> Taken {
         if payload.is_empty() {
             self.ledger.charge(Act::EmptyFrame, now)?;
@@ -141,7 +148,7 @@ impl Session {
         Ok(None)
     }
 
-    fn on_block(&mut self, now: Instant, block: &Block<'_>, head: &mut Vec<u8>) -> Taken {
+    fn on_block(&mut self, now: Instant, block: &Block<'_>, head: &mut RequestHead) -> Taken {
         match self.streams.standing(block.stream) {
             Standing::Idle => self.open_stream(now, block, head),
             Standing::Open(key) => self.end_by_trailers(now, key, block),
@@ -173,7 +180,7 @@ impl Session {
         }
     }
 
-    fn open_stream(&mut self, now: Instant, block: &Block<'_>, head: &mut Vec<u8>) -> Taken {
+    fn open_stream(&mut self, now: Instant, block: &Block<'_>, head: &mut RequestHead) -> Taken {
         self.streams.advance(block.stream);
         let early = self.early.take(block.stream);
         if self.leaving == Leaving::Decided || self.streams.open() >= self.settings.streams_max as usize {
@@ -216,18 +223,23 @@ impl Session {
             tunnel: facts.tunnel,
             ..Stream::default()
         });
-        Ok(Some(Event::Request { stream, ended: block.ended, chunked: facts.chunked }))
+        Ok(Some(Event::Request { stream, ended: block.ended }))
     }
 
-    /// Appends a request's head as text. If it is refused, what was written so far is still there.
-    fn translate(&mut self, block: &Block<'_>, head: &mut Vec<u8>) -> Result<Result<Facts, Refusal>, Fatal> {
+    /// Fills a request's head. If it is refused, what was read so far is there.
+    fn translate(
+        &mut self,
+        block: &Block<'_>,
+        head: &mut RequestHead,
+    ) -> Result<Result<Facts, Refusal>, Fatal> {
         let bounds = self.bounds();
-        let mut translator = Translator::new(head, self.settings.connect_protocol);
+        let mut translator = Translator::new(head, self.settings.connect_protocol, block.ended);
         let decoded = self.decoder.decode(block.bytes, bounds, |name, value| translator.field(name, value));
         if decoded.map_err(compression_error)? == Decoded::TooLarge {
+            translator.abandon();
             return Ok(Err(Refusal::Answer(431, "the head is too large")));
         }
-        Ok(match translator.finish(block.ended) {
+        Ok(match translator.finish() {
             Ok(_) if block.depends_on_itself => Err(Refusal::Malformed("stream that depends on itself")),
             Ok(facts) => Ok(facts),
             Err(reason) => Err(Refusal::Malformed(reason)),
@@ -262,13 +274,16 @@ impl Session {
         let complete = decoded.map_err(compression_error)? == Decoded::Complete;
         let Some(stream) = self.streams.get(key) else { return Ok(None) };
         let content_came = matches!(stream.content_left, 0 | UNKNOWN);
-        let valid =
-            complete && block.ended && content_came && !block.depends_on_itself && trailers.finish().is_ok();
-        if !valid {
+        let valid = complete && block.ended && content_came && !block.depends_on_itself;
+        let (true, Ok(fields)) = (valid, trailers.finish()) else {
             return self.stream_error(now, block.stream, Code::ProtocolError);
-        }
+        };
         stream.remote_ended = true;
-        Ok(Some(Event::Data { stream: key, bytes: &[], ended: true }))
+        Ok(Some(if fields.is_empty() {
+            Event::Data { stream: key, bytes: &[], ended: true }
+        } else {
+            Event::Trailers { stream: key, fields: Box::new(fields) }
+        }))
     }
 
     /// Resets a stream because of what the peer did (9113-5.4.2). If the caller knows of it, it is told.

@@ -1,39 +1,101 @@
-//! Response heads: HTTP/1.1 text in, header blocks out, in one pass (9113-8.2, 9113-8.3.2, 8441-5).
+//! Response heads become header blocks (9113-8.2, 9113-8.3.2, 8441-5).
 
 use super::{Code, Session, StreamKey};
+use crate::fields::{FieldEdits, FieldsRef, Present};
 use crate::h2::frame::{self, FRAME_BYTES_MIN, FrameHeader, HEADER_BYTES, flag, kind};
+use crate::h2::hpack::Encoder;
+use crate::response::ResponseHead;
+
+/// What the fields of one block go into.
+struct Lines<'s> {
+    encoder: &'s mut Encoder,
+    out: &'s mut Vec<u8>,
+    tunnel: bool,
+}
+
+impl Lines<'_> {
+    /// Encodes a field, unless it is one of the connection. The encoder makes its name small.
+    #[inline]
+    fn put(&mut self, name: &[u8], value: &[u8]) {
+        if is_for_client(name, self.tunnel) {
+            self.encoder.field(name, value, self.out);
+        }
+    }
+
+    /// Encodes the fields of a response as edits leave them.
+    #[inline]
+    fn put_all(&mut self, head: &ResponseHead<'_>, edits: &FieldEdits) {
+        if edits.is_empty() {
+            return head.for_each(|name, value| self.put(name, value));
+        }
+        let mut present = Present::default();
+        head.for_each(|name, value| {
+            if edits.keeps(name, &mut present) {
+                self.put(name, value);
+            }
+        });
+        edits.further(present).for_each(|(name, value)| self.put(name, value));
+    }
+}
 
 impl Session {
-    /// The head of a response: text that this server wrote or judged, status line to empty line. Fields of the connection
-    /// are left out, names become small. An interim head (1xx) may be followed by others. To an extended CONNECT 101
-    /// becomes 200 and loses its `sec-websocket-accept`. `ended`: there is no content.
+    /// The head of a final response: its fields as `edits` leave them, `further` ones, and `date`, which is given if it has none
+    /// of its own. Fields of the connection are left out, names become small. To an extended CONNECT 101 becomes 200, and there
+    /// is no `sec-websocket-accept`. `ended`: there is no content.
     ///
-    /// Text that is no such head, and 101 to any other request, resets the stream with INTERNAL_ERROR.
-    pub fn respond(&mut self, stream: StreamKey, head: &[u8], ended: bool) {
+    /// Any other status below 200, and 101 to any other request, resets the stream with INTERNAL_ERROR.
+    pub fn respond(
+        &mut self,
+        stream: StreamKey,
+        head: &ResponseHead<'_>,
+        edits: &FieldEdits,
+        further: FieldsRef<'_>,
+        date: Option<&[u8; 29]>,
+        ended: bool,
+    ) {
         let Some(known) = self.streams.get(stream).filter(|known| !known.reset && !known.head_sent) else {
             return;
         };
         let (id, tunnel) = (known.id, known.tunnel);
-        let (status, lines) = match split_status(head) {
-            Some((101, lines)) if tunnel => (200, lines),
-            Some((101, _)) | None => return self.reset(stream, Code::InternalError),
-            Some(split) => split,
+        let status = match head.status {
+            101 if tunnel => 200,
+            status @ 200..=999 => status,
+            _ => return self.reset(stream, Code::InternalError),
         };
-        let interim = status < 200;
-        known.head_sent = !interim;
-        let ends = ended && !interim;
-        let start = self.out.len();
-        self.out.extend_from_slice(&[0; HEADER_BYTES]);
+        known.head_sent = true;
+        let start = self.begin_block();
         self.encoder.status(status, &mut self.out);
-        self.put_fields(lines, tunnel);
-        close_block(&mut self.out, start, id, ends);
-        if ends {
+        let mut lines = self.lines(tunnel);
+        lines.put_all(head, edits);
+        further.iter().for_each(|(name, value)| lines.put(name, value));
+        if let Some(date) = date {
+            lines.put(b"date", date);
+        }
+        close_block(&mut self.out, start, id, ended);
+        if ended {
             self.end_locally(stream);
         }
     }
 
-    /// Fields behind the content, as lines; they end the response. None at all end it, too.
-    pub fn trailers(&mut self, stream: StreamKey, fields: &[u8]) {
+    /// The head of an interim response (1xx), which others follow. Nothing if the final one is out.
+    ///
+    /// Any other status, and 101, resets the stream with INTERNAL_ERROR.
+    pub fn interim(&mut self, stream: StreamKey, head: &ResponseHead<'_>) {
+        let Some(known) = self.streams.get(stream).filter(|known| !known.reset && !known.head_sent) else {
+            return;
+        };
+        let (id, tunnel) = (known.id, known.tunnel);
+        if head.status == 101 || !(100..200).contains(&head.status) {
+            return self.reset(stream, Code::InternalError);
+        }
+        let start = self.begin_block();
+        self.encoder.status(head.status, &mut self.out);
+        self.lines(tunnel).put_all(head, FieldEdits::NONE);
+        close_block(&mut self.out, start, id, false);
+    }
+
+    /// Fields behind the content, which end the response. None at all end it, too.
+    pub fn trailers(&mut self, stream: StreamKey, fields: FieldsRef<'_>) {
         if fields.is_empty() {
             return self.end(stream);
         }
@@ -44,9 +106,9 @@ impl Session {
             return self.reset(stream, Code::InternalError);
         }
         let id = known.id;
-        let start = self.out.len();
-        self.out.extend_from_slice(&[0; HEADER_BYTES]);
-        self.put_fields(fields, false);
+        let start = self.begin_block();
+        let mut lines = self.lines(false);
+        fields.iter().for_each(|(name, value)| lines.put(name, value));
         close_block(&mut self.out, start, id, true);
         self.end_locally(stream);
     }
@@ -54,38 +116,24 @@ impl Session {
     /// A response without fields or content.
     #[cold]
     pub(super) fn put_answer(&mut self, id: u32, status: u16) {
-        let start = self.out.len();
-        self.out.extend_from_slice(&[0; HEADER_BYTES]);
+        let start = self.begin_block();
         self.encoder.status(status, &mut self.out);
         self.encoder.field(b"content-length", b"0", &mut self.out);
         close_block(&mut self.out, start, id, true);
     }
 
-    /// Encodes lines up to an empty one, or to the end.
-    fn put_fields(&mut self, mut lines: &[u8], tunnel: bool) {
-        while let Some(end) = memchr::memchr(b'\n', lines) {
-            let (line, rest) = lines.split_at(end);
-            lines = rest.get(1..).unwrap_or_default();
-            let Some(colon) = find_colon(line) else { break };
-            let (name, value) = line.split_at(colon);
-            if !is_for_client(name, tunnel) {
-                continue;
-            }
-            self.encoder.field(name, trim(value.get(1..).unwrap_or_default()), &mut self.out);
-        }
+    /// Leaves room for the header of a frame; where it is.
+    #[inline]
+    fn begin_block(&mut self) -> usize {
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; HEADER_BYTES]);
+        start
     }
-}
 
-/// The status, and the lines behind the status line.
-#[inline]
-fn split_status(head: &[u8]) -> Option<(u16, &[u8])> {
-    let text = head.strip_prefix(b"HTTP/1.1 ").or_else(|| head.strip_prefix(b"HTTP/1.0 "))?;
-    let [hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9', rest @ ..] = text else {
-        return None;
-    };
-    let digit = |byte: &u8| u16::from(byte - b'0');
-    let lines = rest.get(memchr::memchr(b'\n', rest)? + 1..)?;
-    Some((digit(hundreds) * 100 + digit(tens) * 10 + digit(ones), lines))
+    #[inline]
+    fn lines(&mut self, tunnel: bool) -> Lines<'_> {
+        Lines { encoder: &mut self.encoder, out: &mut self.out, tunnel }
+    }
 }
 
 /// Whether a field goes on to the client: all but those of the connection. Length and first letter choose the only name that
@@ -103,35 +151,6 @@ fn is_for_client(name: &[u8], tunnel: bool) -> bool {
         (20, b's') => !(tunnel && is(b"sec-websocket-accept")),
         _ => true,
     }
-}
-
-/// Where the first colon is. Names are short: eight bytes at a time without a call is the quickest way.
-#[inline]
-fn find_colon(line: &[u8]) -> Option<usize> {
-    const EACH: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGH: u64 = EACH << 7;
-    let (words, rest) = line.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        // A byte that is a colon becomes 0, and the lowest one that is has its highest bit set.
-        let word = u64::from_le_bytes(*word) ^ (EACH * u64::from(b':'));
-        let found = word.wrapping_sub(EACH) & !word & HIGH;
-        if found != 0 {
-            return Some(index * 8 + found.trailing_zeros() as usize / 8);
-        }
-    }
-    rest.iter().position(|byte| *byte == b':').map(|at| words.len() * 8 + at)
-}
-
-/// Takes white space and the CR off.
-#[inline]
-fn trim(mut value: &[u8]) -> &[u8] {
-    while let [b' ' | b'\t', rest @ ..] = value {
-        value = rest;
-    }
-    while let [rest @ .., b' ' | b'\t' | b'\r'] = value {
-        value = rest;
-    }
-    value
 }
 
 /// Writes the header of the frame that starts at `start`, and splits a block that is too large for one frame.
@@ -162,25 +181,5 @@ fn split_block(out: &mut Vec<u8>, start: usize, stream: u32, ended: bool) {
         flags |= if index == last { flag::END_HEADERS } else { 0 };
         frame::put_header(out, part.len(), kind, flags, stream);
         out.extend_from_slice(part);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_colon_is_found_anywhere() {
-        for length in 0..30 {
-            let mut line = vec![b'9'; length];
-            assert_eq!(find_colon(&line), None);
-            for at in (0..length).rev() {
-                line[at] = b':';
-                assert_eq!(find_colon(&line), Some(at), "{length}");
-                line[at] = b';';
-                assert_eq!(find_colon(&line), if at + 1 < length { Some(at + 1) } else { None });
-                line[at] = b':';
-            }
-        }
     }
 }

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::fields::{FieldEdits, FieldsRef};
 use crate::h2::frame::{flag, setting};
 use crate::h2::hpack::{Bounds, Decoder};
+use crate::response::ResponseHead;
 
 mod attacks;
 mod frames;
@@ -111,6 +113,13 @@ fn small() -> Settings {
     }
 }
 
+/// Fields of a response.
+fn lines(fields: &[(&str, &str)]) -> FieldLines {
+    let mut lines = FieldLines::default();
+    fields.iter().for_each(|(name, value)| lines.push(name.as_bytes(), value.as_bytes()));
+    lines
+}
+
 /// The session, and the peer that it talks with.
 struct Peer {
     session: Session,
@@ -148,9 +157,8 @@ impl Peer {
     fn say(&mut self, frames: &[Vec<u8>]) -> String {
         self.unread.extend(frames.iter().flatten());
         let mut lines = String::new();
-        let (mut at, mut head) = (0, Vec::new());
+        let (mut at, mut head) = (0, RequestHead::default());
         loop {
-            head.clear();
             match self.session.next(self.now, &self.unread, &mut at, &mut head) {
                 Ok(None) => break,
                 Ok(Some(Event::Request { stream, ended, .. })) => {
@@ -163,6 +171,13 @@ impl Peer {
                     let text =
                         if bytes.len() > 20 { format!("{} bytes", bytes.len()) } else { format!("{text:?}") };
                     let _ = writeln!(lines, "data {id} {text}{}", if ended { " ended" } else { "" });
+                }
+                Ok(Some(Event::Trailers { stream, fields })) => {
+                    let fields = fields.all().iter().map(|(name, value)| {
+                        format!(" {}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
+                    });
+                    let fields: String = fields.collect();
+                    let _ = writeln!(lines, "trailers {}{fields}", self.session.id(stream));
                 }
                 Ok(Some(Event::Reset { stream, user })) => {
                     let _ = writeln!(lines, "reset {} user {user}", self.session.id(stream));
@@ -252,8 +267,15 @@ impl Peer {
 
     /// Answers a request with a small page, and releases it.
     fn answer(&mut self, key: StreamKey) {
-        self.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", true);
+        self.respond(key, 200, &[], true);
         self.session.release(key);
+    }
+
+    /// Responds with a status and fields, and nothing else.
+    fn respond(&mut self, key: StreamKey, status: u16, fields: &[(&str, &str)], ended: bool) {
+        let fields = lines(fields);
+        let head = ResponseHead::own(status, fields.all());
+        self.session.respond(key, &head, FieldEdits::NONE, FieldsRef::default(), None, ended);
     }
 
     fn pass(&mut self, time: Duration) {
@@ -317,7 +339,7 @@ fn a_request_and_its_response() {
     let mut peer = Peer::new();
     assert_eq!(peer.ask(&[get(1)]), "request 1 ended\n");
     let key = peer.key(0);
-    peer.session.respond(key, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false);
+    peer.respond(key, 200, &[("Content-Length", "5")], false);
     assert!(peer.session.room(key) >= 5);
     peer.session.data(key, 5, true).extend_from_slice(b"hello");
     peer.session.release(key);
@@ -360,10 +382,10 @@ fn keys_of_the_past_do_nothing() {
     assert_eq!((old.slot(), old == new), (new.slot(), false));
     peer.heard();
     peer.session.mark(old, 9);
-    peer.session.respond(old, b"HTTP/1.1 404 Not Found\r\n\r\n", true);
+    peer.respond(old, 404, &[], true);
     assert_eq!(peer.session.room(old), 0);
     peer.session.data(old, 3, true).extend_from_slice(b"abc");
-    peer.session.trailers(old, b"a: b\r\n");
+    peer.session.trailers(old, lines(&[("a", "b")]).all());
     peer.session.end(old);
     peer.session.reset(old, Code::Cancel);
     peer.session.consumed(old, 100);
@@ -387,12 +409,12 @@ fn heap_bytes(session: &Session) -> usize {
 fn nothing_is_written_behind_the_end() {
     let mut peer = Peer::new();
     peer.say(&[get(1), post(3)]);
-    peer.session.respond(peer.key(0), b"HTTP/1.1 200 OK\r\n\r\n", false);
+    peer.respond(peer.key(0), 200, &[], false);
     peer.session.wait(peer.key(0));
     peer.heard();
     assert_eq!(peer.ask(&[data(5, false, b"x")]), "fatal ProtocolError\nGOAWAY 3 ProtocolError\n");
     peer.session.data(peer.key(0), 1, true).push(b'x');
-    peer.session.respond(peer.key(1), b"HTTP/1.1 200 OK\r\n\r\n", false);
+    peer.respond(peer.key(1), 200, &[], false);
     peer.session.go_away();
     peer.session.release(peer.key(0));
     peer.session.release(peer.key(1));

@@ -31,10 +31,10 @@ fn content_of_stated_length_ends_there() {
 fn excess_may_come_late() {
     let mut filter = Filter::new(GET);
     let mut out = Vec::new();
-    filter.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", DATE, &mut out).unwrap();
+    filter.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na", &mut encoder(&mut out)).unwrap();
     assert!(filter.keeps());
     let before = out.clone();
-    assert_eq!(filter.feed(b"b", DATE, &mut out), Ok(Progress { consumed: 1, complete: true }));
+    assert_eq!(filter.feed(b"b", &mut encoder(&mut out)), Ok(Progress { consumed: 1, complete: true }));
     assert!(filter.keeps() && filter.excess() && !filter.lasts());
     assert_eq!(out, before);
 }
@@ -136,10 +136,10 @@ fn a_close_is_said_as_long_as_the_head_is_not_out() {
     for at in 0..response.len() {
         let (first, rest) = response.as_bytes().split_at(at);
         let (mut filter, mut out) = (Filter::new(GET), Vec::new());
-        filter.feed(first, DATE, &mut out).unwrap();
+        filter.feed(first, &mut encoder(&mut out)).unwrap();
         let headed = filter.head_written();
         filter.say_close();
-        filter.feed(rest, DATE, &mut out).unwrap();
+        filter.feed(rest, &mut encoder(&mut out)).unwrap();
         let says_close = String::from_utf8(out).unwrap().contains("\r\nConnection: close\r\n");
         assert_eq!((says_close, filter.keeps()), (!headed, headed), "{at}");
     }
@@ -150,14 +150,14 @@ fn callers_may_pass_content_on_by_themselves() {
     let mut filter = Filter::new(GET);
     let mut out = Vec::new();
     assert_eq!(filter.passthrough(), None);
-    filter.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nab", DATE, &mut out).unwrap();
+    filter.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nab", &mut encoder(&mut out)).unwrap();
     assert_eq!(filter.passthrough(), Some(998));
     filter.skip(900);
     assert_eq!((filter.passthrough(), filter.complete()), (Some(98), false));
-    filter.feed(b"c", DATE, &mut out).unwrap();
+    filter.feed(b"c", &mut encoder(&mut out)).unwrap();
     filter.skip(97);
     assert_eq!((filter.passthrough(), filter.complete(), filter.body_bytes()), (None, true, 1000));
-    assert_eq!((filter.end(&mut out), filter.keeps()), (Ok(()), true));
+    assert_eq!((filter.end(&mut encoder(&mut out)), filter.keeps()), (Ok(()), true));
     assert!(out.ends_with(b"\r\n\r\nabc"));
     filter.skip(1);
     assert!(!filter.keeps());
@@ -167,7 +167,7 @@ fn callers_may_pass_content_on_by_themselves() {
 fn only_what_goes_on_unchanged_can_be_passed_on() {
     let passthrough = |wanted, response: &[u8]| {
         let mut filter = Filter::new(wanted);
-        filter.feed(response, DATE, &mut Vec::new()).unwrap();
+        filter.feed(response, &mut encoder(&mut Vec::new())).unwrap();
         filter.passthrough()
     };
     assert_eq!(passthrough(GET, b"HTTP/1.1 200 OK\r\n\r\n"), None);
@@ -182,7 +182,7 @@ fn only_what_goes_on_unchanged_can_be_passed_on() {
 fn sizes_of_chunks_are_plain_hexadecimal() {
     for (content_bytes, size) in [(1, "1"), (15, "f"), (16, "10"), (255, "ff"), (65536, "10000")] {
         let mut out = Vec::new();
-        put_chunk(&vec![b'x'; content_bytes], &mut out);
+        h1::put_chunk(&vec![b'x'; content_bytes], &mut out);
         assert!(out.starts_with(format!("{size}\r\nx").as_bytes()) && out.ends_with(b"x\r\n"));
         assert_eq!(out.len(), content_bytes + size.len() + 4);
     }

@@ -2,28 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::super::finding::At;
 use super::super::foreign::NO_NAMED_LOCATIONS;
-use super::super::meaning::{Coding, Files, HeaderRules, TryItem};
+use super::super::meaning::{Coding, Files, TryItem};
 use super::super::reader::{Section, shorten};
-use super::super::values::{is_field_value, is_token};
+use super::headers;
 
 /// Keys about files, which a site and its routes share.
 pub(super) const KEYS: [&str; 7] =
     ["index", "listing", "hidden", "symlinks", "precompressed", "try", "headers"];
-
-/// Fields that frame a message, or belong to one connection (RFC 9110 section 7.6.1): nobody else's to set.
-const FRAMING: [&str; 9] = [
-    "connection",
-    "content-length",
-    "content-range",
-    "date",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 /// Files without a root yet: what the keys of `section` say.
 pub(super) fn options(section: &Section<'_>) -> Files {
@@ -36,7 +22,7 @@ pub(super) fn options(section: &Section<'_>) -> Files {
         symlinks_may_leave: section.choice("symlinks") == Some("anywhere"),
         precompressed: precompressed(section),
         try_files: try_files(section),
-        headers: headers(&section.section("headers")),
+        headers: headers::of_files(&section.section("headers")),
     }
 }
 
@@ -115,48 +101,5 @@ fn try_item(text: &str) -> Result<TryItem, String> {
         None if text.starts_with('/') => Ok(TryItem::Fixed(text.into())),
         _ if text.starts_with('@') => Err(NO_NAMED_LOCATIONS.into()),
         _ => Err(format!("it starts with `/`: write \"/{}\"", shorten(text))),
-    }
-}
-
-/// `headers`
-fn headers(section: &Section<'_>) -> HeaderRules {
-    let mut rules = HeaderRules::default();
-    for (name, value) in section.map("set") {
-        check_name(section, &name);
-        if !is_field_value(&value.value) {
-            section.cx.error_with(
-                &value.span,
-                format!("`set`: this cannot be the value of `{}`", shorten(&name.value)),
-                "a value has no control characters, and no white space at its ends",
-            );
-        }
-        if rules.set.iter().any(|(other, _)| other.eq_ignore_ascii_case(&name.value)) {
-            section.cx.error(&name.span, format!("`set` has `{}` twice", shorten(&name.value)));
-        }
-        rules.set.push((name.value, value.value));
-    }
-    for name in section.texts("remove") {
-        check_name(section, &name);
-        let lower = name.value.to_ascii_lowercase();
-        if rules.set.iter().any(|(other, _)| other.eq_ignore_ascii_case(&lower)) {
-            let message = format!("`{}` is both set and removed", shorten(&name.value));
-            section.cx.error_with(&name.span, message, "`set` replaces what is there already");
-        }
-        rules.remove.push(lower);
-    }
-    rules
-}
-
-fn check_name(section: &Section<'_>, name: &At<String>) {
-    let lower = name.value.to_ascii_lowercase();
-    if !is_token(&name.value) {
-        let message = format!("\"{}\" cannot be the name of a header field", shorten(&name.value));
-        section.cx.error_with(&name.span, message, "a name has letters, digits and `-`, and no colon");
-    } else if FRAMING.contains(&lower.as_str()) {
-        section.cx.error_with(
-            &name.span,
-            format!("`{}` delimits the message and cannot be changed", shorten(&name.value)),
-            "Maitred writes this field itself, so that no response has a wrong length",
-        );
     }
 }

@@ -5,6 +5,7 @@
 mod accounts;
 mod acme;
 mod files;
+mod headers;
 mod hosts;
 mod listen;
 mod pools;

@@ -6,8 +6,8 @@ use super::super::meaning::{Files, PathPattern, Route, Source, Target};
 use super::super::reader::{Section, shorten};
 use super::super::suggest::nearest;
 use super::super::values::{is_field_value, is_token};
-use super::files;
 use super::pools::Known;
+use super::{files, headers};
 
 /// The keys that say what answers.
 const TARGETS: [&str; 4] = ["root", "redirect", "respond", "pool"];
@@ -19,7 +19,13 @@ pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &Known<'_>) 
         let methods = methods(section);
         let target = target(section, site, pools, pattern.as_ref());
         let (Some(pattern), Some(target)) = (pattern, target) else { continue };
-        let route = Route { pattern: pattern.value, methods, target };
+        let route = Route {
+            pattern: pattern.value,
+            methods,
+            target,
+            response_headers: headers::of_responses(&section.section("response_headers")),
+            request_headers: headers::of_requests(&section.section("request_headers")),
+        };
         if let Some((_, earlier)) = routes.iter().find(|(earlier, _)| takes_all_of(earlier, &route)) {
             section.cx.conflict(
                 &pattern.span,

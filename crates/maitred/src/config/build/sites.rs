@@ -1,10 +1,11 @@
 //! `[[site]]`
 
 use super::super::finding::{At, Span};
+use super::super::headers::{RequestHeaderRules, ResponseHeaders};
 use super::super::meaning::{Certificate, Files, HostPattern, PathPattern, Route, Site, Target};
 use super::super::reader::{Section, shorten};
 use super::pools::Known;
-use super::{acme, files, hosts, routes, tls};
+use super::{acme, files, headers, hosts, routes, tls};
 
 /// Gives back, for each, what its certificates are, and where it stands. `acme` is whether there is an `[acme]`.
 pub(super) fn sites(root: &Section<'_>, pools: &Known<'_>, acme: bool) -> (Vec<Site>, Vec<tls::Certified>) {
@@ -67,10 +68,26 @@ fn site(
     let mut routes = routes::routes(&routes, &options, pools);
     if let Some(files) = &files {
         let target = Target::Files(files.clone());
-        routes.push(Route { pattern: PathPattern::All, methods: Vec::new(), target });
+        routes.push(Route {
+            pattern: PathPattern::All,
+            methods: Vec::new(),
+            target,
+            response_headers: ResponseHeaders::default(),
+            request_headers: RequestHeaderRules::default(),
+        });
     }
     let error_pages = error_pages(section);
-    Site { hosts, routes, error_pages, files, certificates, acme: false, hsts: tls::hsts(section) }
+    Site {
+        hosts,
+        routes,
+        error_pages,
+        files,
+        certificates,
+        acme: false,
+        hsts: tls::hsts(section),
+        response_headers: headers::of_responses(&section.section("response_headers")),
+        request_headers: headers::of_requests(&section.section("request_headers")),
+    }
 }
 
 /// What makes no sense in a site without files of its own.

@@ -74,6 +74,8 @@ headers = { set = { X-A = "1" }, remove = ["ETag"] }
 error_pages = { 500 = "/500.html", 404 = "/404.html" }
 
 hsts = "max-age=31536000; includeSubDomains"
+response_headers = { set = { X-Frame-Options = "DENY" }, add = { Link = "</a>" }, remove = ["X-Powered-By"], if_absent = { X-C = "d" } }
+request_headers = { set = { Host = "inner" }, remove = ["Cookie"] }
 certificates = [{ certificate = "cert.pem", key = "key.pem", ocsp = "/srv/resp.der" }]
 
 [[site.route]]
@@ -95,6 +97,8 @@ respond = { status = 410, body = "gone", content_type = "text/html" }
 [[site.route]]
 path = "/app/*"
 pool = "web"
+response_headers = { set = { X-Frame-Options = "SAMEORIGIN" } }
+request_headers = { remove = ["X-Debug"] }
 
 [[site]]
 hosts = ["acme.example"]
@@ -284,6 +288,16 @@ fn keys_about_tls_reach_their_meaning() {
     assert_eq!(secure.tls.as_ref(), Some(&tls));
     let site = &config.sites[0];
     assert_eq!(site.hsts.as_deref(), Some("max-age=31536000; includeSubDomains"));
+    let pair = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    let rules = ResponseHeaders {
+        set: pair("X-Frame-Options", "DENY"),
+        add: pair("Link", "</a>"),
+        remove: vec!["x-powered-by".into()],
+        if_absent: pair("X-C", "d"),
+    };
+    assert_eq!(site.response_headers, rules);
+    let requests = RequestHeaderRules { set: pair("Host", "inner"), remove: vec!["cookie".into()] };
+    assert_eq!(site.request_headers, requests);
     let files = Certificate::Files {
         certificate: "/etc/maitred/cert.pem".into(),
         key: "/etc/maitred/key.pem".into(),

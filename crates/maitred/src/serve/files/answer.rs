@@ -8,13 +8,15 @@ use std::rc::Rc;
 
 use maitred_http::conditional::{self, Outcome, Validators};
 use maitred_http::etag::EntityTag;
+use maitred_http::fields::FieldLines;
+use maitred_http::h1;
 use maitred_http::negotiate;
 use maitred_http::range::{self, Ranges};
-use maitred_http::request::{Known, Method};
+use maitred_http::request::Known;
 
 use super::entry::{Body, Chosen, Entry};
 use super::prepare::token;
-use crate::serve::fixed::{content_length, finish_head, status_line};
+use crate::exchange::{Field, ResponseWriter};
 use crate::serve::{Exchange, Segment, Served, Summary};
 
 /// A body in memory that is at least so long is not copied if it cannot be sent, but held where it is. A shorter one costs less
@@ -25,8 +27,8 @@ const HELD_BYTES_MIN: usize = 1024;
 #[derive(Debug)]
 pub(super) enum Answer {
     Served(Served),
-    /// Status and further field lines.
-    Error(u16, Vec<u8>),
+    /// Status, and a field that goes with it.
+    Error(u16, Option<Field<'static>>),
 }
 
 /// Makes the boundaries of multipart answers. They cannot be foreseen, so nobody can plant one in a file.
@@ -43,39 +45,44 @@ impl Boundaries {
     }
 }
 
-/// Answers a GET or HEAD with a file. Nothing is written to `out` when the answer is an error.
+/// Answers a GET or HEAD with a file. Nothing is written when the answer is an error.
 #[inline]
 pub(super) fn file(
     entry: &Rc<Entry>,
     exchange: &Exchange<'_>,
     ranges_max: usize,
     boundaries: &mut Boundaries,
-    out: &mut Vec<u8>,
+    writer: &mut ResponseWriter<'_>,
 ) -> Answer {
     let known = &exchange.request.known;
     let one = if entry.encoded.is_empty() { Chosen::plain(entry) } else { negotiated(entry, known) };
     if is_unconditional(known) {
-        return Answer::Served(whole(one, exchange, out));
+        return Answer::Served(whole(one, writer));
     }
-    selected(one, exchange, ranges_max, boundaries, out)
+    selected(one, exchange, ranges_max, boundaries, writer)
 }
 
 /// An entry's page in answer to an error, with the status of the error.
 pub(super) fn error_page(
     status: u16,
-    fields: &[u8],
+    fields: &[Field<'_>],
     entry: &Rc<Entry>,
-    exchange: &Exchange<'_>,
-    out: &mut Vec<u8>,
+    writer: &mut ResponseWriter<'_>,
 ) -> Served {
     let one = Chosen::plain(entry);
-    status_line(status, out);
-    content_length(one.size, out);
-    // No validators: the page's do not speak for what was asked for.
-    out.extend_from_slice(one.type_line());
-    out.extend_from_slice(fields);
-    finish_head(exchange.clock, exchange.persistence, out);
-    body(one, status, exchange, out)
+    writer.make(status, false, is_without_content(one, writer), |lines| {
+        lines.push_number(b"Content-Length", one.size);
+        // No validators: the page's do not speak for what was asked for.
+        lines.extend(one.type_field());
+        fields.iter().for_each(|field| lines.push(field.name.as_bytes(), &field.value));
+    });
+    body(one, status, writer)
+}
+
+/// Whether nothing follows the head of the whole representation.
+#[inline]
+fn is_without_content(one: Chosen<'_>, writer: &ResponseWriter<'_>) -> bool {
+    writer.head_only() || one.size == 0
 }
 
 #[inline]
@@ -102,7 +109,7 @@ fn negotiated<'e>(entry: &'e Rc<Entry>, known: &Known<'_>) -> Chosen<'e> {
 
 /// The whole representation with 200.
 #[inline]
-fn whole(one: Chosen<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+fn whole(one: Chosen<'_>, writer: &mut ResponseWriter<'_>) -> Served {
     let head = one.head();
     // Date, Connection and the empty line are less than this.
     const REST_BYTES_MAX: usize = 96;
@@ -110,21 +117,20 @@ fn whole(one: Chosen<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served 
         Body::Inline(bytes) => bytes.len(),
         Body::File(_) => 0,
     };
-    out.reserve(head.len() + REST_BYTES_MAX + inline);
-    out.extend_from_slice(head);
-    finish_head(exchange.clock, exchange.persistence, out);
-    body(one, 200, exchange, out)
+    writer.reserve(head.len() + REST_BYTES_MAX + inline);
+    writer.prepared(head, one.fields(), is_without_content(one, writer));
+    body(one, 200, writer)
 }
 
 #[inline]
-fn body(one: Chosen<'_>, status: u16, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
-    if exchange.request.method == Method::Head {
+fn body(one: Chosen<'_>, status: u16, writer: &mut ResponseWriter<'_>) -> Served {
+    if writer.head_only() {
         return Served::Whole(Summary { status, body_bytes: 0 });
     }
     let summary = Summary { status, body_bytes: one.size };
     match one.body() {
         Body::Inline(bytes) => {
-            out.extend_from_slice(bytes);
+            writer.put(bytes);
             match bytes.len() {
                 ..HELD_BYTES_MIN => Served::Whole(summary),
                 _ => Served::Cached(summary, one.cached(0..one.size)),
@@ -143,7 +149,7 @@ fn selected(
     exchange: &Exchange<'_>,
     ranges_max: usize,
     boundaries: &mut Boundaries,
-    out: &mut Vec<u8>,
+    writer: &mut ResponseWriter<'_>,
 ) -> Answer {
     let request = exchange.request;
     let now = exchange.clock.unix_secs;
@@ -151,51 +157,49 @@ fn selected(
     let etag = opaque.map(|opaque| EntityTag { weak: false, opaque });
     let validators = Validators { etag, last_modified: one.last_modified };
     match conditional::evaluate(&request.known, request.method, Some(&validators), now) {
-        Outcome::NotModified => return Answer::Served(not_modified(one, exchange, out)),
-        Outcome::PreconditionFailed => return Answer::Error(412, Vec::new()),
+        Outcome::NotModified => return Answer::Served(not_modified(one, writer)),
+        Outcome::PreconditionFailed => return Answer::Error(412, None),
         Outcome::Proceed => {}
     }
     let applies = conditional::range_applies(&request.known, request.method, &validators, now);
     let Some(value) = request.known.range.filter(|_| applies && one.accept_ranges) else {
-        return Answer::Served(whole(one, exchange, out));
+        return Answer::Served(whole(one, writer));
     };
     match range::parse(value, one.size, ranges_max) {
-        Ranges::Ignore => Answer::Served(whole(one, exchange, out)),
+        Ranges::Ignore => Answer::Served(whole(one, writer)),
         Ranges::Unsatisfiable => {
-            Answer::Error(416, format!("Content-Range: bytes */{}\r\n", one.size).into_bytes())
+            Answer::Error(416, Some(Field::of("Content-Range", format!("bytes */{}", one.size))))
         }
         Ranges::Some(ranges) => match ranges.as_slice() {
-            [single] => Answer::Served(part(one, single, exchange, out)),
-            several => Answer::Served(multipart(one, several, &boundaries.next(), exchange, out)),
+            [single] => Answer::Served(part(one, single, writer)),
+            several => Answer::Served(multipart(one, several, &boundaries.next(), writer)),
         },
     }
 }
 
-fn not_modified(one: Chosen<'_>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
-    status_line(304, out);
-    out.extend_from_slice(one.common_fields());
-    finish_head(exchange.clock, exchange.persistence, out);
+fn not_modified(one: Chosen<'_>, writer: &mut ResponseWriter<'_>) -> Served {
+    writer.partly_prepared(304, one.common_fields(), true);
     Served::Whole(Summary { status: 304, body_bytes: 0 })
 }
 
-fn content_range(range: &Range<u64>, size: u64, out: &mut Vec<u8>) {
-    let line = format!("Content-Range: bytes {}-{}/{size}\r\n", range.start, range.end.saturating_sub(1));
-    out.extend_from_slice(line.as_bytes());
+fn push_content_range(range: &Range<u64>, size: u64, lines: &mut FieldLines) {
+    let value = format!("bytes {}-{}/{size}", range.start, range.end.saturating_sub(1));
+    lines.push(b"Content-Range", value.as_bytes());
 }
 
 /// One range with 206.
-fn part(one: Chosen<'_>, range: &Range<u64>, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+fn part(one: Chosen<'_>, range: &Range<u64>, writer: &mut ResponseWriter<'_>) -> Served {
     let length = range.end - range.start;
-    status_line(206, out);
-    content_length(length, out);
-    content_range(range, one.size, out);
-    out.extend_from_slice(one.fields_from_type());
-    finish_head(exchange.clock, exchange.persistence, out);
+    writer.make(206, true, false, |lines| {
+        lines.push_number(b"Content-Length", length);
+        push_content_range(range, one.size, lines);
+        lines.extend(one.fields_from_type());
+    });
     let summary = Summary { status: 206, body_bytes: length };
     match one.body() {
         Body::Inline(body) => {
             let bytes = body.get(range.start as usize..range.end as usize).unwrap_or_default();
-            out.extend_from_slice(bytes);
+            writer.put(bytes);
             match bytes.len() {
                 ..HELD_BYTES_MIN => Served::Whole(summary),
                 _ => Served::Cached(summary, one.cached(range.clone())),
@@ -213,50 +217,51 @@ fn multipart(
     one: Chosen<'_>,
     ranges: &[Range<u64>],
     boundary: &str,
-    exchange: &Exchange<'_>,
-    out: &mut Vec<u8>,
+    writer: &mut ResponseWriter<'_>,
 ) -> Served {
     let mut intros = Vec::with_capacity(ranges.len());
     let mut length = 0;
     for (nth, range) in ranges.iter().enumerate() {
-        let mut intro = format!("{}--{boundary}\r\n", if nth == 0 { "" } else { "\r\n" }).into_bytes();
-        intro.extend_from_slice(one.type_line());
-        content_range(range, one.size, &mut intro);
-        intro.extend_from_slice(b"\r\n");
+        let mut fields = FieldLines::default();
+        fields.extend(one.type_field());
+        push_content_range(range, one.size, &mut fields);
+        let mut intro = Vec::new();
+        h1::put_part_head(nth == 0, boundary, fields.all(), &mut intro);
         length += intro.len() as u64 + (range.end - range.start);
         intros.push(intro);
     }
-    let outro = format!("\r\n--{boundary}--\r\n");
+    let mut outro = Vec::new();
+    h1::put_last_boundary(boundary, &mut outro);
     length += outro.len() as u64;
 
-    status_line(206, out);
-    content_length(length, out);
-    out.extend_from_slice(format!("Content-Type: multipart/byteranges; boundary={boundary}\r\n").as_bytes());
-    out.extend_from_slice(one.fields_after_type());
-    finish_head(exchange.clock, exchange.persistence, out);
-    let mut rest = Rest::new(out);
+    writer.make(206, true, false, |lines| {
+        lines.push_number(b"Content-Length", length);
+        lines.push(b"Content-Type", format!("multipart/byteranges; boundary={boundary}").as_bytes());
+        lines.extend(one.fields_after_type());
+    });
+    let mut rest = Rest::new(writer);
     for (intro, range) in intros.iter().zip(ranges) {
         rest.bytes(intro);
         rest.piece(one, range);
     }
-    rest.bytes(outro.as_bytes());
+    rest.bytes(&outro);
     rest.served(206, length)
 }
 
 /// What follows a head: into the buffer as long as nothing but bytes came, segments after that.
-struct Rest<'o> {
-    out: &'o mut Vec<u8>,
+struct Rest<'o, 't> {
+    writer: &'o mut ResponseWriter<'t>,
     segments: VecDeque<Segment>,
 }
 
-impl<'o> Rest<'o> {
-    fn new(out: &'o mut Vec<u8>) -> Rest<'o> {
-        Rest { out, segments: VecDeque::new() }
+impl<'o, 't> Rest<'o, 't> {
+    fn new(writer: &'o mut ResponseWriter<'t>) -> Rest<'o, 't> {
+        Rest { writer, segments: VecDeque::new() }
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
         if self.segments.is_empty() {
-            self.out.extend_from_slice(bytes);
+            self.writer.put(bytes);
         } else {
             self.segments.push_back(Segment::Bytes(bytes.into()));
         }

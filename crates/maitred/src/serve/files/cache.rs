@@ -244,22 +244,23 @@ fn hash(hasher: &DefaultHashBuilder, space: Space, path: &[u8]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use maitred_http::fields::FieldLines;
     use proptest::prelude::*;
 
     use super::super::entry::Representation;
-    use super::super::prepare::Offsets;
+    use super::super::prepare::Places;
     use super::*;
     use crate::serve::residency::OpenFile;
 
     const SPACE: Space = Space(0);
-    const OFFSETS: Offsets = Offsets { type_at: 0, coding_at: 0, common_at: 0 };
+    const PLACES: Places = Places { type_at: 0, coding_at: 0, common_at: 0 };
 
     fn given_up() -> GivenUp {
         GivenUp { unsent: Budget::new(0), descriptors: Budget::new(0) }
     }
 
     fn entry(path: &str, body_bytes: usize) -> Rc<Entry> {
-        let page = Representation::of_page(b"", OFFSETS, &vec![0; body_bytes]);
+        let page = Representation::of_page((FieldLines::default(), PLACES), &vec![0; body_bytes]);
         Rc::new(Entry::of_page(path.as_bytes(), page))
     }
 
@@ -349,7 +350,10 @@ mod tests {
         let mut cache = Cache::new(1 << 20, 1, given_up);
         let mut now = Instant::now();
         let file = |path: &str| {
-            let mut entry = Entry::of_page(path.as_bytes(), Representation::of_page(b"", OFFSETS, b""));
+            let mut entry = Entry::of_page(
+                path.as_bytes(),
+                Representation::of_page((FieldLines::default(), PLACES), b""),
+            );
             let file = ServedFile::Own(OpenFile::new(tempfile::tempfile().unwrap().into()));
             entry.plain.keep_open(Rc::new(file));
             Rc::new(entry)

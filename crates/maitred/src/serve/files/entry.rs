@@ -8,10 +8,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use maitred_http::date;
+use maitred_http::fields::{FieldLines, FieldsRef, Line};
 use rustix::io::{Errno, ReadWriteFlags, pread, preadv2};
 
 use super::media_type;
-use super::prepare::{self, Facts, Offsets};
+use super::prepare::{self, Facts, Places};
 use super::resolve::{FoundFile, Meta, Miss, Opened, Patience};
 use super::set::FileSet;
 use crate::budget::{Budget, Permit};
@@ -24,9 +25,6 @@ const READ_ATTEMPTS_MAX: usize = 3;
 /// A file changed less than this long ago may change again without a new time stamp (coarse clocks of filesystems; 2 s
 /// is FAT's), so its content is read again at each revalidation.
 const SETTLING_NANOS: i128 = 2_000_000_000;
-
-/// Room for a prepared head; more is taken if header rules need it.
-const HEAD_BYTES_USUAL: usize = 512;
 
 /// What may be sent for one path.
 #[derive(Debug)]
@@ -128,7 +126,9 @@ pub(super) struct Representation {
     /// Head and, if `file` is `None`, body: one allocation, so that a hit touches as little memory as can be.
     bytes: Box<[u8]>,
     head_len: u32,
-    offsets: Offsets,
+    /// Where the fields are in the head.
+    lines: Box<[Line]>,
+    places: Places,
     /// `None` when the body is in `bytes`.
     file: Option<Rc<ServedFile>>,
     pub(super) size: u64,
@@ -149,28 +149,35 @@ pub(super) enum Body<'a> {
 
 impl Representation {
     /// Head of a 200, up to where `Date` is to stand.
+    #[inline]
     pub(super) fn head(&self) -> &[u8] {
-        self.part(0, self.head_len)
+        self.bytes.get(..self.head_len as usize).unwrap_or_default()
+    }
+
+    /// Its fields.
+    #[inline]
+    pub(super) fn fields(&self) -> FieldsRef<'_> {
+        FieldsRef::of_parts(&self.bytes, &self.lines)
     }
 
     /// `Content-Type` and what follows it.
-    pub(super) fn fields_from_type(&self) -> &[u8] {
-        self.part(self.offsets.type_at, self.head_len)
+    pub(super) fn fields_from_type(&self) -> FieldsRef<'_> {
+        self.fields().part(usize::from(self.places.type_at)..self.lines.len())
     }
 
-    /// The `Content-Type` line alone; may be empty.
-    pub(super) fn type_line(&self) -> &[u8] {
-        self.part(self.offsets.type_at, self.offsets.coding_at)
+    /// `Content-Type` alone; may be none.
+    pub(super) fn type_field(&self) -> FieldsRef<'_> {
+        self.fields().part(usize::from(self.places.type_at)..usize::from(self.places.coding_at))
     }
 
     /// What follows `Content-Type`.
-    pub(super) fn fields_after_type(&self) -> &[u8] {
-        self.part(self.offsets.coding_at, self.head_len)
+    pub(super) fn fields_after_type(&self) -> FieldsRef<'_> {
+        self.fields().part(usize::from(self.places.coding_at)..self.lines.len())
     }
 
     /// What a 304 carries too.
-    pub(super) fn common_fields(&self) -> &[u8] {
-        self.part(self.offsets.common_at, self.head_len)
+    pub(super) fn common_fields(&self) -> FieldsRef<'_> {
+        self.fields().part(usize::from(self.places.common_at)..self.lines.len())
     }
 
     pub(super) fn body(&self) -> Body<'_> {
@@ -181,11 +188,13 @@ impl Representation {
     }
 
     /// A page that was made here, not read from a file.
-    pub(super) fn of_page(head: &[u8], offsets: Offsets, body: &[u8]) -> Representation {
+    pub(super) fn of_page((head, places): (FieldLines, Places), body: &[u8]) -> Representation {
+        let (head, lines) = head.into_parts();
         Representation {
-            bytes: [head, body].concat().into_boxed_slice(),
+            bytes: [&*head, body].concat().into_boxed_slice(),
             head_len: head.len() as u32,
-            offsets,
+            lines,
+            places,
             file: None,
             size: body.len() as u64,
             etag: None,
@@ -199,10 +208,6 @@ impl Representation {
     #[cfg(test)]
     pub(super) fn keep_open(&mut self, file: Rc<ServedFile>) {
         self.file = Some(file);
-    }
-
-    fn part(&self, from: u32, to: u32) -> &[u8] {
-        self.bytes.get(from as usize..to as usize).unwrap_or_default()
     }
 
     fn is_still(&self, opened: &Opened) -> bool {
@@ -231,7 +236,10 @@ impl Entry {
 
     /// Memory that the entry takes, in bytes, near enough for a budget.
     pub(super) fn cost_bytes(&self) -> u64 {
-        let of = |one: &Representation| one.bytes.len() + one.etag.as_ref().map_or(0, |etag| etag.len());
+        let of = |one: &Representation| {
+            let lines = size_of_val(&*one.lines);
+            one.bytes.len() + lines + one.etag.as_ref().map_or(0, |etag| etag.len())
+        };
         let encoded: usize =
             self.encoded.iter().map(|(_, one)| size_of::<(Coding, Representation)>() + of(one)).sum();
         (size_of::<Entry>() + self.key.len() + of(&self.plain) + encoded) as u64
@@ -268,7 +276,6 @@ pub(super) struct Maker<'a> {
     pub(super) clock: &'a Clock,
     pub(super) patience: Patience,
     pub(super) inline_bytes_max: u32,
-    pub(super) server_header: bool,
 }
 
 impl Maker<'_> {
@@ -357,15 +364,16 @@ impl Maker<'_> {
             last_modified: date.as_ref(),
             accept_ranges,
             vary,
-            server_header: self.server_header,
         };
         let body_bytes = if meta.size > u64::from(self.inline_bytes_max) { 0 } else { meta.size as usize };
-        let mut head = Vec::with_capacity(HEAD_BYTES_USUAL + body_bytes);
-        let offsets = prepare::head(&facts, rules, &mut head);
+        let (head, places) = prepare::head(&facts, rules, self.set.edits());
+        let (mut head, lines) = head.into_parts();
+        head.reserve_exact(body_bytes);
         let made = Representation {
             bytes: Box::default(),
             head_len: head.len() as u32,
-            offsets,
+            lines,
+            places,
             file: None,
             size: meta.size,
             etag,

@@ -30,9 +30,10 @@ use self::prepare::Facts;
 pub use self::resolve::Wanted;
 use self::resolve::{Found, FoundFile, Miss, Patience};
 pub use self::set::FileSet;
-use super::fixed::{self, Failure, Manner, Reply};
+use super::fixed::{self, Failure, Reply};
 use super::{DiskJob, Exchange, Served};
 use crate::config::Limits;
+use crate::exchange::{Field, ResponseWriter};
 
 /// Serves files for one thread, with that thread's cache.
 #[derive(Debug)]
@@ -42,7 +43,6 @@ pub struct FileServer {
     boundaries: Boundaries,
     inline_bytes_max: u32,
     ranges_max: usize,
-    server_header: bool,
     hits: u64,
     misses: u64,
 }
@@ -67,16 +67,15 @@ enum LookUp {
 }
 
 impl FileServer {
-    /// A server of these sets; callers name a set by its index. `server_header` is whether responses carry
-    /// `Server: maitred`; `given_up` counts what only responses still need, and not the cache.
-    pub fn new(limits: &Limits, sets: Vec<FileSet>, server_header: bool, given_up: GivenUp) -> FileServer {
+    /// A server of these sets; callers name a set by its index. `given_up` counts what only responses still need, and not the
+    /// cache.
+    pub fn new(limits: &Limits, sets: Vec<FileSet>, given_up: GivenUp) -> FileServer {
         FileServer {
             sets,
             cache: Cache::new(limits.file_cache_bytes_max, limits.file_cache_files_max, given_up),
             boundaries: Boundaries::default(),
             inline_bytes_max: limits.inline_file_bytes_max,
             ranges_max: usize::from(limits.ranges_max),
-            server_header,
             hits: 0,
             misses: 0,
         }
@@ -96,35 +95,36 @@ impl FileServer {
     /// Answers a request from a set. [`Served::Blocked`] comes at most once for a request: with
     /// [`Exchange::warmed`] the answer may wait for the disk.
     #[inline]
-    pub fn serve(&mut self, set: usize, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+    pub fn serve(&mut self, set: usize, exchange: &Exchange<'_>, writer: &mut ResponseWriter<'_>) -> Served {
         if !matches!(exchange.request.method, Method::Get | Method::Head) {
-            return self.other_method(set, exchange, out);
+            return self.other_method(set, exchange, writer);
         }
         let answer = match self.cache.fresh(Space::requests(set), exchange.path, exchange.clock.now) {
             Some(entry) => {
                 self.hits += 1;
-                answer::file(entry, exchange, self.ranges_max, &mut self.boundaries, out)
+                answer::file(entry, exchange, self.ranges_max, &mut self.boundaries, writer)
             }
             None => {
                 self.misses += 1;
                 match self.look_up(set, exchange) {
                     Ok(LookUp::Entry(entry)) => {
-                        answer::file(&entry, exchange, self.ranges_max, &mut self.boundaries, out)
+                        answer::file(&entry, exchange, self.ranges_max, &mut self.boundaries, writer)
                     }
-                    Ok(LookUp::AddSlash) => return self.add_slash(set, exchange, out),
+                    Ok(LookUp::AddSlash) => return self.add_slash(set, exchange, writer),
                     Err(Miss::WouldWait) => {
-                        return self.blocked(set, Wanted::Request(exchange.path.into()), exchange, out);
+                        return self.blocked(set, Wanted::Request(exchange.path.into()), writer);
                     }
-                    Err(Miss::Status(status)) => Answer::Error(status, Vec::new()),
+                    Err(Miss::Status(status)) => Answer::Error(status, None),
                 }
             }
         };
         match answer {
             Answer::Served(served) => served,
-            Answer::Error(status, fields) => {
+            Answer::Error(status, field) => {
                 // Too many files are open, or memory is short: that passes.
-                let fields = if status == 503 { b"Retry-After: 1\r\n".as_slice() } else { &fields };
-                self.error(set, &Failure { status, fields, request_id: None }, exchange, out)
+                let field = if status == 503 { Some(Field::new("Retry-After", "1")) } else { field };
+                let fields = field.as_slice();
+                self.error(set, &Failure { status, fields, request_id: None }, exchange, writer)
             }
         }
     }
@@ -136,15 +136,15 @@ impl FileServer {
         set: usize,
         failure: &Failure<'_>,
         exchange: &Exchange<'_>,
-        out: &mut Vec<u8>,
+        writer: &mut ResponseWriter<'_>,
     ) -> Served {
         let status = failure.status;
         let page = self.sets.get(set).and_then(|set| set.error_page(status));
         if let Some((page_set, path)) = page.map(|(set, path)| (set, path.to_owned())) {
             match self.page(page_set, &path, exchange) {
-                Ok(entry) => return self.error_page(status, failure.fields, &entry, exchange, out),
+                Ok(entry) => return answer::error_page(status, failure.fields, &entry, writer),
                 Err(Miss::WouldWait) => {
-                    return self.blocked(page_set, Wanted::AsIs(path.into_bytes().into()), exchange, out);
+                    return self.blocked(page_set, Wanted::AsIs(path.into_bytes().into()), writer);
                 }
                 Err(Miss::Status(_)) => {
                     if let Some(set) = self.sets.get(page_set) {
@@ -155,54 +155,44 @@ impl FileServer {
                 }
             }
         }
-        Served::Whole(failure.write(&Manner::of(exchange, self.server_header), out))
+        Served::Whole(failure.write(writer))
     }
 
-    fn error_page(
-        &self,
-        status: u16,
-        fields: &[u8],
-        entry: &Rc<Entry>,
+    fn other_method(
+        &mut self,
+        set: usize,
         exchange: &Exchange<'_>,
-        out: &mut Vec<u8>,
+        writer: &mut ResponseWriter<'_>,
     ) -> Served {
-        let server: &[u8] = if self.server_header { b"Server: maitred\r\n" } else { b"" };
-        answer::error_page(status, &[fields, server].concat(), entry, exchange, out)
-    }
-
-    fn other_method(&mut self, set: usize, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
-        const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+        const ALLOW: &[Field<'_>] = &[Field::new("Allow", "GET, HEAD, OPTIONS")];
         if exchange.request.method == Method::Options {
             let reply = Reply { status: 204, fields: ALLOW, content_type: "", body: b"" };
-            return Served::Whole(reply.write(&Manner::of(exchange, self.server_header), out));
+            return Served::Whole(reply.write(writer));
         }
-        self.error(set, &Failure { status: 405, fields: ALLOW, request_id: None }, exchange, out)
+        self.error(set, &Failure { status: 405, fields: ALLOW, request_id: None }, exchange, writer)
     }
 
     /// Asks a helper thread to look first.
-    fn blocked(&self, set: usize, wanted: Wanted, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+    fn blocked(&self, set: usize, wanted: Wanted, writer: &mut ResponseWriter<'_>) -> Served {
         match self.sets.get(set) {
             Some(set) => {
                 let inline_bytes_max = self.inline_bytes_max;
                 Served::Blocked(DiskJob::Lookup { set: set.clone(), wanted, inline_bytes_max })
             }
-            None => {
-                Served::Whole(fixed::error_with(500, b"", &Manner::of(exchange, self.server_header), out))
-            }
+            None => Served::Whole(fixed::error(500, &[], writer)),
         }
     }
 
     /// A directory that was named without its slash: relative links of its index would lead astray (301).
-    fn add_slash(&self, set: usize, exchange: &Exchange<'_>, out: &mut Vec<u8>) -> Served {
+    fn add_slash(&self, set: usize, exchange: &Exchange<'_>, writer: &mut ResponseWriter<'_>) -> Served {
         // One slash at the start: two would name a host (RFC 3986 section 4.2).
         let path = exchange.path.iter().position(|byte| *byte != b'/').and_then(|at| exchange.path.get(at..));
         let mut location = vec![b'/'];
         uri::encode_path(path.unwrap_or_default(), &mut location);
         location.push(b'/');
         fixed::push_query(exchange, &mut location);
-        let fields = self.sets.get(set).map(|set| set.rules().lines()).unwrap_or_default();
-        let manner = Manner::of(exchange, self.server_header);
-        Served::Whole(fixed::see(301, &location, fields, &manner, out))
+        let rules = self.sets.get(set).map(|set| set.rules().lines().all()).unwrap_or_default();
+        Served::Whole(fixed::redirect_to(301, &location, rules, writer))
     }
 
     /// Finds what a request's path stands for, for the first time or once more.
@@ -271,7 +261,6 @@ impl FileServer {
             clock: exchange.clock,
             patience: patience(exchange),
             inline_bytes_max: self.inline_bytes_max,
-            server_header: self.server_header,
         };
         let (entry, keep) = maker.entry(key, found)?;
         let entry = Rc::new(entry);
@@ -311,11 +300,8 @@ impl FileServer {
             last_modified: None,
             accept_ranges: false,
             vary: false,
-            server_header: self.server_header,
         };
-        let mut head = Vec::new();
-        let offsets = prepare::head(&facts, files.rules(), &mut head);
-        let page = Representation::of_page(&head, offsets, &page);
+        let page = Representation::of_page(prepare::head(&facts, files.rules(), files.edits()), &page);
         let entry = Rc::new(Entry::of_page(exchange.path, page));
         self.cache.insert(Space::requests(set), Rc::clone(&entry), exchange.clock.now);
         Ok(entry)

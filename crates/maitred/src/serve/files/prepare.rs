@@ -9,11 +9,14 @@
 //! ETag: "…"                  `common_at`: what a 304 carries too (RFC 9110 section 15.4.5)
 //! Last-Modified: …
 //! Vary: Accept-Encoding
-//! Server: maitred
-//! X-Frame-Options: DENY
+//! X-Frame-Options: DENY      what `headers` sets
+//! Server: maitred            what the filters of the route add
 //! ```
 //! `Date`, `Connection` and the empty line follow when an answer is written. A 206 or 304 takes its fields from the
-//! same bytes, from the offset that fits.
+//! same fields, from the place that fits.
+
+use maitred_http::fields::{FieldEdits, FieldLines, Present};
+use maitred_http::h1;
 
 use crate::config::{Coding, HeaderRules};
 
@@ -25,7 +28,7 @@ const RESERVED: [&str; 6] =
 #[derive(Debug, Default)]
 pub(super) struct FieldRules {
     content_type: Option<String>,
-    lines: Vec<u8>,
+    lines: FieldLines,
     /// Lower-case names that are not to be written: removed, or replaced by a line in `lines`.
     masked: Vec<String>,
 }
@@ -42,7 +45,7 @@ impl FieldRules {
                 this.content_type = Some(value.clone());
                 continue;
             }
-            push_field(&mut this.lines, name, value.as_bytes());
+            this.lines.push(name.as_bytes(), value.as_bytes());
             // A set `Vary` is added to ours: what a response varies by is a fact, not a wish.
             if lower != "vary" {
                 this.masked.push(lower);
@@ -56,9 +59,14 @@ impl FieldRules {
         !self.masked.iter().any(|masked| masked == name)
     }
 
-    /// The lines that the rules set, each with its CRLF; without `Content-Type`.
-    pub(super) fn lines(&self) -> &[u8] {
+    /// The fields that the rules set, without `Content-Type`.
+    pub(super) fn lines(&self) -> &FieldLines {
         &self.lines
+    }
+
+    /// Names of fields that are not written.
+    pub(super) fn masked(&self) -> &[String] {
+        &self.masked
     }
 }
 
@@ -74,56 +82,53 @@ pub(super) struct Facts<'a> {
     pub(super) last_modified: Option<&'a [u8; 29]>,
     pub(super) accept_ranges: bool,
     pub(super) vary: bool,
-    pub(super) server_header: bool,
 }
 
-/// Offsets into a prepared head; see the module.
+/// Places among the fields of a prepared head; see the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Offsets {
-    pub(super) type_at: u32,
-    pub(super) coding_at: u32,
-    pub(super) common_at: u32,
+pub(super) struct Places {
+    pub(super) type_at: u16,
+    pub(super) coding_at: u16,
+    pub(super) common_at: u16,
 }
 
-/// Appends the prepared head of a 200 to `head`, which is empty.
-pub(super) fn head(facts: &Facts<'_>, rules: &FieldRules, head: &mut Vec<u8>) -> Offsets {
-    head.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
-    push_field(head, "Content-Length", itoa::Buffer::new().format(facts.size).as_bytes());
-    let type_at = head.len() as u32;
+/// The prepared head of a 200, with the changes that the route makes.
+pub(super) fn head(facts: &Facts<'_>, rules: &FieldRules, edits: &FieldEdits) -> (FieldLines, Places) {
+    let mut lines = FieldLines::behind(h1::prepare(200));
+    let mut present = Present::default();
+    let mut put = |lines: &mut FieldLines, name: &str, value: &[u8]| {
+        if edits.keeps(name.as_bytes(), &mut present) {
+            lines.push(name.as_bytes(), value);
+        }
+    };
+    put(&mut lines, "Content-Length", itoa::Buffer::new().format(facts.size).as_bytes());
+    let type_at = lines.len() as u16;
     if rules.keeps("content-type") {
         let value = rules.content_type.as_deref().unwrap_or(facts.content_type);
-        push_field(head, "Content-Type", value.as_bytes());
+        put(&mut lines, "Content-Type", value.as_bytes());
     }
-    let coding_at = head.len() as u32;
+    let coding_at = lines.len() as u16;
     if let Some(coding) = facts.coding {
-        push_field(head, "Content-Encoding", token(coding).as_bytes());
+        put(&mut lines, "Content-Encoding", token(coding).as_bytes());
     }
     if facts.accept_ranges {
-        push_field(head, "Accept-Ranges", b"bytes");
+        put(&mut lines, "Accept-Ranges", b"bytes");
     }
-    let common_at = head.len() as u32;
+    let common_at = lines.len() as u16;
     if let Some(etag) = facts.etag {
-        push_field(head, "ETag", etag.as_bytes());
+        put(&mut lines, "ETag", etag.as_bytes());
     }
     if let Some(date) = facts.last_modified {
-        push_field(head, "Last-Modified", date);
+        put(&mut lines, "Last-Modified", date);
     }
     if facts.vary && rules.keeps("vary") {
-        push_field(head, "Vary", b"Accept-Encoding");
+        put(&mut lines, "Vary", b"Accept-Encoding");
     }
-    if facts.server_header && rules.keeps("server") {
-        push_field(head, "Server", b"maitred");
+    for (name, value) in rules.lines.all().iter() {
+        put(&mut lines, std::str::from_utf8(name).unwrap_or_default(), value);
     }
-    head.extend_from_slice(rules.lines());
-    Offsets { type_at, coding_at, common_at }
-}
-
-/// Appends `name: value` and CRLF.
-pub(super) fn push_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+    edits.further(present).for_each(|(name, value)| lines.push(name, value));
+    (lines, Places { type_at, coding_at, common_at })
 }
 
 /// The coding's name in `Content-Encoding` and `Accept-Encoding`.
@@ -149,9 +154,10 @@ mod tests {
     use super::*;
 
     fn text(facts: &Facts<'_>, rules: &HeaderRules) -> String {
-        let mut out = Vec::new();
-        head(facts, &FieldRules::new(rules), &mut out);
-        String::from_utf8(out).unwrap()
+        let mut edits = FieldEdits::default();
+        edits.add_if_absent("Server", b"maitred");
+        let (lines, _) = head(facts, &FieldRules::new(rules), &edits);
+        String::from_utf8(lines.into_parts().0).unwrap()
     }
 
     const FACTS: Facts<'_> = Facts {
@@ -162,7 +168,6 @@ mod tests {
         last_modified: Some(b"Sun, 06 Nov 1994 08:49:37 GMT"),
         accept_ranges: true,
         vary: true,
-        server_header: true,
     };
 
     #[test]

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use maitred_http::fields::FieldEdits;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -21,6 +22,7 @@ const COMPLAINTS_PER_SECOND_MAX: u32 = 2;
 pub struct FileSet {
     inner: Arc<Inner>,
     error_pages: Arc<ErrorPages>,
+    edits: Arc<FieldEdits>,
 }
 
 struct Inner {
@@ -53,7 +55,14 @@ impl FileSet {
         let rules = FieldRules::new(&files.headers);
         let complaints = Mutex::new(Limiter::new(COMPLAINTS_PER_SECOND_MAX));
         let inner = Inner { files, root, complaints, try_files, rules };
-        FileSet { inner: Arc::new(inner), error_pages: Arc::default() }
+        FileSet { inner: Arc::new(inner), error_pages: Arc::default(), edits: Arc::default() }
+    }
+
+    /// The same root, whose heads are prepared with these changes. What `headers` takes out is not filled in again.
+    #[must_use]
+    pub fn with_edits(self, mut edits: FieldEdits) -> FileSet {
+        self.inner.rules.masked().iter().for_each(|name| edits.leave_out(name));
+        FileSet { edits: Arc::new(edits), ..self }
     }
 
     /// The same root, with pages for statuses. `set` is the index of the set that holds the pages, in the list that
@@ -87,6 +96,11 @@ impl FileSet {
     /// The header rules, ready for use.
     pub(super) fn rules(&self) -> &FieldRules {
         &self.inner.rules
+    }
+
+    /// What is changed in prepared heads.
+    pub(super) fn edits(&self) -> &FieldEdits {
+        &self.edits
     }
 
     /// Where the page for a status is: the set, and the path below its root.

@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use maitred_http::h1::Persistence;
 use maitred_http::request::{Known, Method, Request};
 
 use super::{FileServer, FileSet, GivenUp};
 use crate::budget::Budget;
 use crate::config::{Files, HeaderRules, Limits};
-use crate::serve::testing::request;
-use crate::serve::{Clock, Exchange, Persistence, Segment, Served};
+use crate::serve::testing::{Written, request};
+use crate::serve::{Clock, Exchange, Segment, Served};
 
 /// Inline bodies of the tests' servers.
 pub(super) const INLINE_BYTES_MAX: u32 = 4096;
@@ -126,12 +127,7 @@ impl Bench {
             http_date: *b"Sun, 06 Nov 1994 08:49:37 GMT",
         };
         let given_up = GivenUp { unsent: Budget::new(u64::MAX), descriptors: Budget::new(u64::MAX) };
-        Bench {
-            server: FileServer::new(limits, sets, false, given_up),
-            clock,
-            method: Method::Get,
-            query: None,
-        }
+        Bench { server: FileServer::new(limits, sets, given_up), clock, method: Method::Get, query: None }
     }
 
     pub(super) fn of(files: Files) -> Bench {
@@ -165,9 +161,13 @@ impl Bench {
     pub(super) fn once(&mut self, path: &[u8], known: Known<'_>, warmed: bool, out: &mut Vec<u8>) -> Served {
         let request = Request { query: self.query, known, ..request(self.method) };
         let clock = self.clock.clone();
-        let exchange =
-            Exchange { request: &request, path, clock: &clock, persistence: Persistence::Implied, warmed };
-        self.server.serve(0, &exchange, out)
+        let exchange = Exchange { request: &request, path, clock: &clock, warmed };
+        let head_only = self.method == Method::Head;
+        let mut written =
+            Written { out: std::mem::take(out), head_only, ..Written::new(Persistence::Implied) };
+        let served = self.server.serve(0, &exchange, &mut written.writer());
+        *out = written.out;
+        served
     }
 }
 

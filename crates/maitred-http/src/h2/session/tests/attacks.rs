@@ -48,7 +48,7 @@ fn requests_that_are_answered_make_up_for_resets() {
     // What was answered before it was reset was no attack.
     for count in 300..400 {
         peer.say(&[post(id(count))]);
-        peer.session.respond(peer.key(0), b"HTTP/1.1 200 OK\r\n\r\n", true);
+        peer.respond(peer.key(0), 200, &[], true);
         assert_eq!(peer.say(&[rst(id(count))]), format!("reset {} user 0\n", id(count)));
         peer.session.release(peer.keys.remove(0));
     }
@@ -228,7 +228,7 @@ fn stalled_windows() {
     peer.say(&[settings(&[(setting::INITIAL_WINDOW_SIZE, 1 << 30)]), window_update(0, 1 << 30)]);
     peer.say(&(0..100).map(|count| get(id(count))).collect::<Vec<_>>());
     for key in peer.keys.clone() {
-        peer.session.respond(key, b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n", false);
+        peer.respond(key, 200, &[("Content-Type", "text/plain")], false);
         while peer.session.room(key) > 0 {
             peer.session.data(key, 16_384, false).extend([b'x'; 16_384]);
         }
@@ -243,7 +243,7 @@ fn a_long_download_is_no_attack() {
     let mut peer = Peer::new();
     peer.say(&[get(1)]);
     let key = peer.key(0);
-    peer.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", false);
+    peer.respond(key, 200, &[], false);
     for count in 0..1000 {
         assert!(peer.session.room(key) >= 1000);
         peer.session.data(key, 1000, false).extend([b'x'; 1000]);
@@ -271,7 +271,7 @@ fn honest_traffic_is_no_attack() {
         let events = peer.say(&frames);
         assert!(!events.contains("fatal"), "{events}");
         for key in std::mem::take(&mut peer.keys) {
-            peer.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", false);
+            peer.respond(key, 200, &[], false);
             if peer.session.room(key) >= answer.len() {
                 peer.session.data(key, answer.len(), true).extend(answer);
             }

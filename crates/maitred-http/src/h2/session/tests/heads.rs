@@ -1,26 +1,58 @@
-//! Requests, and the HTTP/1.1 heads that they become.
+//! Requests, and the heads that they become.
 
 use super::*;
-use crate::request::{self, Framing, HeadLimits};
+use crate::fuzzing::http1_text;
+use crate::request::{Framing, HeadLimits, HeadRoom, Reject};
 
-/// The head of a request with these fields, or what was sent instead of one.
-fn head_of(ended: bool, fields: &[(&str, &str)]) -> String {
+const LIMITS: HeadLimits =
+    HeadLimits { head_bytes_max: 8192, header_count_max: 14, target_bytes_max: 100, body_bytes_max: 100 };
+
+/// What came of a request with these fields.
+fn requested(ended: bool, fields: &[(&str, &str)]) -> (RequestHead, Result<(), String>) {
     let mut session = Peer::new();
     let bytes = headers(1, ended, fields);
-    let (mut at, mut head) = (0, b"kept: ".to_vec());
+    let (mut at, mut head) = (0, RequestHead::default());
+    head.put_field(b"an earlier", b"one");
     match session.session.next(session.now, &bytes, &mut at, &mut head) {
         Ok(Some(Event::Request { ended: said, .. })) => {
             assert_eq!((at, said), (bytes.len(), ended));
-            String::from_utf8(head).unwrap().strip_prefix("kept: ").unwrap().replace("\r\n", "|")
+            (head, Ok(()))
         }
         Ok(Some(Event::Refused { status, .. })) => {
-            assert!(head.starts_with(b"kept: ") && session.session.streams() == 0, "nothing is left");
+            assert_eq!(session.session.streams(), 0, "nothing is left");
             let heard = session.heard();
             assert_eq!(status.is_none(), heard == MALFORMED, "{status:?} {heard}");
-            heard
+            (head, Err(heard))
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// The head of a request with these fields as text: method and target, and the other fields; or what was sent instead of one.
+fn head_of(ended: bool, fields: &[(&str, &str)]) -> String {
+    match requested(ended, fields) {
+        (head, Ok(())) => {
+            let text = String::from_utf8(http1_text(&head, b"")).unwrap();
+            text.replacen(" HTTP/1.1\r\n", "|", 1).replace("\r\n", "|")
+        }
+        (_, Err(heard)) => heard,
+    }
+}
+
+/// What the judge says of it, and the framing of its content.
+fn judged(ended: bool, fields: &[(&str, &str)]) -> Result<Framing, Reject> {
+    let (mut head, answer) = requested(ended, fields);
+    answer.unwrap();
+    head.judge(&LIMITS)?;
+    let mut room = HeadRoom::default();
+    let request = head.view(&mut room).unwrap();
+    assert_eq!(request.upgrade, fields[0].1 == "CONNECT" && fields[1].0 == ":protocol");
+    Ok(request.framing)
+}
+
+/// What the judge says of a request with fields behind those of GET.
+fn status_with(fields: &[(&str, &str)]) -> Option<u16> {
+    judged(true, &[&GET, fields].concat()).err().map(|reject| reject.status)
 }
 
 /// The same with fields behind those of GET.
@@ -29,7 +61,7 @@ fn head_with(fields: &[(&str, &str)]) -> String {
 }
 
 const MALFORMED: &str = "RST_STREAM 1 ProtocolError\n";
-const GET_TEXT: &str = "GET / HTTP/1.1|host: a.example|";
+const GET_TEXT: &str = "GET /|host: a.example|";
 
 #[test]
 fn a_request_becomes_a_head() {
@@ -69,7 +101,7 @@ fn pseudo_fields_are_known_once_first_and_complete() {
 }
 
 #[test]
-fn pseudo_fields_have_values_that_are_safe_in_a_request_line() {
+fn pseudo_fields_have_no_white_space_or_control_characters() {
     for index in 0..4 {
         for byte in ["\0", "\t", "\n", "\r", " ", "\x1f"] {
             for value in [format!("{byte}{}", GET[index].1), format!("{}{byte}x", GET[index].1)] {
@@ -89,9 +121,9 @@ fn methods_paths_and_schemes() {
     let starts = |method, path, scheme, line: &str| {
         assert!(with(method, path, scheme).starts_with(line), "{method} {path} {scheme}")
     };
-    starts("OPTIONS", "*", "http", "OPTIONS * HTTP/1.1|host: a|");
-    starts("M-SEARCH", "/a?b=c", "http", "M-SEARCH /a?b=c HTTP/1.1|");
-    starts("GET", "/", "coap+tcp", "GET / HTTP/1.1|");
+    starts("OPTIONS", "*", "http", "OPTIONS *|host: a|");
+    starts("M-SEARCH", "/a?b=c", "http", "M-SEARCH /a?b=c|");
+    starts("GET", "/", "coap+tcp", "GET /|");
     for (method, path, scheme) in [
         ("GET", "*", "https"),
         ("GET", "a", "https"),
@@ -125,8 +157,18 @@ fn values_end_no_line() {
     for value in [" a", "a ", "\ta", "a\t", " "] {
         assert_eq!(head_with(&[("a", value)]), MALFORMED, "{value:?}");
     }
-    // Other control characters change nothing here; the judge of HTTP/1 refuses them.
+    // Other control characters change nothing here; the judge refuses them, wherever they are.
     assert_eq!(head_with(&[("a", "b\x01c\u{e9}")]), format!("{GET_TEXT}a: b\x01c\u{e9}||"));
+    for at in 0..20 {
+        for bad in ['\x01', '\x08', '\x0b', '\x1f', '\x7f'] {
+            let mut value = "abcdefghijklmnopqrstu".to_owned();
+            value.replace_range(at..=at, &bad.to_string());
+            assert_eq!(status_with(&[("a", &value)]), Some(400), "{value:?}");
+            assert_eq!(status_with(&[("cookie", "a"), ("cookie", &value)]), Some(400), "{value:?}");
+            assert_eq!(status_with(&[("cookie", "a"), ("b", "c"), ("cookie", &value)]), Some(400));
+        }
+    }
+    assert_eq!(status_with(&[("a", "b\tc \u{e9}\u{80}~")]), None);
 }
 
 #[test]
@@ -145,15 +187,16 @@ fn host_says_what_authority_says() {
     assert_eq!(head_with(&[("x", "y"), ("host", "b.example")]), MALFORMED);
     let without: Vec<_> = GET.into_iter().filter(|(name, _)| *name != ":authority").collect();
     let with_host = |hosts: &[(&'static str, &'static str)]| head_of(true, &[&without[..], hosts].concat());
-    assert_eq!(with_host(&[("host", "b")]), "GET / HTTP/1.1|host: b||");
+    assert_eq!(with_host(&[("host", "b")]), "GET /|host: b||");
     assert_eq!(with_host(&[("host", "")]), MALFORMED);
     assert_eq!(with_host(&[("host", "b"), ("host", "c")]), MALFORMED);
     assert_eq!(
         with_host(&[("cookie", "a=1"), ("host", "b"), ("cookie", "c=2"), ("host", "b")]),
-        "GET / HTTP/1.1|cookie: a=1; c=2|host: b||"
+        "GET /|cookie: a=1; c=2|host: b||"
     );
-    // The judge of HTTP/1 answers it with 400.
-    assert_eq!(with_host(&[]), "GET / HTTP/1.1||");
+    // The judge answers it with 400.
+    assert_eq!(with_host(&[]), "GET /||");
+    assert_eq!(judged(true, &without).map_err(|reject| reject.reason), Err("no Host"));
 }
 
 #[test]
@@ -170,8 +213,8 @@ fn parts_of_a_cookie_become_one() {
 #[test]
 fn a_body_has_a_length_or_is_chunked() {
     let post_with = |fields: &[(&'static str, &'static str)]| head_of(false, &[&POST[..], fields].concat());
-    let line = "POST / HTTP/1.1|host: a.example|";
-    assert_eq!(post_with(&[]), format!("{line}transfer-encoding: chunked||"));
+    let line = "POST /|host: a.example|";
+    assert_eq!(post_with(&[]), format!("{line}|"), "the judge makes chunks of it");
     assert_eq!(post_with(&[("content-length", "12")]), format!("{line}content-length: 12||"));
     assert_eq!(head_with(&[("content-length", "0")]), format!("{GET_TEXT}content-length: 0||"));
     assert_eq!(head_of(true, &POST), format!("{line}content-length: 0||"), "the end of the stream said it");
@@ -207,19 +250,63 @@ fn content_has_the_length_that_was_said() {
     assert_eq!(peer.say(&[data(1, true, b"")]), "data 1 \"\" ended\n");
 }
 
+/// What came of these fields behind a body.
+fn trailed(ended: bool, fields: &[(&str, &str)]) -> String {
+    let mut peer = Peer::with(&Settings {
+        header_list_bytes_max: 100_000,
+        header_block_bytes_max: 100_000,
+        header_count_max: 128,
+        ..small()
+    });
+    peer.say(&[post(1)]);
+    peer.ask(&[headers(1, ended, fields)])
+}
+
+const RESET: &str = "reset 1 user 0\nRST_STREAM 1 ProtocolError\n";
+
 #[test]
-fn trailers_are_judged_and_dropped() {
-    let ask = |ended, fields: &[(&str, &str)]| {
-        let mut peer = Peer::new();
-        peer.say(&[post(1)]);
-        peer.ask(&[headers(1, ended, fields)])
-    };
-    assert_eq!(ask(true, &[("a", "b")]), "data 1 \"\" ended\n");
-    let refused = "reset 1 user 0\nRST_STREAM 1 ProtocolError\n";
-    assert_eq!(ask(false, &[("a", "b")]), refused, "trailers end a stream");
-    for fields in [(":path", "/"), ("A", "b"), ("a", "b\r\n"), ("", "x")] {
-        assert_eq!(ask(true, &[fields]), refused, "{fields:?}");
+fn trailers_are_judged_and_given() {
+    assert_eq!(trailed(true, &[("a", "b"), ("x-sum", "1\t2 \u{e9}")]), "trailers 1 a=b x-sum=1\t2 \u{e9}\n");
+    assert_eq!(trailed(true, &[]), "data 1 \"\" ended\n", "an end like others");
+    assert_eq!(trailed(false, &[("a", "b")]), RESET, "trailers end a stream");
+    for field in [(":path", "/"), (":status", "200"), ("A", "b"), ("a", "b\r\n"), ("", "x"), ("a", " b")] {
+        assert_eq!(trailed(true, &[("c", "d"), field]), RESET, "{field:?}");
     }
+    for value in ["\x01", "a\x7f", "\u{1f}"] {
+        assert_eq!(trailed(true, &[("a", value)]), RESET, "nobody judges it again: {value:?}");
+    }
+    for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te"] {
+        assert_eq!(trailed(true, &[(name, "x")]), RESET, "{name}");
+    }
+}
+
+#[test]
+fn trailers_that_mean_something_else_there_are_dropped() {
+    for name in crate::fields::NOT_IN_TRAILERS {
+        if trailed(true, &[(name, "x")]) != RESET {
+            assert_eq!(trailed(true, &[(name, "x")]), "data 1 \"\" ended\n", "{name}");
+            assert_eq!(trailed(true, &[("a", "b"), (name, "x"), ("c", "d")]), "trailers 1 a=b c=d\n");
+        }
+    }
+    assert_eq!(trailed(true, &[("te", "trailers"), ("content-length", "5")]), "data 1 \"\" ended\n");
+}
+
+#[test]
+fn trailers_are_bounded_as_those_of_http_1() {
+    let value = "x".repeat(200);
+    // 128 bytes each, over HTTP/1.
+    let fields = [("x-12", &value[..120]); 64];
+    assert_eq!(
+        trailed(true, &fields),
+        format!("trailers 1{}\n", format!(" x-12={}", fields[0].1).repeat(64))
+    );
+    assert_eq!(trailed(true, &[&fields[..], &[("a", "b")]].concat()), RESET);
+    let dropped = [("date", &value[..120]); 64];
+    assert_eq!(trailed(true, &[&dropped[..], &[("a", "b")]].concat()), RESET, "what is dropped counts");
+    let mut peer = Peer::new();
+    peer.say(&[post(1)]);
+    let many = [("a", "b"); 22];
+    assert_eq!(peer.ask(&[headers(1, true, &many)]), RESET, "as many as fields of a head");
 }
 
 #[test]
@@ -227,7 +314,7 @@ fn connect_names_an_authority_only() {
     let connect = |fields: &[(&'static str, &'static str)]| {
         head_of(false, &[&[(":method", "CONNECT")], fields].concat())
     };
-    assert_eq!(connect(&[(":authority", "a:443")]), "CONNECT a:443 HTTP/1.1|host: a:443||");
+    assert_eq!(connect(&[(":authority", "a:443")]), "CONNECT a:443|host: a:443||");
     assert_eq!(connect(&[]), MALFORMED);
     assert_eq!(connect(&[(":authority", "a:443"), (":path", "/")]), MALFORMED);
     assert_eq!(connect(&[(":authority", "a:443"), (":scheme", "https")]), MALFORMED);
@@ -247,10 +334,7 @@ const WEBSOCKET: [(&str, &str); 6] = [
 fn extended_connect_becomes_an_upgrade() {
     let text = head_of(false, &WEBSOCKET);
     let (line, key) = text.split_once("sec-websocket-key: ").unwrap();
-    assert_eq!(
-        line,
-        "GET /chat HTTP/1.1|host: a|sec-websocket-version: 13|connection: upgrade|upgrade: websocket|"
-    );
+    assert_eq!(line, "GET /chat|host: a|sec-websocket-version: 13|connection: upgrade|upgrade: websocket|");
     assert_eq!(key.len(), 24 + 2, "16 bytes in base 64, and two line ends");
     let own_key = head_of(false, &[&WEBSOCKET[..], &[("sec-websocket-key", "x")]].concat());
     assert_eq!(own_key, text, "a key of the client's is none of HTTP/2's");
@@ -268,9 +352,8 @@ fn extended_connect_has_rules_of_its_own() {
     fields = WEBSOCKET;
     for (protocol, text) in [("connect-udp", "connect-udp"), ("a/1", "a/1")] {
         fields[1].1 = protocol;
-        let head = format!(
-            "GET /chat HTTP/1.1|host: a|sec-websocket-version: 13|connection: upgrade|upgrade: {text}||"
-        );
+        let head =
+            format!("GET /chat|host: a|sec-websocket-version: 13|connection: upgrade|upgrade: {text}||");
         assert_eq!(head_of(false, &fields), head, "who serves it decides about the protocol");
     }
     for bad in ["a,b", "a;b", "(a)", "a\"", "\u{e4}"] {
@@ -299,24 +382,66 @@ fn heads_over_the_limits_get_431() {
     assert_eq!(peer.ask(&[data(1, true, b"late"), get(3)]), "request 3 ended\n", "the connection goes on");
 }
 
-/// What is written here is what the parser of HTTP/1 reads.
+/// The judge reads the heads as it reads those of HTTP/1; [`crate::fuzzing::h2_session`] compares the two.
 #[test]
-fn the_parser_of_http_1_accepts_the_heads() {
-    let limits = HeadLimits {
-        head_bytes_max: 8192,
-        header_count_max: 100,
-        target_bytes_max: 8000,
-        body_bytes_max: 100,
+fn the_judge_accepts_the_heads() {
+    assert_eq!(judged(true, &GET), Ok(Framing::None));
+    assert_eq!(judged(false, &POST), Ok(Framing::Chunked));
+    assert_eq!(judged(false, &[&POST[..], &[("content-length", "7")]].concat()), Ok(Framing::Length(7)));
+    assert_eq!(judged(false, &[&POST[..], &[("content-length", "0")]].concat()), Ok(Framing::None));
+    assert_eq!(judged(false, &WEBSOCKET), Ok(Framing::None));
+    let connect = [(":method", "CONNECT"), (":authority", "a:443")];
+    assert_eq!(judged(false, &connect), Ok(Framing::None), "what goes through a tunnel is no content");
+}
+
+#[test]
+fn the_judge_refuses_what_the_parser_of_http_1_does() {
+    let with = |at: usize, value: &str| {
+        let mut fields = GET;
+        fields[at].1 = value;
+        judged(true, &fields).err().map(|reject| reject.status)
     };
-    let framing = |ended, fields: &[(&str, &str)]| {
-        let text = head_of(ended, fields).replace('|', "\r\n");
-        let mut room = request::field_room();
-        let (request, used) = request::parse(text.as_bytes(), &mut room, &limits).unwrap().unwrap();
-        assert_eq!((used, request.upgrade), (text.len(), fields[0].1 == "CONNECT"));
-        request.framing
+    for path in ["/\x7f", "/?\x7f", "/\u{e9}", "/?\u{e9}", "/#", "/\\"] {
+        assert_eq!(with(1, path), Some(400), "{path:?}");
+    }
+    assert_eq!(with(1, &format!("/{}", "a".repeat(100))), Some(414));
+    assert_eq!(with(0, &"A".repeat(65)), Some(501));
+    for host in ["a\x7f", "a@b", "a/b", "\u{e9}", "a:b"] {
+        assert_eq!(with(3, host), Some(400), "{host:?}");
+    }
+    let too_many = [("a", "b"); 14];
+    assert_eq!(status_with(&too_many), Some(431), "with `host`");
+    assert_eq!(status_with(&too_many[1..]), None);
+    // What is too long is refused as that, and before anything else.
+    let mut fields = [&GET[..], &[("a", "\x01")]].concat();
+    let long = format!("/{}", "a".repeat(100));
+    fields[1].1 = &long;
+    assert_eq!(judged(true, &fields).map_err(|reject| reject.status), Err(414));
+}
+
+/// What the access log will say of a request that was refused.
+#[test]
+fn the_request_line_is_known_early() {
+    let line = |fields: &[(&str, &str)]| {
+        let (head, answer) = requested(true, fields);
+        assert!(answer.is_err());
+        head.request_line().map(|(method, target)| format!("{method} {target}"))
     };
-    assert_eq!(framing(true, &GET), Framing::None);
-    assert_eq!(framing(false, &POST), Framing::Chunked);
-    assert_eq!(framing(false, &[&POST[..], &[("content-length", "7")]].concat()), Framing::Length(7));
-    assert_eq!(framing(false, &WEBSOCKET), Framing::None);
+    let large = "x".repeat(250);
+    let known = [
+        [&GET[..], &[("A", "b")]].concat(),
+        [&GET[..], &[("connection", "close")]].concat(),
+        // The first field is beyond what is looked at.
+        [&GET[..], &[("cookie", large.as_str()); 4]].concat(),
+        [&GET[..], &[("a", "b"); 40]].concat(),
+        GET[..2].to_vec(),
+    ];
+    for fields in known {
+        assert_eq!(line(&fields).as_deref(), Some("GET /"), "{fields:?}");
+    }
+    assert_eq!(line(&[(":method", "GET")]), None);
+    assert_eq!(line(&[(":path", "/")]), None);
+    assert_eq!(line(&[(":method", "G T"), (":path", "/")]), None);
+    let connect = [(":method", "CONNECT"), (":authority", "a:443"), ("connection", "x")];
+    assert_eq!(line(&connect).as_deref(), Some("CONNECT a:443"));
 }

@@ -7,7 +7,7 @@ fn answer_of(id: u8) -> Vec<u8> {
 }
 
 fn early(peer: &mut Peer, at: usize) {
-    peer.session.respond(peer.key(at), b"HTTP/1.1 413 Content Too Large\r\n\r\n", true);
+    peer.respond(peer.key(at), 413, &[], true);
     peer.session.release(peer.key(at));
 }
 

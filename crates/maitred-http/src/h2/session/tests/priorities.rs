@@ -15,7 +15,7 @@ fn order(priorities: &[&str]) -> Vec<u32> {
     }
     let keys = peer.keys[first..].to_vec();
     for key in &keys {
-        peer.session.respond(*key, b"HTTP/1.1 200 OK\r\n\r\n", false);
+        peer.respond(*key, 200, &[], false);
     }
     // The first one uses up the connection's window.
     while peer.session.room(keys[0]) > 0 {
@@ -78,7 +78,7 @@ fn a_priority_update_changes_a_stream() {
         priority_update(9, "u=1"),
     ]);
     for key in [peer.key(0), peer.key(1)] {
-        peer.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", false);
+        peer.respond(key, 200, &[], false);
         peer.session.wait(key);
     }
     assert_eq!(peer.session.next_writable(), Some(peer.key(1)));
@@ -91,7 +91,7 @@ fn a_priority_update_may_come_before_its_stream() {
     let fields = [&GET[..], &[("priority", "u=6")]].concat();
     peer.say(&[priority_update(3, "u=0"), get(1), headers(3, true, &fields)]);
     for key in [peer.key(0), peer.key(1)] {
-        peer.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", false);
+        peer.respond(key, 200, &[], false);
         peer.session.wait(key);
     }
     assert_eq!(peer.session.next_writable(), Some(peer.key(1)), "the frame is newer than the field");

@@ -7,9 +7,9 @@ use proptest::sample::{Index, select};
 use super::*;
 use crate::fuzzing::h2_session;
 
-/// A request's fields, valid ones mostly.
-fn fields() -> impl Strategy<Value = Vec<u8>> {
-    let odd = select(
+/// Fields behind those that a request has, or behind its content.
+fn further() -> impl Strategy<Value = (&'static str, &'static str)> {
+    select(
         &[
             ("cookie", "a=1"),
             ("priority", "u=1, i"),
@@ -23,11 +23,40 @@ fn fields() -> impl Strategy<Value = Vec<u8>> {
             (":path", "/other"),
             (":protocol", "websocket"),
             ("te", "trailers"),
+            ("x", "\x7f"),
+            ("cookie", "a\x01"),
+            ("x", "a\tb \u{e9}"),
+            ("expect", "100-continue"),
+            ("expect", "the worst"),
+            ("if-none-match", "\"a\""),
+            ("accept-encoding", "gzip"),
+            ("range", "bytes=0-1"),
+            ("date", "x"),
         ][..],
-    );
+    )
+}
+
+/// A request's fields, valid ones mostly.
+fn fields() -> impl Strategy<Value = Vec<u8>> {
+    let paths = select(&["/a?b=c", "/\x7f", "/?\u{e9}", "//a", "/#", "/a?"][..]);
+    let hosts = select(&["a:b", "[::1]:80", "a\x7f", "u@a"][..]);
     let start = prop_oneof![6 => Just(GET), 6 => Just(POST), 1 => Just([GET[0], GET[0], GET[1], GET[2]]),
-        1 => Just([(":method", "CONNECT"), GET[1], GET[2], GET[3]])];
-    (start, vec(odd, 0..3)).prop_map(|(start, odd)| block(&[&start[..], &odd].concat()))
+        1 => Just([(":method", "CONNECT"), GET[1], GET[2], GET[3]]),
+        1 => paths.prop_map(|path| [GET[0], (":path", path), GET[2], GET[3]]),
+        1 => hosts.prop_map(|host| [GET[0], GET[1], GET[2], (":authority", host)])];
+    let tunnel = [(":method", "CONNECT"), (":protocol", "websocket"), GET[1], GET[2], GET[3]];
+    let connect = [(":method", "CONNECT"), (":authority", "a.example:443")];
+    let start = prop_oneof![
+        14 => start.prop_map(|fields| fields.to_vec()),
+        1 => Just(tunnel.to_vec()),
+        1 => Just(connect.to_vec()),
+    ];
+    (start, vec(further(), 0..4)).prop_map(|(start, odd)| block(&[&start[..], &odd].concat()))
+}
+
+/// PRIORITY_UPDATE of a stream.
+fn urgent(id: u32) -> Vec<u8> {
+    frame(kind::PRIORITY_UPDATE, 0, 0, &[&id.to_be_bytes()[..], b"u=0"].concat())
 }
 
 /// One frame. Its stream is chosen when it is known which ones there are.
@@ -55,9 +84,12 @@ fn act() -> impl Strategy<Value = Act> {
     let of = |kind| move |(at, flags, payload): (Index, u8, Vec<u8>)| Act::Of(at, kind, flags, payload);
     let at = any::<Index>;
     let grown = increment.clone().prop_map(number);
+    let last = prop_oneof![8 => Just(flag::END_HEADERS | flag::END_STREAM), 1 => flags.clone()];
+    let trailers = vec(further(), 1..3).prop_map(|fields| block(&fields));
     prop_oneof![
         8 => (flags.clone(), fields()).prop_map(|(flags, block)| Act::Opens(flags, block)),
-        1 => (at(), flags, fields()).prop_map(of(kind::HEADERS)),
+        1 => (at(), flags.clone(), fields()).prop_map(of(kind::HEADERS)),
+        4 => (at(), last, trailers).prop_map(of(kind::HEADERS)),
         6 => (at(), body_flags, vec(0_u8..12, 0..400)).prop_map(of(kind::DATA)),
         4 => (at(), Just(0), grown).prop_map(of(kind::WINDOW_UPDATE)),
         2 => (at(), Just(0), Just(number(8))).prop_map(of(kind::RST_STREAM)),
@@ -65,7 +97,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => (1_u16..10, window).prop_map(|(setting, value)| Act::Frame(settings(&[(setting, value)]))),
         1 => Just(Act::Frame(frame(kind::PING, 0, 0, b"12345678"))),
         1 => Just(Act::Frame(frame(kind::PING, flag::ACK, 0, b"maitred!"))),
-        1 => (0_u32..20).prop_map(|id| Act::Frame(frame(kind::PRIORITY_UPDATE, 0, 0, &[&(2 * id + 1).to_be_bytes()[..], b"u=0"].concat()))),
+        1 => (0_u32..20).prop_map(|id| Act::Frame(urgent(2 * id + 1))),
         1 => (any::<u8>(), any::<u8>(), 0_u32..30, vec(any::<u8>(), 0..20))
             .prop_map(|(kind, flags, id, payload)| Act::Frame(frame(kind, flags, id, &payload))),
     ]
@@ -125,10 +157,12 @@ fn scripts_are_mostly_understood() {
     use proptest::strategy::ValueTree as _;
     use proptest::test_runner::TestRunner;
     let mut runner = TestRunner::deterministic();
-    let mut requests = 0;
+    let (mut requests, mut trailers) = (0, 0);
     for _ in 0..50 {
         let script = script().new_tree(&mut runner).unwrap().current();
-        requests += Peer::new().say(&[script[2..].to_vec()]).matches("request").count();
+        let events = Peer::new().say(&[script[2..].to_vec()]);
+        requests += events.matches("request").count();
+        trailers += events.matches("trailers").count();
     }
-    assert!(requests > 50, "{requests} requests");
+    assert!(requests > 50 && trailers > 0, "{requests} requests, {trailers} trailers");
 }

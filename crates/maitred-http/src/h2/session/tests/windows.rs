@@ -8,7 +8,7 @@ fn responding(granted: &Settings, first: &[Vec<u8>]) -> (Peer, StreamKey) {
     peer.say(first);
     peer.say(&[get(1)]);
     let key = peer.key(0);
-    peer.session.respond(key, b"HTTP/1.1 200 OK\r\n\r\n", false);
+    peer.respond(key, 200, &[], false);
     peer.heard();
     (peer, key)
 }
@@ -203,7 +203,7 @@ fn what_nobody_consumes_is_given_back() {
     peer.say(&[post(1)]);
     let bytes = data(1, false, &[0; 16_000]);
     peer.say(&[bytes[..8009].to_vec()]);
-    peer.session.respond(peer.key(0), b"HTTP/1.1 413 Too Large\r\n\r\n", true);
+    peer.respond(peer.key(0), 413, &[], true);
     peer.session.release(peer.key(0));
     assert_eq!(peer.heard(), "HEADERS 1 :status=413 ended\nPING part\0\0\0\u{1}\n");
     // The rest of the frame comes in two pieces.

@@ -1,0 +1,50 @@
+//! What is decided about a request, once, when its head is there.
+
+use maitred_http::request::Reject;
+
+use crate::plan::Plan;
+use crate::route::Choice;
+
+/// What answers a request, and how its response is treated. It goes with a request that has to wait, wherever it does, so that
+/// nothing is decided twice.
+#[derive(Debug, Clone, Copy)]
+pub struct Routed {
+    /// What answers.
+    pub decision: Decision,
+    /// What its route says.
+    pub plan: &'static Plan,
+}
+
+/// What answers a request.
+#[derive(Debug, Clone, Copy)]
+pub enum Decision {
+    /// The admin address.
+    Admin,
+    /// Nothing: its target is refused.
+    Refused(Reject),
+    /// A redirect to TLS.
+    ToTls,
+    /// The server itself: it is about no path.
+    NoPath,
+    /// Nothing: it asks for a protocol that its target does not give.
+    Misleading,
+    /// The proof that an authority for certificates asks for.
+    Challenge,
+    /// What its route names.
+    Route(Choice<'static>),
+}
+
+impl Routed {
+    /// The pool that the request is for.
+    pub fn pool(&self) -> Option<usize> {
+        match self.decision {
+            Decision::Route(Choice::Pool(pool)) => Some(pool),
+            _ => None,
+        }
+    }
+
+    /// Whether the body of the request has to be kept for whoever answers it.
+    pub fn wants_body(&self) -> bool {
+        self.pool().is_some()
+    }
+}

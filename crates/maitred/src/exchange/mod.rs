@@ -1,0 +1,15 @@
+//! One request and its response, between the protocols of clients and those who answer.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`writer`] | where responses are written: past the filters of their route, to the encoder of the client's protocol |
+//! | [`decision`] | what is decided about a request |
+//! | [`field`] | a field of a response that is made here |
+
+pub mod decision;
+pub mod field;
+pub mod writer;
+
+pub use decision::{Decision, Routed};
+pub use field::Field;
+pub use writer::{ReplyContext, ResponseWriter};

@@ -1,0 +1,143 @@
+//! Where responses are written.
+
+use maitred_http::fields::{FieldEdits, FieldLines, FieldsRef};
+use maitred_http::h1::{self, Persistence};
+use maitred_http::h2::{Session, StreamKey};
+use maitred_http::response::{Encode, Ending, ResponseHead};
+
+/// What a response has to say besides its own.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplyContext<'t> {
+    /// The time of now, as `Date` has it.
+    pub date: [u8; 29],
+    /// What becomes of the client's connection.
+    pub persistence: Persistence,
+    /// HEAD: the content is left out, its length is stated nevertheless.
+    pub head_only: bool,
+    /// What the route changes in the fields.
+    pub edits: &'t FieldEdits,
+    /// What of that is not in the heads yet that were prepared for the route.
+    pub late_edits: &'t FieldEdits,
+}
+
+/// Takes one response, and writes it as the client's protocol has it.
+#[derive(Debug)]
+pub struct ResponseWriter<'t> {
+    out: &'t mut Vec<u8>,
+    /// Of a response over HTTP/2: its head goes there at once; what is in `out` is its content.
+    stream: Option<(&'t mut Session, StreamKey)>,
+    /// Fields of a head that is being made.
+    lines: &'t mut FieldLines,
+    context: ReplyContext<'t>,
+    /// Fields that this response has besides its own.
+    further: FieldsRef<'t>,
+    /// The head of the final response was written.
+    begun: bool,
+}
+
+impl<'t> ResponseWriter<'t> {
+    /// A writer to a connection of HTTP/1, behind what `out` has already; or to a stream, whose content goes to `out`. `lines` is
+    /// room for the fields of heads.
+    #[inline]
+    pub fn new(
+        out: &'t mut Vec<u8>,
+        stream: Option<(&'t mut Session, StreamKey)>,
+        lines: &'t mut FieldLines,
+        context: ReplyContext<'t>,
+    ) -> ResponseWriter<'t> {
+        ResponseWriter { out, stream, lines, context, further: FieldsRef::default(), begun: false }
+    }
+
+    /// The same, for a response with further fields.
+    #[must_use]
+    pub fn with(self, further: FieldsRef<'t>) -> ResponseWriter<'t> {
+        ResponseWriter { further, ..self }
+    }
+
+    /// Whether the content is left out.
+    #[inline]
+    pub fn head_only(&self) -> bool {
+        self.context.head_only
+    }
+
+    /// Whether the head of a final response was written.
+    pub fn is_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Room for so many bytes at the end.
+    #[inline]
+    pub fn reserve(&mut self, bytes: usize) {
+        self.out.reserve(bytes);
+    }
+
+    /// Writes the head of a 200 that was prepared: `text` is as [`h1::prepare`] begins it, `fields` are those in it. `ended`: no
+    /// content follows.
+    #[inline]
+    pub fn prepared(&mut self, text: &[u8], fields: FieldsRef<'_>, ended: bool) {
+        let late = self.context.late_edits;
+        if self.stream.is_none() && late.is_empty() {
+            let frame = h1::Frame::of(&self.context.date, self.context.persistence);
+            return h1::put_prepared(text, &frame, self.out);
+        }
+        self.write(&ResponseHead::own(200, fields), late, ended);
+    }
+
+    /// Writes a head of fields that were prepared.
+    pub fn partly_prepared(&mut self, status: u16, fields: FieldsRef<'_>, ended: bool) {
+        self.write(&ResponseHead::own(status, fields), self.context.late_edits, ended);
+    }
+
+    /// Makes a head of the fields that `put` appends, and writes it. `prepared`: edits were carried out on most of them already.
+    pub fn make(&mut self, status: u16, prepared: bool, ended: bool, put: impl FnOnce(&mut FieldLines)) {
+        let mut lines = std::mem::take(self.lines);
+        lines.clear();
+        put(&mut lines);
+        let edits = if prepared { self.context.late_edits } else { self.context.edits };
+        self.write(&ResponseHead::own(status, lines.all()), edits, ended);
+        *self.lines = lines;
+    }
+
+    /// Appends content.
+    #[inline]
+    pub fn put(&mut self, content: &[u8]) {
+        self.out.extend_from_slice(content);
+    }
+
+    fn write(&mut self, head: &ResponseHead<'_>, edits: &FieldEdits, ended: bool) {
+        let ending = Ending { ended, ..Ending::of(self.context.persistence) };
+        self.encode(head, edits, &ending);
+    }
+
+    #[inline]
+    fn encode(&mut self, head: &ResponseHead<'_>, edits: &FieldEdits, ending: &Ending) {
+        let (date, further) = (&self.context.date, self.further);
+        self.begun = true;
+        match &mut self.stream {
+            Some((session, stream)) => {
+                let date = if ending.dated { None } else { Some(date) };
+                session.respond(*stream, head, edits, further, date, ending.ended);
+            }
+            None => h1::Encoder { out: self.out, date, edits, further }.head(head, ending),
+        }
+    }
+}
+
+impl Encode for ResponseWriter<'_> {
+    fn interim(&mut self, head: &ResponseHead<'_>) {
+        match &mut self.stream {
+            Some((session, stream)) => session.interim(*stream, head),
+            None => h1::put_interim(head, self.out),
+        }
+    }
+
+    #[inline]
+    fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
+        self.encode(head, self.context.edits, ending);
+    }
+
+    #[inline]
+    fn content(&mut self) -> &mut Vec<u8> {
+        self.out
+    }
+}

@@ -1,0 +1,89 @@
+//! What happens to a request of one route, compiled when the configuration is loaded.
+
+use maitred_http::fields::FieldEdits;
+
+use crate::config::RequestHeaderRules;
+use crate::filter::{self, Scope};
+
+/// The plan of a route; or of a site, for what none of its routes matches; or of the server, for what is no request for any site.
+#[derive(Debug, Default)]
+pub struct Plan {
+    /// Index of the site.
+    pub site: usize,
+    /// The file set that has the pages for errors.
+    pub error_set: Option<usize>,
+    /// Responses have to pass here, so that an application cannot write to the client's socket itself.
+    pub needs_response: bool,
+    /// Changes of requests that go to a pool.
+    pub requests: RequestEdits,
+    /// Changes of responses in cleartext.
+    clear: FieldEdits,
+    /// Changes of responses over TLS.
+    tls: FieldEdits,
+    /// Those of the latter that are not among the former.
+    only_tls: FieldEdits,
+}
+
+/// What is changed in the fields that a pool gets.
+#[derive(Debug, Default)]
+pub struct RequestEdits {
+    /// What `Host` says instead of what the client has sent.
+    pub host: Option<Box<[u8]>>,
+    /// All other fields.
+    pub fields: FieldEdits,
+}
+
+impl RequestEdits {
+    fn new(scope: &Scope<'_>) -> RequestEdits {
+        let of_site = scope.site.map(|site| &site.request_headers);
+        let of_route = scope.route.map(|route| &route.request_headers);
+        let mut edits = RequestEdits::default();
+        [of_site, of_route].into_iter().flatten().for_each(|rules| edits.apply(rules));
+        edits
+    }
+
+    fn apply(&mut self, rules: &RequestHeaderRules) {
+        rules.remove.iter().for_each(|name| self.fields.remove(name));
+        for (name, value) in &rules.set {
+            match name.eq_ignore_ascii_case("host") {
+                true => self.host = Some(value.as_bytes().into()),
+                false => self.fields.set(name, value.as_bytes()),
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// Compiles the filters.
+    pub fn new(site: usize, scope: &Scope<'_>) -> Plan {
+        let compiled = filter::compile(scope);
+        let mut tls = compiled.always.clone();
+        tls.append(&compiled.over_tls);
+        Plan {
+            site,
+            error_set: None,
+            needs_response: compiled.needs_response,
+            requests: RequestEdits::new(scope),
+            clear: compiled.always,
+            tls,
+            only_tls: compiled.over_tls,
+        }
+    }
+
+    /// What is changed in the fields of a response.
+    #[inline]
+    pub fn edits(&self, secure: bool) -> &FieldEdits {
+        if secure { &self.tls } else { &self.clear }
+    }
+
+    /// What of that is not in heads that were prepared with [`Plan::prepared_edits`].
+    #[inline]
+    pub fn late_edits(&self, secure: bool) -> &FieldEdits {
+        if secure { &self.only_tls } else { FieldEdits::NONE }
+    }
+
+    /// What can be changed before it is known whom the response is for.
+    pub fn prepared_edits(&self) -> &FieldEdits {
+        &self.clear
+    }
+}
