@@ -214,12 +214,23 @@ pub const IF_ABSENT_MAX: usize = 64;
 /// Changes of the fields of responses: compiled once, carried out by the encoders while they write.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct FieldEdits {
-    /// Names, in lower case, of fields that do not go on.
-    dropped: Vec<Box<[u8]>>,
+    /// Fields of responses that something is done about.
+    watched: Vec<Watched>,
     /// What is added in any case.
     added: FieldLines,
     /// What is added where the response has no field of that name.
     if_absent: FieldLines,
+}
+
+/// A field of a response that something is done about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Watched {
+    /// In lower case.
+    name: Box<[u8]>,
+    /// Its first byte: most fields differ in that, or in their length.
+    first: u8,
+    /// It goes on, and this one of [`FieldEdits::if_absent`] does not come; `None` if it does not go on.
+    absent: Option<u8>,
 }
 
 /// Which fields of one response are there: what [`FieldEdits::keeps`] has seen.
@@ -229,7 +240,7 @@ pub struct Present(u64);
 impl FieldEdits {
     /// No edits.
     pub const NONE: &'static FieldEdits = &FieldEdits {
-        dropped: Vec::new(),
+        watched: Vec::new(),
         added: FieldLines { text: Vec::new(), lines: Vec::new() },
         if_absent: FieldLines { text: Vec::new(), lines: Vec::new() },
     };
@@ -237,16 +248,16 @@ impl FieldEdits {
     /// Whether nothing is changed.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.dropped.is_empty() && self.added.is_empty() && self.if_absent.is_empty()
+        self.watched.is_empty() && self.added.is_empty()
     }
 
     /// Fields of this name do not go on.
     pub fn remove(&mut self, name: &str) {
-        let name = name.to_ascii_lowercase().into_bytes().into_boxed_slice();
+        let name = name.to_ascii_lowercase().into_bytes();
         self.added = without(&self.added, &name);
-        self.if_absent = without(&self.if_absent, &name);
-        if !self.dropped.contains(&name) {
-            self.dropped.push(name);
+        self.leave_out_name(&name);
+        if !self.is_dropped(&name) {
+            self.watch(&name, None);
         }
     }
 
@@ -264,43 +275,83 @@ impl FieldEdits {
     /// A field comes where there is none of its name, unless it was removed or set by then. Of more than [`IF_ABSENT_MAX`] the
     /// rest is left out; the configuration refuses so many.
     pub fn add_if_absent(&mut self, name: &str, value: &[u8]) {
-        let decided = |fields: &FieldLines| fields.all().get(name.as_bytes()).is_some();
-        let removed = self.dropped.iter().any(|dropped| dropped.eq_ignore_ascii_case(name.as_bytes()));
-        if !removed
+        let lower = name.to_ascii_lowercase().into_bytes();
+        let decided = |fields: &FieldLines| fields.all().get(&lower).is_some();
+        let at = self.if_absent.len();
+        if !self.is_dropped(&lower)
             && !decided(&self.added)
             && !decided(&self.if_absent)
-            && self.if_absent.len() < IF_ABSENT_MAX
+            && at < IF_ABSENT_MAX
         {
             self.if_absent.push(name.as_bytes(), value);
+            self.watch(&lower, Some(at as u8));
         }
+    }
+
+    fn is_dropped(&self, name: &[u8]) -> bool {
+        self.watched.iter().any(|watched| watched.absent.is_none() && *watched.name == *name)
+    }
+
+    fn watch(&mut self, name: &[u8], absent: Option<u8>) {
+        let first = name.first().copied().unwrap_or_default();
+        self.watched.push(Watched { name: name.into(), first, absent });
     }
 
     /// The edits of another list come behind these.
     pub fn append(&mut self, later: &FieldEdits) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        later.dropped.iter().for_each(|name| self.remove(&text(name)));
+        let dropped = later.watched.iter().filter(|watched| watched.absent.is_none());
+        dropped.for_each(|watched| self.remove(&text(&watched.name)));
         later.added.all().iter().for_each(|(name, value)| self.add(&text(name), value));
         later.if_absent.all().iter().for_each(|(name, value)| self.add_if_absent(&text(name), value));
     }
 
     /// A field of this name is not filled in.
     pub fn leave_out(&mut self, name: &str) {
-        self.if_absent = without(&self.if_absent, name.to_ascii_lowercase().as_bytes());
+        self.leave_out_name(name.to_ascii_lowercase().as_bytes());
+    }
+
+    fn leave_out_name(&mut self, name: &[u8]) {
+        let left = without(&self.if_absent, name);
+        if left.len() == self.if_absent.len() {
+            return;
+        }
+        self.watched.retain(|watched| watched.absent.is_none());
+        for (at, (name, _)) in left.all().iter().enumerate() {
+            self.watch(&name.to_ascii_lowercase(), Some(at as u8));
+        }
+        self.if_absent = left;
     }
 
     /// Whether a field of the response goes on; noted as present if it does.
     #[inline]
     pub fn keeps(&self, name: &[u8], present: &mut Present) -> bool {
-        let is = |other: &[u8]| other.len() == name.len() && other.eq_ignore_ascii_case(name);
-        if self.dropped.iter().any(|dropped| is(dropped)) {
-            return false;
-        }
-        for (at, (known, _)) in self.if_absent.all().iter().enumerate() {
-            if is(known) {
-                present.0 |= 1 << at;
+        let first = name.first().map_or(0, u8::to_ascii_lowercase);
+        for watched in &self.watched {
+            if watched.first == first
+                && watched.name.len() == name.len()
+                && watched.name.eq_ignore_ascii_case(name)
+            {
+                match watched.absent {
+                    Some(at) => present.0 |= 1 << at,
+                    None => return false,
+                }
             }
         }
         true
+    }
+
+    /// The same as text of HTTP/1, appended to `out`.
+    #[inline]
+    pub(crate) fn put_further(&self, present: Present, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.added.all().text());
+        let all = self.if_absent.all();
+        if present.0 == 0 {
+            return out.extend_from_slice(all.text());
+        }
+        for at in (0..all.len()).filter(|at| present.0 & 1 << at == 0) {
+            out.extend_from_slice(all.part(at..at + 1).text());
+        }
     }
 
     /// What comes behind those fields of the response that go on.

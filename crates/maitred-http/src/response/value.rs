@@ -34,19 +34,29 @@ pub struct Received<'a> {
 
 /// Which of the received fields do not go on.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Dropped([u64; RESPONSE_FIELDS_MAX.div_ceil(64)]);
+pub(crate) struct Dropped {
+    any: bool,
+    words: [u64; RESPONSE_FIELDS_MAX.div_ceil(64)],
+}
 
 impl Dropped {
     #[inline]
     pub(crate) fn set(&mut self, at: usize) {
-        if let Some(word) = self.0.get_mut(at / 64) {
+        self.any = true;
+        if let Some(word) = self.words.get_mut(at / 64) {
             *word |= 1 << (at % 64);
         }
     }
 
     #[inline]
     pub(crate) fn has(&self, at: usize) -> bool {
-        self.0.get(at / 64).is_some_and(|word| word & 1 << (at % 64) != 0)
+        self.words.get(at / 64).is_some_and(|word| word & 1 << (at % 64) != 0)
+    }
+
+    /// Whether all of them go on.
+    #[inline]
+    pub(crate) fn is_none(&self) -> bool {
+        !self.any
     }
 }
 
