@@ -18,8 +18,9 @@ ProxyPass "/both" "http://127.0.0.1:{port}/websocket" upgrade=websocket
 <Location "/may-name">
     MaitredSendfile on
 </Location>
-ProxyPass "/may-name" "http://127.0.0.1:{port}/sendfile"
-ProxyPass "/" "http://127.0.0.1:{port}/"
+# The backend closes each connection behind its answer.
+ProxyPass "/may-name" "http://127.0.0.1:{port}/sendfile" disablereuse=on
+ProxyPass "/" "http://127.0.0.1:{port}/" disablereuse=on
 """
 
 FIELDS = "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nServer: backend\r\n"

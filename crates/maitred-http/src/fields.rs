@@ -269,6 +269,7 @@ impl FieldEdits {
 
     /// A field comes beside others of its name.
     pub fn add(&mut self, name: &str, value: &[u8]) {
+        self.leave_out(name);
         self.added.push(name.as_bytes(), value);
     }
 
@@ -286,6 +287,11 @@ impl FieldEdits {
             self.if_absent.push(name.as_bytes(), value);
             self.watch(&lower, Some(at as u8));
         }
+    }
+
+    /// Whether fields of this name, in lower case, do not go on.
+    pub fn drops(&self, name: &str) -> bool {
+        self.is_dropped(name.as_bytes())
     }
 
     fn is_dropped(&self, name: &[u8]) -> bool {
@@ -309,6 +315,12 @@ impl FieldEdits {
     /// A field of this name is not filled in.
     pub fn leave_out(&mut self, name: &str) {
         self.leave_out_name(name.to_ascii_lowercase().as_bytes());
+    }
+
+    /// What another list removes is not filled in.
+    pub fn leave_out_dropped(&mut self, other: &FieldEdits) {
+        let dropped = other.watched.iter().filter(|watched| watched.absent.is_none());
+        dropped.for_each(|watched| self.leave_out_name(&watched.name));
     }
 
     fn leave_out_name(&mut self, name: &[u8]) {
@@ -466,6 +478,14 @@ mod tests {
         edits.set("server", b"mine");
         edits.add_if_absent("Server", b"not said");
         assert_eq!(edited(&edits, &[("Server", "theirs")]), "server=mine;");
+        let mut filled = FieldEdits::default();
+        filled.add_if_absent("Cache-Control", b"no-cache");
+        filled.add("cache-control", b"max-age=60");
+        assert_eq!(edited(&filled, &[]), "cache-control=max-age=60;");
+        let mut late = FieldEdits::default();
+        late.add_if_absent("Server", b"late");
+        late.leave_out_dropped(&edits);
+        assert_eq!(edited(&late, &[]), "");
         edits.remove("Server");
         edits.add_if_absent("Server", b"not said");
         assert_eq!(edited(&edits, &[("Server", "theirs"), ("A", "b")]), "A=b;");

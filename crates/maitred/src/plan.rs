@@ -59,6 +59,8 @@ impl Plan {
         let compiled = filter::compile(scope);
         let mut tls = compiled.always.clone();
         tls.append(&compiled.over_tls);
+        let mut only_tls = compiled.over_tls;
+        only_tls.leave_out_dropped(&compiled.always);
         Plan {
             site,
             error_set: None,
@@ -66,7 +68,7 @@ impl Plan {
             requests: RequestEdits::new(scope),
             clear: compiled.always,
             tls,
-            only_tls: compiled.over_tls,
+            only_tls,
         }
     }
 
@@ -85,5 +87,64 @@ impl Plan {
     /// What can be changed before it is known whom the response is for.
     pub fn prepared_edits(&self) -> &FieldEdits {
         &self.clear
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use maitred_http::fields::FieldLines;
+
+    use super::*;
+    use crate::config::{self, ResponseHeaders};
+
+    fn edited(edits: &FieldEdits, fields: &FieldLines) -> FieldLines {
+        let mut out = FieldLines::default();
+        edits.apply(fields.all(), &mut out);
+        out
+    }
+
+    #[test]
+    fn prepared_heads_end_up_like_all_others() {
+        let pair = |name: &str| vec![(name.to_owned(), "x".to_owned())];
+        let hsts = "Strict-Transport-Security";
+        for rules in [
+            ResponseHeaders::default(),
+            ResponseHeaders { remove: vec![hsts.to_ascii_lowercase()], ..ResponseHeaders::default() },
+            ResponseHeaders { set: pair(hsts), ..ResponseHeaders::default() },
+            ResponseHeaders { add: pair(hsts), if_absent: pair("Server"), ..ResponseHeaders::default() },
+            ResponseHeaders {
+                if_absent: pair(hsts),
+                remove: vec!["server".into()],
+                ..ResponseHeaders::default()
+            },
+        ] {
+            let site = config::Site {
+                hosts: vec![],
+                routes: vec![],
+                error_pages: vec![],
+                files: None,
+                certificates: vec![],
+                acme: false,
+                hsts: Some("max-age=1".into()),
+                response_headers: rules.clone(),
+                request_headers: RequestHeaderRules::default(),
+            };
+            let plan = Plan::new(0, &Scope { server_header: true, site: Some(&site), route: None });
+            for own in ["Content-Type", hsts, "Server"] {
+                let mut fields = FieldLines::default();
+                fields.push(own.as_bytes(), b"own");
+                for secure in [false, true] {
+                    let at_once = edited(plan.edits(secure), &fields);
+                    let later = edited(plan.late_edits(secure), &edited(plan.prepared_edits(), &fields));
+                    let sorted = |lines: &FieldLines| {
+                        let mut fields: Vec<_> =
+                            lines.all().iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+                        fields.sort();
+                        fields
+                    };
+                    assert_eq!(sorted(&later), sorted(&at_once), "{rules:?}, {own}, secure: {secure}");
+                }
+            }
+        }
     }
 }

@@ -215,6 +215,7 @@ impl RequestHead {
         self.fields.clear();
         self.fields.extend_from_slice(&other.fields);
         (self.facts, self.judged, self.parts) = (other.facts, other.judged, other.parts);
+        self.invalid_value = other.invalid_value;
     }
 
     /// A head of HTTP/1 that another process has received, and judged by the same rules.
@@ -475,12 +476,18 @@ impl RequestHead {
     }
 
     /// Method and target as far as they are known; for a request that was refused.
-    pub fn request_line(&self) -> Option<(&str, &str)> {
+    pub fn request_line_bytes(&self) -> Option<(&[u8], &[u8])> {
         let (method, target) = match self.parts {
             Some(parts) => (parts.method, parts.target),
             None => self.judged.then_some((self.facts.method_text, self.facts.target))?,
         };
-        Some((self.text(method), self.text(target)))
+        Some((self.part(method), self.part(target)))
+    }
+
+    /// The same, where both are text.
+    pub fn request_line(&self) -> Option<(&str, &str)> {
+        let (method, target) = self.request_line_bytes()?;
+        Some((std::str::from_utf8(method).ok()?, std::str::from_utf8(target).ok()?))
     }
 
     /// Whether nothing is in it.

@@ -94,6 +94,8 @@ impl Thread {
         let (head, body, spool) = (work.head.clone(), std::mem::take(&mut work.body), work.spool.take());
         let (again, last) = (work.again, work.last);
         let (routed, path) = (work.routed, work.path.clone());
+        // Who answers there says which process that is.
+        work.set_cookie = None;
         let mut room = HeadRoom::default();
         let request = head.view(&mut room)?;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;

@@ -9,6 +9,7 @@ use maitred_http::request::{HeadRoom, MISDIRECTED, Method, Reject, Request, Requ
 use maitred_http::uri;
 
 use super::connection::{After, Connection, State, Work};
+use super::cut_off::line_of;
 use super::errors::RETRY_SOON;
 use super::event_loop::Thread;
 use super::forward;
@@ -341,7 +342,9 @@ impl Thread {
         let connection = &self.connections[index as usize];
         let logged = self.log.is_on() && !connection.admin && !connection.internal;
         let proxied = self.is_trusted_proxy(index);
-        let head = &mut self.work(index).head;
+        let work = self.work(index);
+        (work.routed, work.path) = (None, None);
+        let head = &mut work.head;
         match logged {
             true => head.take_for_log(request, |name| proxied && origin::tells(name)),
             false => head.clear(),
@@ -460,11 +463,7 @@ impl Thread {
 
     /// Answers a head that was refused, as far as it is known.
     pub(super) fn answer_refused(&mut self, index: u32, head: &RequestHead, reject: Reject) {
-        let line = match head.request_line() {
-            Some((method, target)) => RequestLine::Parsed { method, target, version: Version::Http2 },
-            None => RequestLine::Refused(b""),
-        };
-        self.answer_refused_line(index, line, reject);
+        self.answer_refused_line(index, line_of(head), reject);
     }
 
     fn answer_refused_line(&mut self, index: u32, asked: RequestLine<'_>, reject: Reject) {

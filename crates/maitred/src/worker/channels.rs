@@ -464,6 +464,8 @@ impl Thread {
     fn send_again(&mut self, index: u32) {
         let work = self.work(index);
         (work.after, work.handed_off_at, work.tail_bytes) = (None, None, 0);
+        // Another process may answer it.
+        work.set_cookie = None;
         work.tail.clear();
         self.row.given_again.add(1);
         self.resume(index);

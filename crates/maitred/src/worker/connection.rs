@@ -417,7 +417,7 @@ impl Work {
 
     /// The request that a pool was asked for has its line in the log; the next one may be for nobody's pool.
     pub fn forget_pool(&mut self) {
-        (self.pool, self.request_id, self.returned_by) = (None, None, None);
+        (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
         (self.queue_us, self.waits_since) = (0, None);
     }
 

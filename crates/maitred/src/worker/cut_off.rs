@@ -91,10 +91,7 @@ impl Thread {
         if !self.log.is_on() {
             return;
         }
-        let request = match head.request_line() {
-            Some((method, target)) => RequestLine::Parsed { method, target, version: Version::Http2 },
-            None => RequestLine::Refused(b""),
-        };
+        let request = line_of(head);
         let summary = Summary { status, body_bytes: 0 };
         let connection = &self.connections[index as usize];
         // Of the connection it is known when it began, which is not when this request did.
@@ -111,6 +108,15 @@ impl Thread {
             TIMED_OUT => self.row.timed_out_in_response.add(1),
             _ => {}
         }
+    }
+}
+
+/// What the access log says of a request over HTTP/2 that was refused.
+pub(super) fn line_of(head: &RequestHead) -> RequestLine<'_> {
+    match (head.request_line(), head.request_line_bytes()) {
+        (Some((method, target)), _) => RequestLine::Parsed { method, target, version: Version::Http2 },
+        (None, Some((_, target))) => RequestLine::Refused(target),
+        (None, None) => RequestLine::Refused(b""),
     }
 }
 

@@ -5,7 +5,7 @@ mod identity;
 use std::borrow::Cow;
 
 use maitred_handoff::HeadPart;
-use maitred_http::fields::Present;
+use maitred_http::fields::{FieldEdits, Present};
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::uri;
 
@@ -107,7 +107,7 @@ pub(super) fn append_fields(
             && !named_by_connection(request, field.name)
             && !origin::tells(field.name)
             && passes(field.name, kept, proxied)
-            && rules.fields.keeps(field.name.as_bytes(), &mut present)
+            && keeps(&rules.fields, field.name, &mut present)
         {
             head.field(field.name, field.value);
         }
@@ -137,6 +137,17 @@ pub(super) fn append_switch(head: &mut HeadPart<'_>, switch: Option<&str>) {
         head.field("upgrade", protocol.as_bytes());
         head.field("connection", b"upgrade");
     }
+}
+
+/// Whether the rules of the route let a field pass. For an application that sees fields as variables (RFC 3875 section 4.1.18) a
+/// name with `_` or `.` is the same as one with `-`, which they may be about.
+#[inline]
+fn keeps(rules: &FieldEdits, name: &str, present: &mut Present) -> bool {
+    if rules.is_empty() {
+        return true;
+    }
+    let alias = name.replace(['_', '.'], "-");
+    rules.keeps(name.as_bytes(), present) && rules.keeps(alias.as_bytes(), present)
 }
 
 /// Whether a name may go on that may be another one for an application, or that an application may believe.

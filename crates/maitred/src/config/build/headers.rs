@@ -20,53 +20,83 @@ const FRAMING: [&str; 9] = [
 ];
 
 /// Beginnings of the names of fields in which Maitred tells applications who the client is.
-const TOLD: [&str; 7] =
-    ["x-forwarded-", "forwarded", "x-real-ip", "x-request-id", "x-request-start", "x-queue-start", "x-ssl-"];
+const TOLD: [&str; 8] = [
+    "early-data",
+    "x-forwarded-",
+    "forwarded",
+    "x-real-ip",
+    "x-request-id",
+    "x-request-start",
+    "x-queue-start",
+    "x-ssl-",
+];
 
 /// `headers`
 pub(super) fn of_files(section: &Section<'_>) -> HeaderRules {
-    let set = pairs(section, "set");
-    let remove = names(section, &[&set]);
+    let set = pairs(section, "set", check_name);
+    let remove = names(section, &[&set], check_name);
     HeaderRules { set, remove }
 }
 
 /// `response_headers`
 pub(super) fn of_responses(section: &Section<'_>) -> ResponseHeaders {
-    let (set, add, if_absent) = (pairs(section, "set"), pairs(section, "add"), pairs(section, "if_absent"));
-    let most = maitred_http::fields::IF_ABSENT_MAX / 2;
+    let pairs = |key| pairs(section, key, check_name);
+    let (set, add, if_absent) = (pairs("set"), pairs("add"), pairs("if_absent"));
+    // Those of the site and of the route come together, and two of the server's own.
+    let most = maitred_http::fields::IF_ABSENT_MAX / 2 - 1;
     if let (true, Some(span)) = (if_absent.len() > most, section.key_span("if_absent")) {
         section.cx.error(&span, format!("`if_absent` has more than {most} fields"));
     }
-    let remove = names(section, &[&set, &if_absent]);
+    let remove = names(section, &[&set, &if_absent], check_name);
     ResponseHeaders { set, add, remove, if_absent }
 }
 
 /// `request_headers`
 pub(super) fn of_requests(section: &Section<'_>) -> RequestHeaderRules {
-    for (name, _) in section.map("set") {
-        check_told(section, &name);
+    let set = pairs(section, "set", |section, name| {
+        if !name.value.eq_ignore_ascii_case("host") {
+            check_request_name(section, name);
+        }
+    });
+    let authority = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
+    for (name, value) in &set {
+        let valid = !value.is_empty() && value.bytes().all(authority);
+        if let (true, false, Some(span)) = (name.eq_ignore_ascii_case("host"), valid, section.key_span("set"))
+        {
+            let message = format!("`Host` cannot be \"{}\"", shorten(value));
+            section.cx.error_with(&span, message, "a host name, with or without a port");
+        }
     }
-    section.texts("remove").iter().for_each(|name| check_told(section, name));
-    let set = pairs(section, "set");
-    let remove = names(section, &[&set]);
+    let remove = names(section, &[&set], check_request_name);
     RequestHeaderRules { set, remove }
 }
 
-fn check_told(section: &Section<'_>, name: &At<String>) {
-    let lower = name.value.to_ascii_lowercase();
-    if TOLD.iter().any(|told| lower.starts_with(told)) {
+/// Names that are Maitred's own towards pools, in whatever spelling: for applications that see fields as variables (RFC 3875
+/// section 4.1.18) `_` and `.` are `-`.
+fn check_request_name(section: &Section<'_>, name: &At<String>) {
+    check_name(section, name);
+    let alike = name.value.to_ascii_lowercase().replace(['_', '.'], "-");
+    if TOLD.iter().any(|told| alike.starts_with(told)) {
         section.cx.error_with(
             &name.span,
             format!("`{}` says who the client is, and is written by Maitred", shorten(&name.value)),
             "`trusted_proxies` says whose word about that is believed",
         );
+    } else if is_token(&name.value) && !maitred_handoff::is_forwardable(&alike) {
+        section.cx.error_with(
+            &name.span,
+            format!("`{}` is never sent to a pool by this rule", shorten(&name.value)),
+            "fields of the connection and of the message are written by Maitred; `Host` can be set",
+        );
     }
 }
 
-fn pairs(section: &Section<'_>, key: &'static str) -> Vec<(String, String)> {
+type Check = fn(&Section<'_>, &At<String>);
+
+fn pairs(section: &Section<'_>, key: &'static str, check: Check) -> Vec<(String, String)> {
     let mut pairs: Vec<(String, String)> = Vec::new();
     for (name, value) in section.map(key) {
-        check_name(section, &name);
+        check(section, &name);
         if !is_field_value(&value.value) {
             section.cx.error_with(
                 &value.span,
@@ -82,10 +112,10 @@ fn pairs(section: &Section<'_>, key: &'static str) -> Vec<(String, String)> {
     pairs
 }
 
-fn names(section: &Section<'_>, given: &[&Vec<(String, String)>]) -> Vec<String> {
+fn names(section: &Section<'_>, given: &[&Vec<(String, String)>], check: Check) -> Vec<String> {
     let mut removed = Vec::new();
     for name in section.texts("remove") {
-        check_name(section, &name);
+        check(section, &name);
         let lower = name.value.to_ascii_lowercase();
         if given.iter().any(|given| given.iter().any(|(other, _)| other.eq_ignore_ascii_case(&lower))) {
             let message = format!("`{}` is both set and removed", shorten(&name.value));

@@ -283,6 +283,26 @@ fn http_is_no_other_protocol() {
 }
 
 #[test]
+fn fields_that_are_maitreds_own_cannot_be_set_in_requests() {
+    let text = "listen = [{ address = \":1\" }]\n[[site]]\nroot = \"www\"\n\
+        request_headers = { remove = [\"X_Real.IP\", \"Content_Length\", \"Proxy\", \"Host\", \"Early-Data\", \"Cookie\"] }\n\
+        [[site.route]]\npath = \"/a\"\nrespond = { status = 200 }\nrequest_headers = { set = { Host = \"a b\" } }\n";
+    let problems = brief(text);
+    let starts = [
+        "`X_Real.IP` says",
+        "`Content_Length` is never",
+        "`Proxy` is never",
+        "`Host` is never",
+        "`Early-Data` says",
+        "`Host` cannot be",
+    ];
+    assert_eq!(problems.len(), starts.len(), "{problems:#?}");
+    for (problem, start) in problems.iter().zip(starts) {
+        assert!(problem.contains(start), "{start}: {problem}");
+    }
+}
+
+#[test]
 fn fields_of_the_connection_cannot_be_kept() {
     let text = format!(
         "{COMPLETE}[pool.a]\ncommand = [\"a\"]\nrequest_headers = {{ keep = [\"a b\", \"x-*\", \"Transfer_Encoding\", \"ok\"] }}\n"

@@ -73,7 +73,7 @@ pub(super) fn error_page(
     writer.make(status, false, is_without_content(one, writer), |lines| {
         lines.push_number(b"Content-Length", one.size);
         // No validators: the page's do not speak for what was asked for.
-        lines.extend(one.type_field());
+        push_type(one, lines);
         fields.iter().for_each(|field| lines.push(field.name.as_bytes(), &field.value));
     });
     body(one, status, writer)
@@ -182,6 +182,13 @@ fn not_modified(one: Chosen<'_>, writer: &mut ResponseWriter<'_>) -> Served {
     Served::Whole(Summary { status: 304, body_bytes: 0 })
 }
 
+/// The type of the whole, wherever it stands.
+fn push_type(one: Chosen<'_>, lines: &mut FieldLines) {
+    if let Some(media) = one.fields().get(b"content-type") {
+        lines.push(b"Content-Type", media);
+    }
+}
+
 fn push_content_range(range: &Range<u64>, size: u64, lines: &mut FieldLines) {
     let value = format!("bytes {}-{}/{size}", range.start, range.end.saturating_sub(1));
     lines.push(b"Content-Range", value.as_bytes());
@@ -223,7 +230,7 @@ fn multipart(
     let mut length = 0;
     for (nth, range) in ranges.iter().enumerate() {
         let mut fields = FieldLines::default();
-        fields.extend(one.type_field());
+        push_type(one, &mut fields);
         push_content_range(range, one.size, &mut fields);
         let mut intro = Vec::new();
         h1::put_part_head(nth == 0, boundary, fields.all(), &mut intro);
@@ -237,7 +244,10 @@ fn multipart(
     writer.make(206, true, false, |lines| {
         lines.push_number(b"Content-Length", length);
         lines.push(b"Content-Type", format!("multipart/byteranges; boundary={boundary}").as_bytes());
-        lines.extend(one.fields_after_type());
+        // The type of the whole may stand further behind, if the route sets it.
+        let others =
+            one.fields_after_type().iter().filter(|(name, _)| !name.eq_ignore_ascii_case(b"content-type"));
+        others.for_each(|(name, value)| lines.push(name, value));
     });
     let mut rest = Rest::new(writer);
     for (intro, range) in intros.iter().zip(ranges) {

@@ -165,11 +165,6 @@ impl Representation {
         self.fields().part(usize::from(self.places.type_at)..self.lines.len())
     }
 
-    /// `Content-Type` alone; may be none.
-    pub(super) fn type_field(&self) -> FieldsRef<'_> {
-        self.fields().part(usize::from(self.places.type_at)..usize::from(self.places.coding_at))
-    }
-
     /// What follows `Content-Type`.
     pub(super) fn fields_after_type(&self) -> FieldsRef<'_> {
         self.fields().part(usize::from(self.places.coding_at)..self.lines.len())
@@ -349,13 +344,14 @@ impl Maker<'_> {
         coding: Option<Coding>,
         vary: bool,
     ) -> (Representation, Vec<u8>) {
-        let rules = self.set.rules();
-        let etag = rules.keeps("etag").then(|| etag(meta, coding));
+        let (rules, edits) = (self.set.rules(), self.set.edits());
+        // What the client does not get, its conditions cannot be about.
+        let keeps = |name| rules.keeps(name) && !edits.drops(name);
+        let etag = keeps("etag").then(|| etag(meta, coding));
         let seconds = u64::try_from(meta.mtime.div_euclid(1_000_000_000)).ok();
-        let last_modified =
-            seconds.filter(|secs| rules.keeps("last-modified") && *secs <= self.clock.unix_secs);
+        let last_modified = seconds.filter(|secs| keeps("last-modified") && *secs <= self.clock.unix_secs);
         let date = last_modified.map(date::format);
-        let accept_ranges = rules.keeps("accept-ranges");
+        let accept_ranges = keeps("accept-ranges");
         let facts = Facts {
             size: meta.size,
             content_type: media,
@@ -366,7 +362,7 @@ impl Maker<'_> {
             vary,
         };
         let body_bytes = if meta.size > u64::from(self.inline_bytes_max) { 0 } else { meta.size as usize };
-        let (head, places) = prepare::head(&facts, rules, self.set.edits());
+        let (head, places) = prepare::head(&facts, rules, edits);
         let (mut head, lines) = head.into_parts();
         head.reserve_exact(body_bytes);
         let made = Representation {

@@ -122,7 +122,8 @@ pub(super) fn head(facts: &Facts<'_>, rules: &FieldRules, edits: &FieldEdits) ->
         put(&mut lines, "Last-Modified", date);
     }
     if facts.vary && rules.keeps("vary") {
-        put(&mut lines, "Vary", b"Accept-Encoding");
+        // That is a fact, whatever the route says besides.
+        lines.push(b"Vary", b"Accept-Encoding");
     }
     for (name, value) in rules.lines.all().iter() {
         put(&mut lines, std::str::from_utf8(name).unwrap_or_default(), value);

@@ -12,11 +12,13 @@ mod manual;
 use std::fs;
 use std::path::Path;
 
+use maitred_http::fields::FieldEdits;
 use maitred_http::request::Method;
 use tempfile::TempDir;
 
+use super::FileSet;
 use super::testing::{Bench, INLINE_BYTES_MAX, files};
-use crate::config::HeaderRules;
+use crate::config::{Coding, HeaderRules};
 
 /// A directory with these files in it.
 fn tree(content: &[(&str, &str)]) -> TempDir {
@@ -84,6 +86,26 @@ fn options_and_other_methods_name_what_is_allowed() {
         let answer = bench.get("/a");
         assert_eq!((answer.status, answer.field("Allow")), (status, Some("GET, HEAD, OPTIONS")));
     }
+}
+
+#[test]
+fn edits_of_the_route_are_in_heads_of_files() {
+    let root = tree(&[("a.txt", "0123456789"), ("a.txt.gz", "")]);
+    let mut edits = FieldEdits::default();
+    edits.set("Content-Type", b"text/other");
+    edits.set("Vary", b"Origin");
+    edits.remove("ETag");
+    let files = crate::config::Files { precompressed: vec![Coding::Gzip], ..files(root.path()) };
+    let mut bench = Bench::new(vec![FileSet::open(files).with_edits(edits)]);
+    let ranges = |range| maitred_http::request::Known { range, ..Default::default() };
+    let count = |head: &str, name: &str| head.matches(&format!("\r\n{name}: ")).count();
+    let whole = bench.get("/a.txt");
+    assert_eq!((whole.field("Content-Type"), whole.field("ETag")), (Some("text/other"), None));
+    assert_eq!(count(&whole.head, "Vary"), 2, "what a response varies by is a fact: {}", whole.head);
+    let several = bench.ask(b"/a.txt", ranges(Some(b"bytes=0-0,5-5")));
+    assert_eq!((several.status, count(&several.head, "Content-Type")), (206, 1), "{}", several.head);
+    assert!(several.field("Content-Type").unwrap().starts_with("multipart/byteranges"));
+    assert_eq!(several.text().matches("Content-Type: text/other\r\n").count(), 2);
 }
 
 #[test]
