@@ -15,6 +15,7 @@ const WAIT_MS = 30_000;
 class Client {
   constructor(port) {
     this.socket = net.connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    this.port = port;
     this.text = '';
     this.error = null;
     this.ended = false;
@@ -99,7 +100,11 @@ const CASES = {
     return [client.body, client.error];
   },
   async pressure(client) {
+    // It reads when the application has written: the kernel would take everything for a client that reads meanwhile.
+    client.socket.pause();
     client.upgrade('pressure');
+    await ask(client.port, '/begun/pressure');
+    client.socket.resume();
     await client.end();
     return [client.body.length, client.error];
   },

@@ -1,6 +1,7 @@
 'use strict';
 // What the application sees of its sockets: properties, and events in their order. Each case has a name, which is the path of
-// its request; `/log/NAME` is answered with what was seen when the socket of that case has closed.
+// its request; `/log/NAME` is answered with what was seen when the socket of that case has closed, `/begun/NAME` when the case says
+// that it has begun.
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 const http = require('node:http');
@@ -11,6 +12,8 @@ const maitred = require('../../lib');
 
 const SWITCH = 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n';
 const BIG = Buffer.alloc(8 << 20, 'b');
+// More than the kernel takes for a client that does not read (tcp(7): tcp_wmem is 4 MiB at most).
+const TOO_MUCH = Buffer.alloc(24 << 20, 'b');
 const store = new AsyncLocalStorage();
 const logs = new Map();
 
@@ -19,6 +22,7 @@ function logOf(name) {
   if (!logs.has(name)) {
     const log = { lines: [] };
     log.closed = new Promise((resolve) => { log.close = resolve; });
+    log.begun = new Promise((resolve) => { log.begin = resolve; });
     logs.set(name, log);
   }
   return logs.get(name);
@@ -146,9 +150,10 @@ const UPGRADES = {
   },
   pressure(socket, head, log) {
     const before = socket.bytesWritten;
-    log.lines.push(socket.write(BIG), socket.write('x'));
+    log.lines.push(socket.write(TOO_MUCH), socket.write('x'));
     log.lines.push([socket.writableLength > 0, socket.bufferSize === socket.writableLength, socket.writableNeedDrain]);
     log.lines.push(socket.bytesWritten - before);
+    log.begin();
     socket.once('drain', () => {
       log.lines.push(['drained', socket.writableLength, socket.bytesWritten - before]);
       socket.end();
@@ -215,6 +220,7 @@ const REFUSALS = {
 
 const server = http.createServer((request, response) => {
   const [, name, of] = request.url.split('/');
+  if (name === 'begun') return void logOf(of).begun.then(() => response.end());
   if (name === 'log') {
     return void logOf(of).closed.then(() => setImmediate(() => response.end(JSON.stringify(logOf(of).lines))));
   }

@@ -310,9 +310,9 @@ impl Caller {
 
 /// The head as the text of HTTP/1.1, with these lines before its own, whatever the judge says of it.
 pub(crate) fn http1_text(head: &RequestHead, lines: &[u8]) -> Vec<u8> {
-    let (method, target) = head.request_line().expect("a request has a request line");
-    let mut text = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
-    text.extend_from_slice(lines);
+    // Bytes: what `:path` says need not be text.
+    let (method, target) = head.request_line_bytes().expect("a request has a request line");
+    let mut text = [method, b" ", target, b" HTTP/1.1\r\n", lines].concat();
     for (name, value) in head.lines() {
         [name, b": ", value, b"\r\n"].iter().for_each(|part| text.extend_from_slice(part));
     }
@@ -325,7 +325,8 @@ pub(crate) fn http1_text(head: &RequestHead, lines: &[u8]) -> Vec<u8> {
 fn judge_twice(head: &mut RequestHead, ended: bool) -> bool {
     let tunnel = head.lines().any(|(name, _)| name == b"upgrade");
     let stated = head.lines().any(|(name, _)| name == b"content-length");
-    let chunked = !ended && !tunnel && !stated && head.request_line().is_some_and(|line| line.0 != "CONNECT");
+    let chunked =
+        !ended && !tunnel && !stated && head.request_line_bytes().is_some_and(|line| line.0 != b"CONNECT");
     // First among the fields, so that it is behind no list.
     let text = http1_text(head, if chunked { b"transfer-encoding: chunked\r\n" } else { b"" });
     let own = head.judge(&HEAD_LIMITS);

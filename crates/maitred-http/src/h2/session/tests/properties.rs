@@ -166,3 +166,10 @@ fn scripts_are_mostly_understood() {
     }
     assert!(requests > 50 && trailers > 0, "{requests} requests, {trailers} trailers");
 }
+
+/// A `:path` of bytes that are no text is refused by both judges, and the request line is known as the bytes that came.
+#[test]
+fn a_target_that_is_no_text_keeps_the_invariants() {
+    let block = [&[0x82, 0x86, 0x04, 2][..], b"/\xff"].concat();
+    h2_session(&[vec![0, 50], frame(kind::HEADERS, 5, 1, &block)].concat());
+}
