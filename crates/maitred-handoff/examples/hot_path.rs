@@ -15,7 +15,7 @@ use maitred_http::fields::{FieldEdits, FieldLines, FieldsRef};
 use maitred_http::h2::frame::{self, flag, kind};
 use maitred_http::h2::{Event, Session, Settings};
 use maitred_http::request::{HeadLimits, HeadRoom, RequestHead, field_room, parse};
-use maitred_http::response::{Filter, ResponseHead, Wanted};
+use maitred_http::response::{Filter, ResponseHead, ResponsePolicy};
 use maitred_http::{date, h1, uri};
 
 type Result<T, E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
@@ -77,7 +77,7 @@ static EDITS: LazyLock<FieldEdits> = LazyLock::new(|| {
 
 /// A response of an application is judged, and framed for the client.
 fn response(out: &mut Vec<u8>) -> Result<()> {
-    let wanted = Wanted {
+    let wanted = ResponsePolicy {
         head_request: false,
         http10: false,
         framed: false,

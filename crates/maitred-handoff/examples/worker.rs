@@ -99,8 +99,8 @@ impl Sockets {
     fn next_channel(&self) -> io::Result<Option<OwnedFd>> {
         let Some(recovery) = &self.recovery else { return Ok(None) };
         let mut waiting = [PollFd::new(recovery, PollFlags::IN)];
-        let patience = Timespec::try_from(recovery::PATIENCE).map_err(|_| refuse("time"))?;
-        if poll(&mut waiting, Some(&patience))? == 0 {
+        let timeout = Timespec::try_from(recovery::TIMEOUT).map_err(|_| refuse("time"))?;
+        if poll(&mut waiting, Some(&timeout))? == 0 {
             return Ok(None);
         }
         let Some(channel) = recovery::next_channel(recovery)? else { return Ok(None) };

@@ -347,8 +347,8 @@ impl<'a> World<'a> {
 
     fn forget_the_impatient(&mut self) {
         for bucket in 0..self.queues.len() {
-            let (now, patience) = (self.now, self.scenario.patience);
-            let late = |request: &Request| now - request.arrived > patience;
+            let (now, timeout) = (self.now, self.scenario.timeout);
+            let late = |request: &Request| now - request.arrived > timeout;
             while let Some(request) = self.queues[bucket].front().copied().filter(late) {
                 self.queues[bucket].pop_front();
                 self.outcome.refused += 1;

@@ -85,7 +85,7 @@ pub struct Scenario {
     /// Busy threads that make creating one take twice as long.
     pub contention: f64,
     /// How long a request waits at most.
-    pub patience: Micros,
+    pub timeout: Micros,
     /// Crashes.
     pub crashes: Option<Crashes>,
     /// Weights of the buckets.
@@ -108,7 +108,7 @@ impl Scenario {
             startup: SECOND / 2,
             thread_startup: 0,
             contention: f64::INFINITY,
-            patience: 5 * SECOND,
+            timeout: 5 * SECOND,
             crashes: None,
             buckets: &[1.0],
             limits: Limits { start: 4, min_spare: 4, max_spare: 12, max: 200, threads: 1 },
@@ -129,7 +129,7 @@ impl Scenario {
             swell: Swell { period: 20 * SECOND, amplitude: 0.6 },
             thread_startup: SECOND / 20,
             contention: 20.0,
-            patience: Micros::MAX,
+            timeout: Micros::MAX,
             limits: Limits { start: 64, min_spare: 64, max_spare: 192, max: 1024, threads: 64 },
             ..Scenario::plain("2002", "390 clients replay an access log for an hour", 3_600, |_| 0.0)
         }

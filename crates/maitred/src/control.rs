@@ -135,7 +135,8 @@ pub struct Started {
     /// What it said in HELLO, if another worker process has heard that before.
     pub greeting: Option<Greeting>,
     /// It is to be given back as soon as no request waits for it ([`ToWorker::Release`]).
-    pub lent: bool,
+    #[serde(rename = "lent")]
+    pub borrowed: bool,
     /// Another worker process has handed its channel over, and says over a link what is under way ([`ToWorker::Link`]).
     pub linked: bool,
     /// Another worker process has its channel: the descriptor is a link to that one, which says first how to use it
@@ -143,7 +144,8 @@ pub struct Started {
     pub guest: bool,
 }
 
-/// From the worker process to the master.
+/// From the worker process to the master. After an upgrade older worker processes speak with the new master, so that names on the
+/// wire stay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
     /// No other process of this account can reach this one's memory or descriptors any more: it may be given the keys of TLS
@@ -161,7 +163,8 @@ pub enum FromWorker {
     /// Nothing is under way any more at an application process that was to be retired, and it was told to end.
     SlotDismissed(SlotId),
     /// Requests of this pool wait because no application process has room. A hint to look at the pool at once.
-    Pressed(u16),
+    #[serde(rename = "Pressed")]
+    QueuePressure(u16),
     /// The channel to the application process broke, or it broke the protocol; replace the process.
     SlotLost(SlotId, String),
     /// The application process has closed its channel, so it is about to exit; one that is not has to be made to.
@@ -170,7 +173,7 @@ pub enum FromWorker {
     Command(u64, Command),
     /// The challenge of this number is answered from now on.
     ChallengeInPlace(u64),
-    /// The master may go ([`ToWorker::Outlive`]).
+    /// The master may go ([`ToWorker::OrphanMode`]).
     Outlives,
 }
 
@@ -271,12 +274,13 @@ pub enum ToWorker {
     /// The descriptor that comes along is a memory file with new keys of TLS ([`crate::tls::material::Material`]).
     Certificates,
     /// This application process can be watched, and ended, by the descriptor that comes along (pidfd_open(2)): for the time
-    /// after [`ToWorker::Outlive`].
+    /// after [`ToWorker::OrphanMode`].
     Watch(SlotId),
     /// The master will be another image of itself soon, which starts with nothing on this socket: its end is then no reason to
     /// stop. Answered with [`FromWorker::Outlives`]. With a descriptor: go on serving until [`crate::upgrade::GO`] comes over
     /// it, then do as after [`ToWorker::Drain`] with that time. Without one: go on draining.
-    Outlive(DrainTime),
+    #[serde(rename = "Outlive")]
+    OrphanMode(DrainTime),
     /// What the command of this number waits for. More follows, or its end.
     CommandWaits(u64, String),
     /// How the command of this number ended: whether well, and a text for the person who asked.

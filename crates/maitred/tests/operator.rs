@@ -27,7 +27,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// After this, something hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// The account that owns nothing.
 const NOBODY: u32 = 65534;
 
@@ -200,7 +200,7 @@ fn the_service_manager_is_told_of_start_reload_and_stop() {
     let dir = site("127.0.0.1:0", "");
     let path = dir.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    manager.set_read_timeout(Some(TIMEOUT)).unwrap();
     let heard = || {
         let mut bytes = [0; 1024];
         let length = manager.recv(&mut bytes).unwrap();
@@ -237,7 +237,7 @@ fn the_service_manager_is_told_of_start_reload_and_stop() {
 /// Standard error as systemd connects it: what reads it, the server's end, and the `JOURNAL_STREAM` that says so.
 fn journal() -> (UnixStream, std::os::fd::OwnedFd, String) {
     let (journal, stderr) = UnixStream::pair().unwrap();
-    journal.set_read_timeout(Some(PATIENCE)).unwrap();
+    journal.set_read_timeout(Some(TIMEOUT)).unwrap();
     let stderr = std::os::fd::OwnedFd::from(stderr);
     let stat = rustix::fs::fstat(&stderr).unwrap();
     (journal, stderr, format!("{}:{}", stat.st_dev, stat.st_ino))
@@ -411,7 +411,7 @@ fn a_log_that_nobody_reads_does_not_hold_the_master_up() {
 /// The answer to a request on a connection of its own.
 fn get(address: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
-use support::{Client, Gate, PATIENCE, Server, Setup, eventually};
+use support::{Client, Gate, Server, Setup, TIMEOUT, eventually};
 
 /// As many may watch at a time.
 const WATCHERS_MAX: usize = 32;
@@ -61,7 +61,7 @@ impl Watcher {
 /// A connection to the admin socket on which the stream was asked for.
 fn ask(server: &Server) -> UnixStream {
     let mut stream = UnixStream::connect(server.path("admin.sock")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(ASK.as_bytes()).unwrap();
     stream
 }
@@ -135,7 +135,7 @@ fn a_watcher_that_does_not_read_is_closed_and_others_are_not() {
         events
     });
     let mut closed = [PollFd::new(&idle, PollFlags::HUP)];
-    assert_eq!(poll(&mut closed, Some(&Timespec::try_from(PATIENCE).unwrap())).unwrap(), 1, "it stays open");
+    assert_eq!(poll(&mut closed, Some(&Timespec::try_from(TIMEOUT).unwrap())).unwrap(), 1, "it stays open");
     // Whoever answers is another thread than the one that has just closed it.
     eventually("that is counted", || server.total("timeouts") == 1 && server.total("writing") == 1);
     server.stop();

@@ -18,7 +18,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// After this, something hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Requests that are counted; where several come in one write, the writes.
 const REQUESTS: usize = 500;
 /// Calls besides those of the requests: a full log buffer, timers; and in each second that it takes, on a machine that is slow,
@@ -126,7 +126,7 @@ fn connect(dir: &Path) -> TcpStream {
     let address = announced(&std::fs::read_to_string(dir.join("output")).unwrap()).unwrap();
     let stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
@@ -436,7 +436,7 @@ fn announced(said: &str) -> Option<String> {
 }
 
 fn wait_for_announcement(server: &mut Child, output: &Path) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let said = std::fs::read_to_string(output).unwrap();
         if announced(&said).is_some() {

@@ -10,7 +10,7 @@ use rustls::ClientConfig;
 use super::secure;
 
 /// How long any answer may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Cleartext, or TLS.
 trait Wire: Read + Write + Send {}
@@ -25,8 +25,8 @@ pub(super) struct Client {
 fn open(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     Ok(stream)
 }
 

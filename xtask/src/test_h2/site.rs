@@ -17,7 +17,7 @@ use crate::step::Beside;
 pub(super) const RESOURCES: usize = 50;
 pub(super) const LARGE_BYTES: usize = 3_000_000;
 /// After this, something hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Lines of the access log that are shown when a client has failed.
 const TOLD_MAX: usize = 20;
 /// Room for what the kernel says of changes of a file; what does not fit is read the next time.
@@ -86,7 +86,7 @@ impl Site {
 
     /// The address of a line that it says at its start.
     fn address(&self, scheme: &str) -> Result<String> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut said = Vec::new();
         loop {
             match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
@@ -104,7 +104,7 @@ impl Site {
 
     /// Waits until the access log has so many lines of a kind; it is written when a thread has nothing else to do.
     pub(super) fn logged(&self, count: usize, kind: impl Fn(&str) -> bool) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let log = self.path("access.log");
         let changes = inotify::init(inotify::CreateFlags::CLOEXEC)?;
         inotify::add_watch(&changes, &log, inotify::WatchFlags::MODIFY)?;

@@ -1,7 +1,7 @@
 'use strict';
 // What the application sees of its sockets: properties, and events in their order. Each case has a name, which is the path of
-// its request; `/log/NAME` is answered with what was seen when the socket of that case has closed, `/begun/NAME` when the case says
-// that it has begun.
+// its request; `/log/NAME` is answered with what was seen when the socket of that case has closed, `/begun/NAME` when the case
+// says that it has begun.
 
 const { AsyncLocalStorage } = require('node:async_hooks');
 const http = require('node:http');

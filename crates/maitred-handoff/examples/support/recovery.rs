@@ -9,7 +9,7 @@ use maitred_handoff::RECOVERY_VARIABLE;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 /// How long to wait for another channel.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The socket, if the server has passed one.
 pub(crate) fn passed() -> io::Result<Option<OwnedFd>> {

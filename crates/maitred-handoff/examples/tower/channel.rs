@@ -131,7 +131,7 @@ where
         let lost = serve_one(socket, &service, capacity, recovery.is_some(), &mut terminate).await?;
         let Some(recovery) = recovery.as_ref().filter(|_| lost) else { return Ok(()) };
         let next = tokio::select! {
-            next = tokio::time::timeout(recovery::PATIENCE, next_channel(recovery)) => next.unwrap_or(Ok(None))?,
+            next = tokio::time::timeout(recovery::TIMEOUT, next_channel(recovery)) => next.unwrap_or(Ok(None))?,
             _ = terminate.recv() => None,
         };
         let Some(next) = next else { return Ok(()) };

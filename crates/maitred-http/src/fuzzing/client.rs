@@ -5,7 +5,7 @@
 
 use crate::fields::is_for_trailers;
 use crate::request::is_token_byte;
-use crate::response::Wanted;
+use crate::response::ResponsePolicy;
 
 /// What a client sees of a response.
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) struct Seen {
 type Fields = Vec<(String, Vec<u8>)>;
 
 /// Reads one response and those that are interim to it; there must be nothing behind it.
-pub(super) fn read(bytes: &[u8], wanted: Wanted) -> Seen {
+pub(super) fn read(bytes: &[u8], wanted: ResponsePolicy) -> Seen {
     let mut seen = Seen {
         interim: Vec::new(),
         status: None,
@@ -95,7 +95,7 @@ fn values<'f>(fields: &'f Fields, name: &str) -> Vec<&'f [u8]> {
 }
 
 /// What holds for the head of a final response whatever its content.
-fn judge(status: u16, fields: &Fields, wanted: Wanted) {
+fn judge(status: u16, fields: &Fields, wanted: ResponsePolicy) {
     for name in ["te", "keep-alive", "proxy-connection"] {
         assert_eq!(values(fields, name).len(), 0, "{name} is for one hop");
     }
@@ -114,7 +114,7 @@ fn judge(status: u16, fields: &Fields, wanted: Wanted) {
 }
 
 /// Reads the content of a final response (9112-6.3).
-fn content(seen: &mut Seen, bytes: &[u8], status: u16, wanted: Wanted) {
+fn content(seen: &mut Seen, bytes: &[u8], status: u16, wanted: ResponsePolicy) {
     let options: Vec<String> = values(&seen.fields, "connection")
         .iter()
         .flat_map(|value| value.split(|byte| *byte == b','))

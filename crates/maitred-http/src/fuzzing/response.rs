@@ -4,7 +4,7 @@
 use super::client;
 use crate::fields::{FieldEdits, FieldsRef};
 use crate::h1;
-use crate::response::{Bad, Filter, Wanted};
+use crate::response::{Bad, Filter, ResponsePolicy};
 
 const DATE: &[u8; 29] = b"Sun, 06 Nov 1994 08:49:37 GMT";
 
@@ -24,7 +24,7 @@ struct Passed {
 /// split gives the client the same, and the promises of [`Filter`] hold.
 pub fn response(data: &[u8]) {
     let [choice, part_bytes, input @ ..] = data else { return };
-    let wanted = Wanted {
+    let wanted = ResponsePolicy {
         head_request: choice & 1 != 0,
         http10: choice & 2 != 0,
         framed: choice & 16 != 0,
@@ -60,7 +60,7 @@ fn assert_same(one: &Passed, other: &Passed) {
     assert_eq!(said(one), said(other));
 }
 
-fn pass(wanted: Wanted, input: &[u8], part_bytes: usize) -> Passed {
+fn pass(wanted: ResponsePolicy, input: &[u8], part_bytes: usize) -> Passed {
     let (mut filter, mut out) = (Filter::new(wanted), Vec::new());
     for part in input.chunks(part_bytes) {
         if filter.feed(part, &mut encoder(&mut out)).is_err() {
@@ -72,7 +72,7 @@ fn pass(wanted: Wanted, input: &[u8], part_bytes: usize) -> Passed {
 }
 
 /// As a caller that splices: whatever may go through unchanged goes around the filter.
-fn pass_around(wanted: Wanted, input: &[u8]) -> Passed {
+fn pass_around(wanted: ResponsePolicy, input: &[u8]) -> Passed {
     let (mut filter, mut out) = (Filter::new(wanted), Vec::new());
     let mut rest = input;
     while let Some(first) = rest.first() {
@@ -92,7 +92,7 @@ fn pass_around(wanted: Wanted, input: &[u8]) -> Passed {
 }
 
 /// Reads what went out as a client does, and holds what the filter said against it.
-fn check(wanted: Wanted, passed: &Passed) -> client::Seen {
+fn check(wanted: ResponsePolicy, passed: &Passed) -> client::Seen {
     let Passed { out, end, filter } = passed;
     let seen = client::read(out, wanted);
     assert_eq!(filter.status(), seen.status);

@@ -349,7 +349,7 @@ impl Session {
 
     /// Ends the session because its peer takes too long for something. GOAWAY is in `out`; nothing if it has ended already.
     #[cold]
-    pub fn lose_patience(&mut self, reason: &'static str) {
+    pub fn lose_timeout(&mut self, reason: &'static str) {
         if self.dead.is_none() {
             self.die(Fatal { code: Code::EnhanceYourCalm, reason });
         }

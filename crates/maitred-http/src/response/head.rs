@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::{Bad, Dropped, Encode, Ending, Fields, Received, ResponseHead, Wanted};
+use super::{Bad, Dropped, Encode, Ending, Fields, Received, ResponseHead, ResponsePolicy};
 use crate::h1::Persistence;
 use crate::limits::{
     CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
@@ -50,7 +50,7 @@ pub(super) enum Head {
 #[inline]
 pub(super) fn take(
     bytes: &[u8],
-    wanted: Wanted,
+    wanted: ResponsePolicy,
     out: &mut impl Encode,
 ) -> Result<Option<(Head, usize)>, Bad> {
     if bytes.first().is_some_and(|byte| *byte != b'H') {
@@ -121,7 +121,7 @@ struct Seen {
 
 impl Source<'_, '_> {
     #[inline]
-    fn pass(&self, reason: Option<&str>, wanted: Wanted, out: &mut impl Encode) -> Result<Head, Bad> {
+    fn pass(&self, reason: Option<&str>, wanted: ResponsePolicy, out: &mut impl Encode) -> Result<Head, Bad> {
         match self.status {
             101 if !self.switches_to(wanted.switch) || self.http10 => return Err(Bad::SwitchingProtocols),
             200..300 if wanted.framed && wanted.switch.is_some() => return Err(Bad::NotSwitched),
@@ -168,7 +168,12 @@ impl Source<'_, '_> {
     /// Passes an interim response on, or not. A 100 was not asked for: whoever is behind here gets the request as a whole, and no
     /// `Expect` (9110-15.2).
     #[cold]
-    fn interim(&self, head: &ResponseHead<'_>, wanted: Wanted, out: &mut impl Encode) -> Result<Head, Bad> {
+    fn interim(
+        &self,
+        head: &ResponseHead<'_>,
+        wanted: ResponsePolicy,
+        out: &mut impl Encode,
+    ) -> Result<Head, Bad> {
         if self.bytes.len() > INTERIM_HEAD_BYTES_MAX {
             return Err(Bad::InterimTooBig);
         }
@@ -283,7 +288,7 @@ impl Source<'_, '_> {
 
     /// How the body is delimited, once all fields were seen (9112-6.3).
     #[inline]
-    fn framing(&self, seen: &Seen, wanted: Wanted) -> Result<Framing, Bad> {
+    fn framing(&self, seen: &Seen, wanted: ResponsePolicy) -> Result<Framing, Bad> {
         if seen.chunked && seen.length.is_some() {
             return Err(Bad::Framing("Content-Length together with Transfer-Encoding"));
         }

@@ -21,7 +21,7 @@ use crate::request;
 
 /// What the request, and the server, want of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ResponsePolicy {
     /// The request was HEAD: no content goes out.
     pub head_request: bool,
     /// The client speaks HTTP/1.0: neither chunks nor interim responses.
@@ -89,10 +89,10 @@ pub struct Progress {
 /// names, and other fields for one hop are taken out. Content with a stated length is
 /// passed on as it is; all other content goes out in chunks, or up to the end of the connection for clients of
 /// version 1.0. `Date` is added if it is missing. Whether the client's connection is kept depends on
-/// [`Wanted::keep`] and on the framing, not on the application's `Connection`, which is about another hop.
+/// [`ResponsePolicy::keep`] and on the framing, not on the application's `Connection`, which is about another hop.
 #[derive(Debug)]
 pub struct Filter {
-    wanted: Wanted,
+    wanted: ResponsePolicy,
     state: State,
     sink: Sink,
     /// The bytes of an incomplete head.
@@ -139,7 +139,7 @@ const _: () = assert!(size_of::<Filter>() <= 112, "one of them is in each relay"
 impl Filter {
     /// A filter for one response.
     #[inline]
-    pub fn new(wanted: Wanted) -> Filter {
+    pub fn new(wanted: ResponsePolicy) -> Filter {
         Filter {
             wanted,
             state: State::Head,

@@ -13,7 +13,7 @@ fn encoder(out: &mut Vec<u8>) -> h1::Encoder<'_> {
 }
 
 /// GET of version 1.1 on a connection that may be kept.
-const GET: Wanted = Wanted {
+const GET: ResponsePolicy = ResponsePolicy {
     head_request: false,
     http10: false,
     framed: false,
@@ -22,8 +22,8 @@ const GET: Wanted = Wanted {
     trailers: false,
     switch: None,
 };
-const HEAD: Wanted = Wanted { head_request: true, ..GET };
-const GET_10: Wanted = Wanted { http10: true, ..GET };
+const HEAD: ResponsePolicy = ResponsePolicy { head_request: true, ..GET };
+const GET_10: ResponsePolicy = ResponsePolicy { http10: true, ..GET };
 
 /// What the client got, and how it ended.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ struct Passed {
 }
 
 /// Feeds the parts of a response, and its end.
-fn pass_parts(wanted: Wanted, parts: &[&[u8]]) -> Passed {
+fn pass_parts(wanted: ResponsePolicy, parts: &[&[u8]]) -> Passed {
     let mut filter = Filter::new(wanted);
     let mut out = Vec::new();
     for part in parts {
@@ -50,12 +50,12 @@ fn pass_parts(wanted: Wanted, parts: &[&[u8]]) -> Passed {
     Passed { out: String::from_utf8_lossy(&out).into_owned(), filter, end }
 }
 
-fn pass(wanted: Wanted, response: &str) -> Passed {
+fn pass(wanted: ResponsePolicy, response: &str) -> Passed {
     pass_parts(wanted, &[response.as_bytes()])
 }
 
 /// What went wrong before anything of the final response was written.
-fn refused(wanted: Wanted, response: &str) -> Bad {
+fn refused(wanted: ResponsePolicy, response: &str) -> Bad {
     let passed = pass(wanted, response);
     assert_eq!(
         (passed.out.as_str(), passed.filter.head_written(), passed.filter.keeps()),

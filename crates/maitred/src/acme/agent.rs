@@ -26,7 +26,7 @@ use crate::unix_time;
 
 /// Largest start document.
 const START_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// How long one order may take in all. The authority's own patience is shorter.
+/// How long one order may take in all. The authority's own timeout is shorter.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long asking for renewal information may take.
 const ASK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -340,7 +340,7 @@ impl Agent {
         self.report(index);
     }
 
-    /// Writes down what has to outlive this process.
+    /// Writes down what has to orphan_mode this process.
     fn note(&self, index: usize) -> io::Result<()> {
         let Some(known) = self.known.get(index) else { return Ok(()) };
         let Past { failures, allowed_unix } = self.schedule.past(self.now(), index);

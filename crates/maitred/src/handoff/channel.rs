@@ -84,11 +84,11 @@ pub enum Phase {
 
 /// Whether, and how, an application process is about to leave this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Leave {
+pub enum DrainMode {
     /// It is not.
     Stays,
     /// It goes back to the master when it has no request, and none waits.
-    WhenUnneeded,
+    WhenQueueEmpty,
     /// It gets no more requests, and goes back to the master when it has none.
     WhenIdle,
     /// It goes to another worker process between two frames; what is under way, and what comes, goes on over a link.
@@ -196,7 +196,7 @@ pub struct Channel {
     /// Whether it is in the list of channels that have something to flush.
     pub dirty: bool,
     /// Whether it is about to leave.
-    pub leave: Leave,
+    pub leave: DrainMode,
     /// By when it has to say that it is still there, which it was asked because a request of it was silent.
     probed: Option<Instant>,
     /// When it was asked whether it is still there, or was last known to be; `true` if the answer is open.
@@ -250,7 +250,7 @@ impl Channel {
             relays: 0,
             forgotten: VecDeque::new(),
             dirty: false,
-            leave: Leave::Stays,
+            leave: DrainMode::Stays,
             probed: None,
             asked: None,
             socket: Passed::own(socket, None, lane.clone()),
@@ -269,7 +269,7 @@ impl Channel {
 
     /// Whether it takes requests.
     pub fn is_live(&self) -> bool {
-        let takes = matches!(self.leave, Leave::Stays | Leave::WhenUnneeded | Leave::HandsOver);
+        let takes = matches!(self.leave, DrainMode::Stays | DrainMode::WhenQueueEmpty | DrainMode::HandsOver);
         self.phase == Phase::Live && !self.astray && !self.joining && takes
     }
 
@@ -280,8 +280,8 @@ impl Channel {
     }
 
     /// Whether somebody else has asked for it, and will get it.
-    pub fn is_owed(&self) -> bool {
-        matches!(self.leave, Leave::WhenUnneeded | Leave::WhenIdle | Leave::HandsOver)
+    pub fn is_pending_return(&self) -> bool {
+        matches!(self.leave, DrainMode::WhenQueueEmpty | DrainMode::WhenIdle | DrainMode::HandsOver)
             && matches!(self.phase, Phase::Live | Phase::Starting)
     }
 
@@ -303,7 +303,7 @@ impl Channel {
     pub fn health(&mut self, now: Instant, interval: Duration) -> Health {
         // Its owner asks, who knows what others have there.
         let asks = self.phase == Phase::Live && !self.joining && !self.linked;
-        if !asks || self.load() > 0 || self.leave == Leave::Told {
+        if !asks || self.load() > 0 || self.leave == DrainMode::Told {
             self.asked = None;
             return Health::Good;
         }

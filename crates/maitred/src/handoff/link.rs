@@ -8,7 +8,7 @@
 //!
 //! | link, at its owner | user's frame | process's frame about it | user ends | process exits | channel gets another owner |
 //! |---|---|---|---|---|---|
-//! | Joining: the channel is not read yet | `HandedOver` → Open | cannot be | the process is condemned | closed | cannot be |
+//! | Joining: the channel is not read yet | `HandedOver` → Open | cannot be | the process is failed | closed | cannot be |
 //! | Open | passed on | passed on | its requests are cancelled, its descriptors forgotten | closed | handed over, as it is |
 //! | Closing²: the process is to end | passed on | passed on | as above | closed | not any more |
 //!

@@ -12,7 +12,7 @@ mod pool;
 mod relay;
 mod sticky;
 
-pub use channel::{Arrival, Away, Channel, Flushed, Health, Leave, Phase, RECEIVE_BYTES, Received};
+pub use channel::{Arrival, Away, Channel, DrainMode, Flushed, Health, Phase, RECEIVE_BYTES, Received};
 pub use choice::{Choice, Costs, PERIOD as CHOICE_PERIOD, Sample};
 pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 pub use known::{Allowance, Known, OPEN_FILES_DEFAULT};

@@ -103,14 +103,14 @@ impl Writer {
     }
 
     /// Waits until all that was handed over is written; every [`ThreadLog`] must have been dropped before. Gives up
-    /// after `patience`, because nobody may ever read the pipe at the other end.
+    /// after `timeout`, because nobody may ever read the pipe at the other end.
     ///
     /// # Errors
     /// `TimedOut` when lines were left unwritten.
-    pub fn stop(self, patience: Duration) -> io::Result<()> {
+    pub fn stop(self, timeout: Duration) -> io::Result<()> {
         let Some(Running { jobs, done }) = self.running else { return Ok(()) };
         drop(jobs);
-        match done.recv_timeout(patience) {
+        match done.recv_timeout(timeout) {
             Ok(()) => Ok(()),
             Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the access log takes no more lines")),
         }
@@ -177,7 +177,7 @@ impl ThreadLog {
             return;
         }
         if self.due.is_none() {
-            self.due = Some(line.clock.now + self.patience());
+            self.due = Some(line.clock.now + self.timeout());
         }
         if self.buffer.len() >= self.flush_bytes {
             self.flush();
@@ -202,7 +202,7 @@ impl ThreadLog {
         std::mem::take(&mut self.dropped)
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         match self.formatter.format() {
             AccessFormat::Human => Duration::ZERO,
             _ => FLUSH_AFTER,

@@ -173,7 +173,7 @@ mod tests {
     use crate::control::{SlotId, Started};
 
     fn started() -> Started {
-        Started { pid: 1, greeting: None, lent: false, linked: false, guest: false }
+        Started { pid: 1, greeting: None, borrowed: false, linked: false, guest: false }
     }
 
     /// Reads one message as a worker process would; tells whether a descriptor came along.

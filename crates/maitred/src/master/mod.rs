@@ -18,7 +18,7 @@
 //! | [`process`] | how worker and application processes are started |
 //! | [`pool_sockets`] | the sockets of pools that accept connections by themselves |
 //! | [`cpu_time`] | what processes use of a CPU |
-//! | [`luggage`] | what one image of the master leaves to the next |
+//! | [`upgrade_state`] | what one image of the master leaves to the next |
 //! | [`output`] | what application processes write to standard output and error |
 //! | [`channel`] | the control socket of one worker process |
 
@@ -28,7 +28,6 @@ pub mod agent;
 pub mod certificates;
 pub mod channel;
 pub mod cpu_time;
-pub mod luggage;
 pub mod output;
 pub mod own_files;
 pub mod pid_file;
@@ -38,3 +37,4 @@ pub mod process;
 pub mod shell;
 pub mod sockets;
 pub mod state;
+pub mod upgrade_state;

@@ -25,12 +25,12 @@ use self::upgrade::Check;
 use super::agent::Agent;
 use super::channel::{Channel, MESSAGES_PER_TURN_MAX, Received};
 use super::cpu_time::CpuTime;
-use super::luggage::{Luggage, Unpacker};
 use super::output::{LINE_BYTES_MAX, Output};
 use super::prepare::{Open, Prepared, Surroundings};
 use super::sockets;
 use super::state::Master;
 use super::state::events::{Action, Event, Seen};
+use super::upgrade_state::{Unpacker, UpgradeState};
 use crate::acme::supervise::Supervisor;
 use crate::config::{Failure, Loaded};
 use crate::control::{FromWorker, SlotId};
@@ -170,7 +170,7 @@ struct Shell<'a> {
     executable: Option<PathBuf>,
     /// The check of a new executable.
     check: Option<Check>,
-    /// Leads to the worker process that is to outlive this image.
+    /// Leads to the worker process that is to orphan_mode this image.
     new_end: Option<OwnedFd>,
     /// Leads to the worker process of the image before, until that has been told to go.
     old_end: Option<OwnedFd>,
@@ -203,21 +203,23 @@ impl<'a> Shell<'a> {
     fn new(source: Source<'a>, options: Options) -> Result<Self, String> {
         let signals = Signals::block().map_err(|error| format!("blocking signals: {error}"))?;
         let executable = crate::upgrade::executable();
-        let (mut luggage, mut unpacker) = (Luggage::find()?, Unpacker::default());
-        let (inherited, inherited_admin) = match &mut luggage {
-            Some(luggage) => (
-                unpacker.groups(std::mem::take(&mut luggage.inherited))?,
-                luggage.inherited_admin.map(Unpacker::take).transpose()?,
+        let (mut upgrade_state, mut unpacker) = (UpgradeState::find()?, Unpacker::default());
+        let (inherited, inherited_admin) = match &mut upgrade_state {
+            Some(upgrade_state) => (
+                unpacker.groups(std::mem::take(&mut upgrade_state.inherited))?,
+                upgrade_state.inherited_admin.map(Unpacker::take).transpose()?,
             ),
             None => of_service_manager()?,
         };
-        let tickets = match &luggage {
-            Some(luggage) => luggage.tickets.clone(),
+        let tickets = match &upgrade_state {
+            Some(upgrade_state) => upgrade_state.tickets.clone(),
             None => Seed::new(unix_time::secs()).map_err(|_| "there are no random numbers".to_owned())?,
         };
-        let self_signed = luggage.as_ref().and_then(|luggage| luggage.self_signed.clone());
-        let machine = match &mut luggage {
-            Some(luggage) => Master::resume(Instant::now(), std::mem::take(&mut luggage.legacy)),
+        let self_signed = upgrade_state.as_ref().and_then(|upgrade_state| upgrade_state.self_signed.clone());
+        let machine = match &mut upgrade_state {
+            Some(upgrade_state) => {
+                Master::resume(Instant::now(), std::mem::take(&mut upgrade_state.inherited_state))
+            }
             None => Master::new(),
         };
         let mut shell = Shell {
@@ -258,8 +260,8 @@ impl<'a> Shell<'a> {
             old_workers: BTreeMap::new(),
             upgraded_from: None,
         };
-        if let Some(luggage) = luggage {
-            shell.unpack(luggage, &mut unpacker)?;
+        if let Some(upgrade_state) = upgrade_state {
+            shell.unpack(upgrade_state, &mut unpacker)?;
         }
         shell.events.push_back(Event::Start);
         Ok(shell)
@@ -329,11 +331,11 @@ impl<'a> Shell<'a> {
         let deadlines =
             [self.machine.next_deadline(), self.next_look(), self.supervisor.next_deadline(), old];
         let deadline = deadlines.into_iter().flatten().min();
-        let patience = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
         // A wait that is too long for the type is as good as none.
-        let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         // Whatever it says, everything is looked at next, without waiting.
-        if let Err(error) = poll(&mut descriptors, patience.as_ref())
+        if let Err(error) = poll(&mut descriptors, timeout.as_ref())
             && error != rustix::io::Errno::INTR
         {
             tracing::error!(%error, "poll");
@@ -367,7 +369,7 @@ impl<'a> Shell<'a> {
                 FromWorker::ChallengeInPlace(serial) => in_place.push((*generation, serial)),
                 FromWorker::Private => private.push(*generation),
                 message => {
-                    pressed |= matches!(message, FromWorker::Pressed(_));
+                    pressed |= matches!(message, FromWorker::QueuePressure(_));
                     self.events.push_back(Event::Worker(*generation, message));
                 }
             });

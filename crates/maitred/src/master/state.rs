@@ -523,7 +523,7 @@ impl Master {
                 self.slot(number, id.epoch, |pool, slot, _| pool.dismissed(now, slot))
             }
             // The shell looks at the scoreboard when it hears this.
-            FromWorker::Pressed(_) => {}
+            FromWorker::QueuePressure(_) => {}
             // The shell's.
             FromWorker::Private | FromWorker::ChallengeInPlace(_) => {}
             FromWorker::Outlives => self.promised(now, number),

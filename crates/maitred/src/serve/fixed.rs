@@ -3,7 +3,7 @@
 use maitred_http::fields::FieldsRef;
 use maitred_http::{status, uri};
 
-use super::{Exchange, Summary};
+use super::{RequestContext, Summary};
 use crate::exchange::{Field, ResponseWriter};
 
 /// A whole reply.
@@ -78,17 +78,22 @@ impl Failure<'_> {
 
 /// Writes a redirect to the template `to`, in which `{path}` stands for the request's path, encoded, and `{uri}` for
 /// path and query.
-pub fn redirect(to: &str, status: u16, exchange: &Exchange<'_>, writer: &mut ResponseWriter<'_>) -> Summary {
-    let mut location = Vec::with_capacity(to.len() + exchange.request.target.len());
+pub fn redirect(
+    to: &str,
+    status: u16,
+    context: &RequestContext<'_>,
+    writer: &mut ResponseWriter<'_>,
+) -> Summary {
+    let mut location = Vec::with_capacity(to.len() + context.request.target.len());
     let mut rest = to;
     while let Some((before, from)) = rest.find('{').map(|at| rest.split_at(at)) {
         location.extend_from_slice(before.as_bytes());
         if let Some(after) = from.strip_prefix("{path}") {
-            uri::encode_path(exchange.path, &mut location);
+            uri::encode_path(context.path, &mut location);
             rest = after;
         } else if let Some(after) = from.strip_prefix("{uri}") {
-            uri::encode_path(exchange.path, &mut location);
-            push_query(exchange, &mut location);
+            uri::encode_path(context.path, &mut location);
+            push_query(context, &mut location);
             rest = after;
         } else {
             location.push(b'{');
@@ -124,8 +129,8 @@ pub fn respond(status: u16, body: &str, content_type: &str, writer: &mut Respons
 }
 
 /// Appends `?` and the query, if the request has one.
-pub(super) fn push_query(exchange: &Exchange<'_>, out: &mut Vec<u8>) {
-    if let Some(query) = exchange.request.query {
+pub(super) fn push_query(context: &RequestContext<'_>, out: &mut Vec<u8>) {
+    if let Some(query) = context.request.query {
         out.push(b'?');
         uri::canonical_query(query, out);
     }
@@ -139,17 +144,18 @@ mod tests {
     use super::*;
     use crate::serve::testing::{Written, request};
 
-    fn exchange(
+    fn context(
         method: Method,
         path: &str,
         query: Option<&str>,
-        write: impl Fn(&Exchange<'_>, &mut ResponseWriter<'_>) -> Summary,
+        write: impl Fn(&RequestContext<'_>, &mut ResponseWriter<'_>) -> Summary,
     ) -> (String, Summary) {
         let request = Request { target: path, path, query, ..request(method) };
         let clock = crate::serve::testing::clock();
-        let exchange = Exchange { request: &request, path: path.as_bytes(), clock: &clock, warmed: false };
+        let context =
+            RequestContext { request: &request, path: path.as_bytes(), clock: &clock, warmed: false };
         let mut written = Written::new(Persistence::Implied);
-        let summary = write(&exchange, &mut written.writer());
+        let summary = write(&context, &mut written.writer());
         (written.text(), summary)
     }
 
@@ -183,10 +189,10 @@ mod tests {
             ("/{other}{", None, "/{other}{"),
             ("{path}{path}", None, "/a%20%0Ab/a%20%0Ab"),
         ] {
-            let write = |exchange: &Exchange<'_>, writer: &mut ResponseWriter<'_>| {
-                redirect(to, 308, exchange, writer)
+            let write = |context: &RequestContext<'_>, writer: &mut ResponseWriter<'_>| {
+                redirect(to, 308, context, writer)
             };
-            let (text, summary) = exchange(Method::Get, "/a \nb", query, write);
+            let (text, summary) = context(Method::Get, "/a \nb", query, write);
             assert_eq!(summary.status, 308);
             assert!(text.contains(&format!("\r\nLocation: {expected}\r\n")), "{text}");
         }
@@ -195,7 +201,7 @@ mod tests {
     #[test]
     fn a_fixed_text_has_its_type_and_no_content_has_no_length() {
         let respond = |status: u16, body: &'static str| {
-            exchange(Method::Get, "/", None, move |_, writer| respond(status, body, "text/html", writer))
+            context(Method::Get, "/", None, move |_, writer| respond(status, body, "text/html", writer))
         };
         let (text, summary) = respond(410, "gone");
         assert_eq!((summary.status, summary.body_bytes), (410, 4));

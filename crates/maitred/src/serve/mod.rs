@@ -112,7 +112,7 @@ impl Clock {
 
 /// One request as a handler sees it.
 #[derive(Debug, Clone, Copy)]
-pub struct Exchange<'a> {
+pub struct RequestContext<'a> {
     /// The judged head.
     pub request: &'a maitred_http::request::Request<'a, 'a>,
     /// Its path, percent-decoded and without dot segments; starts with `/`.

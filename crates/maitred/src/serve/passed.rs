@@ -482,7 +482,7 @@ mod tests {
     use crate::budget::Budget;
 
     /// After this, something hangs.
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     fn passed(file: impl Into<OwnedFd>, lane: &Lane) -> Passed {
         Passed::new(file.into(), None, lane.clone())
@@ -529,7 +529,7 @@ mod tests {
         let (stuck, other) = (helpers.lane(7), helpers.lane(8));
         let hold = sender.clone();
         assert!(stuck.submit(Box::new(move || {
-            let _ = gate.recv_timeout(PATIENCE);
+            let _ = gate.recv_timeout(TIMEOUT);
             hold.send((7, 0)).unwrap();
         })));
         for nth in 1..20 {
@@ -541,7 +541,7 @@ mod tests {
             assert!(other.submit(Box::new(move || sender.send((8, nth)).unwrap())));
         }
         let next = |count: usize| -> Vec<(i32, i32)> {
-            (0..count).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect()
+            (0..count).map(|_| receiver.recv_timeout(TIMEOUT).unwrap()).collect()
         };
         assert_eq!(next(20), (0..20).map(|nth| (8, nth)).collect::<Vec<_>>());
         drop(open);
@@ -554,7 +554,7 @@ mod tests {
         assert!(lane.submit(Box::new(|| panic!("of the test"))));
         let (sender, receiver) = mpsc::channel();
         assert!(lane.submit(Box::new(move || sender.send(()).unwrap())));
-        receiver.recv_timeout(PATIENCE).unwrap();
+        receiver.recv_timeout(TIMEOUT).unwrap();
     }
 
     #[test]
@@ -566,9 +566,9 @@ mod tests {
         let (started, has_started) = mpsc::channel();
         assert!(lane.submit(Box::new(move || {
             started.send(()).unwrap();
-            let _ = gate.recv_timeout(PATIENCE);
+            let _ = gate.recv_timeout(TIMEOUT);
         })));
-        has_started.recv_timeout(PATIENCE).unwrap();
+        has_started.recv_timeout(TIMEOUT).unwrap();
         for _ in 0..JOBS_MAX {
             assert!(lane.submit(Box::new(|| ())));
         }
@@ -592,7 +592,7 @@ mod tests {
         })) {
             std::thread::yield_now();
         }
-        receiver.recv_timeout(PATIENCE).unwrap();
+        receiver.recv_timeout(TIMEOUT).unwrap();
         assert_eq!(budget.used(), 0);
     }
 

@@ -348,7 +348,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
-        sent_across as "requests_transferred",
+        sent_to_threads as "requests_transferred",
         "maitred_thread_requests_transferred_total",
         "Requests transferred to a thread that has a free process, because the connection itself cannot move: it uses HTTP/2, or \
          that thread is at its limit of connections."
@@ -442,7 +442,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
-        given_again as "handoff_retries",
+        retried as "handoff_retries",
         "maitred_thread_handoff_retries_total",
         "Of these requests, those retried on another application process."
     ),
@@ -472,7 +472,7 @@ pub const THREAD: &[Field<ThreadRow>] = &[
     cell!(
         Counter,
         One,
-        cut_off as "client_aborts",
+        aborted as "client_aborts",
         "maitred_thread_client_aborts_total",
         "Requests that the client aborted before the response was complete; 499 in the access log."
     ),

@@ -222,7 +222,7 @@ maitred_sys::shared! {
         /// Of those, because the client's connection is encrypted, or a stream of HTTP/2.
         pub relayed_framed: Cell,
         /// Requests that another thread answers, their connection staying here.
-        pub sent_across: Cell,
+        pub sent_to_threads: Cell,
         /// Of those, because the client's socket is not one that can be given away.
         pub relayed_not_tcp: Cell,
         /// TLS handshakes.
@@ -250,7 +250,7 @@ maitred_sys::shared! {
         /// Requests that lost their application process.
         pub handoff_lost: Cell,
         /// Of these, given to another one.
-        pub given_again: Cell,
+        pub retried: Cell,
         /// Requests passed on to HTTP servers.
         pub proxied: Cell,
         /// Connections made to these.
@@ -262,7 +262,7 @@ maitred_sys::shared! {
         /// Requests refused as malformed (4xx by the HTTP/1 rules).
         pub malformed: Cell,
         /// Requests that were cut off before they had an answer, or all of it: status 499 in the access log.
-        pub cut_off: Cell,
+        pub aborted: Cell,
         /// Requests that were ended because a process, or an HTTP server, was silent for too long, or took too long.
         pub request_timeouts: Cell,
         /// Of these, those whose client had a part of the response: status 598 in the access log.

@@ -328,11 +328,11 @@ fn every_cell_is_shown() {
     // Shown by another name than the cell has.
     for (cell, key) in [
         ("cpu_plus_1", "cpu"),
-        ("cut_off", "client_aborts"),
-        ("given_again", "handoff_retries"),
+        ("aborted", "client_aborts"),
+        ("retried", "handoff_retries"),
         ("multiplexed", "http2"),
         ("proxied", "upstream_requests"),
-        ("sent_across", "requests_transferred"),
+        ("sent_to_threads", "requests_transferred"),
     ] {
         assert!(threads.remove(cell) && threads.insert(key.to_owned()), "{cell}");
     }

@@ -11,9 +11,9 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use super::connection::{After, Connection};
-use super::event_loop::{Thread, Token};
-use super::inbox::{Message, Migrant, Origin};
-use super::proxied::NotAProxy;
+use super::inbox::{ConnectionTransfer, Message, Origin};
+use super::proxy_protocol::NotAProxy;
+use super::reactor::{Reactor, Token};
 
 /// Connections taken from one listener in one turn, so that those that are there get their turn too.
 const ACCEPTS_PER_TURN_MAX: u32 = 16;
@@ -54,7 +54,7 @@ impl Listener {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// Starts to accept from `listener`.
     ///
     /// # Errors
@@ -145,8 +145,8 @@ impl Thread {
             if counted {
                 self.uncount(remote);
             }
-            let migrant = Migrant::accepted(socket, remote, listen, awaits_proxy);
-            self.shared.transfer(other, migrant);
+            let transfer = ConnectionTransfer::accepted(socket, remote, listen, awaits_proxy);
+            self.shared.transfer(other, transfer);
             return;
         }
         let mut connection = Connection::new(socket, listen, remote, self.clock.now);
@@ -284,8 +284,8 @@ impl Thread {
     }
 
     /// Takes over a connection from another thread, or from the predecessor.
-    pub(super) fn adopt(&mut self, migrant: Migrant) {
-        let Migrant {
+    pub(super) fn adopt(&mut self, transfer: ConnectionTransfer) {
+        let ConnectionTransfer {
             socket,
             remote,
             listen,
@@ -303,7 +303,7 @@ impl Thread {
             awaits_proxy,
             secure,
             across,
-        } = migrant;
+        } = transfer;
         let mut connection = Connection::new(socket, listen, remote, self.clock.now);
         connection.requests = requests;
         connection.awaits_proxy = awaits_proxy;
@@ -337,10 +337,10 @@ impl Thread {
             return;
         }
         let limits = &self.shared.start.config.limits;
-        let patience = if requests == 0 { limits.head_timeout } else { self.keep_alive_timeout };
-        self.wheel.arm(index, self.clock.now + patience);
+        let timeout = if requests == 0 { limits.head_timeout } else { self.keep_alive_timeout };
+        self.wheel.arm(index, self.clock.now + timeout);
         if !input.is_empty() {
-            self.work(index).input = input;
+            self.exchange(index).input = input;
         }
         if !text.is_empty() {
             match RequestHead::received(&text, &self.head_limits) {
@@ -358,13 +358,13 @@ impl Thread {
             debug_assert!(!self.has_input(index), "bytes that nothing says are there");
             return;
         }
-        let work = self.work(index);
-        (work.head, work.routed, work.path) = (head, routed, path);
-        work.body = body;
-        work.spool = spool;
-        work.again = again;
-        work.waits_since = waits_since;
-        work.across = across;
+        let exchange = self.exchange(index);
+        (exchange.head, exchange.routed, exchange.path) = (head, routed, path);
+        exchange.body = body;
+        exchange.spool = spool;
+        exchange.again = again;
+        exchange.waits_since = waits_since;
+        exchange.across = across;
         self.resume(index);
     }
 }

@@ -10,9 +10,9 @@ use maitred_http::request::{Method, Request, Version};
 use maitred_http::response::ResponseHead;
 use rustix::net::sockopt::socket_peercred;
 
-use super::answer::{Given, Step};
+use super::answer::{RequestInput, Step};
 use super::connection::{After, State};
-use super::event_loop::Thread;
+use super::reactor::Reactor;
 use super::shared::Outgoing;
 use super::wire::Then;
 use crate::config::{AdminAddress, Pool};
@@ -65,9 +65,14 @@ const PROGRESS: &[u8] = b"Maitred-Progress";
 /// What is seen here is of this moment.
 const NO_STORE: Field<'static> = Field::new("Cache-Control", "no-store");
 
-impl Thread {
+impl Reactor {
     /// Answers on the admin listener.
-    pub(super) fn answer_admin(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+    pub(super) fn answer_admin(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+    ) -> Step {
         if !is_local(request.authority) {
             return self.refuse_host(index, request, given);
         }
@@ -121,7 +126,7 @@ impl Thread {
                 403,
                 "text/plain; charset=utf-8",
                 why,
-                Given { last: true, ..given },
+                RequestInput { last: true, ..given },
             );
         }
         if !self.tx.is_empty() {
@@ -157,7 +162,7 @@ impl Thread {
     }
 
     /// The page; what it may do is said in its policy.
-    fn admin_page(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+    fn admin_page(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         let reply = Reply {
             status: 200,
             fields: &[
@@ -173,10 +178,10 @@ impl Thread {
     }
 
     /// A name in `Host` that anybody can point at this machine: a page of a stranger would be read as one of this server's.
-    fn refuse_host(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+    fn refuse_host(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         let body =
             "421 Misdirected Request\nThe admin address answers for localhost and loopback addresses only.\n";
-        let given = Given { last: true, ..given };
+        let given = RequestInput { last: true, ..given };
         self.admin_reply(index, request, 421, "text/plain; charset=utf-8", body, given)
     }
 
@@ -187,7 +192,7 @@ impl Thread {
         status: u16,
         content_type: &str,
         body: &str,
-        given: Given<'_>,
+        given: RequestInput<'_>,
     ) -> Step {
         let reply = Reply { status, fields: &[NO_STORE], content_type, body: body.as_bytes() };
         self.reply(index, request, given, |writer| reply.write(writer))

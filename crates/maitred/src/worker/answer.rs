@@ -8,12 +8,12 @@ use maitred_http::h2::StreamKey;
 use maitred_http::request::{HeadRoom, MISDIRECTED, Method, Reject, Request, RequestHead, Version};
 use maitred_http::uri;
 
-use super::connection::{After, Connection, State, Work};
-use super::cut_off::line_of;
+use super::aborted::line_of;
+use super::connection::{After, Connection, Exchange, State};
 use super::errors::RETRY_SOON;
-use super::event_loop::Thread;
 use super::forward;
 use super::origin::{self, Client};
+use super::reactor::Reactor;
 use super::shared::Shared;
 use super::wire::Wire;
 use crate::exchange::{Decision, Field, ReplyContext, ResponseWriter, Routed};
@@ -22,10 +22,10 @@ use crate::plan::Plan;
 use crate::route::Choice;
 use crate::serve::files::FileServer;
 use crate::serve::fixed::{self, Failure};
-use crate::serve::{CachedBytes, Clock, Exchange, Served, Summary};
+use crate::serve::{CachedBytes, Clock, RequestContext, Served, Summary};
 use crate::tls::redirect;
 
-/// What [`Thread::answer`] made of a request.
+/// What [`Reactor::answer`] made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Answered, whole, in `tx`; the connection is kept.
@@ -44,7 +44,7 @@ pub(super) enum Step {
 
 /// A request's bytes, what was decided about it, and how it came to be answered now.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Given<'a> {
+pub(super) struct RequestInput<'a> {
     /// The head as received.
     pub head: &'a [u8],
     /// The body, decoded.
@@ -63,7 +63,7 @@ pub(super) struct Given<'a> {
     pub kept: Option<&'a RequestHead>,
 }
 
-impl Thread {
+impl Reactor {
     /// Decides what answers a request: once, when its head is there. Gives back the path that goes with it, too.
     pub(super) fn route<'p>(&self, index: u32, request: &Request<'p, 'p>) -> (Routed, Cow<'p, [u8]>) {
         let shared = self.shared;
@@ -104,7 +104,7 @@ impl Thread {
     }
 
     /// Answers a request, as was decided.
-    pub(super) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+    pub(super) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         if self.is_early(index) && !matches!(given.routed.decision, Decision::Admin | Decision::Refused(_)) {
             // What may be a request played again must do no harm (RFC 8470 section 5.2).
             let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
@@ -124,17 +124,17 @@ impl Thread {
             Decision::Challenge => return self.answer_challenge(index, request, given),
         };
         let clock = self.clock.clone();
-        let exchange = Exchange { request, path: given.path, clock: &clock, warmed: given.warmed };
+        let context = RequestContext { request, path: given.path, clock: &clock, warmed: given.warmed };
         match choice {
             Choice::Files(set) => {
-                let context = self.reply_context(index, request, given);
-                let (files, mut writer) = self.files_and_writer(index, context);
-                let served = files.serve(set, &exchange, &mut writer);
-                self.served(index, request, given, context.persistence, served)
+                let reply = self.reply_context(index, request, given);
+                let (files, mut writer) = self.files_and_writer(index, reply);
+                let served = files.serve(set, &context, &mut writer);
+                self.served(index, request, given, reply.persistence, served)
             }
-            Choice::Pool(pool) => self.send_to_pool(index, pool, &exchange, given),
+            Choice::Pool(pool) => self.send_to_pool(index, pool, &context, given),
             Choice::Redirect { to, status } => {
-                self.reply(index, request, given, |writer| fixed::redirect(to, status, &exchange, writer))
+                self.reply(index, request, given, |writer| fixed::redirect(to, status, &context, writer))
             }
             Choice::Respond { status: status @ 400.., body: "", .. } => {
                 self.site_error(index, request, given, (status, &[]))
@@ -161,7 +161,7 @@ impl Thread {
         &self,
         index: u32,
         request: &Request<'_, '_>,
-        given: Given<'_>,
+        given: RequestInput<'_>,
     ) -> ReplyContext<'static> {
         let persistence = self.persistence(index, request, given.last);
         let head_only = request.method == Method::Head;
@@ -198,9 +198,9 @@ impl Thread {
             Wire::Stream { session, stream } => {
                 self.touch_session(session);
                 let found = self.sessions.get_mut(session as usize);
-                found.map(|multiplex| (&mut multiplex.session, StreamKey(stream)))
+                found.map(|http2| (&mut http2.session, StreamKey(stream)))
             }
-            Wire::Clear | Wire::Secure { .. } => None,
+            Wire::Clear | Wire::Tls { .. } => None,
         };
         (&mut self.files, ResponseWriter::new(&mut self.tx, stream, &mut self.lines, context))
     }
@@ -209,20 +209,20 @@ impl Thread {
     pub(super) fn encode<R>(
         &mut self,
         index: u32,
-        write: impl FnOnce(&mut Work, &mut ResponseWriter<'_>) -> R,
+        write: impl FnOnce(&mut Exchange, &mut ResponseWriter<'_>) -> R,
     ) -> R {
         // It waits in the connection's buffers, so that they are there.
-        let mut work = self.connections[index as usize].work.take().unwrap_or_default();
-        let plan = work.routed.map_or(self.shared.router.bare_plan(), |routed| routed.plan);
-        let further = work.set_cookie.take();
+        let mut exchange = self.connections[index as usize].exchange.take().unwrap_or_default();
+        let plan = exchange.routed.map_or(self.shared.router.bare_plan(), |routed| routed.plan);
+        let further = exchange.set_cookie.take();
         let context = self.context_of(index, plan, Persistence::Close, false);
         let (_, writer) = self.files_and_writer(index, context);
         let mut writer = writer.with(further.as_deref().map(FieldLines::all).unwrap_or_default());
-        let result = write(&mut work, &mut writer);
+        let result = write(&mut exchange, &mut writer);
         if !writer.is_begun() {
-            work.set_cookie = further;
+            exchange.set_cookie = further;
         }
-        self.connections[index as usize].work = Some(work);
+        self.connections[index as usize].exchange = Some(exchange);
         result
     }
 
@@ -231,7 +231,7 @@ impl Thread {
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
-        given: Given<'_>,
+        given: RequestInput<'_>,
         write: impl FnOnce(&mut ResponseWriter<'_>) -> Summary,
     ) -> Step {
         let context = self.reply_context(index, request, given);
@@ -240,7 +240,7 @@ impl Thread {
         self.whole(index, request, summary, context.persistence)
     }
 
-    fn answer_challenge(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+    fn answer_challenge(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         let Some(text) = self.shared.acme.answer(given.path) else {
             return self.site_error(index, request, given, (404, &[]));
         };
@@ -250,7 +250,7 @@ impl Thread {
     }
 
     /// Cleartext clients are sent to TLS.
-    fn redirect_to_tls(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+    fn redirect_to_tls(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         let port = self.shared.redirect_port;
         match port.and_then(|port| redirect::location(request.authority, request.target, port)) {
             Some(to) => {
@@ -296,7 +296,7 @@ impl Thread {
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
-        given: Given<'_>,
+        given: RequestInput<'_>,
         persistence: Persistence,
         served: Served,
     ) -> Step {
@@ -309,11 +309,11 @@ impl Thread {
             Served::Streaming(summary, segments) => {
                 self.count(index, summary.status);
                 self.keep_for_log(index, request);
-                let work = self.work(index);
-                work.segments = segments;
-                work.resident_until = 0;
-                work.summary = Some(summary);
-                work.after = Some(if given.last { After::Linger } else { after(persistence) });
+                let exchange = self.exchange(index);
+                exchange.segments = segments;
+                exchange.resident_until = 0;
+                exchange.summary = Some(summary);
+                exchange.after = Some(if given.last { After::Linger } else { after(persistence) });
                 self.start_writing(index);
                 Step::Waits
             }
@@ -342,9 +342,9 @@ impl Thread {
         let connection = &self.connections[index as usize];
         let logged = self.log.is_on() && !connection.admin && !connection.internal;
         let proxied = self.is_trusted_proxy(index);
-        let work = self.work(index);
-        (work.routed, work.path) = (None, None);
-        let head = &mut work.head;
+        let exchange = self.exchange(index);
+        (exchange.routed, exchange.path) = (None, None);
+        let head = &mut exchange.head;
         match logged {
             true => head.take_for_log(request, |name| proxied && origin::tells(name)),
             false => head.clear(),
@@ -352,22 +352,22 @@ impl Thread {
     }
 
     /// Keeps a request that cannot be answered yet.
-    pub(super) fn keep(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) {
+    pub(super) fn keep(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) {
         self.keep_head(index, request, given);
-        let work = self.work(index);
-        work.last = given.last;
-        work.body.clear();
-        work.body.extend_from_slice(given.body);
+        let exchange = self.exchange(index);
+        exchange.last = given.last;
+        exchange.body.clear();
+        exchange.body.extend_from_slice(given.body);
     }
 
     /// Keeps its head, and what was decided about it.
-    pub(super) fn keep_head(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) {
-        let work = self.work(index);
-        work.routed = Some(given.routed);
-        work.path = if given.path == request.path.as_bytes() { None } else { Some(given.path.into()) };
+    pub(super) fn keep_head(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) {
+        let exchange = self.exchange(index);
+        exchange.routed = Some(given.routed);
+        exchange.path = if given.path == request.path.as_bytes() { None } else { Some(given.path.into()) };
         match given.kept {
-            Some(head) => work.head.copy_from(head),
-            None => work.head.take(request, given.head),
+            Some(head) => exchange.head.copy_from(head),
+            None => exchange.head.take(request, given.head),
         }
     }
 
@@ -376,7 +376,7 @@ impl Thread {
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
-        given: Given<'_>,
+        given: RequestInput<'_>,
         status: u16,
         fields: &[Field<'_>],
     ) -> Step {
@@ -387,7 +387,7 @@ impl Thread {
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
-        given: Given<'_>,
+        given: RequestInput<'_>,
         failure: &Failure<'_>,
     ) -> Step {
         self.reply(index, request, given, |writer| failure.write(writer))
@@ -404,8 +404,8 @@ impl Thread {
         self.count(index, summary.status);
         self.row.bytes_sent.add(summary.body_bytes);
         self.log_request(index, request, summary);
-        if let Some(work) = self.connections[index as usize].work.as_deref_mut() {
-            work.forget_pool();
+        if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
+            exchange.forget_pool();
         }
         match after(persistence) {
             After::Keep => Step::Next,
@@ -444,11 +444,11 @@ impl Thread {
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
-        given: Given<'_>,
+        given: RequestInput<'_>,
         reject: Reject,
     ) -> Step {
         self.note_refusal(index, reject);
-        match self.plain_error(index, request, Given { last: true, ..given }, reject.status, &[]) {
+        match self.plain_error(index, request, RequestInput { last: true, ..given }, reject.status, &[]) {
             Step::Last(_) => Step::Last(After::Linger),
             step => step,
         }
@@ -491,8 +491,8 @@ impl Thread {
         };
         let client =
             Client::of(request, &connection.peer(), &self.shared.start.config.server.trusted_proxies);
-        let work = connection.work.as_deref().filter(|work| work.pool.is_some());
-        let id = work.and_then(|work| work.request_id).map(origin::hexadecimal);
+        let exchange = connection.exchange.as_deref().filter(|exchange| exchange.pool.is_some());
+        let id = exchange.and_then(|exchange| exchange.request_id).map(origin::hexadecimal);
         let line = Line {
             remote: client.remote.text(),
             request_id: client.given_request_id(request).or(id.as_ref().map(<[u8; 32]>::as_slice)),
@@ -506,11 +506,11 @@ impl Thread {
 
     /// Answers a request that did not come in time, and closes.
     pub(super) fn answer_timeout(&mut self, index: u32) {
-        let (status, work) = (408, self.work(index));
-        if !work.head.is_empty() {
+        let (status, exchange) = (408, self.exchange(index));
+        if !exchange.head.is_empty() {
             return self.refuse_kept(index, status, &[]);
         }
-        let input = std::mem::take(&mut work.input);
+        let input = std::mem::take(&mut exchange.input);
         self.answer_refused_text(index, &input, Reject { status, reason: "the client was too slow" });
         self.enter(index, State::Idle);
         self.send_joined(index, Some(After::Linger));
@@ -518,15 +518,15 @@ impl Thread {
 
     /// Says in the access log how a response ended whose head was kept; `unsent` bytes of its body did not leave.
     pub(super) fn log_kept(&mut self, index: u32, unsent: u64) {
-        let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return };
-        let Some(mut summary) = work.summary.take() else { return };
+        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
+        let Some(mut summary) = exchange.summary.take() else { return };
         summary.body_bytes = summary.body_bytes.saturating_sub(unsent);
-        let head = std::mem::take(&mut work.head);
-        self.count_cut_off(index, summary.status);
+        let head = std::mem::take(&mut exchange.head);
+        self.count_aborted(index, summary.status);
         if let Some(request) = head.view(&mut HeadRoom::default()) {
             self.log_request(index, &request, summary);
         }
-        self.work(index).head = head;
+        self.exchange(index).head = head;
     }
 }
 
@@ -556,8 +556,8 @@ pub(super) fn line<'a>(
     request: RequestLine<'a>,
     summary: Summary,
 ) -> Line<'a> {
-    let work = connection.work.as_deref();
-    let pool = work.and_then(|work| work.pool);
+    let exchange = connection.exchange.as_deref();
+    let pool = exchange.and_then(|exchange| exchange.pool);
     Line {
         clock,
         remote: connection.remote.text(),
@@ -572,6 +572,6 @@ pub(super) fn line<'a>(
         pool: pool
             .and_then(|pool| shared.start.config.pools.get(usize::from(pool)))
             .map(|pool| pool.name.as_str()),
-        queue_us: work.map_or(0, |work| work.queue_us),
+        queue_us: exchange.map_or(0, |exchange| exchange.queue_us),
     }
 }

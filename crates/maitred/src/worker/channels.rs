@@ -12,21 +12,21 @@
 //! | the master says that it has exited | what it still said is read; its other requests are lost |
 //!
 //! A lost request whose client has received nothing is given to the pool again, once, if it is safe and has no body
-//! (`Thread::give_again`); otherwise it is answered 502. If the client has received something, it is cut off. A request that
+//! (`Reactor::retry`); otherwise it is answered 502. If the client has received something, it is cut off. A request that
 //! no process can have seen is given to another one whatever its method, with its body, and as often as that takes.
 //!
-//! Only a process that has exited can be known not to write to a client any more. That is why requests of a condemned
+//! Only a process that has exited can be known not to write to a client any more. That is why requests of a failed
 //! one are not answered before.
 
 use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use super::connection::{After, Again, Spool, State};
-use super::event_loop::{Thread, Token};
+use super::connection::{After, RetryState, Spool, State};
 use super::hand_off::payload_bytes_max;
 use super::links::{LINK_ENDED, Word};
 use super::overdue::{CANCEL_TIMEOUT, STUCK_AFTER};
+use super::reactor::{Reactor, Token};
 use super::shared::Outgoing;
 use crate::budget::Permit;
 use crate::control::{FromWorker, Greeting, SlotId};
@@ -38,7 +38,7 @@ const READS_PER_TURN_MAX: u32 = 16;
 /// What is said of a process that has closed its channel.
 pub(super) const CLOSED: &str = "it closed its channel";
 
-impl Thread {
+impl Reactor {
     pub(super) fn on_channel(&mut self, key: usize, epoch: u32, flags: epoll::EventFlags) {
         let Some(channel) = self.pools.channels.get(key) else { return };
         if channel.id.epoch as u32 & 0x00ff_ffff != epoch {
@@ -51,16 +51,16 @@ impl Thread {
         if !flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) {
             return;
         }
-        match self.hear_out(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
+        match self.read_channel(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
             // It has more to say than one turn takes: the others first.
-            Ok(Received::More) => self.loud.push((key, epoch)),
+            Ok(Received::More) => self.ready_channels.push((key, epoch)),
             Ok(Received::End) if self.is_linked(key) => {
                 let how = self.pools.channels[key].exited.take();
                 self.lose_process(key, how.as_deref().unwrap_or(LINK_ENDED));
             }
-            Ok(Received::End) => self.condemn(key, CLOSED),
+            Ok(Received::End) => self.fail_worker(key, CLOSED),
             Ok(_) => {}
-            Err(why) => self.condemn(key, &why),
+            Err(why) => self.fail_worker(key, &why),
         }
         let Some(channel) = self.pools.channels.get(key) else { return };
         let pool = usize::from(channel.id.pool);
@@ -75,10 +75,10 @@ impl Thread {
 
     /// Reads everything that a process has said, and acts on it; `to_the_end` if its end is known to be there, which makes
     /// no edge of its own when bytes come before it.
-    pub(super) fn hear_out(&mut self, key: usize, to_the_end: bool) -> Result<Received, String> {
+    pub(super) fn read_channel(&mut self, key: usize, to_the_end: bool) -> Result<Received, String> {
         for _ in 0..READS_PER_TURN_MAX {
             if self.take_frames(key)? == Frames::Wait {
-                // They go on when helpers have looked at what belongs to the next one ([`Thread::on_judged`]).
+                // They go on when helpers have looked at what belongs to the next one ([`Reactor::on_judged`]).
                 return Ok(Received::Waits);
             }
             let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Received::Drained) };
@@ -100,9 +100,9 @@ impl Thread {
     }
 
     /// Goes on with processes that had more to say than one turn takes.
-    pub(super) fn hear_loud(&mut self) {
+    pub(super) fn read_ready_channels(&mut self) {
         use epoll::EventFlags as F;
-        for (key, epoch) in std::mem::take(&mut self.loud) {
+        for (key, epoch) in std::mem::take(&mut self.ready_channels) {
             let token = Token::Channel { key: key as u32, epoch };
             self.guarded(token, |thread| thread.on_channel(key, epoch, F::IN | F::RDHUP));
         }
@@ -250,27 +250,27 @@ impl Thread {
         // The flag belongs to the open socket, not to the descriptor: an application may have cleared it.
         let blocking = !self.unblock(index);
         self.count_handed_off(index, done.body_bytes);
-        if done.outcome == Outcome::Broken && (done.status == 0 || self.work(index).overdue) {
+        if done.outcome == Outcome::Broken && (done.status == 0 || self.exchange(index).overdue) {
             self.end_broken(index, done);
             return Ok(());
         }
         self.count(index, done.status);
-        let work = self.work(index);
-        work.summary = Some(Summary { status: done.status, body_bytes: done.body_bytes });
-        let keep = done.outcome == Outcome::Clean && work.after == Some(After::Keep) && !blocking;
+        let exchange = self.exchange(index);
+        exchange.summary = Some(Summary { status: done.status, body_bytes: done.body_bytes });
+        let keep = done.outcome == Outcome::Clean && exchange.after == Some(After::Keep) && !blocking;
         let after = if keep { After::Keep } else { After::Close };
-        if done.outcome == Outcome::Broken || work.tail.is_empty() {
-            work.after = None;
+        if done.outcome == Outcome::Broken || exchange.tail.is_empty() {
+            exchange.after = None;
             self.log_kept(index, 0);
-            self.come_home(index, after);
+            self.reclaim_connection(index, after);
             return Ok(());
         }
         // What the process left to be sent goes at the client's speed, and without it.
-        work.after = Some(after);
-        work.segments = std::mem::take(&mut work.tail);
-        work.returned_by = Some(id);
-        work.tail_bytes = 0;
-        work.resident_until = 0;
+        exchange.after = Some(after);
+        exchange.segments = std::mem::take(&mut exchange.tail);
+        exchange.returned_by = Some(id);
+        exchange.tail_bytes = 0;
+        exchange.resident_until = 0;
         self.start_writing(index);
         self.on_writable(index);
         Ok(())
@@ -278,11 +278,11 @@ impl Thread {
 
     /// The process has written nothing, or has broken off what it was told to cancel.
     fn end_broken(&mut self, index: u32, done: &Done) {
-        let work = self.work(index);
-        match (done.status, work.overdue, work.cancelled) {
+        let exchange = self.exchange(index);
+        match (done.status, exchange.overdue, exchange.cancelled) {
             (0, true, _) | (0, _, false) => self.answer_lost(index, true),
-            (0, ..) => self.cut_off(index),
-            _ => self.cut_off_behind(index, done.body_bytes),
+            (0, ..) => self.abort_unanswered(index),
+            _ => self.abort_unanswered_after(index, done.body_bytes),
         }
     }
 
@@ -296,17 +296,17 @@ impl Thread {
     ) -> Result<(), String> {
         let (index, _) = self.in_flight(key, connection, request)?;
         let Some(index) = index else { return Ok(()) };
-        let work = self.work(index);
+        let exchange = self.exchange(index);
         if let Segment::Bytes(bytes) = &piece {
-            work.tail_bytes += bytes.len();
-            if work.tail_bytes > TAIL_TOTAL_BYTES_MAX {
+            exchange.tail_bytes += bytes.len();
+            if exchange.tail_bytes > TAIL_TOTAL_BYTES_MAX {
                 return Err(format!("it returned more than {TAIL_TOTAL_BYTES_MAX} bytes for one response"));
             }
         }
-        if work.tail.len() >= TAILS_MAX {
+        if exchange.tail.len() >= TAILS_MAX {
             return Err(format!("it returned more than {TAILS_MAX} pieces for one response"));
         }
-        work.tail.push_back(piece);
+        exchange.tail.push_back(piece);
         self.count_unsent(index);
         Ok(())
     }
@@ -314,11 +314,11 @@ impl Thread {
     /// The process keeps the connection for good: it speaks another protocol from now on.
     fn on_detach(&mut self, key: usize, connection: u32, request: u32, status: u16) -> Result<(), String> {
         let (index, number) = self.in_flight(key, connection, request)?;
-        let work = index.and_then(|index| self.connections.get(index as usize)?.work.as_ref());
-        if !work.is_none_or(|work| work.may_detach) {
+        let exchange = index.and_then(|index| self.connections.get(index as usize)?.exchange.as_ref());
+        if !exchange.is_none_or(|exchange| exchange.may_detach) {
             return Err("it kept a connection that is not its to keep".into());
         }
-        if !work.is_none_or(|work| work.tail.is_empty()) {
+        if !exchange.is_none_or(|exchange| exchange.tail.is_empty()) {
             return Err("it kept a connection, and left a part of the response to be sent".into());
         }
         let channel = &mut self.pools.channels[key];
@@ -333,7 +333,7 @@ impl Thread {
         channel.known.remove(number);
         let Some(index) = index else { return Ok(()) };
         self.count(index, status);
-        self.work(index).summary = Some(Summary { status, body_bytes: 0 });
+        self.exchange(index).summary = Some(Summary { status, body_bytes: 0 });
         self.log_kept(index, 0);
         self.row.detached.add(1);
         self.unwatch(index);
@@ -346,7 +346,7 @@ impl Thread {
     /// still wait for the answer: so the process is told, once, and whatever it answers is sent.
     pub(super) fn cancel(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
-        let relayed = connection.work.as_ref().and_then(|work| work.relayed.as_ref());
+        let relayed = connection.exchange.as_ref().and_then(|exchange| exchange.relayed.as_ref());
         let (key, request, number) = match (connection.state, relayed) {
             (State::HandedOff { channel, request }, _) => (channel, request, index),
             (State::Relayed { relay }, Some(relayed)) if !relayed.done && !self.is_detached(relay) => {
@@ -354,7 +354,7 @@ impl Thread {
             }
             _ => return,
         };
-        if std::mem::replace(&mut self.work(index).cancelled, true) {
+        if std::mem::replace(&mut self.exchange(index).cancelled, true) {
             return;
         }
         self.row.cancelled.add(1);
@@ -366,7 +366,7 @@ impl Thread {
 
     /// The client of a request has gone, or has had another answer. Whatever its process still says of it must not be taken to
     /// be about the next connection of that index.
-    pub(super) fn disown(&mut self, key: usize, request: u32) {
+    pub(super) fn orphan_request(&mut self, key: usize, request: u32) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let Some(found) = channel.in_flight.get_mut(&request) else { return };
         if let Some(index) = found.index.take() {
@@ -376,7 +376,7 @@ impl Thread {
             let late = if capacity > 1 { timeout.max(STUCK_AFTER) } else { timeout };
             let now = self.clock.now;
             let cut_at = now + CANCEL_TIMEOUT;
-            let told = self.work(index).cancelled;
+            let told = self.exchange(index).cancelled;
             self.row.cancelled.add(u64::from(!told));
             let Some(channel) = self.pools.channels.get_mut(key) else { return };
             channel.give_up(request, now, late, Some(cut_at));
@@ -388,11 +388,11 @@ impl Thread {
     }
 
     /// The connection is Maitred's again, and its response is out.
-    fn come_home(&mut self, index: u32, after: After) {
-        let work = self.work(index);
-        let input = std::mem::take(&mut work.input);
-        work.reset();
-        work.input = input;
+    fn reclaim_connection(&mut self, index: u32, after: After) {
+        let exchange = self.exchange(index);
+        let input = std::mem::take(&mut exchange.input);
+        exchange.reset();
+        exchange.input = input;
         self.finish(index, after);
         if after != After::Keep {
             return;
@@ -407,7 +407,7 @@ impl Thread {
             let Some(index) = index else { continue };
             let mut fed = None;
             if number & RELAY_BIT != 0 {
-                let relayed = self.work(index).relayed.as_deref_mut();
+                let relayed = self.exchange(index).relayed.as_deref_mut();
                 fed = relayed.and_then(|relayed| relayed.feed.take());
                 self.leave_relay(index);
             }
@@ -429,13 +429,13 @@ impl Thread {
     /// that this ends.
     fn give_unseen(&mut self, index: u32, body: UnseenBody) -> bool {
         self.unblock(index);
-        let work = self.work(index);
-        if work.overdue || work.cancelled {
+        let exchange = self.exchange(index);
+        if exchange.overdue || exchange.cancelled {
             return false;
         }
         match body {
-            UnseenBody::Inline(bytes) => work.body = bytes,
-            UnseenBody::Spooled(spool) => work.spool = Some(spool),
+            UnseenBody::Inline(bytes) => exchange.body = bytes,
+            UnseenBody::Spooled(spool) => exchange.spool = Some(spool),
         }
         self.send_again(index);
         true
@@ -443,38 +443,38 @@ impl Thread {
 
     /// A request was lost with its process. If nobody can have noticed, another process gets it.
     pub(super) fn lose(&mut self, index: u32) {
-        if !(self.is_untouched(index) && self.give_again(index)) {
+        if !(self.is_untouched(index) && self.retry(index)) {
             self.answer_lost(index, false);
         }
     }
 
     /// Gives a request that was lost with its process to the pool again: once, and only if that can do no harm. The client
     /// has received nothing, and no process has its socket to write to.
-    pub(super) fn give_again(&mut self, index: u32) -> bool {
+    pub(super) fn retry(&mut self, index: u32) -> bool {
         self.unblock(index);
-        let work = self.work(index);
-        if work.again != Again::Once || work.overdue || work.cancelled {
+        let exchange = self.exchange(index);
+        if exchange.again != RetryState::Once || exchange.overdue || exchange.cancelled {
             return false;
         }
-        work.again = Again::Done;
+        exchange.again = RetryState::Done;
         self.send_again(index);
         true
     }
 
     fn send_again(&mut self, index: u32) {
-        let work = self.work(index);
-        (work.after, work.handed_off_at, work.tail_bytes) = (None, None, 0);
+        let exchange = self.exchange(index);
+        (exchange.after, exchange.handed_off_at, exchange.tail_bytes) = (None, None, 0);
         // Another process may answer it.
-        work.set_cookie = None;
-        work.tail.clear();
-        self.row.given_again.add(1);
+        exchange.set_cookie = None;
+        exchange.tail.clear();
+        self.row.retried.add(1);
         self.resume(index);
     }
 
     /// Whether the client has received nothing since the request was handed off.
     pub(super) fn is_untouched(&self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
-        let since = connection.work.as_ref().and_then(|work| work.handed_off_at);
+        let since = connection.exchange.as_ref().and_then(|exchange| exchange.handed_off_at);
         let Some(socket) = &connection.socket else { return false };
         since.is_some_and(|since| maitred_sys::delivery::quiet_for(socket.as_fd(), since.elapsed()))
     }
@@ -488,10 +488,10 @@ impl Thread {
         self.unblock(index);
         let untouched = nothing_written || self.is_untouched(index);
         if !untouched {
-            self.work(index).lost = true;
-            return self.cut_off(index);
+            self.exchange(index).lost = true;
+            return self.abort_unanswered(index);
         }
-        let status = if self.work(index).overdue { 504 } else { 502 };
+        let status = if self.exchange(index).overdue { 504 } else { 502 };
         self.enter(index, State::Head);
         self.refuse_kept(index, status, &[]);
     }

@@ -12,8 +12,8 @@
 //! | `Relayed` | an application process answers through a relay | no | the same, or `write_timeout` |
 //! | `Proxied` | an HTTP server answers; the table in `proxy` says more | after an upgrade | one of several, see there |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` since the master said something |
-//! | `Watching` | is told the status every second | no | `WATCHER_PATIENCE` since it last took something |
-//! | `Multiplexed` | HTTP/2: its streams are connections (`multiplex`) | yes | `keep_alive_timeout`, `write_timeout` |
+//! | `Watching` | is told the status every second | no | `WATCHER_TIMEOUT` since it last took something |
+//! | `Http2` | HTTP/2: its streams are connections (`http2`) | yes | `keep_alive_timeout`, `write_timeout` |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
 //! | `Linger` | the last response is on its way | yes, and drops | `linger_timeout`, anew while the client reads |
 //!
@@ -33,10 +33,10 @@ use maitred_http::fields::FieldLines;
 use maitred_http::request::RequestHead;
 use maitred_http::response::Filter;
 
-use super::across::{Across, Heard};
 use super::errors::Refusal;
 use super::origin::Peer;
 use super::rates::Pace;
+use super::remote_thread::{Heard, RemoteRequest};
 use super::tunnel::Tunnel;
 use super::wire::Wire;
 use crate::budget::Permit;
@@ -84,7 +84,7 @@ pub enum State {
     /// Is told the status every second.
     Watching,
     /// HTTP/2: its streams answer.
-    Multiplexed {
+    Http2 {
         /// Key of the HTTP/2 session.
         session: u32,
     },
@@ -147,12 +147,12 @@ pub struct Connection {
     /// The client's address.
     pub remote: Remote,
     /// Buffers of the request at hand; none while idle.
-    pub work: Option<Box<Work>>,
+    pub exchange: Option<Box<Exchange>>,
 }
 
 /// What a connection needs only while a request is under way and could not be answered at once.
 #[derive(Debug, Default)]
-pub struct Work {
+pub struct Exchange {
     /// Received, not yet acted on.
     pub input: Vec<u8>,
     /// Head of the request at hand. Empty when there is none.
@@ -220,7 +220,7 @@ pub struct Work {
     /// The response that comes through a relay.
     pub relayed: Option<Box<Relayed>>,
     /// What another thread has said of the request, besides the request itself.
-    pub across: Option<Box<Across>>,
+    pub across: Option<Box<RemoteRequest>>,
     /// The request that an HTTP server has.
     pub proxied: Option<Box<Proxied>>,
     /// After an upgrade: the way from the client to whoever speaks the other protocol.
@@ -240,12 +240,12 @@ pub struct Work {
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
     /// Whether another process may be asked, should this one die before the client has received anything.
-    pub again: Again,
+    pub again: RetryState,
 }
 
 /// Whether a request that was lost with its process may be given to another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Again {
+pub enum RetryState {
     /// No: asking twice may do something twice, or its body is gone. (One that no process has seen is another matter.)
     #[default]
     Never,
@@ -400,7 +400,7 @@ impl Proxied {
     }
 }
 
-impl Work {
+impl Exchange {
     /// If an HTTP server was answering: whether the client was given another protocol, and the bytes that it got.
     pub fn proxied_end(&self) -> Option<(bool, u64)> {
         self.proxied.as_ref().map(|proxied| (proxied.filter.switched(), proxied.filter.body_bytes()))
@@ -412,7 +412,7 @@ impl Work {
         let (mut body, mut output) = (std::mem::take(&mut self.body), std::mem::take(&mut self.output));
         [&mut input, &mut body, &mut output].into_iter().for_each(Vec::clear);
         head.clear();
-        *self = Work { input, head, body, output, ..Work::default() };
+        *self = Exchange { input, head, body, output, ..Exchange::default() };
     }
 
     /// The request that a pool was asked for has its line in the log; the next one may be for nobody's pool.
@@ -505,7 +505,7 @@ impl Connection {
             requests: 0,
             began: now,
             remote,
-            work: None,
+            exchange: None,
         }
     }
 
@@ -525,13 +525,13 @@ impl Connection {
     }
 
     /// The buffers, made on first use.
-    pub fn work(&mut self) -> &mut Work {
-        self.work.get_or_insert_default()
+    pub fn exchange(&mut self) -> &mut Exchange {
+        self.exchange.get_or_insert_default()
     }
 
     /// Whether nothing is under way, so that the connection may be closed or given away.
     pub fn is_idle(&self) -> bool {
-        self.state == State::Idle && self.work.as_ref().is_none_or(|work| work.input.is_empty())
+        self.state == State::Idle && self.exchange.as_ref().is_none_or(|exchange| exchange.input.is_empty())
     }
 }
 

@@ -16,7 +16,7 @@ use rustix::process::Pid;
 
 use super::drain::{ROOM_BYTES, receive_connection};
 use super::inbox::Message;
-use super::outlive::{BETWEEN_IMAGES, Outlive};
+use super::orphan_mode::{BETWEEN_IMAGES, OrphanMode};
 use super::shared::{Outgoing, Shared};
 use crate::affinity::watcher::Watcher;
 use crate::config::{Affinity, Source};
@@ -52,7 +52,7 @@ pub(super) struct Control<'a> {
     /// Answers to commands, for the threads that wait for them.
     answers: Vec<(usize, Message)>,
     /// What is to be done while the master's executable is replaced.
-    pub(super) outlive: Outlive,
+    pub(super) orphan_mode: OrphanMode,
 }
 
 /// Who waits for the answer to a command.
@@ -141,7 +141,7 @@ pub(super) fn run(
         draining: false,
         accepting: 0,
         answers: Vec::new(),
-        outlive: Outlive::default(),
+        orphan_mode: OrphanMode::default(),
     };
     control.tell(&FromWorker::Ready);
     early.into_iter().for_each(|(message, descriptor)| control.on_message(message, descriptor));
@@ -164,14 +164,14 @@ pub(super) fn run(
 
 impl Control<'_> {
     fn wait(&self, until: Instant) -> io::Result<()> {
-        let bell = self.shared.outbox.bell();
-        let mut descriptors = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+        let wakeup_fd = self.shared.outbox.wakeup_fd();
+        let mut descriptors = vec![PollFd::from_borrowed_fd(wakeup_fd, PollFlags::IN)];
         if !self.is_alone() {
             descriptors.push(PollFd::new(self.socket, PollFlags::IN));
         }
         descriptors.extend(self.predecessors.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
         descriptors
-            .extend(self.outlive.descriptors().map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)));
+            .extend(self.orphan_mode.descriptors().map(|one| PollFd::from_borrowed_fd(one, PollFlags::IN)));
         let wait = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
         match poll(&mut descriptors, wait.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
@@ -180,10 +180,10 @@ impl Control<'_> {
     }
 
     fn tell(&mut self, message: &FromWorker) {
-        if self.outlive.alone {
+        if self.orphan_mode.alone {
             return self.tell_nobody(message);
         }
-        self.outlive.note(message);
+        self.orphan_mode.note(message);
         let Ok(text) = serde_json::to_vec(message) else { return };
         // The master always reads. If it has died, end of file says so on the next read.
         let _ = send(self.socket, &text, SendFlags::NOSIGNAL);
@@ -196,7 +196,7 @@ impl Control<'_> {
                 Outgoing::Ask { command, thread, index, serial, interim } => {
                     let about = About::command(&command);
                     let asking = Asking { thread, index, serial, interim, about };
-                    if self.outlive.alone && !self.passes_on(about) {
+                    if self.orphan_mode.alone && !self.passes_on(about) {
                         self.reply(asking, false, BETWEEN_IMAGES);
                         continue;
                     }
@@ -263,11 +263,11 @@ impl Control<'_> {
                 let hopeless = why.is_some() && !comes_back;
                 self.shared.set_trouble(pool, why);
                 for inbox in self.shared.inboxes.iter().filter(|_| hopeless) {
-                    inbox.send(Message::Hopeless(pool));
+                    inbox.send(Message::PoolUnavailable(pool));
                 }
             }
             (ToWorker::SlotExited(id, how), _) => {
-                self.outlive.forget(id);
+                self.orphan_mode.forget(id);
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::SlotExited { id, how });
             }
             (ToWorker::Drain(time), successor) => self.drain(time, successor.map(Arc::new)),
@@ -295,9 +295,9 @@ impl Control<'_> {
                     self.reply(asking, well, &text);
                 }
             }
-            (ToWorker::Watch(id), Some(process)) => self.outlive.watch(id, process),
-            (ToWorker::Outlive(time), end) => {
-                self.outlive.promise(end, time);
+            (ToWorker::Watch(id), Some(process)) => self.orphan_mode.watch(id, process),
+            (ToWorker::OrphanMode(time), end) => {
+                self.orphan_mode.promise(end, time);
                 self.tell(&FromWorker::Outlives);
             }
             (ToWorker::Certificates, Some(file)) => self.replace_certificates(file),
@@ -386,11 +386,11 @@ impl Control<'_> {
     fn take_some(&mut self, predecessor: &OwnedFd) -> bool {
         for _ in 0..ADOPTED_PER_TURN {
             match receive_connection(predecessor.as_fd(), &mut self.room) {
-                Ok(Some(mut migrant)) => {
-                    migrant.listen = self.shared.listen_of(migrant.socket.as_fd());
+                Ok(Some(mut transfer)) => {
+                    transfer.listen = self.shared.listen_of(transfer.socket.as_fd());
                     // It was within the bound where it comes from, and has nowhere else to go.
                     self.shared.force_claim(self.next_thread);
-                    self.shared.transfer(self.next_thread, migrant);
+                    self.shared.transfer(self.next_thread, transfer);
                     self.next_thread = (self.next_thread + 1) % self.shared.inboxes.len();
                 }
                 Ok(None) => return false,

@@ -30,9 +30,9 @@ use rustix::net::{
 };
 
 use super::accept::NO_LISTEN;
-use super::connection::{Again, State};
-use super::event_loop::Thread;
-use super::inbox::{Migrant, Origin};
+use super::connection::{RetryState, State};
+use super::inbox::{ConnectionTransfer, Origin};
+use super::reactor::Reactor;
 use super::shared::Outgoing;
 use super::wire::Wire;
 use crate::control::DrainTime;
@@ -42,7 +42,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The same when the grace period is over, and what is left may take hours.
 const LOOK_SELDOM: Duration = Duration::from_millis(250);
 /// How long a connection that has sent nothing yet may take to do so once there is no successor for it.
-const FIRST_REQUEST_PATIENCE: Duration = Duration::from_secs(1);
+const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A thread on its way out.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Drain {
     }
 }
 
-impl Thread {
+impl Reactor {
     pub(super) fn begin_drain(&mut self, time: DrainTime, successor: Option<Arc<OwnedFd>>) {
         let now = self.clock.now;
         self.close_listeners();
@@ -134,7 +134,8 @@ impl Thread {
         // Application processes that live on end with this process, unless they have been given back before; and what worker
         // processes before this one have there goes this way.
         let owes = || {
-            !self.pools.links.is_empty() || self.pools.channels.iter().any(|(_, channel)| channel.is_owed())
+            !self.pools.links.is_empty()
+                || self.pools.channels.iter().any(|(_, channel)| channel.is_pending_return())
         };
         self.connections.is_empty() && (drain.is_over(self.clock.now) || !(owes() || others_may()))
     }
@@ -175,13 +176,13 @@ impl Thread {
             | State::HandedOff { .. }
             | State::Relayed { .. }
             | State::Proxied { .. } => true,
-            State::Multiplexed { session } => self.refuses(session),
+            State::Http2 { session } => self.refuses(session),
             _ => false,
         }
     }
 
     /// Aborts connections that have had their time, those with a request first: what they had belongs to the log.
-    fn abort_all(&mut self, which: impl Fn(&Thread, u32) -> bool) {
+    fn abort_all(&mut self, which: impl Fn(&Reactor, u32) -> bool) {
         let all = self.connections.iter().map(|(index, connection)| (index as u32, connection.is_idle()));
         let all = all.filter(|(index, _)| which(self, *index));
         let (idle, left): (Vec<_>, Vec<_>) = all.partition(|(_, idle)| *idle);
@@ -197,7 +198,7 @@ impl Thread {
         for (index, _) in left.into_iter().chain(idle) {
             // One may have gone with another, of which it was a stream.
             if self.connections.contains(index as usize) {
-                self.cut_short(index);
+                self.abort_any(index);
             }
         }
     }
@@ -210,7 +211,7 @@ impl Thread {
         let all: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).filter(long).collect();
         for index in all {
             match self.connections.get(index as usize).map(|connection| connection.state) {
-                Some(State::Multiplexed { session }) => self.dismiss_session(index, session, false),
+                Some(State::Http2 { session }) => self.dismiss_session(index, session, false),
                 Some(_) => self.close_cleanly(index),
                 None => {}
             }
@@ -228,7 +229,7 @@ impl Thread {
         let Some(connection) = self.connections.get(index as usize) else { return };
         match connection.state {
             State::Watching => return self.close(index),
-            State::Multiplexed { session } => return self.leave(session),
+            State::Http2 { session } => return self.leave(session),
             State::Queued { pool } => return self.give_waiting(index, usize::from(pool)),
             _ => {}
         }
@@ -247,7 +248,7 @@ impl Thread {
             // Its next request is here already, and is answered with the news that it was the last.
             return self.look_again(index);
         }
-        let until = connection.began + FIRST_REQUEST_PATIENCE;
+        let until = connection.began + FIRST_REQUEST_TIMEOUT;
         if connection.requests > 0 || self.clock.now >= until {
             self.close_cleanly(index);
         }
@@ -261,9 +262,9 @@ impl Thread {
         }
         let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
         let connection = &self.connections[index as usize];
-        let fits = connection.work.as_ref().is_some_and(|work| {
-            let bytes = work.head.bytes().len() + work.body.len() + work.input.len();
-            work.spool.is_none() && !work.last && bytes <= CARRIED_BYTES_MAX
+        let fits = connection.exchange.as_ref().is_some_and(|exchange| {
+            let bytes = exchange.head.bytes().len() + exchange.body.len() + exchange.input.len();
+            exchange.spool.is_none() && !exchange.last && bytes <= CARRIED_BYTES_MAX
         });
         let movable = connection.wire == Wire::Clear && !connection.internal && fits;
         let successor = self.drain.as_ref().and_then(|drain| drain.successor.clone());
@@ -281,9 +282,12 @@ impl Thread {
             remote: connection.remote.address,
         };
         let waits = matches!(connection.state, State::Queued { .. });
-        let work = connection.work.as_deref().filter(|_| waits);
-        let carried =
-            work.map(|work| Carried { head: work.head.bytes(), body: &work.body, input: &work.input });
+        let exchange = connection.exchange.as_deref().filter(|_| waits);
+        let carried = exchange.map(|exchange| Carried {
+            head: exchange.head.bytes(),
+            body: &exchange.body,
+            input: &exchange.input,
+        });
         match send_connection(successor.as_fd(), socket.as_fd(), &note, carried.unwrap_or_default()) {
             Ok(()) => {
                 // The socket lives on in the successor, so closing it here would not take it out of the set.
@@ -324,7 +328,7 @@ impl Thread {
             State::Proxied { .. } => self.on_proxy_timeout(index),
             State::Command => self.end_command(index, 504, "the master did not answer in time"),
             State::Writing | State::Watching => self.abort_stalled(index),
-            State::Multiplexed { session } => self.on_multiplexed_timeout(index, session),
+            State::Http2 { session } => self.on_multiplexed_timeout(index, session),
             State::Disk | State::Spooling => {}
         }
     }
@@ -440,7 +444,7 @@ fn send_connection(
 ///
 /// # Errors
 /// `WouldBlock` when there is none at the moment, `InvalidData` for what is no connection, otherwise what recvmsg(2) says.
-pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<Option<Migrant>> {
+pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<Option<ConnectionTransfer>> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut room);
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -462,7 +466,7 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
     let (Some(socket), Some((Note { awaits_proxy, requests, remote }, carried))) = (socket, known) else {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "not a connection as it is described here"));
     };
-    Ok(Some(Migrant {
+    Ok(Some(ConnectionTransfer {
         remote,
         listen: NO_LISTEN,
         requests,
@@ -474,7 +478,7 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
         path: None,
         body: carried.body.to_vec(),
         spool: None,
-        again: Again::Never,
+        again: RetryState::Never,
         waits_since: None,
         origin: Origin::Predecessor,
         secure: None,
@@ -506,22 +510,22 @@ mod tests {
         send_connection(old.as_fd(), accepted.as_fd(), &note, waiting).unwrap();
         send_connection(old.as_fd(), accepted.as_fd(), &note, Carried::default()).unwrap();
         drop(accepted);
-        let migrant = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
+        let transfer = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
         assert_eq!(
-            (&*migrant.text, &*migrant.body, &*migrant.input),
+            (&*transfer.text, &*transfer.body, &*transfer.input),
             (waiting.head, waiting.body, waiting.input)
         );
-        let migrant = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
-        assert!(migrant.text.is_empty() && migrant.body.is_empty() && migrant.input.is_empty());
-        assert_eq!((migrant.requests, migrant.remote), (70_000, remote));
-        assert!(migrant.awaits_proxy);
+        let transfer = receive_connection(new.as_fd(), &mut room).unwrap().unwrap();
+        assert!(transfer.text.is_empty() && transfer.body.is_empty() && transfer.input.is_empty());
+        assert_eq!((transfer.requests, transfer.remote), (70_000, remote));
+        assert!(transfer.awaits_proxy);
         for remote in [None, "[2001:db8::1]:1".parse().ok(), "[::]:0".parse().ok()] {
             let note = Note { awaits_proxy: false, remote, ..note };
             let bytes = note.to_bytes(Carried::default());
             assert_eq!(Note::from_bytes(&bytes).map(|(note, _)| note), Some(note));
         }
         let mut bytes = [0; 5];
-        io::Read::read_exact(&mut TcpStream::from(migrant.socket), &mut bytes).unwrap();
+        io::Read::read_exact(&mut TcpStream::from(transfer.socket), &mut bytes).unwrap();
         assert_eq!(&bytes, b"GET /");
 
         let empty = receive_connection(new.as_fd(), &mut room).unwrap_err();

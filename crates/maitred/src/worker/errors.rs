@@ -3,25 +3,25 @@
 //!
 //! | the request | comes by |
 //! |---|---|
-//! | is at hand, nothing but its path and method was looked at | [`Thread::site_error`] |
-//! | is at hand, and no process or server takes it | [`Thread::pool_error`] |
-//! | is at hand, and its body turns out to be bad, or cannot be kept | [`Thread::refuse_body`] |
-//! | was kept, and lost, or took too long | [`Thread::refuse_kept`] |
-//! | could not be read, so that nobody knows which site it was for | `Thread::answer_refused`: always text |
+//! | is at hand, nothing but its path and method was looked at | [`Reactor::site_error`] |
+//! | is at hand, and no process or server takes it | [`Reactor::pool_error`] |
+//! | is at hand, and its body turns out to be bad, or cannot be kept | [`Reactor::refuse_body`] |
+//! | was kept, and lost, or took too long | [`Reactor::refuse_kept`] |
+//! | could not be read, so that nobody knows which site it was for | `Reactor::answer_refused`: always text |
 //!
 //! A page that is not in memory is fetched by a disk helper like any other file. The request is kept meanwhile, with the error
 //! that it is to be answered with ([`Refusal`]), so that nobody else is asked to answer it.
 
 use maitred_http::request::Request;
 
-use super::answer::{Given, Step};
+use super::answer::{RequestInput, Step};
 use super::connection::{After, State};
-use super::event_loop::Thread;
 use super::origin::{self, Client};
+use super::reactor::Reactor;
 use super::receive::Stop;
 use crate::exchange::Field;
 use crate::serve::fixed::Failure;
-use crate::serve::{Exchange, Served};
+use crate::serve::{RequestContext, Served};
 
 /// What goes with a 503 that may be over in a moment.
 pub(super) const RETRY_SOON: &[Field<'static>] = &[Field::new("Retry-After", "1")];
@@ -46,13 +46,13 @@ pub(super) fn fields_of(status: u16) -> &'static [Field<'static>] {
     if status == 503 { RETRY_SOON } else { &[] }
 }
 
-impl Thread {
+impl Reactor {
     /// An error of the site that the request is for.
     pub(super) fn site_error(
         &mut self,
         index: u32,
         request: &Request<'_, '_>,
-        given: Given<'_>,
+        given: RequestInput<'_>,
         (status, fields): (u16, &[Field<'_>]),
     ) -> Step {
         let id = self.public_id(index, request);
@@ -61,23 +61,23 @@ impl Thread {
             return self.text_error(index, request, given, &failure);
         };
         let clock = self.clock.clone();
-        let exchange = Exchange { request, path: b"/", clock: &clock, warmed: given.warmed };
+        let context = RequestContext { request, path: b"/", clock: &clock, warmed: given.warmed };
         let behind = !self.tx.is_empty();
-        let context = self.reply_context(index, request, given);
-        let (files, mut writer) = self.files_and_writer(index, context);
-        match files.error(set, &failure, &exchange, &mut writer) {
+        let reply = self.reply_context(index, request, given);
+        let (files, mut writer) = self.files_and_writer(index, reply);
+        match files.error(set, &failure, &context, &mut writer) {
             Served::Blocked(_) if behind => Step::FlushFirst,
             Served::Blocked(job) => {
                 if !self.submit(index, job) {
                     return self.text_error(index, request, given, &failure);
                 }
                 self.keep(index, request, given);
-                self.work(index).refusal = Some(Refusal::new(status, fields));
+                self.exchange(index).refusal = Some(Refusal::new(status, fields));
                 self.enter(index, State::Disk);
                 self.wheel.disarm(index);
                 Step::Waits
             }
-            served => self.served(index, request, given, context.persistence, served),
+            served => self.served(index, request, given, reply.persistence, served),
         }
     }
 
@@ -87,21 +87,21 @@ impl Thread {
         index: u32,
         pool: usize,
         request: &Request<'_, '_>,
-        given: Given<'_>,
+        given: RequestInput<'_>,
         status: u16,
     ) -> Step {
         self.name_for_pool(index, pool);
         // The connection may go on, and its next request must not find this one's body.
-        self.work(index).spool = None;
-        self.site_error(index, request, Given { body: &[], ..given }, (status, fields_of(status)))
+        self.exchange(index).spool = None;
+        self.site_error(index, request, RequestInput { body: &[], ..given }, (status, fields_of(status)))
     }
 
     /// Notes what the access log says of a request to a pool. It has its id already if a process or server was asked.
     pub(super) fn name_for_pool(&mut self, index: u32, pool: usize) {
-        let new_id = self.teller.next_id();
-        let work = self.work(index);
-        let id = work.across.as_deref().map_or(new_id, |across| across.request_id);
-        (work.pool, work.request_id) = (Some(pool as u16), work.request_id.or(Some(id)));
+        let new_id = self.forwarded.next_id();
+        let exchange = self.exchange(index);
+        let id = exchange.across.as_deref().map_or(new_id, |across| across.request_id);
+        (exchange.pool, exchange.request_id) = (Some(pool as u16), exchange.request_id.or(Some(id)));
     }
 
     /// Says in the error log why a pool takes no request.
@@ -118,8 +118,8 @@ impl Thread {
     /// The id that the access log has of a request to a pool.
     pub(super) fn public_id(&self, index: u32, request: &Request<'_, '_>) -> Option<Vec<u8>> {
         let connection = &self.connections[index as usize];
-        let work = connection.work.as_deref().filter(|work| work.pool.is_some())?;
-        let id = work.request_id.map(origin::hexadecimal)?;
+        let exchange = connection.exchange.as_deref().filter(|exchange| exchange.pool.is_some())?;
+        let id = exchange.request_id.map(origin::hexadecimal)?;
         let proxies = &self.shared.start.config.server.trusted_proxies;
         let client = Client::of(request, &connection.peer(), proxies);
         Some(client.given_request_id(request).unwrap_or(&id).to_vec())
@@ -137,7 +137,7 @@ impl Thread {
         if !self.tx.is_empty() {
             // The page may have to be fetched, and what was answered before must not wait for that.
             self.enter(index, State::Body);
-            self.work(index).complete = true;
+            self.exchange(index).complete = true;
             return Stop::Flush;
         }
         let step = self.answer_again(index, false);
@@ -148,10 +148,10 @@ impl Thread {
     }
 
     fn note_refused(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
-        let work = self.work(index);
-        (work.decoder, work.spool) = (None, None);
-        (work.complete, work.answered, work.discard) = (false, false, false);
-        work.body.clear();
-        (work.refusal, work.last) = (Some(Refusal::new(status, fields)), true);
+        let exchange = self.exchange(index);
+        (exchange.decoder, exchange.spool) = (None, None);
+        (exchange.complete, exchange.answered, exchange.discard) = (false, false, false);
+        exchange.body.clear();
+        (exchange.refusal, exchange.last) = (Some(Refusal::new(status, fields)), true);
     }
 }

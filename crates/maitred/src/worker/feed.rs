@@ -4,24 +4,25 @@
 use rustix::io::Errno;
 
 use super::connection::Feed;
-use super::event_loop::Thread;
+use super::reactor::Reactor;
 
 /// Bytes of a body that one relay takes in one turn, so that the others get theirs.
 const FED_PER_TURN: u64 = 512 * 1024;
 
-impl Thread {
+impl Reactor {
     /// Whether the request's body has to go through a relay.
     pub(super) fn feeds(&self, index: u32, channel: usize) -> bool {
         let sockets_only = self.pools.channels.get(channel).is_some_and(|channel| channel.sockets_only);
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_ref());
-        sockets_only && work.is_some_and(|work| work.spool.is_some())
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_ref());
+        sockets_only && exchange.is_some_and(|exchange| exchange.spool.is_some())
     }
 
     /// Begins with the body, if one was kept for this.
     pub(super) fn start_feed(&mut self, index: u32, relay: u32) {
-        let work = self.work(index);
-        let Some(spool) = work.spool.take() else { return };
-        if let Some(relayed) = work.relayed.as_deref_mut() {
+        let exchange = self.exchange(index);
+        let Some(spool) = exchange.spool.take() else { return };
+        if let Some(relayed) = exchange.relayed.as_deref_mut() {
             relayed.feed = Some(Feed { spool, sent: 0 });
         }
         if let Some(found) = self.pools.relays.get_mut(relay as usize) {
@@ -36,7 +37,7 @@ impl Thread {
 
     /// Sends what the relay takes of the body.
     pub(super) fn feed_relay(&mut self, index: u32, relay: u32) {
-        let Some(relayed) = self.work(index).relayed.as_deref_mut() else { return };
+        let Some(relayed) = self.exchange(index).relayed.as_deref_mut() else { return };
         let Some(mut feed) = relayed.feed.take_if(|feed| feed.sent < feed.spool.bytes) else { return };
         let socket = self.pools.relays[relay as usize].socket();
         let before = feed.sent;
@@ -54,7 +55,7 @@ impl Thread {
         let moved = feed.sent > before;
         let share_used = feed.sent == end && feed.sent < feed.spool.bytes;
         // One that was sent is kept, too, until DONE: no process may have seen the request.
-        if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+        if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
             relayed.feed = Some(feed);
         }
         if moved {

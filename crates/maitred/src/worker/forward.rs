@@ -14,20 +14,20 @@ use super::origin;
 use crate::config::{EarlyHints, Pool, RequestHeaders, Server};
 use crate::plan::RequestEdits;
 use crate::route::Choice;
-use crate::serve::Exchange;
+use crate::serve::RequestContext;
 
 /// The target in origin form and in its one form: the application sees the path that the route was chosen by, and what browsers
 /// send as it is comes encoded.
-pub(super) fn canonical_target<'r>(exchange: &Exchange<'r>, server: &Server) -> Cow<'r, str> {
-    let request = exchange.request;
-    let untouched = exchange.path == request.path.as_bytes() && request.target.starts_with('/');
+pub(super) fn canonical_target<'r>(context: &RequestContext<'r>, server: &Server) -> Cow<'r, str> {
+    let request = context.request;
+    let untouched = context.path == request.path.as_bytes() && request.target.starts_with('/');
     if untouched && uri::is_canonical(request.path, request.query) {
         return Cow::Borrowed(request.target);
     }
     let mut target = Vec::with_capacity(request.target.len() + 16);
     if uri::canonical_path(request.path, server.encoded_slashes.into(), &mut target).is_err() {
         // It was judged before, by the same rules.
-        uri::encode_path(exchange.path, &mut target);
+        uri::encode_path(context.path, &mut target);
     }
     if let Some(query) = request.query {
         target.push(b'?');
@@ -70,7 +70,7 @@ pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pool
 pub(super) fn may_be_informed(connection: &Connection, request: &Request<'_, '_>, pool: &Pool) -> bool {
     if connection.internal {
         // The other thread knows the client.
-        let across = connection.work.as_deref().and_then(|work| work.across.as_deref());
+        let across = connection.exchange.as_deref().and_then(|exchange| exchange.across.as_deref());
         return across.is_some_and(|across| across.may_be_informed);
     }
     match pool.early_hints {
@@ -93,8 +93,8 @@ pub(super) fn takes_trailers(connection: &Connection, request: &Request<'_, '_>)
     framed || request.version != Version::Http10 && te.any(|field| named(field.value))
 }
 
-/// Appends the fields that go on: not those of this hop, nor those that [`origin::Teller::tell`] writes, nor those that only a
-/// proxy may send, unless the peer is one that is believed (`proxied`).
+/// Appends the fields that go on: not those of this hop, nor those that [`origin::ForwardedHeaders::tell`] writes, nor those that
+/// only a proxy may send, unless the peer is one that is believed (`proxied`).
 pub(super) fn append_fields(
     head: &mut HeadPart<'_>,
     request: &Request<'_, '_>,

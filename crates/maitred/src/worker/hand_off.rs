@@ -12,71 +12,71 @@ use std::time::Instant;
 use maitred_handoff::{HeadPart, MetaPart, RequestFlags, begin_request};
 use maitred_http::h1::Persistence;
 use maitred_http::request::{Framing, Method, Request, Version};
-use maitred_http::response::{Filter, Wanted};
+use maitred_http::response::{Filter, ResponsePolicy};
 
-use super::answer::{Given, Step};
-use super::connection::{After, Again, Connection, Spool, State};
+use super::answer::{RequestInput, Step};
+use super::connection::{After, Connection, RetryState, Spool, State};
 use super::errors::RETRY_SOON;
-use super::event_loop::Thread;
 use super::forward::{
     append_fields, append_switch, canonical_target, content_length, may_be_informed, protocol, takes_trailers,
 };
-use super::inbox::{Message, Migrant, Origin};
+use super::inbox::{ConnectionTransfer, Message, Origin};
 use super::origin::{Arrival, Client};
-use super::secure::Carriers;
+use super::reactor::Reactor;
 use super::shared::Local;
+use super::tls_session::TlsLookup;
 use super::wire::Wire;
 use crate::config::{Pool, Source, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Channel, Flushed, RELAY_BIT, SentBody};
 use crate::plan::Plan;
-use crate::serve::Exchange;
+use crate::serve::RequestContext;
 
 /// What an application process may be sent in one frame, beyond the body: head and meta lines.
 const HEAD_ALLOWANCE: u32 = 256 * 1024;
 
-impl Thread {
+impl Reactor {
     /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.
     pub(super) fn send_to_pool(
         &mut self,
         index: u32,
         pool: usize,
-        exchange: &Exchange<'_>,
-        given: Given<'_>,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
     ) -> Step {
         if !self.tx.is_empty() {
             // The process writes to the socket itself: what was answered before has to be out first.
             return Step::FlushFirst;
         }
         if matches!(self.shared.start.config.pools[pool].source, Source::Http(_)) {
-            return self.proxy(index, pool, exchange, given);
+            return self.proxy(index, pool, context, given);
         }
-        if let Some((slot, home)) = self.pinned(index, pool, exchange.request) {
+        if let Some((slot, home)) = self.pinned(index, pool, context.request) {
             if home != self.number {
                 self.note_waiting(index);
-                self.keep(index, exchange.request, given);
+                self.keep(index, context.request, given);
                 return Step::Moves(pool as u16, home);
             }
             return match self.pools.choose_slot(pool, slot, self.clock.now) {
-                Some(key) => self.hand_off(index, key, exchange, given),
-                None => self.enqueue(index, (pool, Some(slot)), exchange, given),
+                Some(key) => self.hand_off(index, key, context, given),
+                None => self.enqueue(index, (pool, Some(slot)), context, given),
             };
         }
         if let Some(key) = self.pools.choose(pool, self.clock.now) {
-            return self.hand_off(index, key, exchange, given);
+            return self.hand_off(index, key, context, given);
         }
         if let Some(thread) = self.better_home(pool) {
             self.note_waiting(index);
-            self.keep(index, exchange.request, given);
+            self.keep(index, context.request, given);
             return Step::Moves(pool as u16, thread);
         }
-        self.enqueue(index, (pool, None), exchange, given)
+        self.enqueue(index, (pool, None), context, given)
     }
 
     /// From here on a request waits, wherever that is.
     fn note_waiting(&mut self, index: u32) {
         let now = self.clock.now;
-        self.work(index).waits_since.get_or_insert(now);
+        self.exchange(index).waits_since.get_or_insert(now);
     }
 
     /// Another thread that can take a request of this pool now; or one that is home to some of its processes, if this
@@ -113,18 +113,18 @@ impl Thread {
 
     /// Moves a connection to another thread, with the request that it keeps and what was received after that. A thread that has
     /// as many connections as it may have is sent the request alone.
-    pub(super) fn migrate(&mut self, index: u32, pool: u16, thread: usize) {
+    pub(super) fn transfer_connection(&mut self, index: u32, pool: u16, thread: usize) {
         let connection = &self.connections[index as usize];
         if connection.is_stream() || !connection.internal && !self.shared.claim(thread) {
-            return self.send_across(index, pool, thread);
+            return self.send_to_thread(index, pool, thread);
         }
         let claimed = !connection.internal;
         self.unwatch(index);
         let connection = &mut self.connections[index as usize];
-        let mut work = connection.work.take().unwrap_or_default();
-        let across = work.across.take();
+        let mut exchange = connection.exchange.take().unwrap_or_default();
+        let across = exchange.across.take();
         let wire = connection.wire;
-        let secure = self.take_secure(wire);
+        let secure = self.take_tls_session(wire);
         // Counted before it is gone from here, so that it is never nowhere.
         self.shared.begin_transfer();
         let Some(Connection { socket: Some(socket), remote, listen, requests, .. }) = self.remove(index)
@@ -134,26 +134,26 @@ impl Thread {
             }
             return self.shared.end_transfer();
         };
-        let migrant = Migrant {
+        let transfer = ConnectionTransfer {
             remote: remote.address,
             listen,
             requests,
-            input: work.input,
-            head: work.head,
+            input: exchange.input,
+            head: exchange.head,
             text: Vec::new(),
-            routed: work.routed,
-            path: work.path,
-            body: work.body,
-            spool: work.spool,
-            again: work.again,
-            waits_since: work.waits_since,
+            routed: exchange.routed,
+            path: exchange.path,
+            body: exchange.body,
+            spool: exchange.spool,
+            again: exchange.again,
+            waits_since: exchange.waits_since,
             origin: Origin::ForSlot,
             awaits_proxy: false,
             secure,
             across,
             socket,
         };
-        self.shared.send_on(thread, migrant);
+        self.shared.send_on(thread, transfer);
     }
 
     /// Lets a request wait for a process, or for that of one slot, if there is room in the queue.
@@ -161,22 +161,22 @@ impl Thread {
         &mut self,
         index: u32,
         (pool, pin): (usize, Option<u16>),
-        exchange: &Exchange<'_>,
-        given: Given<'_>,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
     ) -> Step {
         let settings = &self.shared.start.config.pools[pool];
-        if self.is_without_hope(pool) {
-            return self.refuse_queued(index, pool, exchange, given);
+        if self.is_unavailable(pool) {
+            return self.refuse_queued(index, pool, context, given);
         }
         let Some(before) = self.shared.join_queue(pool, u64::from(settings.queue_max)) else {
-            return self.refuse_queued(index, pool, exchange, given);
+            return self.refuse_queued(index, pool, context, given);
         };
         if before == 0 {
-            self.press(pool);
+            self.report_pressure(pool);
         }
         self.note_waiting(index);
-        self.keep(index, exchange.request, given);
-        self.work(index).pin = pin;
+        self.keep(index, context.request, given);
+        self.exchange(index).pin = pin;
         self.enter(index, State::Queued { pool: pool as u16 });
         self.wheel.arm(index, self.clock.now + settings.queue_timeout);
         self.pools.pools[pool].queue.push_back(index);
@@ -193,14 +193,14 @@ impl Thread {
     }
 
     /// Whether nothing of a pool runs, and its processes have not come up lately: then waiting is for nothing.
-    fn is_without_hope(&self, pool: usize) -> bool {
+    fn is_unavailable(&self, pool: usize) -> bool {
         let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
         !lives && self.shared.trouble(pool).is_some()
     }
 
     /// Answers all who wait for a pool of which there is no hope any more: looked at anew, each request is refused.
     pub(super) fn empty_queue(&mut self, pool: usize) {
-        while self.is_without_hope(pool) {
+        while self.is_unavailable(pool) {
             let Some(index) = self.pools.pools[pool].queue.front().copied() else { break };
             self.leave_queue(index);
             self.resume(index);
@@ -209,11 +209,17 @@ impl Thread {
     }
 
     /// 503. Why it is answered stands in the log and in the status: it may name commands and files, which are not for clients.
-    fn refuse_queued(&mut self, index: u32, pool: usize, exchange: &Exchange<'_>, given: Given<'_>) -> Step {
+    fn refuse_queued(
+        &mut self,
+        index: u32,
+        pool: usize,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Step {
         self.row.queue_refused.add(1);
         let why = self.shared.trouble(pool).unwrap_or_else(|| "its queue is full".to_owned());
-        self.note_unavailable(index, pool, exchange.request, &why);
-        self.pool_error(index, pool, exchange.request, given, 503)
+        self.note_unavailable(index, pool, context.request, &why);
+        self.pool_error(index, pool, context.request, given, 503)
     }
 
     /// A request has waited for a process of this pool for as long as it may.
@@ -227,7 +233,7 @@ impl Thread {
     /// Ends a connection whose client has gone while its request waited.
     pub(super) fn give_up(&mut self, index: u32) {
         self.leave_queue(index);
-        self.cut_off(index);
+        self.abort_unanswered(index);
     }
 
     /// Takes a connection out of the queue that it waits in, if it does.
@@ -243,57 +249,63 @@ impl Thread {
     }
 
     /// Writes the request's frame; it leaves with all others of this turn.
-    fn hand_off(&mut self, index: u32, key: usize, exchange: &Exchange<'_>, given: Given<'_>) -> Step {
+    fn hand_off(
+        &mut self,
+        index: u32,
+        key: usize,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Step {
         if !self.register(index) {
             self.close(index);
             return Step::Gone;
         }
         let pool = self.pools.channels[key].id.pool;
         let settings = &self.shared.start.config.pools[usize::from(pool)];
-        let waits_since = self.work_of(index).and_then(|work| work.waits_since);
+        let waits_since = self.exchange_of(index).and_then(|exchange| exchange.waits_since);
         let waited = waits_since.map(|since| self.clock.now.saturating_duration_since(since));
         let queue_us = waited.unwrap_or_default().as_micros() as u64;
-        let cookie = self.cookie_for(index, key, exchange.request);
+        let cookie = self.cookie_for(index, key, context.request);
         // What Maitred adds to a response has to come by it, and a number that is taken cannot be used.
         let relayed = cookie.is_some() || self.pools.channels[key].is_taken(index);
         let plan = given.routed.plan;
-        let way = if relayed { Way::Relay } else { self.way(index, key, exchange.request, plan) };
-        self.work(index).set_cookie = cookie;
-        self.give_up_idle_relay(key, way == Way::Direct);
-        let relay = if way == Way::Direct { None } else { self.take_relay(key).ok() };
-        if way == Way::Relay && relay.is_none() {
+        let way = if relayed { ChosenTransport::Relay } else { self.way(index, key, context.request, plan) };
+        self.exchange(index).set_cookie = cookie;
+        self.give_up_idle_relay(key, way == ChosenTransport::Direct);
+        let relay = if way == ChosenTransport::Direct { None } else { self.take_relay(key).ok() };
+        if way == ChosenTransport::Relay && relay.is_none() {
             // No descriptors are left. That is no reason to give away what must not be.
             return self.pool_error(
                 index,
                 usize::from(pool),
-                exchange.request,
-                Given { last: true, ..given },
+                context.request,
+                RequestInput { last: true, ..given },
                 503,
             );
         }
         let relay_key = relay.as_ref().map(|(relay, _)| *relay);
-        let keep = self.persistence(index, exchange.request, given.last) != Persistence::Close;
+        let keep = self.persistence(index, context.request, given.last) != Persistence::Close;
         let sent = Sent { relay, queue_us, keep };
-        let Some(request) = self.write_frame(index, key, exchange, given, sent) else {
+        let Some(request) = self.write_frame(index, key, context, given, sent) else {
             // Its far end may have been dropped with the frame.
             relay_key.into_iter().for_each(|relay| self.drop_relay(relay));
             return self.pool_error(
                 index,
                 usize::from(pool),
-                exchange.request,
-                Given { last: true, ..given },
+                context.request,
+                RequestInput { last: true, ..given },
                 413,
             );
         };
-        self.note_handed_off(index, pool, queue_us, exchange.request, given);
+        self.note_handed_off(index, pool, queue_us, context.request, given);
         match relay_key {
             Some(relay) => {
-                let filter = Filter::new(self.wanted(index, exchange.request, keep, settings));
+                let filter = Filter::new(self.wanted(index, context.request, keep, settings));
                 self.start_relay(index, relay, (key as u32, request), filter, keep);
                 self.start_feed(index, relay);
             }
             None => {
-                self.work(index).after = Some(if keep { After::Keep } else { After::Close });
+                self.exchange(index).after = Some(if keep { After::Keep } else { After::Close });
                 self.connections[index as usize].shared = true;
                 self.enter(index, State::HandedOff { channel: key as u32, request });
             }
@@ -325,26 +337,26 @@ impl Thread {
         pool: u16,
         queue_us: u64,
         request: &Request<'_, '_>,
-        given: Given<'_>,
+        given: RequestInput<'_>,
     ) {
         let now = self.clock.now;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
         // Also for the log, and for the case that no process ever sees the request.
         self.keep_head(index, request, given);
-        let work = self.work(index);
-        work.again = match work.again {
+        let exchange = self.exchange(index);
+        exchange.again = match exchange.again {
             // What is noted may be about an earlier request of the connection.
-            _ if !safe => Again::Never,
-            Again::Never | Again::Once => Again::Once,
-            Again::Done => Again::Done,
+            _ if !safe => RetryState::Never,
+            RetryState::Never | RetryState::Once => RetryState::Once,
+            RetryState::Done => RetryState::Done,
         };
-        work.body.clear();
-        work.last = given.last;
-        work.pool = Some(pool);
-        (work.queue_us, work.waits_since) = (queue_us, None);
-        work.handed_off_at = Some(now);
+        exchange.body.clear();
+        exchange.last = given.last;
+        exchange.pool = Some(pool);
+        (exchange.queue_us, exchange.waits_since) = (queue_us, None);
+        exchange.handed_off_at = Some(now);
         // They were about an earlier request.
-        (work.overdue, work.cancelled) = (false, false);
+        (exchange.overdue, exchange.cancelled) = (false, false);
     }
 
     /// Writes the frame of a request to the channel, and gives back the request's number there. `None` if it is too large, and
@@ -353,21 +365,21 @@ impl Thread {
         &mut self,
         index: u32,
         key: usize,
-        exchange: &Exchange<'_>,
-        given: Given<'_>,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
         sent: Sent,
     ) -> Option<u32> {
-        let request = exchange.request;
+        let request = context.request;
         // Whoever takes the client's own socket over reads from it, where bytes that were read already are missing.
         let settings = &self.shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
         let may_detach = switch.is_some();
         let informs = may_be_informed(&self.connections[index as usize], request, settings);
-        let new_id = self.teller.next_id();
-        let work = self.work(index);
-        let (across, spool) = (work.across.take(), work.spool.take());
+        let new_id = self.forwarded.next_id();
+        let exchange = self.exchange(index);
+        let (across, spool) = (exchange.across.take(), exchange.spool.take());
         let id = across.as_deref().map_or(new_id, |across| across.request_id);
-        (work.request_id, work.may_detach) = (Some(id), may_detach);
+        (exchange.request_id, exchange.may_detach) = (Some(id), may_detach);
         let channel = &mut self.pools.channels[key];
         let flags = RequestFlags {
             keep: sent.keep,
@@ -388,20 +400,20 @@ impl Thread {
         let local = self.shared.locals.get(usize::from(connection.listen));
         let meta = append_meta(meta, client, local, settings, informs).number("queue_us", queue_us);
         let mut head =
-            meta.head(request.method_text, &canonical_target(exchange, &self.shared.start.config.server));
+            meta.head(request.method_text, &canonical_target(context, &self.shared.start.config.server));
         let rules = &given.routed.plan.requests;
         let host = if request.authority.is_empty() { "localhost" } else { request.authority };
         head.field("host", rules.host.as_deref().unwrap_or(host.as_bytes()));
         append_fields(&mut head, request, (&settings.request_headers, rules), client.proxied);
         append_switch(&mut head, switch);
-        let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
-        carriers.fields(connection.wire, |name, value| head.field(name, value));
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.fields(connection.wire, |name, value| head.field(name, value));
         for (name, value) in across.iter().flat_map(|across| &across.fields) {
             head.field(name, value);
         }
         let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(took);
-        self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
+        self.forwarded.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
         let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
         let fits = append_body(head, request, given.body, spool.as_ref(), most);
         channel.note_body(number, sent_body(given.body, spool.is_some(), flags));
@@ -409,10 +421,10 @@ impl Thread {
             (true, Some(spool)) if flags.body_fd => {
                 channel.carry_body((spool.file.into(), spool.held), spool.kept)
             }
-            (true, spool) => self.work(index).spool = spool,
+            (true, spool) => self.exchange(index).spool = spool,
             (false, _) => channel.withdraw(number),
         }
-        self.work(index).across = across;
+        self.exchange(index).across = across;
         fits.then_some(number)
     }
 
@@ -424,9 +436,9 @@ impl Thread {
         request: &Request<'_, '_>,
         keep: bool,
         pool: &'static Pool,
-    ) -> Wanted {
+    ) -> ResponsePolicy {
         let connection = &self.connections[index as usize];
-        Wanted {
+        ResponsePolicy {
             head_request: request.method == Method::Head,
             http10: request.version == Version::Http10,
             informational: may_be_informed(connection, request, pool),
@@ -439,7 +451,7 @@ impl Thread {
 
     /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be given away, and where
     /// a relay has been found to be cheaper.
-    fn way(&self, index: u32, key: usize, request: &Request<'_, '_>, plan: &Plan) -> Way {
+    fn way(&self, index: u32, key: usize, request: &Request<'_, '_>, plan: &Plan) -> ChosenTransport {
         let number = usize::from(self.pools.channels[key].id.pool);
         let pool = &self.shared.start.config.pools[number];
         // A connection that is given away for good costs nothing more afterwards.
@@ -452,11 +464,11 @@ impl Thread {
         self.row.relayed_framed.add(u64::from(framed && !pool.isolate));
         self.row.relayed_not_tcp.add(u64::from(not_tcp && !framed && !pool.isolate));
         match pool.transport {
-            Transport::Relay => Way::Relay,
-            _ if plan.needs_response => Way::Relay,
-            _ if pool.isolate || framed || not_tcp || self.feeds(index, key) => Way::Relay,
-            Transport::Auto if cheaper => Way::RatherRelay,
-            Transport::Auto | Transport::Direct => Way::Direct,
+            Transport::Relay => ChosenTransport::Relay,
+            _ if plan.needs_response => ChosenTransport::Relay,
+            _ if pool.isolate || framed || not_tcp || self.feeds(index, key) => ChosenTransport::Relay,
+            Transport::Auto if cheaper => ChosenTransport::RatherRelay,
+            Transport::Auto | Transport::Direct => ChosenTransport::Direct,
         }
     }
 
@@ -486,7 +498,7 @@ impl Thread {
             }
         }
         dirty.into_iter().for_each(|key| self.touch(key));
-        stuck.into_iter().for_each(|key| self.condemn(key, "it does not read its channel"));
+        stuck.into_iter().for_each(|key| self.fail_worker(key, "it does not read its channel"));
     }
 
     /// Notes that a channel has something to send at the end of the turn.
@@ -525,7 +537,7 @@ impl Thread {
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe || self.is_linked(key) => {
                     self.let_leave(key);
                 }
-                Err(error) => self.condemn(key, &format!("its channel failed: {error}")),
+                Err(error) => self.fail_worker(key, &format!("its channel failed: {error}")),
             }
         }
     }
@@ -564,14 +576,14 @@ impl Thread {
         let Some(waiting) = self.pools.pools.get(pool).map(|pool| &pool.queue) else { return };
         let Some(index) = waiting.iter().copied().find(|index| self.pin_of(*index).is_none()) else { return };
         self.leave_queue(index);
-        self.migrate(index, pool as u16, thread);
+        self.transfer_connection(index, pool as u16, thread);
         self.publish_room(pool);
     }
 }
 
 /// What a request is answered on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ChosenTransport {
     /// The client's own socket.
     Direct,
     /// A relay, if there is one.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use maitred_http::request::RequestHead;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::across::Across;
-use super::connection::{Again, Spool};
-use super::secure::Secure;
+use super::connection::{RetryState, Spool};
+use super::remote_thread::RemoteRequest;
+use super::tls_session::TlsSession;
 use crate::control::{DrainTime, SlotId, Started};
 use crate::exchange::Routed;
 use crate::handoff::Arrival;
@@ -19,7 +19,7 @@ use crate::handoff::Arrival;
 #[derive(Debug)]
 pub enum Message {
     /// A connection to take over.
-    Adopt(Box<Migrant>),
+    Adopt(Box<ConnectionTransfer>),
     /// A new application process whose channel this thread shall own.
     SlotStarted {
         /// Which one.
@@ -47,7 +47,7 @@ pub enum Message {
         how: String,
     },
     /// Nothing of this pool runs, and nothing can be started: whoever waits for it does so for nothing.
-    Hopeless(u16),
+    PoolUnavailable(u16),
     /// Another thread has room for a request that waits here.
     Offer {
         /// Index of the pool.
@@ -123,7 +123,7 @@ pub enum Message {
 
 /// A connection on its way from one thread, or one worker process, to another.
 #[derive(Debug)]
-pub struct Migrant {
+pub struct ConnectionTransfer {
     /// The client's socket.
     pub socket: OwnedFd,
     /// The client's address; `None` on a Unix socket.
@@ -147,7 +147,7 @@ pub struct Migrant {
     /// The body, if it is too large for memory.
     pub spool: Option<Spool>,
     /// Whether another process may be asked, should one die.
-    pub again: Again,
+    pub again: RetryState,
     /// Since when its request waits for an application process.
     pub waits_since: Option<Instant>,
     /// How it came here, for the counters.
@@ -155,16 +155,16 @@ pub struct Migrant {
     /// A PROXY header has to come before anything else.
     pub awaits_proxy: bool,
     /// Its TLS session, if it had begun.
-    pub secure: Option<Box<Secure>>,
+    pub secure: Option<Box<TlsSession>>,
     /// It is one end of a socketpair behind which another thread has the client.
-    pub across: Option<Box<Across>>,
+    pub across: Option<Box<RemoteRequest>>,
 }
 
-impl Migrant {
+impl ConnectionTransfer {
     /// A connection on which nothing was read yet.
     pub fn accepted(socket: OwnedFd, remote: Option<SocketAddr>, listen: u16, awaits_proxy: bool) -> Self {
         let (input, body) = (Vec::new(), Vec::new());
-        Migrant {
+        ConnectionTransfer {
             socket,
             remote,
             listen,
@@ -176,7 +176,7 @@ impl Migrant {
             path: None,
             body,
             spool: None,
-            again: Again::Never,
+            again: RetryState::Never,
             waits_since: None,
             secure: None,
             across: None,
@@ -201,7 +201,7 @@ pub enum Origin {
 #[derive(Debug)]
 pub struct Inbox<M> {
     messages: Mutex<Vec<M>>,
-    bell: OwnedFd,
+    wakeup_fd: OwnedFd,
 }
 
 impl<M> Inbox<M> {
@@ -210,11 +210,11 @@ impl<M> Inbox<M> {
     /// # Errors
     /// When the kernel gives no eventfd.
     pub fn new() -> std::io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Inbox { messages: Mutex::new(Vec::new()), bell })
+        let wakeup_fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Inbox { messages: Mutex::new(Vec::new()), wakeup_fd })
     }
 
-    /// Leaves a message. The bell is rung only for the first of several that were not yet taken.
+    /// Leaves a message. The wakeup_fd is rung only for the first of several that were not yet taken.
     pub fn send(&self, message: M) {
         let first = {
             let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -223,20 +223,20 @@ impl<M> Inbox<M> {
         };
         if first {
             // EAGAIN means that the counter is full, so the reader is sure to wake; nothing else can go wrong.
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.wakeup_fd, &1u64.to_ne_bytes());
         }
     }
 
-    /// Takes all messages, and silences the bell.
+    /// Takes all messages, and silences the wakeup_fd.
     pub fn take(&self) -> Vec<M> {
         let mut count = [0u8; 8];
-        let _ = rustix::io::read(&self.bell, &mut count);
+        let _ = rustix::io::read(&self.wakeup_fd, &mut count);
         std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The descriptor that is readable while there are messages.
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    pub fn wakeup_fd(&self) -> BorrowedFd<'_> {
+        self.wakeup_fd.as_fd()
     }
 }
 
@@ -248,7 +248,7 @@ mod tests {
     fn the_bell_rings_until_messages_are_taken() {
         let inbox = Inbox::new().unwrap();
         let rings = || {
-            let mut poll = [rustix::event::PollFd::new(&inbox.bell, rustix::event::PollFlags::IN)];
+            let mut poll = [rustix::event::PollFd::new(&inbox.wakeup_fd, rustix::event::PollFlags::IN)];
             let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
             rustix::event::poll(&mut poll, Some(&now)).unwrap() == 1
         };

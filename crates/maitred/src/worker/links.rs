@@ -6,15 +6,15 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use maitred_handoff::{FromApp, HEADER_BYTES, Header, RequestFlags, kind};
 use rustix::event::epoll;
 
-use super::event_loop::{Thread, Token};
 use super::overdue::STUCK_AFTER;
 use super::passed::NO_DESCRIPTOR;
+use super::reactor::{Reactor, Token};
 use super::shared::Outgoing;
 use crate::control::{FromWorker, SlotId};
 use crate::handoff::link::{
     CLOSING, FILE_LOST, Frame, HANDED_OVER, HandedOver, JOINED, Link, REFUSED, ROOM, free_tag,
 };
-use crate::handoff::{Arrival, Channel, Flushed, Leave, Phase, RELAY_BIT, Received, Relay};
+use crate::handoff::{Arrival, Channel, DrainMode, Flushed, Phase, RELAY_BIT, Received, Relay};
 use crate::serve::passed::Passed;
 
 /// Reads from one link in one turn.
@@ -37,7 +37,7 @@ pub(super) enum Word {
     Waits,
 }
 
-impl Thread {
+impl Reactor {
     /// The channel of this process goes to another worker process, which says over `link` what the process says.
     pub(super) fn hand_on(&mut self, id: SlotId, link: OwnedFd) {
         let Some(key) = self.key_of(id) else { return };
@@ -46,9 +46,9 @@ impl Thread {
             // It is another's to hand on by now.
             return;
         }
-        if !matches!(channel.leave, Leave::Retires | Leave::Told) {
+        if !matches!(channel.leave, DrainMode::Retires | DrainMode::Told) {
             channel.next_owner = Some(link);
-            channel.leave = Leave::HandsOver;
+            channel.leave = DrainMode::HandsOver;
         }
         self.settle_process(key);
     }
@@ -73,14 +73,14 @@ impl Thread {
         }
         let own = |(_, relay): &(usize, &Relay)| relay.channel as usize == key && !relay.orphan;
         channel.hand_over(next_owner, others, self.pools.relays.iter().filter(own), self.clock.now);
-        channel.leave = Leave::Stays;
+        channel.leave = DrainMode::Stays;
         let token = Token::Channel { key: key as u32, epoch: id.epoch as u32 };
         use epoll::EventFlags as F;
         let watched = epoll::add(epoll, channel.socket(), token.pack(), F::IN | F::OUT | F::RDHUP | F::ET);
         self.touch(key);
         self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReleased(id, true)));
         if let Err(error) = watched {
-            self.condemn(key, &format!("its link cannot be watched: {error}"));
+            self.fail_worker(key, &format!("its link cannot be watched: {error}"));
         }
     }
 
@@ -106,7 +106,10 @@ impl Thread {
     pub(super) fn on_guest(&mut self, id: SlotId, socket: OwnedFd) {
         let Some(key) = self.key_of(id) else { return };
         let channel = &self.pools.channels[key];
-        if channel.linked || channel.joining || channel.phase != Phase::Live || channel.leave != Leave::Stays
+        if channel.linked
+            || channel.joining
+            || channel.phase != Phase::Live
+            || channel.leave != DrainMode::Stays
         {
             return;
         }
@@ -152,12 +155,12 @@ impl Thread {
             }
         }
         // There is more: the others first.
-        self.loud_links.push((key, epoch));
+        self.ready_links.push((key, epoch));
     }
 
     /// Goes on with links that had more to say than one turn takes.
-    pub(super) fn hear_loud_links(&mut self) {
-        for (key, epoch) in std::mem::take(&mut self.loud_links) {
+    pub(super) fn read_ready_links(&mut self) {
+        for (key, epoch) in std::mem::take(&mut self.ready_links) {
             let token = Token::Link { key: key as u32, epoch };
             self.guarded(token, |thread| thread.on_link(key, epoch, epoll::EventFlags::IN));
         }
@@ -190,7 +193,7 @@ impl Thread {
         let found = self.pools.channels.get(channel);
         let has_room = |found: &Channel| found.room() > 0 || found.prefetch_wait(self.clock.now).is_some();
         found.is_some_and(|found| {
-            found.leave == Leave::Retires && found.phase == Phase::Live || has_room(found)
+            found.leave == DrainMode::Retires && found.phase == Phase::Live || has_room(found)
         })
     }
 
@@ -256,7 +259,7 @@ impl Thread {
         let number = unsent.request.number;
         if let Some(index) = unsent.request.index {
             // No process was told anything: a client that has finished sending still listens.
-            self.work(index).cancelled = false;
+            self.exchange(index).cancelled = false;
         }
         self.answer_unsent(vec![unsent]);
         if number & RELAY_BIT != 0 {
@@ -313,10 +316,10 @@ impl Thread {
             failed = Some(error);
         }
         if let Some(why) = failed {
-            self.condemn(key, &why);
+            self.fail_worker(key, &why);
             return Ok(());
         }
-        if self.pools.channels[key].leave == Leave::Retires {
+        if self.pools.channels[key].leave == DrainMode::Retires {
             // Some of them were not known when it was told to end.
             self.close_links(key);
         }
@@ -397,7 +400,7 @@ impl Thread {
         if !link.pass_on(header, payload, descriptor) || link.flush().is_err() {
             // Not at once: a channel whose frames are being looked at would seem to have none, and could be handed over, or go.
             link.broken = true;
-            self.loud_links.push((key, Token::epoch(link.epoch)));
+            self.ready_links.push((key, Token::epoch(link.epoch)));
         }
     }
 
@@ -411,7 +414,7 @@ impl Thread {
         channel.link_ended(key, &link, self.clock.now + period);
         let (joining, key) = (channel.joining, link.channel);
         if joining {
-            return self.condemn(key, NOT_HANDED_OVER);
+            return self.fail_worker(key, NOT_HANDED_OVER);
         }
         self.touch(key);
         self.settle_process(key);

@@ -4,26 +4,26 @@
 //! |---|---|
 //! | `mod` | start: descriptors, shared state, threads |
 //! | [`control`] | the conversation with the master |
-//! | [`event_loop`] | one turn of one thread |
+//! | [`reactor`] | one turn of one thread |
 //! | [`accept`] | new connections, admission, the choice between two threads |
 //! | [`addresses`] | how many connections each address has |
 //! | [`reclaim`] | at the limit: the longest idle connection makes room |
 //! | [`connection`] | what a connection is and can be doing |
 //! | [`wire`] | what carries its bytes: a socket, TLS, a stream |
 //! | [`foreign`] | Unix sockets whose other end may pass descriptors |
-//! | [`secure`] | TLS sessions |
-//! | [`multiplex`], [`streams`] | HTTP/2 connections, and each of their streams |
+//! | [`tls_session`] | TLS sessions |
+//! | [`http2`], [`streams`] | HTTP/2 connections, and each of their streams |
 //! | [`receive`] | bytes → requests |
-//! | [`proxied`] | the PROXY header that may come before them |
+//! | [`proxy_protocol`] | the PROXY header that may come before them |
 //! | [`answer`] | request → answer: **start reading here** |
 //! | [`errors`] | errors that the server answers with |
-//! | [`cut_off`] | requests that end without an answer |
+//! | [`aborted`] | requests that end without an answer |
 //! | [`send`] | answers → bytes, files, the end of a response |
 //! | [`unsent`] | what clients do not take: counted, bounded, and what is done when it is much |
-//! | [`hand_off`], [`choices`] | requests to application processes, and the cheaper way to answer them |
+//! | [`hand_off`], [`transport_tuner`] | requests to application processes, and the cheaper way to answer them |
 //! | [`sticky`] | which of them a client is led to, where it has to be one |
 //! | [`forward`] | what of a request goes on to an application or a server |
-//! | [`across`] | requests that go to another thread without their connection |
+//! | [`remote_thread`] | requests that go to another thread without their connection |
 //! | [`relay`] | responses that come through a relay |
 //! | [`overdue`] | processes and servers that take too long for a request |
 //! | [`rates`] | minimal rates, of what clients send and take |
@@ -40,55 +40,55 @@
 //! | [`processes`] | how they come, are tended, and go |
 //! | [`admin`], [`watch`] | the admin address |
 //! | [`drain`] | the end of the process, and deadlines |
-//! | [`outlive`] | the time without a master, while its executable is replaced |
+//! | [`orphan_mode`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
-//! | [`share`](mod@share) | how many connections and files the limit on descriptors allows |
+//! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
 //! | [`watchdog`] | turns of an event loop that take too long |
 //! | [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
 
+mod aborted;
 pub mod accept;
-mod across;
 mod addresses;
 mod admin;
 mod answer;
 mod channels;
-mod choices;
 mod clock;
 pub mod connection;
 mod control;
-mod cut_off;
 pub mod drain;
 mod errors;
-mod event_loop;
+mod fd_budget;
 mod feed;
 mod foreign;
 mod forward;
 mod hand_off;
+mod http2;
 pub mod inbox;
 mod links;
-mod multiplex;
 mod origin;
-mod outlive;
+mod orphan_mode;
 mod overdue;
 mod passed;
 mod processes;
-mod proxied;
 mod proxy;
+mod proxy_protocol;
 mod pump;
 mod rates;
+mod reactor;
 mod receive;
 mod reclaim;
 mod relay;
+mod remote_thread;
 mod sandbox;
 mod scratch;
-mod secure;
 mod send;
-mod share;
 pub mod shared;
 mod spool;
 mod sticky;
 mod streams;
 pub mod timers;
+mod tls_session;
+mod transport_tuner;
 mod tunnel;
 mod unsent;
 mod upstream;
@@ -110,9 +110,9 @@ use rustix::process::Pid;
 use self::accept::{Listener, NO_LISTEN};
 use self::addresses::Addresses;
 use self::control::Told;
-use self::event_loop::Thread;
+use self::fd_budget::Share;
 use self::inbox::Inbox;
-use self::share::Share;
+use self::reactor::Reactor;
 use self::shared::{HandedOff, Local, PoolShared, Shared};
 use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
@@ -209,14 +209,14 @@ fn start() -> Result<(), String> {
         .collect::<Result<Vec<_>, String>>()?;
     control::run(shared, &control, tids, early).map_err(|error| text("control", error))?;
     handles.into_iter().for_each(|handle| drop(handle.join()));
-    if let Err(error) = writer.stop(LOG_PATIENCE) {
+    if let Err(error) = writer.stop(LOG_TIMEOUT) {
         tracing::warn!(%error, "lines of the access log are lost");
     }
     Ok(())
 }
 
 /// How long the last lines of the access log may take to be written.
-const LOG_PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+const LOG_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 fn inherit_all() -> Result<Inherited, String> {
     let take = |number| inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"));
@@ -294,7 +294,7 @@ fn share(
         live: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         waiting: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),
         handed: std::iter::repeat_with(HandedOff::default).take(threads).collect(),
-        load: std::iter::repeat_with(AtomicU32::default).take(share::servers(pool)).collect(),
+        load: std::iter::repeat_with(AtomicU32::default).take(fd_budget::servers(pool)).collect(),
         slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
     });
     let share = Share::of(&start, threads as u64);
@@ -417,7 +417,7 @@ fn prepare_thread(
     number: usize,
     listeners: Vec<Listener>,
     log: ThreadLog,
-) -> Result<Thread, String> {
+) -> Result<Reactor, String> {
     let row = shared.board.threads.get(number).ok_or("more threads than the scoreboard has rows")?;
     if let Some(Some(cpu)) = shared.start.threads.get(number) {
         match crate::affinity::watcher::allow(None, &[*cpu]) {
@@ -430,7 +430,7 @@ fn prepare_thread(
     let given_up =
         GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
     let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
-    let mut thread = Thread::new(shared, number, row, files, log).map_err(|error| error.to_string())?;
+    let mut thread = Reactor::new(shared, number, row, files, log).map_err(|error| error.to_string())?;
     for listener in listeners {
         thread.listen(listener).map_err(|error| format!("cannot watch a listener: {error}"))?;
     }

@@ -160,7 +160,7 @@ pub(super) fn starts_alike(name: &str, known: &str) -> bool {
     name.len() >= known.len() && name.bytes().zip(known.bytes()).all(alike)
 }
 
-/// Whether a field tells of a request's past, so that [`Teller::tell`] is to write it, if anybody does.
+/// Whether a field tells of a request's past, so that [`ForwardedHeaders::tell`] is to write it, if anybody does.
 pub(super) fn tells(name: &str) -> bool {
     told(name).is_some()
 }
@@ -192,14 +192,14 @@ pub(super) struct Arrival<'a> {
 
 /// Writes what an application is told of a request's past. One for each thread.
 #[derive(Debug, Default)]
-pub(super) struct Teller {
+pub(super) struct ForwardedHeaders {
     /// Keys of a keyed hash, from the system's random numbers, once for each thread.
     keys: [RandomState; 2],
     requests: u64,
     scratch: Vec<u8>,
 }
 
-impl Teller {
+impl ForwardedHeaders {
     /// A request id: 128 bits that nobody can guess, and that no other request has. No system call: the keyed hash
     /// (SipHash) of a counter.
     pub(super) fn next_id(&mut self) -> u128 {

@@ -3,7 +3,7 @@
 //!
 //! | when | what |
 //! |---|---|
-//! | it is due, and the process has not read the request | the process is ended (`Thread::condemn`) |
+//! | it is due, and the process has not read the request | the process is ended (`Reactor::fail_worker`) |
 //! | it is due at a process of capacity 1 | the same |
 //! | it is due at any other process | CANCEL for the request, and PING |
 //! | … by a relay, and nothing was written | 504; the request is an orphan |
@@ -16,10 +16,10 @@
 //!
 //! An orphan is a request for whose response nobody waits, also because its client has gone. It counts as one that does not end
 //! [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. What is aborted
-//! stands in the access log as [`TIMED_OUT`](super::cut_off::TIMED_OUT).
+//! stands in the access log as [`TIMED_OUT`](super::aborted::TIMED_OUT).
 //!
 //! What is due is looked at when the deadline of the connection passes. Each byte puts it off without touching the timer:
-//! [`Thread::is_put_off`] sets it anew.
+//! [`Reactor::is_put_off`] sets it anew.
 
 use std::time::{Duration, Instant};
 
@@ -27,8 +27,8 @@ use maitred_sys::delivery::{self, Sending};
 use rustix::net::{Shutdown, shutdown};
 
 use super::connection::State;
-use super::event_loop::Thread;
 use super::origin;
+use super::reactor::Reactor;
 use crate::handoff::RELAY_BIT;
 
 /// How long a process has to end a request that it was told to cancel, and to answer whether it is still there. What an
@@ -39,11 +39,11 @@ pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(10);
 const _: () = assert!(STUCK_AFTER.as_secs() == 2 * CANCEL_TIMEOUT.as_secs());
 
-impl Thread {
+impl Reactor {
     /// When a request has had all the time that its pool gives it, if that is bounded.
     pub(super) fn total_due(&self, index: u32) -> Option<Instant> {
-        let work = self.connections.get(index as usize)?.work.as_deref()?;
-        let (pool, since) = (work.pool?, work.handed_off_at?);
+        let exchange = self.connections.get(index as usize)?.exchange.as_deref()?;
+        let (pool, since) = (exchange.pool?, exchange.handed_off_at?);
         let settings = self.shared.start.config.pools.get(usize::from(pool))?;
         Some(since + settings.request_total_timeout?)
     }
@@ -75,7 +75,8 @@ impl Thread {
 
     /// Whether something of the response waits for the client.
     fn is_held_by_client(&self, index: u32) -> bool {
-        self.has_output(index) || self.work_of(index).is_some_and(|work| !work.segments.is_empty())
+        self.has_output(index)
+            || self.exchange_of(index).is_some_and(|exchange| !exchange.segments.is_empty())
     }
 
     /// When the process that writes to the client's own socket has been silent for too long, by what the kernel says of that;
@@ -83,12 +84,12 @@ impl Thread {
     fn direct_due(&self, index: u32) -> Option<Instant> {
         let now = self.clock.now;
         let connection = self.connections.get(index as usize)?;
-        let work = connection.work.as_deref()?;
-        if work.overdue {
+        let exchange = connection.exchange.as_deref()?;
+        if exchange.overdue {
             return None;
         }
-        let period = self.request_timeout(work.pool?);
-        let silent = match (connection.internal, work.across.as_deref(), &connection.socket) {
+        let period = self.request_timeout(exchange.pool?);
+        let silent = match (connection.internal, exchange.across.as_deref(), &connection.socket) {
             // The other thread knows what it has got.
             (true, Some(across), Some(socket)) => {
                 match delivery::is_under_way(std::os::fd::AsFd::as_fd(socket)) {
@@ -112,26 +113,26 @@ impl Thread {
     /// When a process that answers through a relay has been silent for too long, or taken too long for all of it. Once it was
     /// told to cancel the request: when that has to have ended.
     pub(super) fn process_due(&self, index: u32) -> Option<Instant> {
-        let work = self.connections.get(index as usize)?.work.as_deref()?;
+        let exchange = self.connections.get(index as usize)?.exchange.as_deref()?;
         let relayed =
-            work.relayed.as_deref().filter(|relayed| !relayed.done && !relayed.filter.switched())?;
-        if work.overdue {
+            exchange.relayed.as_deref().filter(|relayed| !relayed.done && !relayed.filter.switched())?;
+        if exchange.overdue {
             return relayed.ends_at;
         }
-        let silent = relayed.heard_at + self.request_timeout(work.pool?);
+        let silent = relayed.heard_at + self.request_timeout(exchange.pool?);
         Some(self.total_due(index).map_or(silent, |total| total.min(silent)))
     }
 
     /// The deadline of a request whose process writes to the client's own socket.
     pub(super) fn on_request_timeout(&mut self, index: u32, key: usize, request: u32) {
-        if self.work(index).overdue {
+        if self.exchange(index).overdue {
             return self.end_direct(index);
         }
-        let period = self.work(index).pool.map_or(CANCEL_TIMEOUT, |pool| self.request_timeout(pool));
+        let period = self.exchange(index).pool.map_or(CANCEL_TIMEOUT, |pool| self.request_timeout(pool));
         let stuck = |socket| delivery::sending(socket, period) == Sending::Stuck;
         if !self.is_past_total(index) && self.socket(index).is_some_and(stuck) {
             // It has written more than the client takes, and waits for it.
-            return self.cut_off(index);
+            return self.abort_unanswered(index);
         }
         if self.is_unread(key, request) {
             return;
@@ -146,7 +147,7 @@ impl Thread {
     pub(super) fn is_unread(&mut self, key: usize, request: u32) -> bool {
         let unread = self.pools.channels.get(key).is_some_and(|channel| channel.is_unsent(request));
         if unread {
-            self.condemn(key, "it does not read its channel");
+            self.fail_worker(key, "it does not read its channel");
         }
         unread
     }
@@ -157,10 +158,10 @@ impl Thread {
         let why =
             if total { "took longer than request_total_timeout" } else { "was silent for request_timeout" };
         self.row.request_timeouts.add(1);
-        let work = self.work(index);
-        work.overdue = true;
-        let cancelled = std::mem::replace(&mut work.cancelled, true);
-        let id = work.request_id;
+        let exchange = self.exchange(index);
+        exchange.overdue = true;
+        let cancelled = std::mem::replace(&mut exchange.cancelled, true);
+        let id = exchange.request_id;
         let Some(channel) = self.pools.channels.get_mut(key) else { return false };
         let (pool, slot, single) =
             (self.shared.pool_name(channel.id.pool), channel.id.slot, channel.capacity <= 1);
@@ -170,7 +171,7 @@ impl Thread {
             tracing::warn!(pool, slot, %request_id, "request ended: the process {why}");
         });
         if single {
-            self.condemn(key, &format!("it {why}"));
+            self.fail_worker(key, &format!("it {why}"));
             return false;
         }
         if !cancelled {
@@ -188,9 +189,9 @@ impl Thread {
     fn end_direct(&mut self, index: u32) {
         let State::HandedOff { channel, request } = self.connections[index as usize].state else { return };
         if !self.is_untouched(index) {
-            return self.cut_off(index);
+            return self.abort_unanswered(index);
         }
-        self.disown(channel as usize, request);
+        self.orphan_request(channel as usize, request);
         self.unblock(index);
         self.enter(index, State::Head);
         self.refuse_kept(index, 504, &[]);
@@ -227,6 +228,6 @@ impl Thread {
             }
         }
         cuts.into_iter().for_each(|number| self.shut_down_relay(number));
-        ended.into_iter().for_each(|(key, why)| self.condemn(key, why));
+        ended.into_iter().for_each(|(key, why)| self.fail_worker(key, why));
     }
 }

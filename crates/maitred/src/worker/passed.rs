@@ -15,8 +15,8 @@ use std::rc::Rc;
 
 use super::connection::State;
 use super::errors::fields_of;
-use super::event_loop::{SERIAL_MASK, Thread};
 use super::inbox::Message;
+use super::reactor::{Reactor, SERIAL_MASK};
 use crate::handoff::{Arrival, Phase, RELAY_BIT};
 use crate::serve::passed::FETCH_BYTES;
 use crate::serve::{Segment, ServedFile};
@@ -30,7 +30,7 @@ pub(super) const NO_DESCRIPTOR: &str = "response aborted: no descriptor is left 
 const NO_FILE_BYTES: &str = "response aborted: what application processes keep in files for slow clients would exceed \
                              unsent_files_bytes_max; raise that limit, or look in the access log for the slow clients";
 
-impl Thread {
+impl Reactor {
     /// Has helpers look at the descriptors that have come.
     pub(super) fn judge(&mut self, key: usize) -> Result<(), String> {
         let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(()) };
@@ -63,13 +63,13 @@ impl Thread {
         }
         let (id, exited) = (channel.id, channel.exited.take());
         if let Err(why) = self.judge(key) {
-            return self.condemn(key, &why);
+            return self.fail_worker(key, &why);
         }
         if let Some(how) = exited {
             return self.on_slot_exited(id, &how);
         }
         // What came meanwhile has had its edge.
-        self.loud.push((key, epoch as u32 & SERIAL_MASK));
+        self.ready_channels.push((key, epoch as u32 & SERIAL_MASK));
     }
 
     /// A piece of a file: only a regular one can be sent without waiting for anybody.
@@ -96,7 +96,7 @@ impl Thread {
         };
         let (index, _) = self.in_flight(key, connection, request)?;
         let files = index.map_or(0, |index| {
-            self.work(index).tail.iter().filter(|piece| matches!(piece, Segment::File { .. })).count()
+            self.exchange(index).tail.iter().filter(|piece| matches!(piece, Segment::File { .. })).count()
         });
         if files >= TAIL_FILES_MAX {
             return Err(format!("it returned more than {TAIL_FILES_MAX} files for one response"));
@@ -129,10 +129,11 @@ impl Thread {
             _ => tracing::warn!(pool, slot, "{why}"),
         });
         if number & RELAY_BIT == 0 {
-            self.cut_off(index);
+            self.abort_unanswered(index);
             return Ok(());
         }
-        let begun = self.work(index).relayed.as_deref().is_some_and(|relayed| relayed.filter.head_written());
+        let begun =
+            self.exchange(index).relayed.as_deref().is_some_and(|relayed| relayed.filter.head_written());
         if begun {
             self.abort(index);
         } else {
@@ -156,7 +157,7 @@ impl Thread {
         };
         let submitted = lane.submit(Box::new(read));
         if submitted {
-            self.work(index).awaits_disk = true;
+            self.exchange(index).awaits_disk = true;
             self.await_passed(index);
         }
         submitted
@@ -165,7 +166,7 @@ impl Thread {
     /// A helper reads what an application has passed. That may take its time, which is not the client's fault; but no longer than
     /// the application itself may take.
     pub(super) fn await_passed(&mut self, index: u32) {
-        match self.work(index).pool {
+        match self.exchange(index).pool {
             Some(pool) => self.wheel.arm(index, self.clock.now + self.request_timeout(pool)),
             None => self.wheel.disarm(index),
         }
@@ -184,9 +185,9 @@ impl Thread {
         {
             return;
         }
-        let work = self.work(index);
-        work.awaits_disk = false;
-        let pieces = if tail { &mut work.tail } else { &mut work.segments };
+        let exchange = self.exchange(index);
+        exchange.awaits_disk = false;
+        let pieces = if tail { &mut exchange.tail } else { &mut exchange.segments };
         let bytes = match result {
             Ok(bytes) if !bytes.is_empty() => bytes,
             _ => return self.break_off_file(index),
@@ -225,10 +226,11 @@ impl Thread {
     /// Counts a response that is broken off because of a file, and says whose that was.
     pub(super) fn note_broken_file(&mut self, index: u32) {
         self.row.files_broken.add(1);
-        let work = self.connections[index as usize].work.as_deref();
-        let relayed = work.and_then(|work| work.relayed.as_deref()).map(|relayed| relayed.request.0);
+        let exchange = self.connections[index as usize].exchange.as_deref();
+        let relayed =
+            exchange.and_then(|exchange| exchange.relayed.as_deref()).map(|relayed| relayed.request.0);
         let channel = relayed.and_then(|key| self.pools.channels.get(key as usize));
-        let by = channel.map(|channel| channel.id).or(work.and_then(|work| work.returned_by));
+        let by = channel.map(|channel| channel.id).or(exchange.and_then(|exchange| exchange.returned_by));
         self.limiter.log(self.clock.now, || match by {
             Some(id) => {
                 let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);

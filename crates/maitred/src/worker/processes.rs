@@ -5,9 +5,9 @@
 //! | started | the master | its channel is watched; it is `Starting` until HELLO |
 //! | retire | the master | no more requests; when it has none left, and no tunnel, SHUTDOWN |
 //! | release | the master | its channel is given back when nothing is under way on it, for another worker process |
-//! | not answering | `health_interval` | an idle process that does not answer PING is condemned |
-//! | clinging | `request_timeout` | a process that does not finish a request whose client has gone is condemned |
-//! | lost | the kernel, the protocol, `request_timeout` | condemned: the master ends it |
+//! | not answering | `health_interval` | an idle process that does not answer PING is failed |
+//! | clinging | `request_timeout` | a process that does not finish a request whose client has gone is failed |
+//! | lost | the kernel, the protocol, `request_timeout` | failed: the master ends it |
 //! | exited | the master | what it still said is read; its other requests are lost |
 
 use std::os::fd::OwnedFd;
@@ -16,15 +16,15 @@ use std::time::Duration;
 use rustix::event::epoll;
 
 use super::channels::CLOSED;
-use super::connection::{Again, State};
-use super::event_loop::{Thread, Token};
+use super::connection::{RetryState, State};
 use super::links::LINK_ENDED;
+use super::reactor::{Reactor, Token};
 use super::relay::unwatch;
 use super::shared::Outgoing;
 use crate::config::Source;
 use crate::control::{FromWorker, SlotId, Started};
 use crate::handoff::{
-    Allowance, Channel, Health, Leave, OPEN_FILES_DEFAULT, Phase, RELAY_BIT, Received, Relay,
+    Allowance, Channel, DrainMode, Health, OPEN_FILES_DEFAULT, Phase, RELAY_BIT, Received, Relay,
 };
 use crate::status::scoreboard::{SlotRow, SlotState};
 
@@ -36,10 +36,10 @@ const HEALTH_TICK: Duration = Duration::from_millis(500);
 /// The master hears of waiting requests at most this often for each pool; having heard, it looks by itself ten times a second.
 const PRESS_INTERVAL: Duration = Duration::from_millis(10);
 
-impl Thread {
+impl Reactor {
     /// Takes in a new application process.
     pub(super) fn open_channel(&mut self, id: SlotId, started: Started, socket: OwnedFd) {
-        let Started { pid, greeting, lent, linked, guest } = started;
+        let Started { pid, greeting, borrowed, linked, guest } = started;
         let lane = self.shared.lane(id);
         let mut channel = Channel::new(id, pid, self.shared.slot_row(id), socket, lane);
         let pool = self.shared.start.config.pools.get(usize::from(id.pool));
@@ -53,7 +53,7 @@ impl Thread {
         }
         // How it is to be used says its owner.
         (channel.linked, channel.joining) = (guest, guest);
-        channel.leave = if lent { Leave::WhenUnneeded } else { Leave::Stays };
+        channel.leave = if borrowed { DrainMode::WhenQueueEmpty } else { DrainMode::Stays };
         let key = self.pools.channels.insert(channel);
         if let Some(pool) = self.pools.pools.get_mut(usize::from(id.pool)) {
             pool.channels.push(key);
@@ -61,7 +61,7 @@ impl Thread {
         // What another worker process has there is to be known before anything is read.
         let begun = if linked { self.join(key) } else { self.watch_channel(key) };
         if let Err(why) = begun {
-            return self.condemn(key, &why);
+            return self.fail_worker(key, &why);
         }
         if let Some(row) = self.slot_row(key) {
             row.begin(pid, self.clock.unix_us());
@@ -84,30 +84,30 @@ impl Thread {
 
     /// Takes a process out of use, and ends it when it has answered what it has.
     pub(super) fn on_retire(&mut self, id: SlotId) {
-        self.part_with(id, Leave::Retires);
+        self.part_with(id, DrainMode::Retires);
     }
 
     /// Takes all processes that this thread is home to out of use, and ends them.
     pub(super) fn retire_processes(&mut self) {
-        let own = |channel: &Channel| channel.leave == Leave::Stays && !channel.linked;
+        let own = |channel: &Channel| channel.leave == DrainMode::Stays && !channel.linked;
         let stays = self.pools.channels.iter().filter(|(_, channel)| own(channel));
         let ids: Vec<SlotId> = stays.map(|(_, channel)| channel.id).collect();
-        ids.into_iter().for_each(|id| self.part_with(id, Leave::Retires));
+        ids.into_iter().for_each(|id| self.part_with(id, DrainMode::Retires));
     }
 
     /// Gives a process back to the master as soon as nothing is under way; `at_once` if it gets nothing more until then.
     pub(super) fn on_release(&mut self, id: SlotId, at_once: bool) {
-        self.part_with(id, if at_once { Leave::WhenIdle } else { Leave::WhenUnneeded });
+        self.part_with(id, if at_once { DrainMode::WhenIdle } else { DrainMode::WhenQueueEmpty });
     }
 
-    fn part_with(&mut self, id: SlotId, leave: Leave) {
+    fn part_with(&mut self, id: SlotId, leave: DrainMode) {
         let Some(key) = self.key_of(id) else { return };
         if self.pools.channels[key].linked {
             // Its owner is told as well.
             return;
         }
         self.pools.channels[key].leave = leave;
-        if leave == Leave::Retires {
+        if leave == DrainMode::Retires {
             self.close_links(key);
         }
         self.show_slot(key);
@@ -122,27 +122,28 @@ impl Thread {
     /// Parts with a process that is to go, once nothing is under way on its channel.
     pub(super) fn settle_process(&mut self, key: usize) {
         let Some(channel) = self.pools.channels.get(key) else { return };
-        if channel.leave == Leave::HandsOver && channel.phase == Phase::Live {
+        if channel.leave == DrainMode::HandsOver && channel.phase == Phase::Live {
             return self.try_hand_over(key);
         }
-        let going = channel.leave != Leave::Stays && matches!(channel.phase, Phase::Live | Phase::Starting);
+        let going =
+            channel.leave != DrainMode::Stays && matches!(channel.phase, Phase::Live | Phase::Starting);
         if !going || !channel.is_quiet() || !self.are_links_drained(channel) || self.has_tunnels(key) {
             return;
         }
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let pool = usize::from(channel.id.pool);
         match channel.leave {
-            Leave::Retires => {
-                channel.leave = Leave::Told;
+            DrainMode::Retires => {
+                channel.leave = DrainMode::Told;
                 channel.shut_down();
                 let id = channel.id;
                 self.touch(key);
                 self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotDismissed(id)));
             }
-            Leave::WhenUnneeded if self.shared.queued(pool) > 0 => {}
+            DrainMode::WhenQueueEmpty if self.shared.queued(pool) > 0 => {}
             // One that has not said HELLO is handed over as nothing is under way.
-            Leave::WhenUnneeded | Leave::WhenIdle | Leave::HandsOver => self.release(key),
-            Leave::Stays | Leave::Told => {}
+            DrainMode::WhenQueueEmpty | DrainMode::WhenIdle | DrainMode::HandsOver => self.release(key),
+            DrainMode::Stays | DrainMode::Told => {}
         }
     }
 
@@ -150,14 +151,14 @@ impl Thread {
     /// stops.
     fn has_tunnels(&self, key: usize) -> bool {
         let of = |relay: &Relay| relay.channel as usize == key && relay.detached && relay.index.is_some();
-        let retires = self.pools.channels.get(key).is_some_and(|channel| channel.leave == Leave::Retires);
+        let retires = self.pools.channels.get(key).is_some_and(|channel| channel.leave == DrainMode::Retires);
         let stops = self.drain.as_ref().is_some_and(|drain| !drain.has_successor());
         retires && !stops && self.pools.relays.iter().any(|(_, relay)| of(relay))
     }
 
     /// The same for all that are to go: what they wait for may have ended elsewhere.
     pub(super) fn settle_leaving(&mut self) {
-        let leaving = self.pools.channels.iter().filter(|(_, channel)| channel.leave != Leave::Stays);
+        let leaving = self.pools.channels.iter().filter(|(_, channel)| channel.leave != DrainMode::Stays);
         let keys: Vec<usize> = leaving.map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.settle_process(key));
     }
@@ -166,7 +167,7 @@ impl Thread {
     /// descriptors that it keeps.
     fn release(&mut self, key: usize) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
-        channel.leave = Leave::WhenIdle;
+        channel.leave = DrainMode::WhenIdle;
         channel.forget_all();
         channel.idle_relays.clear();
         let mut idle = Vec::new();
@@ -232,16 +233,16 @@ impl Thread {
             }
         }
         asked.into_iter().for_each(|key| self.touch(key));
-        silent.into_iter().for_each(|key| self.condemn(key, "it is idle and does not answer"));
+        silent.into_iter().for_each(|key| self.fail_worker(key, "it is idle and does not answer"));
     }
 
     /// Tells the master that requests wait, so that it does not find out at its next look only.
-    pub(super) fn press(&mut self, pool: usize) {
+    pub(super) fn report_pressure(&mut self, pool: usize) {
         let now = self.clock.now;
         let Some(local) = self.pools.pools.get_mut(pool) else { return };
         if local.pressed_at.is_none_or(|at| now.saturating_duration_since(at) >= PRESS_INTERVAL) {
             local.pressed_at = Some(now);
-            self.shared.outbox.send(Outgoing::Tell(FromWorker::Pressed(pool as u16)));
+            self.shared.outbox.send(Outgoing::Tell(FromWorker::QueuePressure(pool as u16)));
         }
     }
 
@@ -261,7 +262,7 @@ impl Thread {
     }
 
     /// Gives a process up, and has the master end it. Its requests stay with it until it is gone.
-    pub(super) fn condemn(&mut self, key: usize, why: &str) {
+    pub(super) fn fail_worker(&mut self, key: usize, why: &str) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         if matches!(channel.phase, Phase::Condemned(_)) {
             return;
@@ -294,7 +295,7 @@ impl Thread {
         }
         if self.pools.channels[key].joining && !matches!(self.pools.channels[key].phase, Phase::Condemned(_))
         {
-            // They are heard when it is known whom they are for ([`Thread::take_over`]).
+            // They are heard when it is known whom they are for ([`Reactor::take_over`]).
             self.pools.channels[key].exited = Some(how.to_owned());
             return;
         }
@@ -306,7 +307,7 @@ impl Thread {
         let id = self.pools.channels[key].id;
         let heard = match &self.pools.channels[key].phase {
             Phase::Condemned(why) => Err(why.clone()),
-            _ => self.hear_out(key, true),
+            _ => self.read_channel(key, true),
         };
         if heard == Ok(Received::Waits) && self.is_awaited(key) {
             // What it said before waits for helpers; but it gets nothing more.
@@ -329,7 +330,7 @@ impl Thread {
         let closed = matches!(&channel.phase, Phase::Condemned(why) if why == CLOSED);
         let expected = self.drain.is_some()
             || channel.phase == Phase::Leaving
-            || channel.leave == Leave::Told
+            || channel.leave == DrainMode::Told
             || foreign && closed;
         if !expected && channel.in_flight.is_empty() && said.is_none() && how == CLEAN_EXIT {
             let (pool, slot, pid) = (self.shared.pool_name(id.pool), id.slot, channel.pid);
@@ -354,7 +355,7 @@ impl Thread {
             let has = State::HandedOff { channel: key as u32, request: *request };
             debug_assert_eq!(self.connections.get(index as usize).map(|found| found.state), Some(has));
             if may_live {
-                self.work(index).again = Again::Never;
+                self.exchange(index).again = RetryState::Never;
             }
             self.lose(index);
         }
@@ -384,7 +385,9 @@ impl Thread {
         let (Some(channel), Some(row)) = (self.pools.channels.get(key), self.slot_row(key)) else { return };
         let state = match channel.phase {
             Phase::Starting => SlotState::Starting,
-            Phase::Live if matches!(channel.leave, Leave::Retires | Leave::Told) => SlotState::Draining,
+            Phase::Live if matches!(channel.leave, DrainMode::Retires | DrainMode::Told) => {
+                SlotState::Draining
+            }
             Phase::Live if channel.load() == 0 => SlotState::Idle,
             Phase::Live => SlotState::Busy,
             Phase::Leaving | Phase::Condemned(_) => SlotState::Draining,

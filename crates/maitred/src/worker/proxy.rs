@@ -19,7 +19,7 @@
 //! server may close at any time; otherwise to another server. [`ATTEMPTS_MAX`] bounds all of it.
 //!
 //! **A client that goes away** takes its connection to the server with it: nothing else tells an HTTP server. One that has only
-//! stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_PATIENCE`] is
+//! stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_TIMEOUT`] is
 //! what the server has to begin with its response then, and how long it may be silent after that while the client has all
 //! there is: a stream of events without events would stay as long as `request_timeout` allows. Bytes that such a client has
 //! not taken tell by themselves whether it is there.
@@ -34,42 +34,42 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 
-use super::answer::{Given, Step};
+use super::answer::{RequestInput, Step};
 use super::connection::{Feed, Proxied, State};
 use super::errors::fields_of;
-use super::event_loop::Thread;
 use super::forward::{append_fields, append_switch, canonical_target, protocol};
 use super::hand_off::{append_body, payload_bytes_max};
 use super::origin::{Arrival, Client};
-use super::secure::Carriers;
+use super::reactor::Reactor;
+use super::tls_session::TlsLookup;
 use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Failure;
-use crate::serve::Exchange;
+use crate::serve::RequestContext;
 
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
 const ATTEMPTS_MAX: u8 = 4;
 /// How long the response may take to begin, or to go on, once the client has stopped sending.
-const HALF_CLOSED_PATIENCE: Duration = Duration::from_secs(1);
+const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of a body that one server takes in one turn, so that the others get theirs.
 const SENT_PER_TURN: u64 = 512 * 1024;
 
-impl Thread {
+impl Reactor {
     /// Passes a request on to a server of this pool.
     pub(super) fn proxy(
         &mut self,
         index: u32,
         pool: usize,
-        exchange: &Exchange<'_>,
-        given: Given<'_>,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
     ) -> Step {
         if !self.register(index) {
             self.close(index);
             return Step::Gone;
         }
-        let request = exchange.request;
+        let request = context.request;
         let settings = &self.shared.start.config.pools[pool];
-        let Some(out) = self.write_request(index, settings, exchange, given) else {
-            return self.pool_error(index, pool, request, Given { last: true, ..given }, 413);
+        let Some(out) = self.write_request(index, settings, context, given) else {
+            return self.pool_error(index, pool, request, RequestInput { last: true, ..given }, 413);
         };
         let keep = self.persistence(index, request, given.last) != Persistence::Close;
         let filter = Filter::new(self.wanted(index, request, keep, settings));
@@ -77,16 +77,16 @@ impl Thread {
         let now = self.clock.now;
         let hung_up = self.connections[index as usize].hung_up;
         self.keep_head(index, request, given);
-        let work = self.work(index);
-        work.body.clear();
-        (work.pool, work.queue_us, work.handed_off_at) = (Some(pool as u16), 0, Some(now));
-        work.overdue = false;
-        let feed = work.spool.take().map(|spool| Feed { spool, sent: 0 });
-        work.proxied = Some(Box::new(Proxied::new(filter, pool as u16, out, feed, safe, keep, now)));
+        let exchange = self.exchange(index);
+        exchange.body.clear();
+        (exchange.pool, exchange.queue_us, exchange.handed_off_at) = (Some(pool as u16), 0, Some(now));
+        exchange.overdue = false;
+        let feed = exchange.spool.take().map(|spool| Feed { spool, sent: 0 });
+        exchange.proxied = Some(Box::new(Proxied::new(filter, pool as u16, out, feed, safe, keep, now)));
         self.row.proxied.add(1);
         self.shared.pools[pool].handed[self.number].requests.add(1);
         if let Err(status) = self.attempt(index) {
-            self.work(index).proxied = None;
+            self.exchange(index).proxied = None;
             return self.pool_error(index, pool, request, given, status);
         }
         self.send_request(index);
@@ -101,14 +101,14 @@ impl Thread {
         &mut self,
         index: u32,
         settings: &Pool,
-        exchange: &Exchange<'_>,
-        given: Given<'_>,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
     ) -> Option<Vec<u8>> {
-        let request = exchange.request;
-        let id = self.teller.next_id();
-        self.work(index).request_id = Some(id);
+        let request = context.request;
+        let id = self.forwarded.next_id();
+        self.exchange(index).request_id = Some(id);
         let connection = &self.connections[index as usize];
-        let spool = connection.work.as_deref().and_then(|work| work.spool.as_ref());
+        let spool = connection.exchange.as_deref().and_then(|exchange| exchange.spool.as_ref());
         let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 1024);
         let flags = RequestFlags {
             keep: false,
@@ -119,7 +119,7 @@ impl Thread {
             body_stream: false,
         };
         // A frame without meta lines: what is behind its prefix is the canonical head, which HTTP servers get, too.
-        let target = canonical_target(exchange, &self.shared.start.config.server);
+        let target = canonical_target(context, &self.shared.start.config.server);
         let mut head = begin_request(&mut out, 0, 0, flags, 0).head(request.method_text, &target);
         let host =
             if request.authority.is_empty() { host_of(settings) } else { request.authority.to_owned() };
@@ -133,9 +133,9 @@ impl Thread {
         append_switch(&mut head, switch);
         let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(waited);
-        let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
-        carriers.fields(wire, |name, value| head.field(name, value));
-        self.teller.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.fields(wire, |name, value| head.field(name, value));
+        self.forwarded.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
         const PREFIX: &str = "x-forwarded-prefix";
         let told =
             client.proxied && request.fields.iter().any(|field| field.name.eq_ignore_ascii_case(PREFIX));
@@ -153,7 +153,7 @@ impl Thread {
     fn attempt(&mut self, index: u32) -> Result<(), u16> {
         loop {
             let now = self.clock.now;
-            let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return Err(500) };
+            let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return Err(500) };
             let (pool, fresh) = (proxied.pool, proxied.fresh_only);
             let tried = std::mem::take(&mut proxied.tried);
             if proxied.attempts >= ATTEMPTS_MAX {
@@ -170,7 +170,7 @@ impl Thread {
             };
             let balancer = self.upstreams.balancer(pool);
             let chosen = balancer.and_then(|balancer| balancer.choose(now, &tried, load));
-            let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return Err(500) };
+            let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return Err(500) };
             proxied.tried = tried;
             let Some(server) = chosen else { return Err(proxied.status) };
             let at = (pool, server as u16);
@@ -180,9 +180,8 @@ impl Thread {
                     self.enter(index, State::Proxied { upstream });
                     let connected = self.upstreams.get(upstream).is_some_and(|found| found.connected);
                     let settings = &self.shared.start.config.pools[usize::from(pool)];
-                    let patience =
-                        if connected { settings.request_timeout } else { settings.connect_timeout };
-                    self.arm_proxied(index, patience);
+                    let timeout = if connected { settings.request_timeout } else { settings.connect_timeout };
+                    self.arm_proxied(index, timeout);
                     return Ok(());
                 }
                 Err(error) if is_our_own(&error) => {
@@ -199,7 +198,7 @@ impl Thread {
     fn note_failure(&mut self, index: u32, at: (u16, u16), failure: Failure, status: u16, why: &str) {
         let now = self.clock.now;
         self.row.upstream_failures.add(1);
-        if let Some(proxied) = self.work(index).proxied.as_deref_mut() {
+        if let Some(proxied) = self.exchange(index).proxied.as_deref_mut() {
             proxied.tried.push(at.1);
             proxied.status = status;
         }
@@ -233,8 +232,8 @@ impl Thread {
         if !upstream.connected {
             return self.count_unsent(index);
         }
-        let work = self.connections[index as usize].work.as_deref_mut();
-        let Some(proxied) = work.and_then(|work| work.proxied.as_deref_mut()) else { return };
+        let exchange = self.connections[index as usize].exchange.as_deref_mut();
+        let Some(proxied) = exchange.and_then(|exchange| exchange.proxied.as_deref_mut()) else { return };
         if proxied.send_failed || proxied.filter.switched() {
             return;
         }
@@ -290,23 +289,23 @@ impl Thread {
     }
 
     /// Sets the deadline, unless a client that may be gone has set one.
-    pub(super) fn arm_proxied(&mut self, index: u32, patience: Duration) {
-        let (leaves, begun) = match self.work(index).proxied.as_deref() {
+    pub(super) fn arm_proxied(&mut self, index: u32, timeout: Duration) {
+        let (leaves, begun) = match self.exchange(index).proxied.as_deref() {
             Some(proxied) => (proxied.half_closed && !proxied.filter.switched(), proxied.begun),
             None => (false, false),
         };
         if leaves && !begun {
             return;
         }
-        let until = self.clock.now + if leaves { patience.min(HALF_CLOSED_PATIENCE) } else { patience };
+        let until = self.clock.now + if leaves { timeout.min(HALF_CLOSED_TIMEOUT) } else { timeout };
         let until = self.server_total_due(index).map_or(until, |total| total.min(until));
         self.wheel.arm(index, until);
     }
 
     /// When the server has had all of its time. Another thread knows by itself when its process has.
     fn server_total_due(&self, index: u32) -> Option<Instant> {
-        let across = self.upstream_of(index).is_some_and(|key| self.is_across(key));
-        let switched = self.work_of(index)?.proxied.as_deref()?.filter.switched();
+        let across = self.upstream_of(index).is_some_and(|key| self.is_remote_thread(key));
+        let switched = self.exchange_of(index)?.proxied.as_deref()?.filter.switched();
         self.total_due(index).filter(|_| !across && !switched)
     }
 
@@ -377,21 +376,21 @@ impl Thread {
     }
 
     fn on_half_closed(&mut self, index: u32) {
-        if let Some(key) = self.upstream_of(index).filter(|key| self.is_across(*key)) {
-            self.work(index).cancelled = true;
-            return self.half_close_across(key);
+        if let Some(key) = self.upstream_of(index).filter(|key| self.is_remote_thread(*key)) {
+            self.exchange(index).cancelled = true;
+            return self.half_close_remote_thread(key);
         }
         // What waits for the client says by itself whether that is gone.
         let waits_for_client = self.has_output(index);
         let now = self.clock.now;
-        let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return };
+        let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return };
         if !std::mem::replace(&mut proxied.half_closed, true)
             && !proxied.filter.switched()
             && !waits_for_client
         {
             let pool = proxied.pool;
-            let patience = HALF_CLOSED_PATIENCE.min(self.request_timeout(pool));
-            self.wheel.arm(index, now + patience);
+            let timeout = HALF_CLOSED_TIMEOUT.min(self.request_timeout(pool));
+            self.wheel.arm(index, now + timeout);
         }
     }
 
@@ -399,12 +398,12 @@ impl Thread {
     /// begun is cut off.
     pub(super) fn fail_proxy(&mut self, index: u32, failure: Failure, status: u16, why: &str) {
         let Some(key) = self.upstream_of(index) else { return };
-        if self.is_across(key) {
-            return self.fail_across(index, key, status, why);
+        if self.is_remote_thread(key) {
+            return self.fail_remote_thread(index, key, status, why);
         }
         let Some(upstream) = self.upstreams.get(key) else { return };
         let (at, used) = (upstream.at, upstream.used);
-        let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return };
+        let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return };
         let unanswered = !proxied.begun && (proxied.safe || !proxied.any_sent);
         let silent = failure == Failure::Broken && status == 504;
         if used && unanswered && !silent {
@@ -415,8 +414,8 @@ impl Thread {
             self.note_failure(index, at, failure, status, why);
         }
         self.row.request_timeouts.add(u64::from(silent));
-        if self.work(index).proxied.as_deref().is_some_and(|proxied| proxied.filter.head_written()) {
-            self.work(index).overdue = silent;
+        if self.exchange(index).proxied.as_deref().is_some_and(|proxied| proxied.filter.head_written()) {
+            self.exchange(index).overdue = silent;
             return self.abort(index);
         }
         self.drop_upstream(key);
@@ -436,7 +435,7 @@ impl Thread {
     /// Nobody answers.
     fn give_up_proxying(&mut self, index: u32, status: u16) {
         self.enter(index, State::Head);
-        self.work(index).proxied = None;
+        self.exchange(index).proxied = None;
         self.refuse_kept(index, status, fields_of(status));
     }
 
@@ -447,7 +446,7 @@ impl Thread {
             self.forgive(at);
         }
         self.drop_upstream(key);
-        if let Some(proxied) = self.work(index).proxied.as_deref_mut() {
+        if let Some(proxied) = self.exchange(index).proxied.as_deref_mut() {
             proxied.attempts = proxied.attempts.saturating_sub(1);
             proxied.fresh_only = true;
         }
@@ -462,7 +461,7 @@ impl Thread {
         let Some(key) = self.upstream_of(index) else { return };
         let connected = self.upstreams.get(key).is_some_and(|upstream| upstream.connected);
         let waits_for_client = self.has_output(index);
-        let Some(proxied) = self.work(index).proxied.as_deref() else { return };
+        let Some(proxied) = self.exchange(index).proxied.as_deref() else { return };
         let leaves = proxied.half_closed && !proxied.filter.switched();
         let gone = leaves && (!proxied.begun || !waits_for_client);
         if gone {
@@ -500,9 +499,9 @@ impl Thread {
             });
         }
         let written =
-            self.work(index).proxied.as_deref().is_some_and(|proxied| proxied.filter.head_written());
+            self.exchange(index).proxied.as_deref().is_some_and(|proxied| proxied.filter.head_written());
         if written {
-            self.work(index).overdue = true;
+            self.exchange(index).overdue = true;
             return self.abort(index);
         }
         self.drop_upstream(key);
@@ -513,7 +512,7 @@ impl Thread {
     pub(super) fn leave_proxy(&mut self, index: u32) {
         let Some(key) = self.upstream_of(index) else { return };
         self.enter(index, State::Head);
-        self.work(index).proxied = None;
+        self.exchange(index).proxied = None;
         if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
             self.forgive(at);
         }

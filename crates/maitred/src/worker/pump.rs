@@ -5,10 +5,10 @@
 
 use rustix::io::Errno;
 
-use super::across;
 use super::connection::{After, State};
-use super::event_loop::Thread;
 use super::proxy::name_of;
+use super::reactor::Reactor;
+use super::remote_thread;
 use super::send::Sent;
 use crate::proxy::Failure;
 use crate::serve::Summary;
@@ -29,7 +29,7 @@ enum Read {
     Failed,
 }
 
-impl Thread {
+impl Reactor {
     /// Moves what there is from the server to the client.
     pub(super) fn pump_to_client(&mut self, index: u32) {
         let mut moved = 0;
@@ -72,28 +72,32 @@ impl Thread {
 
     /// Whether the client has yet to take something, over TLS as well: then it is its turn, and not that of who answers.
     pub(super) fn has_output(&self, index: u32) -> bool {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        work.is_some_and(|work| work.sent < work.output.len()) || self.encrypted(index) > 0
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        exchange.is_some_and(|exchange| exchange.sent < exchange.output.len()) || self.encrypted(index) > 0
     }
 
     /// Whether nothing more belongs to the response.
     fn is_answered(&self, index: u32) -> bool {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        work.and_then(|work| work.proxied.as_deref()).is_some_and(|proxied| proxied.filter.complete())
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        exchange
+            .and_then(|exchange| exchange.proxied.as_deref())
+            .is_some_and(|proxied| proxied.filter.complete())
     }
 
     /// It is the server's turn again, the client having all that there was.
     fn wait_for_server(&mut self, index: u32) {
-        let across = self.upstream_of(index).is_some_and(|key| self.is_across(key));
-        let Some(proxied) = self.work(index).proxied.as_deref() else { return };
+        let across = self.upstream_of(index).is_some_and(|key| self.is_remote_thread(key));
+        let Some(proxied) = self.exchange(index).proxied.as_deref() else { return };
         let (pool, switched) = (proxied.pool, proxied.filter.switched());
-        let patience = match (switched, across) {
+        let timeout = match (switched, across) {
             (true, _) => self.shared.start.config.limits.tunnel_idle_timeout,
             // It ends the request by itself.
-            (false, true) => self.request_timeout(pool) + across::PATIENCE,
+            (false, true) => self.request_timeout(pool) + remote_thread::TIMEOUT,
             (false, false) => self.request_timeout(pool),
         };
-        self.arm_proxied(index, patience);
+        self.arm_proxied(index, timeout);
     }
 
     /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
@@ -132,18 +136,18 @@ impl Thread {
     /// Puts bytes of the server through the filter, and sends the result.
     fn pass_on(&mut self, index: u32, input: &[u8], drained: bool) -> Result<(), String> {
         let (now, ends) = (self.clock.now, self.ends_soon(index));
-        let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return Ok(()) };
+        let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return Ok(()) };
         let (headless, switched) = (!proxied.filter.head_written(), proxied.filter.switched());
         (proxied.begun, proxied.drained) = (true, drained);
         proxied.note_heard(now);
         if headless && ends {
             proxied.filter.say_close();
         }
-        let result = self.encode(index, |work, writer| match work.proxied.as_deref_mut() {
+        let result = self.encode(index, |exchange, writer| match exchange.proxied.as_deref_mut() {
             Some(proxied) => proxied.filter.feed(input, writer).map(drop).map_err(|bad| bad.to_string()),
             None => Ok(()),
         });
-        let Some(proxied) = self.work(index).proxied.as_deref_mut() else { return Ok(()) };
+        let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return Ok(()) };
         let headed = headless && proxied.filter.head_written();
         let switches = !switched && proxied.filter.switched();
         let sends = result.is_ok() || proxied.filter.head_written();
@@ -183,7 +187,7 @@ impl Thread {
     /// The server has finished sending. True if there is more to send to the client.
     fn end_proxied(&mut self, index: u32) -> bool {
         // A filter that has seen nothing is used again.
-        let ended = self.encode(index, |work, writer| match work.proxied.as_deref_mut() {
+        let ended = self.encode(index, |exchange, writer| match exchange.proxied.as_deref_mut() {
             Some(proxied) if proxied.begun => proxied.filter.end(writer).map_err(|bad| bad.to_string()),
             _ => Err("it closed the connection without an answer".to_owned()),
         });
@@ -202,20 +206,20 @@ impl Thread {
 
     /// The whole response is out. The server's connection is free, and the client's goes on.
     fn settle_proxied(&mut self, index: u32, key: u32) {
-        let Some(mut proxied) = self.work(index).proxied.take() else { return };
-        self.work(index).trailers = proxied.filter.take_framed_trailers();
+        let Some(mut proxied) = self.exchange(index).proxied.take() else { return };
+        self.exchange(index).trailers = proxied.filter.take_framed_trailers();
         let filter = &proxied.filter;
         let (status, body_bytes) = (filter.status().unwrap_or(502), filter.body_bytes());
-        let work = self.work(index);
-        work.summary = Some(Summary { status, body_bytes });
-        work.after = Some(match work.tunnel.take() {
+        let exchange = self.exchange(index);
+        exchange.summary = Some(Summary { status, body_bytes });
+        exchange.after = Some(match exchange.tunnel.take() {
             // What the client may still say has to be read, or it loses what it was told last.
             Some(_) => After::Linger,
             None if proxied.keep && filter.keeps() => After::Keep,
             None => After::Close,
         });
         self.count(index, status);
-        if !self.is_across(key) {
+        if !self.is_remote_thread(key) {
             self.row.bytes_handed_off.add(body_bytes);
         }
         // Before the connection's next request, which may want it.

@@ -27,9 +27,9 @@ use hashbrown::HashMap;
 use maitred_http::h2::StreamKey;
 use maitred_sys::delivery::{self, Progress};
 
-use super::connection::{State, Work};
-use super::event_loop::Thread;
-use super::multiplex::Multiplex;
+use super::connection::{Exchange, State};
+use super::http2::Http2Connection;
+use super::reactor::Reactor;
 use super::wire::Wire;
 use crate::config::Limits;
 
@@ -180,7 +180,7 @@ fn look_every(limits: &Limits) -> Option<Duration> {
     Some((shortest / LOOKS_PER_WINDOW).max(LOOK_EVERY_MIN))
 }
 
-impl Thread {
+impl Reactor {
     /// When to look again.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let row = self.row;
@@ -212,9 +212,12 @@ impl Thread {
 
     /// Whether something of a response waits for the client.
     pub(super) fn waits_for_client(&self, index: u32) -> bool {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        let waits = |work: &Work| !work.awaits_disk && (self.has_output(index) || !work.segments.is_empty());
-        work.is_some_and(waits)
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        let waits = |exchange: &Exchange| {
+            !exchange.awaits_disk && (self.has_output(index) || !exchange.segments.is_empty())
+        };
+        exchange.is_some_and(waits)
     }
 
     fn look_at(&mut self, index: u32) {
@@ -226,12 +229,7 @@ impl Thread {
         let (serial, began, state) = (connection.serial, connection.began, connection.state);
         let answers = !matches!(
             state,
-            State::Idle
-                | State::Head
-                | State::Body
-                | State::Spooling
-                | State::Multiplexed { .. }
-                | State::Linger
+            State::Idle | State::Head | State::Body | State::Spooling | State::Http2 { .. } | State::Linger
         );
         let over = |total: Duration| now.saturating_duration_since(began) >= total;
         if answers && limits.response_total_timeout.is_some_and(over) && !self.is_tunnel(index) {
@@ -248,15 +246,15 @@ impl Thread {
     /// What a client has taken so far that has something to take; `None` for any other, and where nothing is known.
     fn seen(&self, index: u32) -> Option<Seen> {
         let connection = self.connections.get(index as usize)?;
-        let work = connection.work.as_deref();
+        let exchange = connection.exchange.as_deref();
         let socket = || delivery::progress(connection.socket.as_ref()?.as_fd());
         let waits = match connection.state {
             // What TLS holds back is not in the buffers.
-            State::Writing => work.is_some_and(|work| !work.awaits_disk),
+            State::Writing => exchange.is_some_and(|exchange| !exchange.awaits_disk),
             State::Relayed { .. } | State::Proxied { .. } => self.waits_for_client(index),
             State::HandedOff { .. } => return socket().filter(|found| found.unsent).map(Seen::by_socket),
             State::Linger => delivery::is_under_way(connection.socket.as_ref()?.as_fd()),
-            State::Multiplexed { session } => {
+            State::Http2 { session } => {
                 let (held_by, framed) = self.sessions.get(session as usize)?.held()?;
                 return Some(Seen { held_by, socket: socket()?, framed });
             }
@@ -270,7 +268,7 @@ impl Thread {
                 let framed = self.sessions.get(session as usize)?.held_stream(stream)?;
                 Some(Seen { held_by: HeldBy::Window, socket: Progress::default(), framed })
             }
-            Wire::Clear | Wire::Secure { .. } => socket().map(Seen::by_socket),
+            Wire::Clear | Wire::Tls { .. } => socket().map(Seen::by_socket),
         }
     }
 
@@ -284,7 +282,7 @@ impl Thread {
         match self.connections[index as usize].state {
             State::Linger => self.close(index),
             State::Writing | State::Relayed { .. } | State::Proxied { .. } => self.abort_stalled(index),
-            _ => self.cut_short(index),
+            _ => self.abort_any(index),
         }
     }
 
@@ -297,7 +295,7 @@ impl Thread {
 
     /// A body begins.
     pub(super) fn begin_pace(&mut self, index: u32) {
-        self.work(index).pace = None;
+        self.exchange(index).pace = None;
         self.arm_body(index);
     }
 
@@ -305,7 +303,7 @@ impl Thread {
     pub(super) fn arm_body(&mut self, index: u32) {
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
         let began = self.connections[index as usize].began;
-        let pace = self.work(index).pace.get_or_insert_with(|| Pace::new(now));
+        let pace = self.exchange(index).pace.get_or_insert_with(|| Pace::new(now));
         pace.go_on(now);
         let until = body_deadline(limits, began, pace, now);
         self.wheel.arm(index, until);
@@ -314,7 +312,7 @@ impl Thread {
     /// Nothing of a body is read for now.
     pub(super) fn pause_body(&mut self, index: u32) {
         let now = self.clock.now;
-        self.work(index).pace.get_or_insert_with(|| Pace::new(now)).pause(now);
+        self.exchange(index).pace.get_or_insert_with(|| Pace::new(now)).pause(now);
         self.wheel.disarm(index);
     }
 }
@@ -325,7 +323,7 @@ impl Seen {
     }
 }
 
-impl Multiplex {
+impl Http2Connection {
     /// If the connection has something to send that the client does not take: why, and the content that is in frames so far.
     fn held(&self) -> Option<(HeldBy, u64)> {
         let held_by = match () {

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use super::answer::{Given, Step};
+use super::answer::{RequestInput, Step};
 use super::connection::{After, State};
-use super::event_loop::Thread;
+use super::reactor::Reactor;
 use super::wire::{Received, Wire};
 use crate::exchange::Routed;
 use maitred_http::body::Decoder;
@@ -33,7 +33,7 @@ pub(super) enum Stop {
     /// What comes is HTTP/2.
     Http2,
     /// What comes is TLS.
-    Secure,
+    TlsSession,
     /// The connection is to move to this thread, with all that was received, for this pool.
     Moves(u16, usize),
     /// The connection is gone.
@@ -77,21 +77,21 @@ struct Unread<'a> {
 
 impl<'a> Unread<'a> {
     /// The request with this body.
-    fn given(self, body: &'a [u8], last: bool) -> Given<'a> {
+    fn given(self, body: &'a [u8], last: bool) -> RequestInput<'a> {
         let Unread { head, rest, routed, path } = self;
         let followed = rest.len() > body.len();
-        Given { head, body, routed, path, warmed: false, last, followed, kept: None }
+        RequestInput { head, body, routed, path, warmed: false, last, followed, kept: None }
     }
 }
 
-impl Thread {
+impl Reactor {
     /// Reads once, and acts on what is there.
     pub(super) fn on_readable(&mut self, index: u32) {
         let mut rx = self.rx.take();
         let connection = &mut self.connections[index as usize];
         connection.readable = false;
-        if let Some(work) = &mut connection.work {
-            rx.append(&mut work.input);
+        if let Some(exchange) = &mut connection.exchange {
+            rx.append(&mut exchange.input);
         }
         let received = self.receive(index, &mut rx);
         self.on_received(index, rx, received);
@@ -104,8 +104,8 @@ impl Thread {
             Received::End => self.connections[index as usize].ended = true,
             Received::Nothing => {}
             Received::Broken => {
-                if !matches!(self.connections[index as usize].state, State::Multiplexed { .. }) {
-                    self.work(index).input.extend_from_slice(&rx);
+                if !matches!(self.connections[index as usize].state, State::Http2 { .. }) {
+                    self.exchange(index).input.extend_from_slice(&rx);
                     self.log_unanswered(index);
                 }
                 self.rx.put_back(rx);
@@ -113,7 +113,7 @@ impl Thread {
             }
         }
         match self.connections[index as usize].state {
-            State::Multiplexed { session } => self.take_http2(index, session, rx, more),
+            State::Http2 { session } => self.take_http2(index, session, rx, more),
             _ => self.process(index, rx, more),
         }
     }
@@ -122,7 +122,7 @@ impl Thread {
     pub(super) fn process(&mut self, index: u32, mut rx: Vec<u8>, more: bool) {
         let mut at = 0;
         let stop = self.take_requests(index, &rx, &mut at);
-        if stop == Stop::Secure {
+        if stop == Stop::TlsSession {
             let ciphertext = rx.split_off(at);
             let received = self.begin_secure(index, &ciphertext, more, &mut rx);
             return self.on_received(index, rx, received);
@@ -140,7 +140,7 @@ impl Thread {
         };
         if stop != Stop::Gone {
             if !rest.is_empty() {
-                self.work(index).input.extend_from_slice(rest);
+                self.exchange(index).input.extend_from_slice(rest);
             }
             // Whoever goes on with this connection has to know, since no edge will say it again.
             self.connections[index as usize].readable |= more;
@@ -160,7 +160,7 @@ impl Thread {
         };
         let rest = bytes.get(at..).unwrap_or_default();
         if stop != Stop::Gone && !rest.is_empty() {
-            self.work(index).input.extend_from_slice(rest);
+            self.exchange(index).input.extend_from_slice(rest);
         }
         self.act_on(index, stop);
     }
@@ -173,7 +173,7 @@ impl Thread {
         };
         match stop {
             Stop::Gone => {}
-            Stop::Moves(pool, thread) => self.migrate(index, pool, thread),
+            Stop::Moves(pool, thread) => self.transfer_connection(index, pool, thread),
             _ => {
                 self.send_joined(index, after);
                 self.settle(index, stop == Stop::Flush);
@@ -202,7 +202,7 @@ impl Thread {
             if self.connections[index as usize].awaits_proxy {
                 match self.take_proxy_header(index, rest, at) {
                     Some(stop) => return stop,
-                    None if self.is_to_be_secure(index) => return Stop::Secure,
+                    None if self.is_to_be_secure(index) => return Stop::TlsSession,
                     None => continue,
                 }
             }
@@ -302,7 +302,7 @@ impl Thread {
     /// Whether a body is still to be read whose request has its answer.
     pub(super) fn is_answered_early(&self, index: u32) -> bool {
         let connection = self.connections.get(index as usize);
-        connection.and_then(|found| found.work.as_deref()).is_some_and(|work| work.answered)
+        connection.and_then(|found| found.exchange.as_deref()).is_some_and(|exchange| exchange.answered)
     }
 
     /// Part of a head is there: so many bytes.
@@ -340,10 +340,10 @@ impl Thread {
         }
         *at += unread.head.len();
         self.keep(index, request, unread.given(&[], false));
-        let work = self.work(index);
-        work.decoder = Some(decoder);
-        work.discard = stream && !wanted;
-        work.expected = match request.framing {
+        let exchange = self.exchange(index);
+        exchange.decoder = Some(decoder);
+        exchange.discard = stream && !wanted;
+        exchange.expected = match request.framing {
             Framing::Length(length) => length,
             Framing::None | Framing::Chunked => 0,
         };
@@ -389,10 +389,10 @@ impl Thread {
             flaw.into_iter().for_each(|reject| self.note_refusal(index, reject));
         }
         if matches!(step, Step::Next | Step::Waits) && !last {
-            let work = self.work(index);
-            work.decoder = Some(decoder);
-            work.answered = true;
-            work.dropped = 0;
+            let exchange = self.exchange(index);
+            exchange.decoder = Some(decoder);
+            exchange.answered = true;
+            exchange.dropped = 0;
         }
         self.follow(index, step)
     }
@@ -400,9 +400,9 @@ impl Thread {
     /// Takes a piece of a body whose request was answered before it came. `None` to go on with the next request.
     fn drop_body(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
         let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
-        let work = self.work(index);
-        let decoder = work.decoder.as_mut()?;
-        let progress = match decoder.decode(rest, &mut work.body) {
+        let exchange = self.exchange(index);
+        let decoder = exchange.decoder.as_mut()?;
+        let progress = match decoder.decode(rest, &mut exchange.body) {
             Ok(progress) => progress,
             Err(reject) => {
                 self.note_refusal(index, reject);
@@ -410,18 +410,18 @@ impl Thread {
             }
         };
         *at += progress.consumed;
-        if let Some(pace) = &mut work.pace {
+        if let Some(pace) = &mut exchange.pace {
             pace.count(progress.consumed);
         }
-        work.dropped += work.body.len() as u64;
-        work.body.clear();
-        if work.dropped > short {
+        exchange.dropped += exchange.body.len() as u64;
+        exchange.body.clear();
+        if exchange.dropped > short {
             return Some(Stop::Settled(Some(After::Linger)));
         }
         if progress.complete {
-            work.decoder = None;
-            work.answered = false;
-            work.head.clear();
+            exchange.decoder = None;
+            exchange.answered = false;
+            exchange.head.clear();
             self.enter(index, State::Idle);
             return None;
         }
@@ -436,12 +436,12 @@ impl Thread {
         if rest.is_empty() && !told {
             return Some(Stop::Starved);
         }
-        let work = self.work(index);
-        if work.answered {
+        let exchange = self.exchange(index);
+        if exchange.answered {
             return self.drop_body(index, rest, at);
         }
-        let decoder = work.decoder.as_mut()?;
-        let mut progress = match decoder.decode(rest, &mut work.body) {
+        let decoder = exchange.decoder.as_mut()?;
+        let mut progress = match decoder.decode(rest, &mut exchange.body) {
             Ok(progress) => progress,
             Err(reject) => {
                 self.note_refusal(index, reject);
@@ -453,18 +453,18 @@ impl Thread {
             progress.complete = true;
         }
         *at += progress.consumed;
-        if let Some(pace) = &mut work.pace {
+        if let Some(pace) = &mut exchange.pace {
             pace.count(progress.consumed);
         }
         if progress.complete {
-            work.decoder = None;
+            exchange.decoder = None;
         }
-        if self.work(index).discard {
-            self.work(index).body.clear();
+        if self.exchange(index).discard {
+            self.exchange(index).body.clear();
         } else if let Some(stop) = self.spool_body(index) {
             // One that cannot be kept is answered already.
             if self.connections[index as usize].state == State::Spooling {
-                self.work(index).complete = progress.complete;
+                self.exchange(index).complete = progress.complete;
             }
             return Some(stop);
         }
@@ -474,7 +474,7 @@ impl Thread {
         }
         if !self.tx.is_empty() {
             // Whoever answers may write to the socket itself; what was answered before has to be out first.
-            self.work(index).complete = true;
+            self.exchange(index).complete = true;
             return Some(Stop::Flush);
         }
         let step = self.answer_again(index, false);
@@ -484,10 +484,11 @@ impl Thread {
     /// Answers a request whose head and body were kept, where it was: nothing is parsed or decided again. They are kept again if
     /// it has to wait once more.
     pub(super) fn answer_again(&mut self, index: u32, warmed: bool) -> Step {
-        let work = self.work(index);
-        let (head, body) = (std::mem::take(&mut work.head), std::mem::take(&mut work.body));
-        let (last, refusal, path) = (std::mem::take(&mut work.last), work.refusal.take(), work.path.take());
-        let routed = work.routed;
+        let exchange = self.exchange(index);
+        let (head, body) = (std::mem::take(&mut exchange.head), std::mem::take(&mut exchange.body));
+        let (last, refusal, path) =
+            (std::mem::take(&mut exchange.last), exchange.refusal.take(), exchange.path.take());
+        let routed = exchange.routed;
         let followed = self.has_input(index);
         let mut room = HeadRoom::default();
         let Some(request) = head.view(&mut room) else {
@@ -503,7 +504,7 @@ impl Thread {
             // It comes from another process.
             (None, _) => self.route(index, &request),
         };
-        let given = Given {
+        let given = RequestInput {
             head: head.bytes(),
             body: &body,
             routed,
@@ -537,7 +538,7 @@ impl Thread {
         };
         let after = match self.follow(index, step) {
             Some(Stop::Gone) => return,
-            Some(Stop::Moves(pool, thread)) => return self.migrate(index, pool, thread),
+            Some(Stop::Moves(pool, thread)) => return self.transfer_connection(index, pool, thread),
             Some(Stop::Settled(after)) => after,
             _ => None,
         };
@@ -548,18 +549,19 @@ impl Thread {
 
     /// Whether something was received that was not acted on: bytes, or the end of a body.
     pub(super) fn has_input(&self, index: u32) -> bool {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        work.is_some_and(|work| !work.input.is_empty()) || self.is_content_ended(index)
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        exchange.is_some_and(|exchange| !exchange.input.is_empty()) || self.is_content_ended(index)
     }
 
     /// What is to be done with a connection whose bytes were looked at: read on, wait, or close.
     pub(super) fn settle(&mut self, index: u32, more: bool) {
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
-        if let Some(work) = connection.work.as_deref_mut()
-            && work.complete
+        if let Some(exchange) = connection.exchange.as_deref_mut()
+            && exchange.complete
             && !matches!(connection.state, State::Writing | State::Spooling)
         {
-            work.complete = false;
+            exchange.complete = false;
             return self.resume(index);
         }
         let reading = matches!(connection.state, State::Idle | State::Head | State::Body);
@@ -572,9 +574,9 @@ impl Thread {
             return self.close_cleanly(index);
         }
         if connection.state == State::Idle
-            && let Some(work) = connection.work.take_if(|work| work.is_empty())
+            && let Some(exchange) = connection.exchange.take_if(|exchange| exchange.is_empty())
         {
-            self.recycle(work);
+            self.recycle(exchange);
         }
         if !self.register(index) {
             return self.close(index);

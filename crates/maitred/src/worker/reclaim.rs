@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::ioctl_fionread;
 
 use super::connection::{Connection, State};
-use super::event_loop::Thread;
+use super::reactor::Reactor;
 
 /// Connections that one scan finds.
 const CANDIDATES: usize = 64;
@@ -88,7 +88,7 @@ impl Reclaim {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// Whether a connection can be closed for a new one.
     pub(super) fn can_reclaim(&mut self) -> bool {
         while let Some(candidate) = self.reclaim.candidates.last().copied() {
@@ -134,7 +134,7 @@ impl Thread {
             );
         }
         match self.connections[index as usize].state {
-            State::Multiplexed { session } => {
+            State::Http2 { session } => {
                 let leaving_max = (self.shared.connections_max / LEAVING_PART).max(1);
                 self.dismiss_session(index, session, over <= leaving_max);
             }
@@ -153,9 +153,7 @@ impl Thread {
         let timeout = if connection.requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
         let until = match connection.state {
             State::Idle if connection.is_idle() => self.wheel.deadline(index)?,
-            State::Multiplexed { session } => {
-                self.wheel.millis(self.sessions.get(session as usize)?.idle_until()?)
-            }
+            State::Http2 { session } => self.wheel.millis(self.sessions.get(session as usize)?.idle_until()?),
             _ => return None,
         };
         Some(until - timeout.as_millis() as i64)

@@ -12,9 +12,9 @@ use maitred_http::response::Filter;
 use maitred_sys::receive::receive;
 use rustix::event::epoll;
 
-use super::connection::{After, Again, Relayed, State};
-use super::event_loop::{Thread, Token};
+use super::connection::{After, Relayed, RetryState, State};
 use super::overdue::CANCEL_TIMEOUT;
+use super::reactor::{Reactor, Token};
 use super::send::Sent;
 use super::wire::Then;
 use crate::handoff::{RELAY_BIT, Relay};
@@ -41,7 +41,7 @@ enum Read {
     Failed,
 }
 
-impl Thread {
+impl Reactor {
     /// A relay to the process of this channel: a free one, or a new one with the end that has to be passed.
     pub(super) fn take_relay(&mut self, channel: usize) -> io::Result<(u32, Option<OwnedFd>)> {
         if let Some(key) = self.pools.channels[channel].idle_relays.pop() {
@@ -80,7 +80,7 @@ impl Thread {
             heard_at: self.clock.now,
             ends_at: None,
         };
-        self.work(index).relayed = Some(Box::new(relayed));
+        self.exchange(index).relayed = Some(Box::new(relayed));
         self.enter(index, State::Relayed { relay });
         self.row.relayed.add(1);
         self.unwatched.push_back((relay, uses, self.clock.now + UNWATCHED_FOR));
@@ -211,8 +211,9 @@ impl Thread {
 
     /// Whether nothing more belongs to the response, and nothing else is in the relay.
     fn is_whole(&self, index: u32) -> bool {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_ref());
-        let relayed = work.and_then(|work| work.relayed.as_ref());
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_ref());
+        let relayed = exchange.and_then(|exchange| exchange.relayed.as_ref());
         relayed.is_some_and(|relayed| relayed.complete && relayed.drained)
     }
 
@@ -244,7 +245,7 @@ impl Thread {
             Err(_) => (0, true),
         };
         *moved += bytes;
-        if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+        if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
             relayed.drained = drained;
         }
         if bytes > 0 {
@@ -265,7 +266,7 @@ impl Thread {
     /// The process is not silent.
     pub(super) fn note_heard(&mut self, index: u32) {
         let now = self.clock.now;
-        if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+        if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
             relayed.heard_at = now;
         }
     }
@@ -273,8 +274,8 @@ impl Thread {
     /// Puts bytes of the application through the filter, and sends the result.
     fn filter(&mut self, index: u32, input: &[u8]) -> Result<(), String> {
         let ends = self.ends_soon(index);
-        let result = self.encode(index, |work, writer| {
-            let Some(relayed) = work.relayed.as_deref_mut() else { return Ok(()) };
+        let result = self.encode(index, |exchange, writer| {
+            let Some(relayed) = exchange.relayed.as_deref_mut() else { return Ok(()) };
             if ends && !relayed.filter.head_written() {
                 relayed.filter.say_close();
             }
@@ -307,7 +308,7 @@ impl Thread {
         self.progress(index);
         // An error shows again, and is dealt with, when the rest is sent.
         let rest = bytes.get(sent..).unwrap_or_default();
-        self.work(index).output.extend_from_slice(rest);
+        self.exchange(index).output.extend_from_slice(rest);
     }
 
     /// Nothing more is in the relay. With DONE, the tail follows, and then the end. True if there is more to send.
@@ -315,21 +316,21 @@ impl Thread {
         if self.is_tunnel(index) {
             return self.wait_for_far_end(index);
         }
-        if self.work(index).relayed.as_deref().is_some_and(|relayed| !relayed.done) {
+        if self.exchange(index).relayed.as_deref().is_some_and(|relayed| !relayed.done) {
             self.wait_for_process(index);
             return false;
         }
-        let work = self.work(index);
-        let Some(relayed) = work.relayed.as_deref_mut() else { return false };
+        let exchange = self.exchange(index);
+        let Some(relayed) = exchange.relayed.as_deref_mut() else { return false };
         if relayed.broken {
-            match work.cancelled && !relayed.lost {
+            match exchange.cancelled && !relayed.lost {
                 // It was told to; nobody is there to hear anything else.
                 true => self.abort(index),
                 false => self.fail_relay(index, "it broke the response off"),
             }
             return false;
         }
-        match work.tail.pop_front() {
+        match exchange.tail.pop_front() {
             Some(Segment::Bytes(bytes)) => match self.filter(index, &bytes) {
                 Ok(()) => true,
                 Err(why) => {
@@ -347,15 +348,15 @@ impl Thread {
     /// A file in the tail goes to the client as it is, if the response's length was announced. Otherwise it holds framing
     /// of the application's own (chunks, or the rest of a head), and is read piece by piece.
     fn tail_file(&mut self, index: u32, file: Segment) -> bool {
-        let work = self.work(index);
-        let Some(relayed) = work.relayed.as_deref_mut() else { return false };
+        let exchange = self.exchange(index);
+        let Some(relayed) = exchange.relayed.as_deref_mut() else { return false };
         let Segment::File { file: source, offset, end } = file else { return false };
         let bytes = end.saturating_sub(offset);
         if relayed.filter.passthrough().is_some_and(|through| bytes <= through) {
             relayed.filter.skip(bytes);
             relayed.complete = relayed.filter.complete();
-            work.resident_until = 0;
-            work.segments.push_back(Segment::File { file: source, offset, end });
+            exchange.resident_until = 0;
+            exchange.segments.push_back(Segment::File { file: source, offset, end });
             return true;
         }
         let mut piece = vec![0; bytes.min(TAIL_PIECE_BYTES) as usize];
@@ -366,7 +367,7 @@ impl Thread {
                 return false;
             }
             None => {
-                self.work(index).tail.push_front(Segment::File { file: Rc::clone(&source), offset, end });
+                self.exchange(index).tail.push_front(Segment::File { file: Rc::clone(&source), offset, end });
                 if !self.fetch(index, &source, offset..end, true) {
                     self.fail_relay(index, "helpers have too much to do with its files");
                 }
@@ -375,7 +376,7 @@ impl Thread {
         };
         let offset = offset + read as u64;
         if offset < end {
-            self.work(index).tail.push_front(Segment::File { file: source, offset, end });
+            self.exchange(index).tail.push_front(Segment::File { file: source, offset, end });
         }
         match self.filter(index, piece.get(..read).unwrap_or_default()) {
             Ok(()) => true,
@@ -398,8 +399,9 @@ impl Thread {
 
     /// Whether the process has had all of its time, whatever it goes on to say.
     fn is_past_all_bounds(&self, index: u32) -> bool {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        let bounded = work.is_some_and(|work| work.overdue) || self.total_due(index).is_some();
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        let bounded = exchange.is_some_and(|exchange| exchange.overdue) || self.total_due(index).is_some();
         bounded && self.process_due(index).is_some_and(|due| due <= self.clock.now)
     }
 
@@ -409,8 +411,8 @@ impl Thread {
     }
 
     fn end_filter(&mut self, index: u32) -> bool {
-        let ended = self.encode(index, |work, writer| {
-            let Some(relayed) = work.relayed.as_deref_mut() else { return Ok(()) };
+        let ended = self.encode(index, |exchange, writer| {
+            let Some(relayed) = exchange.relayed.as_deref_mut() else { return Ok(()) };
             let ended = relayed.filter.end(writer).map_err(|bad| bad.to_string());
             relayed.complete = ended.is_ok();
             ended
@@ -430,22 +432,22 @@ impl Thread {
 
     /// The whole response is out. Once the application has said so too, the relay is free, and the connection goes on.
     pub(super) fn settle_relay(&mut self, index: u32, relay: u32) {
-        let work = self.work(index);
-        let Some(mut relayed) = work.relayed.take_if(|relayed| relayed.done) else { return };
-        work.trailers = relayed.filter.take_framed_trailers();
+        let exchange = self.exchange(index);
+        let Some(mut relayed) = exchange.relayed.take_if(|relayed| relayed.done) else { return };
+        exchange.trailers = relayed.filter.take_framed_trailers();
         let excess = relayed.filter.excess() || relayed.broken;
-        let after = match work.tunnel.take() {
+        let after = match exchange.tunnel.take() {
             // What the client may still say has to be read, or it loses what it was told last.
             Some(_) => After::Linger,
             None if relayed.keep && relayed.filter.keeps() => After::Keep,
             None => After::Close,
         };
         let status = relayed.filter.status().unwrap_or(502);
-        work.summary = Some(Summary { status, body_bytes: relayed.filter.body_bytes() });
-        work.after = Some(after);
-        work.tail.clear();
-        work.tail_bytes = 0;
-        work.again = Again::Never;
+        exchange.summary = Some(Summary { status, body_bytes: relayed.filter.body_bytes() });
+        exchange.after = Some(after);
+        exchange.tail.clear();
+        exchange.tail_bytes = 0;
+        exchange.again = RetryState::Never;
         self.count(index, status);
         let body_bytes = relayed.filter.body_bytes();
         self.count_handed_off(index, body_bytes);
@@ -528,7 +530,7 @@ impl Thread {
 
     /// The application's response cannot be sent on: an error if nothing was sent yet, otherwise the connection is cut.
     pub(super) fn fail_relay(&mut self, index: u32, why: &str) {
-        let Some(relayed) = self.work(index).relayed.as_deref() else { return };
+        let Some(relayed) = self.exchange(index).relayed.as_deref() else { return };
         let (written, channel) = (relayed.filter.head_written(), relayed.request.0);
         // As on its own socket, a client that has got anything notices that another process begins anew.
         let lost = relayed.lost && !relayed.filter.informed();
@@ -542,7 +544,7 @@ impl Thread {
             return self.abort(index);
         }
         self.leave_relay(index);
-        if lost && self.give_again(index) {
+        if lost && self.retry(index) {
             return;
         }
         self.refuse_kept(index, 502, &[]);
@@ -552,7 +554,7 @@ impl Thread {
     pub(super) fn leave_relay(&mut self, index: u32) {
         let State::Relayed { relay } = self.connections[index as usize].state else { return };
         self.enter(index, State::Head);
-        let Some(relayed) = self.work(index).relayed.take() else { return };
+        let Some(relayed) = self.exchange(index).relayed.take() else { return };
         if let Some(found) = self.pools.relays.get_mut(relay as usize) {
             found.index = None;
             found.spoilt = true;
@@ -564,16 +566,16 @@ impl Thread {
             self.end_feed(relay);
         }
         let (channel, request) = relayed.request;
-        self.disown(channel as usize, request);
+        self.orphan_request(channel as usize, request);
     }
 
     /// Either the client takes nothing, or the application gives nothing, or has had all of its time.
     pub(super) fn on_relay_timeout(&mut self, index: u32) {
-        let bounded = self.work(index).overdue || self.is_past_total(index);
+        let bounded = self.exchange(index).overdue || self.is_past_total(index);
         let output = self.has_output(index);
-        let work = self.work(index);
-        let (waits_for_client, overdue) = (output || !work.segments.is_empty(), work.overdue);
-        let Some(relayed) = work.relayed.as_deref() else { return };
+        let exchange = self.exchange(index);
+        let (waits_for_client, overdue) = (output || !exchange.segments.is_empty(), exchange.overdue);
+        let Some(relayed) = exchange.relayed.as_deref() else { return };
         let (written, done, request) = (relayed.filter.head_written(), relayed.done, relayed.request);
         let relay = self.relay_of(index);
         let answering = relay.filter(|relay| !done && !self.is_detached(*relay) && !self.is_tunnel(index));
@@ -590,7 +592,7 @@ impl Thread {
             }
             if self.give_notice(index, key, (request.1, number)) && written {
                 let ends_at = self.clock.now + CANCEL_TIMEOUT;
-                if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+                if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
                     relayed.ends_at = Some(ends_at);
                 }
                 return self.wheel.arm(index, ends_at);
@@ -607,7 +609,7 @@ impl Thread {
     pub(super) fn on_relay_done(&mut self, relay: u32, broken: bool) {
         match self.pools.relays.get(relay as usize).map(|relay| relay.index) {
             Some(Some(index)) => {
-                if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+                if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
                     relayed.done = true;
                     relayed.broken = broken;
                 }
@@ -635,7 +637,8 @@ impl Thread {
             }
             if let Some(index) = index {
                 let row = self.row;
-                if let Some(relayed) = self.work(index).relayed.as_deref_mut().filter(|relayed| !relayed.done)
+                if let Some(relayed) =
+                    self.exchange(index).relayed.as_deref_mut().filter(|relayed| !relayed.done)
                 {
                     row.handoff_lost.add(1);
                     // Without DONE nobody knows whether the response was meant to end here.

@@ -9,11 +9,11 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
-use super::connection::{After, State, Work};
-use super::cut_off::cut_status;
-use super::event_loop::Thread;
+use super::aborted::aborted_status;
+use super::connection::{After, Exchange, State};
 use super::foreign;
 use super::inbox::Message;
+use super::reactor::Reactor;
 use super::wire::{Then, Wire};
 use crate::serve::passed::Reading;
 use crate::serve::residency::RESIDENT_FOR;
@@ -45,20 +45,20 @@ const DISK_RETRY: Duration = Duration::from_millis(5);
 
 /// Keeps what could not be sent. Bytes at the end that the cache of files has, or the configuration, are held there and not
 /// copied.
-fn hold_rest(rest: &[u8], cached: Option<CachedBytes>, work: &mut Work) {
+fn hold_rest(rest: &[u8], cached: Option<CachedBytes>, exchange: &mut Exchange) {
     // What was joined behind them, or put into `tx` by somebody else since, is no part of them.
-    let cached = cached.filter(|_| work.segments.is_empty()).filter(|cached| {
+    let cached = cached.filter(|_| exchange.segments.is_empty()).filter(|cached| {
         let bytes = cached.bytes();
         rest.ends_with(bytes.get(bytes.len().saturating_sub(rest.len())..).unwrap_or_default())
     });
-    let Some(mut cached) = cached else { return work.output.extend_from_slice(rest) };
+    let Some(mut cached) = cached else { return exchange.output.extend_from_slice(rest) };
     cached.keep_last(rest.len());
     let own = rest.len() - cached.bytes().len();
-    work.output.extend_from_slice(rest.get(..own).unwrap_or_default());
-    work.segments.push_back(Segment::Cached(cached));
+    exchange.output.extend_from_slice(rest.get(..own).unwrap_or_default());
+    exchange.segments.push_back(Segment::Cached(cached));
 }
 
-impl Thread {
+impl Reactor {
     /// Sends what the turn has joined in `tx`, and then does what is to follow: `after` for a connection whose last
     /// response this was, the segments of one that streams.
     pub(super) fn send_joined(&mut self, index: u32, after: Option<After>) {
@@ -85,10 +85,10 @@ impl Thread {
         let rest = tx.get(sent..).unwrap_or_default();
         let finished = rest.is_empty() && self.is_flushed(index).unwrap_or(true);
         if !finished {
-            let work = self.work(index);
-            hold_rest(rest, cached, work);
+            let exchange = self.exchange(index);
+            hold_rest(rest, cached, exchange);
             if let Some(after) = after {
-                work.after = Some(after);
+                exchange.after = Some(after);
             }
             self.start_writing(index);
         }
@@ -130,24 +130,26 @@ impl Thread {
     pub(super) fn send_rest(&mut self, index: u32) -> Sent {
         let mut share = FILE_BYTES_PER_TURN;
         loop {
-            let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return Sent::All };
-            if work.awaits_disk {
+            let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else {
+                return Sent::All;
+            };
+            if exchange.awaits_disk {
                 return Sent::Waits;
             }
-            if work.sent < work.output.len() {
+            if exchange.sent < exchange.output.len() {
                 match self.send_output(index) {
                     Sent::All => continue,
                     other => return other,
                 }
             }
-            match work.segments.pop_front() {
+            match exchange.segments.pop_front() {
                 None => return self.flush(index),
                 Some(Segment::Bytes(bytes)) => {
-                    work.output = bytes.into();
-                    work.sent = 0;
+                    exchange.output = bytes.into();
+                    exchange.sent = 0;
                 }
                 Some(cached @ Segment::Cached(_)) => {
-                    work.segments.push_front(cached);
+                    exchange.segments.push_front(cached);
                     match self.send_cached(index) {
                         Sent::All => {}
                         other => return other,
@@ -155,7 +157,7 @@ impl Thread {
                 }
                 Some(Segment::File { offset, end, .. }) if offset >= end => {}
                 Some(file) => {
-                    work.segments.push_front(file);
+                    exchange.segments.push_front(file);
                     if share == 0 {
                         return Sent::Share;
                     }
@@ -169,19 +171,21 @@ impl Thread {
     }
 
     fn send_output(&mut self, index: u32) -> Sent {
-        let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return Sent::All };
-        let from = work.sent;
+        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else {
+            return Sent::All;
+        };
+        let from = exchange.sent;
         let then = self.then(index);
-        let output = std::mem::take(&mut self.work(index).output);
+        let output = std::mem::take(&mut self.exchange(index).output);
         let sent = self.send(index, output.get(from..).unwrap_or_default(), then);
-        let work = self.work(index);
-        work.output = output;
+        let exchange = self.exchange(index);
+        exchange.output = output;
         match sent {
             Ok(sent) => {
-                work.sent += sent;
-                if work.sent == work.output.len() {
-                    work.output.clear();
-                    work.sent = 0;
+                exchange.sent += sent;
+                if exchange.sent == exchange.output.len() {
+                    exchange.output.clear();
+                    exchange.sent = 0;
                 }
                 self.progress(index);
                 Sent::All
@@ -194,12 +198,12 @@ impl Thread {
 
     /// Sends the first segment, which is held elsewhere.
     fn send_cached(&mut self, index: u32) -> Sent {
-        let Some(work) = self.connections[index as usize].work.as_deref() else { return Sent::All };
-        let Some(Segment::Cached(cached)) = work.segments.front() else { return Sent::All };
+        let Some(exchange) = self.connections[index as usize].exchange.as_deref() else { return Sent::All };
+        let Some(Segment::Cached(cached)) = exchange.segments.front() else { return Sent::All };
         let (cached, then) = (cached.clone(), self.then(index));
         match self.send(index, cached.bytes(), then) {
             Ok(sent) => {
-                let segments = &mut self.work(index).segments;
+                let segments = &mut self.exchange(index).segments;
                 if sent == cached.bytes().len() {
                     segments.pop_front();
                 } else if let Some(Segment::Cached(left)) = segments.front_mut() {
@@ -217,12 +221,13 @@ impl Thread {
     /// What comes after the part that is in front: output, or with no output the first segment.
     fn then(&self, index: u32) -> Then {
         let connection = &self.connections[index as usize];
-        let Some(work) = connection.work.as_deref() else { return Then::Perhaps };
-        let segments = work.segments.len() - usize::from(work.output.is_empty() && !work.segments.is_empty());
+        let Some(exchange) = connection.exchange.as_deref() else { return Then::Perhaps };
+        let segments = exchange.segments.len()
+            - usize::from(exchange.output.is_empty() && !exchange.segments.is_empty());
         let ends = connection.state == State::Writing
-            && matches!(work.after, Some(After::Close | After::Linger))
-            && work.decoder.is_none()
-            && !work.complete;
+            && matches!(exchange.after, Some(After::Close | After::Linger))
+            && exchange.decoder.is_none()
+            && !exchange.complete;
         match segments {
             0 if ends => Then::End,
             0 => Then::Perhaps,
@@ -242,8 +247,10 @@ impl Thread {
     /// One piece of the file segment in front, once it is known to be in memory.
     fn send_file(&mut self, index: u32, share: &mut u64) -> Sent {
         let connection = &mut self.connections[index as usize];
-        let Some(work) = connection.work.as_deref_mut() else { return Sent::All };
-        let Some(Segment::File { file, offset, end }) = work.segments.front_mut() else { return Sent::All };
+        let Some(exchange) = connection.exchange.as_deref_mut() else { return Sent::All };
+        let Some(Segment::File { file, offset, end }) = exchange.segments.front_mut() else {
+            return Sent::All;
+        };
         if file.reading() == Reading::ByHelper {
             let (file, range) = (Rc::clone(file), *offset..*end);
             return match self.fetch(index, &file, range, false) {
@@ -252,17 +259,17 @@ impl Thread {
             };
         }
         let now = self.clock.now;
-        let stale = work.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
-        if *offset >= work.resident_until || stale {
+        let stale = exchange.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
+        if *offset >= exchange.resident_until || stale {
             let bytes = (*end - *offset).min(RESIDENT_BYTES);
             let Some(since) = file.resident_since(*offset, bytes, now) else {
                 let (file, offset) = (Rc::clone(file), *offset);
                 return self.ask_disk(index, &file, offset, bytes);
             };
-            work.resident_until = *offset + bytes;
-            work.resident_at = Some(since);
+            exchange.resident_until = *offset + bytes;
+            exchange.resident_at = Some(since);
         }
-        let bytes = (work.resident_until.min(*end) - *offset).min(*share);
+        let bytes = (exchange.resident_until.min(*end) - *offset).min(*share);
         let (file, mut at, end) = (Rc::clone(file), *offset, *end);
         let then = if at + bytes < end { Then::More } else { self.then(index) };
         match self.send_file_piece(index, &file, &mut at, bytes, then) {
@@ -273,13 +280,13 @@ impl Thread {
             }
             Ok(sent) => {
                 *share -= sent;
-                let work = self.work(index);
-                if let Some(Segment::File { offset, .. }) = work.segments.front_mut() {
+                let exchange = self.exchange(index);
+                if let Some(Segment::File { offset, .. }) = exchange.segments.front_mut() {
                     *offset = at;
                 }
                 if at >= end {
-                    work.segments.pop_front();
-                    work.resident_until = 0;
+                    exchange.segments.pop_front();
+                    exchange.resident_until = 0;
                 }
                 self.row.bytes_sent.add(sent);
                 self.progress(index);
@@ -295,7 +302,7 @@ impl Thread {
         self.wheel.arm(index, self.clock.now + self.write_timeout);
     }
 
-    /// Has a helper thread read what is missing; [`Thread::on_disk_done`] goes on.
+    /// Has a helper thread read what is missing; [`Reactor::on_disk_done`] goes on.
     fn ask_disk(&mut self, index: u32, file: &ServedFile, offset: u64, len: u64) -> Sent {
         let Ok(copy) = file.try_clone() else { return Sent::Broken };
         let job = DiskJob::Read { file: copy, offset, len };
@@ -314,7 +321,7 @@ impl Thread {
         if !submitted {
             return self.postpone(index);
         }
-        self.work(index).awaits_disk = true;
+        self.exchange(index).awaits_disk = true;
         match file.lane() {
             Some(_) => self.await_passed(index),
             // The disk may take its time; that is not the client's fault.
@@ -360,14 +367,14 @@ impl Thread {
             State::Disk => self.resume(index),
             State::Spooling => self.on_spooled(index, result),
             State::Writing | State::Relayed { .. } => {
-                let work = self.work(index);
-                work.awaits_disk = false;
+                let exchange = self.exchange(index);
+                exchange.awaits_disk = false;
                 // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
-                if let Some(Segment::File { file, offset, end }) = work.segments.front() {
-                    work.resident_until = (*offset + RESIDENT_BYTES).min(*end);
-                    work.resident_at = Some(now);
+                if let Some(Segment::File { file, offset, end }) = exchange.segments.front() {
+                    exchange.resident_until = (*offset + RESIDENT_BYTES).min(*end);
+                    exchange.resident_at = Some(now);
                     if result.is_ok() {
-                        file.was_read(*offset, work.resident_until - *offset, now);
+                        file.was_read(*offset, exchange.resident_until - *offset, now);
                     }
                 }
                 self.progress(index);
@@ -384,10 +391,10 @@ impl Thread {
     pub(super) fn end_response(&mut self, index: u32) {
         self.forget_unsent(index);
         self.log_kept(index, 0);
-        let work = self.work(index);
-        work.forget_pool();
+        let exchange = self.exchange(index);
+        exchange.forget_pool();
         let (after, unfinished) =
-            (work.after.take().unwrap_or(After::Keep), work.decoder.is_some() || work.complete);
+            (exchange.after.take().unwrap_or(After::Keep), exchange.decoder.is_some() || exchange.complete);
         if unfinished && after != After::Keep {
             // An early answer was the last one: what follows it is dropped for a while.
             return self.finish(index, After::Linger);
@@ -398,8 +405,8 @@ impl Thread {
             self.begin_pace(index);
             return self.settle(index, true);
         }
-        work.head.clear();
-        work.body.clear();
+        exchange.head.clear();
+        exchange.body.clear();
         self.finish(index, after);
         let more = self.has_input(index);
         self.settle(index, more);
@@ -430,26 +437,28 @@ impl Thread {
 
     /// Ends a connection in the middle of a response: the client sees that it is incomplete.
     pub(super) fn abort(&mut self, index: u32) {
-        let left = |work: &Work| {
-            let files = work.segments.iter().map(|segment| match segment {
+        let left = |exchange: &Exchange| {
+            let files = exchange.segments.iter().map(|segment| match segment {
                 Segment::Bytes(bytes) => bytes.len() as u64,
                 Segment::Cached(cached) => cached.bytes().len() as u64,
                 Segment::File { offset, end, .. } => end.saturating_sub(*offset),
             });
-            files.sum::<u64>() + (work.output.len() - work.sent) as u64
+            files.sum::<u64>() + (exchange.output.len() - exchange.sent) as u64
         };
         let connection = &mut self.connections[index as usize];
-        let unsent = connection.work.as_deref().map_or(0, left);
-        if let (State::Relayed { .. }, Some(work)) = (connection.state, connection.work.as_deref_mut()) {
-            let filter = work.relayed.as_ref().map(|relayed| &relayed.filter);
-            let status = if filter.is_some_and(Filter::switched) { 101 } else { cut_status(work) };
+        let unsent = connection.exchange.as_deref().map_or(0, left);
+        if let (State::Relayed { .. }, Some(exchange)) =
+            (connection.state, connection.exchange.as_deref_mut())
+        {
+            let filter = exchange.relayed.as_ref().map(|relayed| &relayed.filter);
+            let status = if filter.is_some_and(Filter::switched) { 101 } else { aborted_status(exchange) };
             let body_bytes = filter.map_or(0, Filter::body_bytes);
-            work.summary.get_or_insert(Summary { status, body_bytes });
+            exchange.summary.get_or_insert(Summary { status, body_bytes });
         }
-        if let Some((switched, body_bytes)) = connection.work.as_deref().and_then(Work::proxied_end) {
-            let work = connection.work();
-            let status = if switched { 101 } else { cut_status(work) };
-            work.summary.get_or_insert(Summary { status, body_bytes });
+        if let Some((switched, body_bytes)) = connection.exchange.as_deref().and_then(Exchange::proxied_end) {
+            let exchange = connection.exchange();
+            let status = if switched { 101 } else { aborted_status(exchange) };
+            exchange.summary.get_or_insert(Summary { status, body_bytes });
         }
         self.log_kept(index, unsent);
         self.close(index);
@@ -469,7 +478,7 @@ impl Thread {
 
     /// The same, whatever the client has acknowledged.
     pub(super) fn close_at_once(&mut self, index: u32) {
-        if let Wire::Secure { session } = self.connections[index as usize].wire {
+        if let Wire::Tls { session } = self.connections[index as usize].wire {
             self.notify_close(index, session);
         }
         self.close(index);
@@ -479,7 +488,7 @@ impl Thread {
     /// at once could take away from the client.
     pub(super) fn break_off(&mut self, index: u32) {
         match self.connections[index as usize].wire {
-            Wire::Secure { .. } => self.linger(index),
+            Wire::Tls { .. } => self.linger(index),
             _ => self.close(index),
         }
     }
@@ -497,11 +506,11 @@ impl Thread {
         }
         let connection = &mut self.connections[index as usize];
         let state = connection.state;
-        if let Some(work) = connection.work.take() {
-            self.recycle(work);
+        if let Some(exchange) = connection.exchange.take() {
+            self.recycle(exchange);
         }
         self.enter(index, State::Linger);
-        // Nothing of it can be sent any more, and it must not outlive the state that names it.
+        // Nothing of it can be sent any more, and it must not orphan_mode the state that names it.
         self.end_session(state);
         self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.linger_timeout);
         if self.register(index) {
@@ -512,11 +521,11 @@ impl Thread {
 
     /// The client has had its time; but one that still takes what was sent to it gets more.
     pub(super) fn on_lingered(&mut self, index: u32) {
-        let patience = self.shared.start.config.limits.linger_timeout;
+        let timeout = self.shared.start.config.limits.linger_timeout;
         let takes =
-            |socket| delivery::is_under_way(socket) && delivery::sending(socket, patience) == Sending::Moves;
+            |socket| delivery::is_under_way(socket) && delivery::sending(socket, timeout) == Sending::Moves;
         match self.socket(index).is_some_and(takes) {
-            true => self.wheel.arm(index, self.clock.now + patience),
+            true => self.wheel.arm(index, self.clock.now + timeout),
             false => self.close(index),
         }
     }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::accept::NO_LISTEN;
 use super::addresses::Addresses;
-use super::inbox::{Inbox, Message, Migrant};
+use super::inbox::{ConnectionTransfer, Inbox, Message};
 use crate::acme::challenges::Challenges;
 use crate::budget::{Budget, Permit};
 use crate::control::{Command, FromWorker, SlotId, Start, slot_row};
@@ -208,9 +208,9 @@ impl Shared {
     }
 
     /// Sends a connection that belongs to no thread yet to one. Unless it is internal, it has a place there.
-    pub fn transfer(&self, thread: usize, migrant: Migrant) {
+    pub fn transfer(&self, thread: usize, transfer: ConnectionTransfer) {
         self.begin_transfer();
-        self.send_on(thread, migrant);
+        self.send_on(thread, transfer);
     }
 
     /// Counts a connection as on its way, before the thread that has it lets go of it.
@@ -219,8 +219,8 @@ impl Shared {
     }
 
     /// Sends a connection that was counted to a thread.
-    pub fn send_on(&self, thread: usize, migrant: Migrant) {
-        self.inboxes[thread].send(Message::Adopt(Box::new(migrant)));
+    pub fn send_on(&self, thread: usize, transfer: ConnectionTransfer) {
+        self.inboxes[thread].send(Message::Adopt(Box::new(transfer)));
     }
 
     /// The connection has arrived, and the thread that took it in has counted it.

@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 
 use super::connection::{Spool, State};
-use super::event_loop::Thread;
+use super::reactor::Reactor;
 use super::receive::Stop;
 use crate::exchange::Field;
 use crate::serve::DiskJob;
@@ -40,14 +40,14 @@ impl<E: Into<io::Error>> From<E> for Unkept {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// Moves the piece of the body that was decoded last to where the whole is kept. `Some` if that ends the look at the
     /// received bytes.
     pub(super) fn spool_body(&mut self, index: u32) -> Option<Stop> {
         let inline = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
-        let work = self.work(index);
-        let bytes = work.spool.as_ref().map_or(0, |spool| spool.bytes) + work.body.len() as u64;
-        if work.spool.is_none() && bytes <= inline || work.body.is_empty() {
+        let exchange = self.exchange(index);
+        let bytes = exchange.spool.as_ref().map_or(0, |spool| spool.bytes) + exchange.body.len() as u64;
+        if exchange.spool.is_none() && bytes <= inline || exchange.body.is_empty() {
             return None;
         }
         match self.make_room(index, bytes).and_then(|()| self.append(index)) {
@@ -60,10 +60,11 @@ impl Thread {
     /// Finds room for a body of which so many bytes have come: in memory if it and the bodies there allow that, otherwise on the
     /// disk.
     fn make_room(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
-        let (shared, work) = (self.shared, self.work(index));
-        let small = bytes.max(work.expected) <= u64::from(shared.start.config.limits.body_memory_bytes_max);
-        let more = work.body.len() as u64;
-        match &mut work.spool {
+        let (shared, exchange) = (self.shared, self.exchange(index));
+        let small =
+            bytes.max(exchange.expected) <= u64::from(shared.start.config.limits.body_memory_bytes_max);
+        let more = exchange.body.len() as u64;
+        match &mut exchange.spool {
             Some(spool) if spool.on_disk => return spool.kept.grow(more).then_some(()).ok_or(NO_SPACE),
             Some(spool) => {
                 if small && spool.kept.grow(more) {
@@ -75,7 +76,7 @@ impl Thread {
                 if small && kept.grow(bytes) {
                     let held = shared.descriptors.take(1).ok_or(NO_DESCRIPTOR)?;
                     let file = rustix::fs::memfd_create("maitred-body", MemfdFlags::CLOEXEC)?.into();
-                    work.spool = Some(Spool { file, bytes: 0, on_disk: false, kept, held });
+                    exchange.spool = Some(Spool { file, bytes: 0, on_disk: false, kept, held });
                     return Ok(());
                 }
             }
@@ -85,37 +86,38 @@ impl Thread {
 
     /// Goes on in a file. What was in a memory file before goes there with the next piece.
     fn move_to_disk(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
-        let (shared, work) = (self.shared, self.work(index));
+        let (shared, exchange) = (self.shared, self.exchange(index));
         let mut kept = shared.bodies_on_disk.begin();
         // What is announced and cannot find room to its end is better refused now than half-way.
-        if !shared.bodies_on_disk.has(bytes.max(work.expected)) || !kept.grow(bytes) {
+        if !shared.bodies_on_disk.has(bytes.max(exchange.expected)) || !kept.grow(bytes) {
             return Err(NO_SPACE);
         }
         let held = shared.descriptors.take(1).ok_or(NO_DESCRIPTOR)?;
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let file: File = rustix::fs::open(&shared.start.config.server.spool, flags, mode)?.into();
-        if let Some(before) = work.spool.take() {
+        if let Some(before) = exchange.spool.take() {
             let mut whole = vec![0; usize::try_from(before.bytes).unwrap_or(usize::MAX)];
             std::os::unix::fs::FileExt::read_exact_at(&before.file, &mut whole, 0)?;
-            whole.append(&mut work.body);
-            work.body = whole;
+            whole.append(&mut exchange.body);
+            exchange.body = whole;
         }
-        work.spool = Some(Spool { file, bytes: 0, on_disk: true, kept, held });
+        exchange.spool = Some(Spool { file, bytes: 0, on_disk: true, kept, held });
         Ok(())
     }
 
     /// Writes the decoded piece, or has it written: false if that is waited for.
     fn append(&mut self, index: u32) -> Result<bool, Unkept> {
-        let work = self.work(index);
-        let Some(spool) = &mut work.spool else { return Ok(true) };
-        spool.bytes += work.body.len() as u64;
+        let exchange = self.exchange(index);
+        let Some(spool) = &mut exchange.spool else { return Ok(true) };
+        spool.bytes += exchange.body.len() as u64;
         if !spool.on_disk {
-            spool.file.write_all(&work.body)?;
-            work.body.clear();
+            spool.file.write_all(&exchange.body)?;
+            exchange.body.clear();
             return Ok(true);
         }
-        let job = DiskJob::Append { file: spool.file.try_clone()?, bytes: std::mem::take(&mut work.body) };
+        let job =
+            DiskJob::Append { file: spool.file.try_clone()?, bytes: std::mem::take(&mut exchange.body) };
         if !self.submit(index, job) {
             return Err(io::Error::other("the disk helpers have too much to do").into());
         }

@@ -15,13 +15,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use maitred_http::fields::FieldLines;
 use maitred_http::request::Request;
 
-use super::event_loop::Thread;
 use super::origin::Client;
+use super::reactor::Reactor;
 use crate::config::Sticky;
 use crate::control::SlotId;
 use crate::handoff::{Ticket, client_of, rendezvous};
 
-impl Thread {
+impl Reactor {
     /// The slot whose process has to answer a request, and the thread that is home to it. `None` where any may.
     pub(super) fn pinned(&self, index: u32, pool: usize, request: &Request<'_, '_>) -> Option<(u16, usize)> {
         let config = &self.shared.start.config;
@@ -84,7 +84,7 @@ impl Thread {
             return None;
         }
         // Ids of requests are random enough to rank slots by.
-        let client = ticket.map_or_else(|| self.teller.next_id() as u64, |ticket| ticket.client);
+        let client = ticket.map_or_else(|| self.forwarded.next_id() as u64, |ticket| ticket.client);
         let peer = self.connections[index as usize].peer();
         let secure = Client::of(request, &peer, &config.server.trusted_proxies).https;
         let value = Ticket { slot: id.slot, client }.cookie(name, &settings.mount, secure);
@@ -112,6 +112,6 @@ impl Thread {
 
     /// The slot that a waiting request waits for.
     pub(super) fn pin_of(&self, index: u32) -> Option<u16> {
-        self.connections.get(index as usize)?.work.as_ref()?.pin
+        self.connections.get(index as usize)?.exchange.as_ref()?.pin
     }
 }

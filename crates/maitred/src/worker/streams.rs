@@ -1,5 +1,5 @@
 //! Streams of HTTP/2 connections, each of which is a connection to everybody else: how they begin, what is received and sent on
-//! them, and how they end. [`multiplex`](super::multiplex) is about the connection that carries them.
+//! them, and how they end. [`http2`](super::http2) is about the connection that carries them.
 
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
@@ -9,9 +9,9 @@ use maitred_http::request::{HeadRoom, RequestHead};
 use maitred_sys::file::append_at;
 use rustix::io::Errno;
 
-use super::connection::{After, Connection, State, Work};
-use super::event_loop::Thread;
-use super::multiplex::SHARE_BYTES;
+use super::connection::{After, Connection, Exchange, State};
+use super::http2::SHARE_BYTES;
+use super::reactor::Reactor;
 use super::receive::Stop;
 use super::wire::{Received, Then, Wire};
 use crate::serve::ServedFile;
@@ -42,7 +42,7 @@ pub(super) struct Opened {
 
 const FREE: Stream = Stream { index: NOBODY, heard: false, unread: 0, framed: 0 };
 
-impl Thread {
+impl Reactor {
     /// A request, whose head has yet to be judged.
     pub(super) fn open_stream(&mut self, index: u32, key: u32, opened: Opened, head: &mut RequestHead) {
         let Opened { stream, ended } = opened;
@@ -53,15 +53,15 @@ impl Thread {
         let connection = Connection::stream(parent, wire, self.clock.now);
         let new = self.insert(connection);
         self.row.http2_streams.add(1);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         let at = stream.slot();
-        multiplex.share = SHARE_BYTES;
-        multiplex.idle_until = None;
-        if multiplex.streams.len() <= at {
-            multiplex.streams.resize(at + 1, FREE);
+        http2.share = SHARE_BYTES;
+        http2.idle_until = None;
+        if http2.streams.len() <= at {
+            http2.streams.resize(at + 1, FREE);
         }
-        multiplex.streams[at] = Stream { index: new, heard: ended, ..FREE };
-        multiplex.session.mark(stream, new);
+        http2.streams[at] = Stream { index: new, heard: ended, ..FREE };
+        http2.session.mark(stream, new);
         if last {
             self.leave(key);
         }
@@ -99,20 +99,20 @@ impl Thread {
             return;
         };
         let state = connection.state;
-        let work = connection.work();
+        let exchange = connection.exchange();
         match state {
-            State::Idle | State::Head | State::Body if work.input.is_empty() => {
+            State::Idle | State::Head | State::Body if exchange.input.is_empty() => {
                 self.take_content(index, bytes);
             }
             State::Proxied { .. } | State::Relayed { .. } => {
-                work.input.extend_from_slice(bytes);
+                exchange.input.extend_from_slice(bytes);
                 connection.readable = true;
                 match state {
                     State::Relayed { relay } => self.move_relayed(index, relay),
                     _ => self.move_proxied(index),
                 }
             }
-            _ => work.input.extend_from_slice(bytes),
+            _ => exchange.input.extend_from_slice(bytes),
         }
     }
 
@@ -121,11 +121,11 @@ impl Thread {
         let Some(connection) = self.connections.get(index as usize) else { return false };
         let Wire::Stream { session, stream } = connection.wire else { return false };
         let told = connection
-            .work
+            .exchange
             .as_deref()
-            .and_then(|work| work.decoder)
+            .and_then(|exchange| exchange.decoder)
             .is_some_and(|body| body.ends_when_told());
-        let streams = self.sessions.get(session as usize).map(|multiplex| &multiplex.streams);
+        let streams = self.sessions.get(session as usize).map(|http2| &http2.streams);
         told && streams
             .and_then(|streams| streams.get(StreamKey(stream).slot()))
             .is_some_and(|found| found.heard)
@@ -133,13 +133,13 @@ impl Thread {
 
     /// Lets the client send more, once what it has sent was acted on.
     pub(super) fn credit(&mut self, key: u32, stream: u32) {
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        let Some(found) = multiplex.streams.get_mut(StreamKey(stream).slot()) else { return };
-        let waits = |work: &Work| !work.input.is_empty();
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(found) = http2.streams.get_mut(StreamKey(stream).slot()) else { return };
+        let waits = |exchange: &Exchange| !exchange.input.is_empty();
         let connection = self.connections.get(found.index as usize);
-        if found.unread > 0 && !connection.and_then(|found| found.work.as_deref()).is_some_and(waits) {
+        if found.unread > 0 && !connection.and_then(|found| found.exchange.as_deref()).is_some_and(waits) {
             let unread = std::mem::take(&mut found.unread);
-            multiplex.session.consumed(StreamKey(stream), unread);
+            http2.session.consumed(StreamKey(stream), unread);
             self.touch_session(key);
         }
     }
@@ -166,8 +166,8 @@ impl Thread {
         let ended = found.is_none_or(|found| found.heard) && tunnels;
         let connection = &mut self.connections[index as usize];
         let before = rx.len();
-        if let Some(work) = connection.work.as_deref_mut() {
-            rx.append(&mut work.input);
+        if let Some(exchange) = connection.exchange.as_deref_mut() {
+            rx.append(&mut exchange.input);
         }
         if rx.len() > before {
             self.credit(session, stream);
@@ -184,7 +184,7 @@ impl Thread {
     pub(super) fn lose_stream(&mut self, key: u32, index: u32) {
         let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
         if self.connections.get(index as usize).is_some_and(|found| is_its(found.wire)) {
-            self.cut_short(index);
+            self.abort_any(index);
         }
     }
 
@@ -193,9 +193,9 @@ impl Thread {
     pub(super) fn abort_stalled(&mut self, index: u32) {
         if let Some(Wire::Stream { session, stream }) =
             self.connections.get(index as usize).map(|connection| connection.wire)
-            && let Some(multiplex) = self.sessions.get_mut(session as usize)
+            && let Some(http2) = self.sessions.get_mut(session as usize)
         {
-            multiplex.session.reset(StreamKey(stream), Code::Cancel);
+            http2.session.reset(StreamKey(stream), Code::Cancel);
         }
         self.abort(index);
     }
@@ -209,14 +209,14 @@ impl Thread {
         then: Then,
     ) -> Result<usize, Errno> {
         self.touch_session(key);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
         let stream_key = StreamKey(stream);
         let mut taken = 0;
         while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
-            let room = multiplex.room(stream_key).min(rest.len());
+            let room = http2.room(stream_key).min(rest.len());
             let Some(content) = rest.get(..room).filter(|content| !content.is_empty()) else { break };
             let ended = then == Then::End && content.len() == rest.len();
-            multiplex.data(stream_key, content.len(), ended).extend_from_slice(content);
+            http2.data(stream_key, content.len(), ended).extend_from_slice(content);
             taken += content.len();
         }
         if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }
@@ -233,12 +233,12 @@ impl Thread {
         then: Then,
     ) -> Result<u64, Errno> {
         self.touch_session(key);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return Err(Errno::CONNRESET) };
         let stream_key = StreamKey(stream);
         let wanted = usize::try_from(bytes).unwrap_or(usize::MAX);
         let mut taken = 0;
         while taken < wanted {
-            let room = multiplex.room(stream_key).min(wanted - taken);
+            let room = http2.room(stream_key).min(wanted - taken);
             if room == 0 {
                 if taken == 0 {
                     return Err(Errno::AGAIN);
@@ -247,7 +247,7 @@ impl Thread {
             }
             let at = *offset + taken as u64;
             let ended = |read| then == Then::End && (taken + read) as u64 == bytes;
-            let read = multiplex.fill(stream_key, ended, |out| {
+            let read = http2.fill(stream_key, ended, |out| {
                 // It was found to be in memory; one that cannot be read now is as one that has become shorter.
                 let _ = append_at(file.as_fd(), out, room, at);
             });
@@ -264,9 +264,9 @@ impl Thread {
     pub(super) fn end_stream(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         if let Wire::Stream { session, stream } = connection.wire {
-            let trailers = connection.work.as_deref_mut().and_then(|work| work.trailers.take());
-            if let (Some(trailers), Some(multiplex)) = (trailers, self.sessions.get_mut(session as usize)) {
-                multiplex.session.trailers(StreamKey(stream), trailers.all());
+            let trailers = connection.exchange.as_deref_mut().and_then(|exchange| exchange.trailers.take());
+            if let (Some(trailers), Some(http2)) = (trailers, self.sessions.get_mut(session as usize)) {
+                http2.session.trailers(StreamKey(stream), trailers.all());
             }
             self.end_sending(session, stream);
         }
@@ -275,8 +275,8 @@ impl Thread {
 
     /// Nothing more will be sent on a stream.
     pub(super) fn end_sending(&mut self, session: u32, stream: u32) {
-        if let Some(multiplex) = self.sessions.get_mut(session as usize) {
-            multiplex.session.end(StreamKey(stream));
+        if let Some(http2) = self.sessions.get_mut(session as usize) {
+            http2.session.end(StreamKey(stream));
             self.touch_session(session);
         }
     }
@@ -284,11 +284,11 @@ impl Thread {
     /// The connection of a stream has gone.
     pub(super) fn release_stream(&mut self, wire: Wire) {
         let Wire::Stream { session: key, stream } = wire else { return };
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        if let Some(found) = multiplex.stream(stream) {
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        if let Some(found) = http2.stream(stream) {
             *found = FREE;
         }
-        multiplex.session.release(StreamKey(stream));
+        http2.session.release(StreamKey(stream));
         self.touch_session(key);
     }
 }

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::connection::State;
-use super::event_loop::Thread;
+use super::reactor::Reactor;
 use super::wire::Received;
 
 /// Reads of one client in one turn, so that the others get theirs.
@@ -65,12 +65,12 @@ impl Tunnel {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// The other end has switched to another protocol. What the client has sent already belongs to it.
     pub(super) fn begin_tunnel(&mut self, index: u32) {
-        let work = self.work(index);
-        let out = std::mem::take(&mut work.input);
-        work.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
+        let exchange = self.exchange(index);
+        let out = std::mem::take(&mut exchange.input);
+        exchange.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
         self.credit_stream(index);
         // There may be more, whose edge was for nobody.
         self.connections[index as usize].readable = true;
@@ -83,11 +83,11 @@ impl Thread {
     }
 
     fn tunnel(&self, index: u32) -> Option<&Tunnel> {
-        self.connections.get(index as usize)?.work.as_deref()?.tunnel.as_deref()
+        self.connections.get(index as usize)?.exchange.as_deref()?.tunnel.as_deref()
     }
 
     fn tunnel_mut(&mut self, index: u32) -> Option<&mut Tunnel> {
-        self.connections.get_mut(index as usize)?.work.as_deref_mut()?.tunnel.as_deref_mut()
+        self.connections.get_mut(index as usize)?.exchange.as_deref_mut()?.tunnel.as_deref_mut()
     }
 
     fn far_end(&self, index: u32) -> Option<BorrowedFd<'_>> {
@@ -114,11 +114,13 @@ impl Thread {
     }
 
     fn send_to_far_end(&mut self, index: u32) -> bool {
-        let work =
-            self.connections.get_mut(index as usize).and_then(|connection| connection.work.as_deref_mut());
-        let Some(mut tunnel) = work.and_then(|work| work.tunnel.take()) else { return false };
+        let exchange = self
+            .connections
+            .get_mut(index as usize)
+            .and_then(|connection| connection.exchange.as_deref_mut());
+        let Some(mut tunnel) = exchange.and_then(|exchange| exchange.tunnel.take()) else { return false };
         let goes_on = self.far_end(index).is_some_and(|far_end| tunnel.send_to(far_end));
-        self.work(index).tunnel = Some(tunnel);
+        self.exchange(index).tunnel = Some(tunnel);
         goes_on
     }
 
@@ -208,7 +210,7 @@ impl Thread {
         }
         let shared = self.shared;
         let only = self.connections.iter().all(|(index, connection)| match connection.state {
-            State::Multiplexed { session } => self.refuses(session),
+            State::Http2 { session } => self.refuses(session),
             _ => self.is_tunnel(index as u32),
         });
         if let Some(known) = shared.only_tunnels.get(self.number) {
@@ -232,7 +234,7 @@ impl Thread {
         if !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
             return;
         }
-        let Some(relayed) = self.work(index).relayed.as_deref_mut() else { return };
+        let Some(relayed) = self.exchange(index).relayed.as_deref_mut() else { return };
         relayed.done |= relayed.complete;
         if relayed.filter.switched() && !self.is_tunnel(index) {
             self.begin_tunnel(index);
@@ -242,8 +244,8 @@ impl Thread {
     /// Nothing more will come from the process of a relay.
     pub(super) fn note_relay_end(&mut self, index: u32, relay: u32) {
         let detached = self.is_detached(relay);
-        let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return };
-        match (work.tunnel.as_deref_mut(), work.relayed.as_deref_mut()) {
+        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
+        match (exchange.tunnel.as_deref_mut(), exchange.relayed.as_deref_mut()) {
             (Some(tunnel), _) => tunnel.far_end_ended = true,
             // No DONE will say so.
             (None, Some(relayed)) => relayed.done |= detached,
@@ -270,7 +272,7 @@ impl Thread {
         let gone = self.pools.relays.get(relay as usize).is_none_or(|relay| relay.gone);
         let Some(tunnel) = self.tunnel_mut(index) else { return };
         if gone || (tunnel.client_ended && tunnel.out.is_empty()) {
-            if let Some(relayed) = self.work(index).relayed.as_deref_mut() {
+            if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
                 relayed.done = true;
             }
             return self.settle_relay(index, relay);

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connection, Proxied, State, Work};
+use super::connection::{Connection, Exchange, Proxied, State};
 use super::errors::fields_of;
-use super::event_loop::Thread;
 use super::origin;
+use super::reactor::Reactor;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
 use crate::budget::Permit;
@@ -20,7 +20,7 @@ use crate::serve::Segment;
 /// How soon a thread with nothing to do looks whether a level has fallen.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-impl Work {
+impl Exchange {
     /// Whether a part of a response is here, or of what is for whoever answers.
     fn holds_something(&self) -> bool {
         self.sent < self.output.len()
@@ -44,7 +44,7 @@ impl Work {
         };
         let segments: usize = self.segments.iter().map(segment).sum();
         let tail = self.tail_bytes + self.tail.len() * size_of::<Segment>();
-        let own = size_of::<Connection>() + size_of::<Work>() + self.capacity();
+        let own = size_of::<Connection>() + size_of::<Exchange>() + self.capacity();
         own + segments + tail + self.forwarded_bytes()
     }
 
@@ -54,26 +54,26 @@ impl Work {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// Counts what a connection holds for others; to be called where something is left over, and where all has left.
     pub(super) fn count_unsent(&mut self, index: u32) {
         let encrypted = self.encrypted(index);
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         let (wire, serial) = (connection.wire, connection.serial);
-        let Some(work) = connection.work.as_deref_mut() else { return };
-        if !work.holds_something() && encrypted == 0 {
+        let Some(exchange) = connection.exchange.as_deref_mut() else { return };
+        if !exchange.holds_something() && encrypted == 0 {
             return self.forget_unsent(index);
         }
-        if work.unsent.is_none() {
+        if exchange.unsent.is_none() {
             self.trim_head(index);
         }
         let unsent = &self.shared.unsent;
-        let Some(work) = self.connections[index as usize].work.as_deref_mut() else { return };
-        let (before, bytes) = (work.counted(), (work.unsent_bytes() + encrypted) as u64);
+        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
+        let (before, bytes) = (exchange.counted(), (exchange.unsent_bytes() + encrypted) as u64);
         if bytes == before {
             return;
         }
-        let permit = work.unsent.get_or_insert_with(|| unsent.begin());
+        let permit = exchange.unsent.get_or_insert_with(|| unsent.begin());
         if bytes < before || !permit.grow(bytes - before) {
             permit.set(bytes);
             if bytes > before {
@@ -88,8 +88,9 @@ impl Thread {
 
     /// A part of what was held has left: counts what is there still, if anything was counted.
     pub(super) fn recount_unsent(&mut self, index: u32) {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        if work.is_some_and(|work| work.unsent.is_some()) {
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        if exchange.is_some_and(|exchange| exchange.unsent.is_some()) {
             self.count_unsent(index);
         }
     }
@@ -98,7 +99,7 @@ impl Thread {
     pub(super) fn forget_unsent(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         let wire = connection.wire;
-        let permit = connection.work.as_deref_mut().and_then(|work| work.unsent.take());
+        let permit = connection.exchange.as_deref_mut().and_then(|exchange| exchange.unsent.take());
         if let (Some(permit), Wire::Stream { session, .. }) = (permit, wire) {
             self.count_stream(session, permit.taken(), 0);
         }
@@ -106,16 +107,16 @@ impl Thread {
 
     /// A stream of this connection holds another amount than before.
     fn count_stream(&mut self, session: u32, before: u64, bytes: u64) {
-        let Some(multiplex) = self.sessions.get_mut(session as usize) else { return };
-        multiplex.streams_unsent = (multiplex.streams_unsent + bytes).saturating_sub(before);
+        let Some(http2) = self.sessions.get_mut(session as usize) else { return };
+        http2.streams_unsent = (http2.streams_unsent + bytes).saturating_sub(before);
         self.judge_session(session);
     }
 
     /// About how many bytes TLS has encrypted that the socket has not taken: they are in no buffer of the response any more.
     pub(super) fn encrypted(&self, index: u32) -> usize {
         match self.connections.get(index as usize).map(|connection| connection.wire) {
-            Some(Wire::Secure { session }) => {
-                self.secures.get(session as usize).map_or(0, |secure| secure.unsent())
+            Some(Wire::Tls { session }) => {
+                self.tls_sessions.get(session as usize).map_or(0, |secure| secure.unsent())
             }
             _ => 0,
         }
@@ -124,10 +125,10 @@ impl Thread {
     /// Counts what waits for an HTTP/2 connection as a whole: frames, and what TLS has made of them.
     pub(super) fn count_session(&mut self, index: u32, key: u32) {
         let encrypted = self.encrypted(index);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        let bytes = (multiplex.session.out_capacity() + encrypted) as u64;
-        if bytes != multiplex.unsent.taken() {
-            multiplex.unsent.set(bytes);
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let bytes = (http2.session.out_capacity() + encrypted) as u64;
+        if bytes != http2.unsent.taken() {
+            http2.unsent.set(bytes);
             self.judge_session(key);
         }
     }
@@ -135,32 +136,32 @@ impl Thread {
     /// Refuses further streams of a connection that holds too much.
     fn judge_session(&mut self, key: u32) {
         let max = self.shared.start.config.limits.unsent_connection_bytes_max;
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        multiplex.session.refuse_streams(multiplex.streams_unsent + multiplex.unsent.taken() > max);
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        http2.session.refuse_streams(http2.streams_unsent + http2.unsent.taken() > max);
     }
 
     /// Of the head of a request whose response has begun, nothing but the log wants anything.
     fn trim_head(&mut self, index: u32) {
         let Some(connection) = self.connections.get(index as usize) else { return };
-        let Some(work) = connection.work.as_deref() else { return };
+        let Some(exchange) = connection.exchange.as_deref() else { return };
         let begun = match connection.state {
             State::Relayed { .. } => {
-                work.relayed.as_ref().is_some_and(|relayed| relayed.filter.head_written())
+                exchange.relayed.as_ref().is_some_and(|relayed| relayed.filter.head_written())
             }
             State::Proxied { .. } => {
-                work.proxied.as_ref().is_some_and(|proxied| proxied.filter.head_written())
+                exchange.proxied.as_ref().is_some_and(|proxied| proxied.filter.head_written())
             }
-            State::Writing => !work.complete && work.decoder.is_none(),
+            State::Writing => !exchange.complete && exchange.decoder.is_none(),
             _ => false,
         };
-        if !begun || work.head.is_empty() {
+        if !begun || exchange.head.is_empty() {
             return;
         }
         let proxied = self.is_trusted_proxy(index);
-        let work = self.work(index);
-        work.head.trim_for_log(|name| proxied && origin::tells(name));
+        let exchange = self.exchange(index);
+        exchange.head.trim_for_log(|name| proxied && origin::tells(name));
         // A body was kept until now for whoever would answer.
-        work.body = Vec::new();
+        exchange.body = Vec::new();
     }
 
     /// Ends the responses that there is no memory for.
@@ -174,7 +175,7 @@ impl Thread {
                 tracing::warn!("a response was aborted: unsent_memory_bytes_max is reached");
             });
             match self.connections[index as usize].state {
-                State::HandedOff { .. } => self.cut_short(index),
+                State::HandedOff { .. } => self.abort_any(index),
                 State::Proxied { .. } if self.is_unanswered(index) => {
                     self.leave_proxy(index);
                     self.refuse_kept(index, 503, fields_of(503));
@@ -186,8 +187,9 @@ impl Thread {
 
     /// Whether the client has got nothing of an HTTP server's response yet.
     fn is_unanswered(&self, index: u32) -> bool {
-        let work = self.connections.get(index as usize).and_then(|connection| connection.work.as_deref());
-        let proxied = work.and_then(|work| work.proxied.as_deref());
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        let proxied = exchange.and_then(|exchange| exchange.proxied.as_deref());
         proxied.is_some_and(|proxied| !proxied.filter.head_written())
     }
 
@@ -266,16 +268,18 @@ impl Thread {
         let mut sessions = Vec::new();
         for (index, connection) in &self.connections {
             let index = index as u32;
-            let work = connection.work.as_deref();
+            let exchange = connection.exchange.as_deref();
             // An HTTP server that takes its time with a request has as long as it always has.
             let hurries = || self.waits_for_client(index) || self.is_tunnel(index);
             match connection.state {
                 State::Idle if short && connection.requests > 0 && connection.is_idle() => {
                     self.wheel.arm(index, idle)
                 }
-                State::Multiplexed { session } => sessions.push(session),
+                State::Http2 { session } => sessions.push(session),
                 State::Writing | State::Relayed { .. } | State::Proxied { .. }
-                    if work.is_some_and(|work| work.unsent.is_some() && !work.awaits_disk) && hurries() =>
+                    if exchange
+                        .is_some_and(|exchange| exchange.unsent.is_some() && !exchange.awaits_disk)
+                        && hurries() =>
                 {
                     self.wheel.arm(index, write);
                 }
@@ -283,8 +287,8 @@ impl Thread {
             }
         }
         for key in sessions {
-            if let Some(multiplex) = self.sessions.get_mut(key as usize) {
-                multiplex.hurry(idle, write);
+            if let Some(http2) = self.sessions.get_mut(key as usize) {
+                http2.hurry(idle, write);
                 self.touch_session(key);
             }
         }

@@ -26,8 +26,8 @@ use rustix::net::{
 };
 use slab::Slab;
 
-use super::event_loop::{Thread, Token};
 use super::foreign;
+use super::reactor::{Reactor, Token};
 use crate::budget::Permit;
 use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Balancer;
@@ -150,7 +150,7 @@ impl Upstreams {
     }
 
     /// Whether the connection with this key leads to another thread.
-    pub(super) fn is_across(&self, key: u32) -> bool {
+    pub(super) fn is_remote_thread(&self, key: u32) -> bool {
         self.connections.get(key as usize).is_some_and(|connection| connection.across)
     }
 
@@ -233,7 +233,7 @@ fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// An idle connection to this server, given to the client connection at `index`; the request is sent at the end of the
     /// turn.
     pub(super) fn take_idle(&mut self, at: (u16, u16), index: u32) -> Option<u32> {
@@ -307,7 +307,7 @@ impl Thread {
         connected: bool,
         across: bool,
     ) -> io::Result<u32> {
-        self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & super::event_loop::SERIAL_MASK;
+        self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & super::reactor::SERIAL_MASK;
         let serial = self.upstreams.serial;
         let entry = self.upstreams.connections.vacant_entry();
         let key = entry.key() as u32;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use maitred_http::h1::Persistence;
 use maitred_http::request::Request;
 
-use super::answer::{Given, Step};
+use super::answer::{RequestInput, Step};
 use super::connection::State;
-use super::event_loop::{Thread, Token};
+use super::reactor::{Reactor, Token};
 use super::send::Sent;
 use crate::exchange::Field;
 
@@ -21,7 +21,7 @@ pub(super) const WATCHERS_MAX: usize = 32;
 /// Between two events.
 const EVENT_EVERY: Duration = Duration::from_secs(1);
 /// How long a watcher may take nothing of what waits for it.
-const WATCHER_PATIENCE: Duration = Duration::from_secs(5);
+const WATCHER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Who watches. Belongs to one thread.
 #[derive(Debug, Default)]
@@ -32,15 +32,20 @@ pub(super) struct Watchers {
 }
 
 impl Watchers {
-    /// When [`Thread::tell_watchers`] has something to do; `None` while nobody watches.
+    /// When [`Reactor::tell_watchers`] has something to do; `None` while nobody watches.
     pub(super) fn next_event(&self) -> Option<Instant> {
         self.next_event
     }
 }
 
-impl Thread {
+impl Reactor {
     /// Answers `/status/events`: the response begins now, with the last minutes and the present, and does not end.
-    pub(super) fn stream_status(&mut self, index: u32, request: &Request<'_, '_>, given: Given<'_>) -> Step {
+    pub(super) fn stream_status(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+    ) -> Step {
         if !self.tx.is_empty() {
             return Step::FlushFirst;
         }
@@ -68,9 +73,9 @@ impl Thread {
         push_data(&self.shared.status_json(self.clock.unix_secs), &mut head);
         self.count(index, 200);
         self.enter(index, State::Watching);
-        self.wheel.arm(index, self.clock.now + WATCHER_PATIENCE);
-        let work = self.work(index);
-        (work.output, work.sent) = (head, 0);
+        self.wheel.arm(index, self.clock.now + WATCHER_TIMEOUT);
+        let exchange = self.exchange(index);
+        (exchange.output, exchange.sent) = (head, 0);
         self.on_watcher(index);
         if self.is_current(index, serial) { Step::Waits } else { Step::Gone }
     }
@@ -96,30 +101,30 @@ impl Thread {
     }
 
     fn tell_watcher(&mut self, index: u32, event: &[u8]) {
-        let work = self.work(index);
-        if work.sent < work.output.len() {
+        let exchange = self.exchange(index);
+        if exchange.sent < exchange.output.len() {
             return;
         }
-        work.output.clear();
-        work.output.extend_from_slice(event);
-        work.sent = 0;
+        exchange.output.clear();
+        exchange.output.extend_from_slice(event);
+        exchange.sent = 0;
         // What came before was taken, or the deadline would have passed.
-        self.wheel.arm(index, self.clock.now + WATCHER_PATIENCE);
+        self.wheel.arm(index, self.clock.now + WATCHER_TIMEOUT);
         self.on_watcher(index);
     }
 
     /// Sends a watcher what it takes of what waits for it.
     pub(super) fn on_watcher(&mut self, index: u32) {
-        let unsent = |thread: &mut Thread| {
-            let work = thread.work(index);
-            work.output.len() - work.sent
+        let unsent = |thread: &mut Reactor| {
+            let exchange = thread.exchange(index);
+            exchange.output.len() - exchange.sent
         };
         let before = unsent(self);
         if self.send_rest(index) == Sent::Broken {
             return self.close(index);
         }
         if before > 0 && unsent(self) < before {
-            self.wheel.arm(index, self.clock.now + WATCHER_PATIENCE);
+            self.wheel.arm(index, self.clock.now + WATCHER_TIMEOUT);
         }
     }
 }

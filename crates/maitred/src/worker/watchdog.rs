@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
-use super::event_loop::{Thread, Token};
+use super::reactor::{Reactor, Token};
 
 /// A turn that takes longer is counted and logged. Clients notice a tenth of a second; an honest turn takes some milliseconds.
 const SLOW: Duration = Duration::from_millis(100);
@@ -43,7 +43,7 @@ impl Turn {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// The turn is over, with so many events.
     pub(super) fn end_watch(&mut self, mut turn: Turn, now: Instant, events: &[epoll::Event]) {
         let took = now.saturating_duration_since(turn.began);

@@ -2,9 +2,9 @@
 //!
 //! Everything above reads requests and writes responses in HTTP/1's form, through the functions here and nothing else:
 //!
-//! | | `Clear` | `Secure` | `Stream` |
+//! | | `Clear` | `Tls` | `Stream` |
 //! |---|---|---|---|
-//! | bytes come | from recv(2) | decrypted from it | in `Work::input`, put there by `multiplex` |
+//! | bytes come | from recv(2) | decrypted from it | in `Exchange::input`, put there by `http2` |
 //! | bytes go | to send(2), sendfile(2) | encrypted, to sendmsg(2) | as frames, into what the HTTP/2 connection sends |
 //! | an application can get the socket | yes | no | there is none |
 //! | another thread can take it over | yes | yes | no |
@@ -19,8 +19,8 @@ use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
-use super::event_loop::Thread;
 use super::foreign;
+use super::reactor::Reactor;
 use crate::serve::ServedFile;
 
 /// Bytes of a file that are read at a time where they cannot go to the socket by themselves: four TLS records or frames.
@@ -32,7 +32,7 @@ pub enum Wire {
     /// Its socket, as they are.
     Clear,
     /// Its socket, by TLS.
-    Secure {
+    Tls {
         /// Key of the TLS session.
         session: u32,
     },
@@ -72,13 +72,13 @@ pub(super) enum Then {
     End,
 }
 
-impl Thread {
+impl Reactor {
     /// Appends to `rx` what has come, up to its capacity.
     pub(super) fn receive(&mut self, index: u32, rx: &mut Vec<u8>) -> Received {
         let Some(connection) = self.connections.get(index as usize) else { return Received::Broken };
         let (Wire::Clear, Some(socket)) = (connection.wire, &connection.socket) else {
             return match connection.wire {
-                Wire::Secure { session } => self.receive_secure(index, session, rx),
+                Wire::Tls { session } => self.receive_secure(index, session, rx),
                 Wire::Stream { session, stream } => self.receive_stream(index, session, stream, rx),
                 Wire::Clear => Received::Broken,
             };
@@ -109,7 +109,7 @@ impl Thread {
                 let more = if then == Then::More { SendFlags::MORE } else { SendFlags::empty() };
                 send(socket, bytes, SendFlags::NOSIGNAL | more)
             }
-            (Wire::Secure { session }, _) => self.send_secure(index, session, bytes),
+            (Wire::Tls { session }, _) => self.send_secure(index, session, bytes),
             (Wire::Stream { session, stream }, _) => self.send_stream(session, stream, bytes, then),
             (Wire::Clear, None) => Err(Errno::CONNRESET),
         }
@@ -118,7 +118,7 @@ impl Thread {
     /// Sends up to `bytes` of a file from `offset` on, and moves that forward. 0: the file is shorter than that.
     ///
     /// # Errors
-    /// As [`Thread::send`].
+    /// As [`Reactor::send`].
     pub(super) fn send_file_piece(
         &mut self,
         index: u32,
@@ -150,7 +150,7 @@ impl Thread {
     /// Whether everything that was taken has left this process; what has not is tried again.
     pub(super) fn is_flushed(&mut self, index: u32) -> Result<bool, Errno> {
         match self.connections.get(index as usize).map(|connection| connection.wire) {
-            Some(Wire::Secure { session }) => self.flush_secure(index, session),
+            Some(Wire::Tls { session }) => self.flush_secure(index, session),
             _ => Ok(true),
         }
     }
@@ -158,7 +158,7 @@ impl Thread {
     /// Says that nothing more will be sent. False if that cannot be said any more.
     pub(super) fn shut_down_sending(&mut self, index: u32) -> bool {
         match self.connections.get(index as usize).map(|connection| connection.wire) {
-            Some(Wire::Secure { session }) => self.notify_close(index, session),
+            Some(Wire::Tls { session }) => self.notify_close(index, session),
             Some(Wire::Stream { session, stream }) => {
                 self.end_sending(session, stream);
                 return true;

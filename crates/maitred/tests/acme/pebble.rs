@@ -13,7 +13,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
 
-use crate::support::{PATIENCE, Setup, eventually};
+use crate::support::{Setup, TIMEOUT, eventually};
 
 /// How the authority behaves.
 #[derive(Debug, Clone)]
@@ -245,7 +245,7 @@ impl Pebble {
         let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
         let session = rustls::ClientConnection::new(Arc::new(config), self.ip.into()).unwrap();
         let stream = TcpStream::connect(self.management).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut stream = rustls::StreamOwned::new(session, stream);
         let (host, length) = (self.management, body.len());
         let head = format!(

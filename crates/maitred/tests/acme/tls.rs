@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 use crate::pebble::{Manners, Pebble};
-use crate::support::{PATIENCE, Setup, eventually};
+use crate::support::{Setup, TIMEOUT, eventually};
 
 /// The server has an address with TLS, too, where the authority looks for it.
 fn with_tls(pebble: &Pebble, setup: Setup) -> Setup {
@@ -27,7 +27,7 @@ fn get(pebble: &Pebble, host: &'static str, root: &str) -> Result<String, String
     let name = host.try_into().unwrap();
     let session = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
     let stream = TcpStream::connect(pebble.tls).map_err(|error| text(&error))?;
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut stream = rustls::StreamOwned::new(session, stream);
     let request = format!("GET /a.txt HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).map_err(|error| text(&error))?;

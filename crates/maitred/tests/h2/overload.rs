@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::h2::frame::{code, setting};
 use crate::h2::{Connection, Lost};
 use crate::secure::Door;
-use crate::support::{PATIENCE, Server, Setup, binary, eventually};
+use crate::support::{Server, Setup, TIMEOUT, binary, eventually};
 use crate::upstream::Upstream;
 
 /// A response of 60 KB that an application has made, so that each stream that cannot send it holds it.
@@ -90,7 +90,7 @@ fn under_pressure_streams_are_refused_then_connections_wait_and_it_passes() {
     let mut connections: Vec<Connection> = Vec::new();
     let begun = Instant::now();
     while level(&server, "memory") == 0 {
-        assert!(begun.elapsed() < PATIENCE, "no pressure");
+        assert!(begun.elapsed() < TIMEOUT, "no pressure");
         let mut connection = stalled(&server);
         let ids: Vec<u32> = (0..8).map(|_| connection.request("GET", PATH, &[], true)).collect();
         assert!(ids.into_iter().all(|id| refused(&mut connection, id).is_none()));
@@ -108,7 +108,7 @@ fn under_pressure_streams_are_refused_then_connections_wait_and_it_passes() {
     // A client that takes its responses is served.
     assert_eq!(kept.get("/a.txt").text(), "file a\n");
     while level(&server, "memory") < 2 {
-        assert!(begun.elapsed() < PATIENCE, "no pressure");
+        assert!(begun.elapsed() < TIMEOUT, "no pressure");
         let mut connection = stalled(&server);
         for _ in 0..4 {
             connection.request("GET", PATH, &[], true);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::h2::frame::{code, setting};
 use crate::h2::{Connection, Lost};
-use crate::support::{PATIENCE, Server, Setup, eventually};
+use crate::support::{Server, Setup, TIMEOUT, eventually};
 use crate::upstream::{Asked, Peer, Upstream};
 
 fn start(upstream: &Upstream, lines: &str) -> Server {
@@ -253,7 +253,7 @@ fn a_websocket_is_one_stream_among_others() {
     ids.iter().for_each(|id| connection.content(*id, 5));
     connection.socket().set_read_timeout(Some(Duration::from_millis(1500))).unwrap();
     assert!(connection.next_frame().is_err(), "`request_timeout` passes, and is nothing to a tunnel");
-    connection.socket().set_read_timeout(Some(PATIENCE)).unwrap();
+    connection.socket().set_read_timeout(Some(TIMEOUT)).unwrap();
     for number in 0..20 {
         for id in &ids {
             let message = format!("message {number:04}");

@@ -10,7 +10,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use crate::h2::frame::code;
 use crate::h2::{self, Connection, Wire};
-use crate::support::{Gate, PATIENCE, Server, Setup, eventually, skip_missing};
+use crate::support::{Gate, Server, Setup, TIMEOUT, eventually, skip_missing};
 
 pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
@@ -73,8 +73,8 @@ impl Door {
 
     fn socket(&self) -> TcpStream {
         let socket = TcpStream::connect(self.address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
+        socket.set_write_timeout(Some(TIMEOUT)).unwrap();
         socket.set_nodelay(true).unwrap();
         socket
     }

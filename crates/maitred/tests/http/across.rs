@@ -7,7 +7,7 @@ use maitred_http::h2::hpack::{Bounds, Decoder};
 use rustix::process::Signal;
 
 use crate::support::processes::send_signal;
-use crate::support::{Gate, PATIENCE, Server, Setup, eventually};
+use crate::support::{Gate, Server, Setup, TIMEOUT, eventually};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const DATA: u8 = 0;
@@ -43,7 +43,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 impl Client {
     fn connect(server: &Server) -> Client {
         let mut socket = TcpStream::connect(server.address).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         // Windows as large as they can be.
         let settings = frame(SETTINGS, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
         let window = frame(WINDOW_UPDATE, 0, 0, &0x7000_0000_u32.to_be_bytes());

@@ -250,7 +250,7 @@ fn a_client_that_goes_away_is_told_to_the_application() {
     }
 }
 
-/// What bounds a request is `request_total_timeout`, by every transport, and not the client's patience.
+/// What bounds a request is `request_total_timeout`, by every transport, and not the client's timeout.
 #[test]
 fn a_response_without_an_end_is_cut_off_after_request_total_timeout() {
     // At the same time: each takes as long as the timeout, in which a busy machine has to begin the response.

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode};
 
-use crate::{PATIENCE, Server, maitred, site, wait};
+use crate::{Server, TIMEOUT, maitred, site, wait};
 
 /// Words to the service manager, one in five seconds: together they take longer than the minute that a silent master has.
 const WORDS: usize = 14;
@@ -40,7 +40,7 @@ fn a_reload_waits_for_a_pool_as_long_as_that_may_take_and_says_so() {
     let dir = site("127.0.0.1:0", "admin = \"unix:admin\"");
     let path = dir.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    manager.set_read_timeout(Some(TIMEOUT)).unwrap();
     let heard = || {
         let mut bytes = [0; 1024];
         let length = manager.recv(&mut bytes).unwrap();
@@ -87,7 +87,7 @@ fn an_upgrade_is_waited_for_as_well() {
     command.current_dir(dir.path());
     let _server = Server::start(command);
     let mut stream = UnixStream::connect(dir.path().join("admin")).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(b"POST /upgrade HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
     for _ in 0..WORDS {

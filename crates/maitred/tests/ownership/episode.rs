@@ -12,7 +12,7 @@ use crate::response;
 use crate::stage::{Ending, Line, Stage};
 
 /// After this, something hangs. More than a request takes that Maitred ends by itself, on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Clients at the same time.
 const LINES_MAX: usize = 8;
 /// Receive buffers of clients that are slow, and of those that are not any more.
@@ -282,7 +282,7 @@ fn take_all(stage: &mut Stage) -> bool {
 
 /// Everything comes to its end: whoever is asked answers, clients read, and close when they have all they may expect.
 fn finish(stage: &mut Stage) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     stage.note(|| "--- the end begins".into());
     for line in &mut stage.lines {
         line.reads = true;
@@ -421,7 +421,7 @@ pub(crate) fn wait_until(
     what: &str,
     mut holds: impl FnMut(&mut Stage) -> Result<(), String>,
 ) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         stage.pump(QUIET);
         // Requests of clients that have left may come late.

@@ -12,7 +12,7 @@ use rustix::net::{SendFlags, send};
 
 use crate::client::Client;
 use crate::puppet::{Given, Heard, Puppet};
-use crate::support::{PATIENCE, Server, eventually};
+use crate::support::{Server, TIMEOUT, eventually};
 use crate::world::{Kind, SEVERAL, start};
 
 /// A server, its puppets, and what they have heard and nobody has asked for yet.
@@ -36,7 +36,7 @@ impl Play {
     }
 
     fn with(queue: usize, sockets_only: bool) -> Play {
-        let request_timeout = PATIENCE;
+        let request_timeout = TIMEOUT;
         let kind = Kind { threads: 1, slots: SEVERAL, defer_accept: true, queue, request_timeout };
         let (server, listener) = start(&kind);
         let mut play = Play { server, listener, puppets: Vec::new(), heard: Vec::new(), sockets_only };
@@ -80,13 +80,13 @@ impl Play {
     }
 
     /// Answers with a head and a whole file: writes what the socket takes, and returns the rest as a tail.
-    /// It is taken to be full when it has had no room for `patience`.
+    /// It is taken to be full when it has had no room for `timeout`.
     pub(crate) fn answer_with(
         &mut self,
         who: usize,
         given: &Given,
         (head, file, bytes): (&str, &File, &[u8]),
-        patience: Duration,
+        timeout: Duration,
     ) {
         let descriptor = &self.puppets[who].kept[&given.connection];
         send(descriptor, head.as_bytes(), SendFlags::NOSIGNAL).unwrap();
@@ -97,7 +97,7 @@ impl Play {
                 Err(error) => {
                     assert_eq!(error, Errno::AGAIN);
                     let mut room = [PollFd::new(descriptor, PollFlags::OUT)];
-                    if poll(&mut room, Timespec::try_from(patience).ok().as_ref()) == Ok(0) {
+                    if poll(&mut room, Timespec::try_from(timeout).ok().as_ref()) == Ok(0) {
                         break;
                     }
                 }

@@ -20,7 +20,7 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// Bytes that are asked of the channel at a time.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -95,7 +95,7 @@ impl Puppet {
         sockets_only: bool,
     ) -> Option<Puppet> {
         let (control, _) = listener.accept().unwrap();
-        control.set_read_timeout(Some(PATIENCE)).unwrap();
+        control.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut text = [0; 256];
         let (bytes, mut descriptors) = receive(control.as_fd(), &mut text, RecvFlags::empty()).unwrap();
         let channel = descriptors.pop_front()?;
@@ -300,14 +300,14 @@ impl Puppet {
 /// So many bytes of a stream, or fewer if it ends.
 fn read_stream(from: &OwnedFd, length: usize) -> Vec<u8> {
     let (mut bytes, mut at) = (vec![0; length], 0);
-    let patience = Timespec::try_from(PATIENCE).ok();
+    let timeout = Timespec::try_from(TIMEOUT).ok();
     while at < length {
         match rustix::io::read(from, &mut bytes[at..]) {
             Ok(0) => break,
             Ok(read) => at += read,
             Err(Errno::AGAIN) => {
                 let mut readable = [PollFd::new(from, PollFlags::IN)];
-                assert_ne!(poll(&mut readable, patience.as_ref()), Ok(0), "{at} bytes of a body of {length}");
+                assert_ne!(poll(&mut readable, timeout.as_ref()), Ok(0), "{at} bytes of a body of {length}");
             }
             Err(Errno::INTR) => {}
             Err(_) => break,

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 
 use crate::look::{pids, processes_of, settled};
 use crate::support::processes::send_signal;
-use crate::support::{Gate, PATIENCE, Setup, eventually};
+use crate::support::{Gate, Setup, TIMEOUT, eventually};
 
 /// The other one has a request, so that nobody but the health check can find out. When it has to is in the tests of
 /// `Channel::health`.
@@ -38,9 +38,9 @@ fn a_busy_process_is_left_alone() {
     let mut slow = server.connect();
     slow.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let waiting = gate.arrival();
-    slow.tcp().set_read_timeout(Some(PATIENCE / 30)).unwrap();
+    slow.tcp().set_read_timeout(Some(TIMEOUT / 30)).unwrap();
     assert!(slow.tcp().peek(&mut [0]).is_err(), "several intervals pass");
-    slow.tcp().set_read_timeout(Some(PATIENCE)).unwrap();
+    slow.tcp().set_read_timeout(Some(TIMEOUT)).unwrap();
     assert_eq!(pids(&server, "app"), [waiting.pid]);
     waiting.release();
     assert_eq!(slow.response("GET").text(), "waited\n");

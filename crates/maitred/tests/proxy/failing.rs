@@ -180,7 +180,7 @@ fn a_client_that_goes_away_takes_its_connection_with_it() {
             assert_eq!(client.exactly(10).unwrap(), b"5\r\nevent\r\n");
         }
         drop(client);
-        ended.recv_timeout(crate::support::PATIENCE).unwrap();
+        ended.recv_timeout(crate::support::TIMEOUT).unwrap();
         eventually("it is closed", || upstream.open() == 0);
     }
     let stopped = server.stop();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::start;
-use crate::support::{PATIENCE, Server, Setup, eventually};
+use crate::support::{Server, Setup, TIMEOUT, eventually};
 use crate::upstream::{Peer, Upstream};
 
 /// Says its connection's number; or, without being asked, `poison`, or closes, when the test says so.
@@ -65,7 +65,7 @@ fn what_a_server_says_unasked_is_nobodys_answer() {
                     client.send(ask);
                 }
                 tell.send(order).unwrap();
-                told.recv_timeout(PATIENCE).unwrap();
+                told.recv_timeout(TIMEOUT).unwrap();
                 if !client_first {
                     client.send(ask);
                 }

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use crate::start;
-use crate::support::{Client, PATIENCE, eventually};
+use crate::support::{Client, TIMEOUT, eventually};
 use crate::upstream::Upstream;
 
 const ASK: &str = "GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -51,7 +51,7 @@ fn a_websocket_goes_both_ways() {
                 client.tcp().peek(&mut [0]).is_err(),
                 "`request_timeout` passes, and is nothing to a tunnel"
             );
-            client.tcp().set_read_timeout(Some(PATIENCE)).unwrap();
+            client.tcp().set_read_timeout(Some(TIMEOUT)).unwrap();
         }
         client.is_echoed();
         client.finish_sending();

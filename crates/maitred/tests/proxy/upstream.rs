@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// Listens until it is dropped.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ where
         let (counts, serve) = (counts.clone(), serve.clone());
         std::thread::spawn(move || {
             let mut peer = Peer { stream, buffer: Vec::new(), counts: counts.clone(), number };
-            peer.set_patience();
+            peer.set_timeout();
             // Its end is the test's business, whichever way it comes.
             let _ = serve(&mut peer);
             // It is open as long as its descriptor is.
@@ -152,10 +152,10 @@ where
 }
 
 impl Peer {
-    fn set_patience(&self) {
+    fn set_timeout(&self) {
         match &self.stream {
-            Stream::Tcp(stream) => stream.set_read_timeout(Some(PATIENCE)).unwrap(),
-            Stream::Unix(stream) => stream.set_read_timeout(Some(PATIENCE)).unwrap(),
+            Stream::Tcp(stream) => stream.set_read_timeout(Some(TIMEOUT)).unwrap(),
+            Stream::Unix(stream) => stream.set_read_timeout(Some(TIMEOUT)).unwrap(),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::support::processes::runs;
 use crate::support::{Client, Server, eventually, pace};
 
 /// What a retired process has had in any case, with `request_timeout = "1s"`: until here nothing was ever cut.
-const PATIENCE: Duration = Duration::from_secs(6);
+const TIMEOUT: Duration = Duration::from_secs(6);
 
 /// A pool of one process, which is replaced after so many requests.
 fn start(transport: &str, requests: u32) -> Server {
@@ -78,7 +78,7 @@ fn a_retired_process_keeps_its_streams_and_no_silent_request() {
                 let mut silent = ask(&server, "/silent");
                 let second = replaced(&server, first);
                 assert_eq!(silent.response("GET").status, 504, "{transport}");
-                goes_on(&mut live, PATIENCE + Duration::from_secs(2));
+                goes_on(&mut live, TIMEOUT + Duration::from_secs(2));
                 assert!(runs(first), "{transport}");
                 assert!(letters(&server).contains('D'), "{transport}: {}", letters(&server));
                 assert_eq!(server.status()["pools"][0]["retired_max"], 1, "{transport}");
@@ -124,7 +124,7 @@ fn tunnels_of_a_retired_process_go_on() {
     client.send("GET /detach HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
     assert!(client.raw_head().unwrap().starts_with(b"HTTP/1.1 101 "));
     replaced(&server, first);
-    let end = Instant::now() + PATIENCE + Duration::from_secs(1);
+    let end = Instant::now() + TIMEOUT + Duration::from_secs(1);
     while Instant::now() < end {
         client.send("abc");
         assert_eq!(client.exactly(3).unwrap(), b"abc");

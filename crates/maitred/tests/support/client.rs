@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::response::{Framing, Response};
 
 /// Largest head that is believed.
@@ -40,8 +40,8 @@ pub(crate) enum End {
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Client { stream: Stream::Tcp(stream), buffer: Vec::new() }
     }
@@ -77,8 +77,8 @@ impl Client {
 
     pub(crate) fn connect_unix(path: &Path) -> Client {
         let stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         Client { stream: Stream::Unix(stream), buffer: Vec::new() }
     }
 
@@ -303,7 +303,7 @@ impl Client {
     pub(crate) fn is_silent_for(&mut self, time: Duration) -> bool {
         self.tcp().set_read_timeout(Some(time)).unwrap();
         let result = self.fill();
-        self.tcp().set_read_timeout(Some(PATIENCE)).unwrap();
+        self.tcp().set_read_timeout(Some(TIMEOUT)).unwrap();
         self.buffer.is_empty() && matches!(result, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 

@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// The listener.
 #[derive(Debug)]
@@ -32,11 +32,11 @@ impl Gate {
 
     /// Waits for the next request to reach the gate.
     pub(crate) fn arrival(&self) -> Waiting {
-        let timeout = rustix::event::Timespec::try_from(PATIENCE).unwrap();
+        let timeout = rustix::event::Timespec::try_from(TIMEOUT).unwrap();
         let mut poll = [rustix::event::PollFd::new(&self.listener, rustix::event::PollFlags::IN)];
         assert_eq!(rustix::event::poll(&mut poll, Some(&timeout)).unwrap(), 1, "no request reached the gate");
         let (stream, _) = self.listener.accept().unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let mut line = String::new();
         BufReader::new(&stream).read_line(&mut line).unwrap();
         Waiting { stream, pid: line.trim().parse().unwrap() }

@@ -12,7 +12,7 @@ pub(crate) mod hpack;
 #[path = "h2_stream.rs"]
 mod stream;
 
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 use frame::{Frame, PREFACE, code, flag, kind, setting};
 pub(crate) use stream::{Response, Stream};
 
@@ -84,8 +84,8 @@ impl Connection {
     /// Says nothing yet.
     pub(crate) fn silent(address: SocketAddr) -> Connection {
         let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         let socket = stream.try_clone().unwrap();
         Connection::on(Box::new(stream), socket)
@@ -500,7 +500,7 @@ impl Connection {
     pub(crate) fn is_silent(&mut self) -> bool {
         self.socket.set_read_timeout(Some(QUIET)).unwrap();
         let frame = self.next_frame();
-        self.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.socket.set_read_timeout(Some(TIMEOUT)).unwrap();
         matches!(frame, Err(error) if error.kind() == ErrorKind::WouldBlock)
     }
 

@@ -1,6 +1,6 @@
 //! What all black-box tests share: the real binary from its start to its end, and a client that trusts nothing.
 //!
-//! Every wait has a deadline of [`PATIENCE`]. It only bounds how long a failure takes: nothing is right because time passed.
+//! Every wait has a deadline of [`TIMEOUT`]. It only bounds how long a failure takes: nothing is right because time passed.
 
 #![allow(dead_code, reason = "each test target uses its part of this")]
 #![allow(unused_imports, reason = "each test target uses its part of this")]
@@ -28,4 +28,4 @@ pub(crate) use skip::{skip_here, skip_missing};
 pub(crate) use wait::{eventually, pace};
 
 /// How long anything may take before the test fails. Far more than is ever needed, since machines that run tests are slow.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);

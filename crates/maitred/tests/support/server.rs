@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::client::Client;
 use super::setup::Setup;
 
@@ -140,7 +140,7 @@ impl Server {
         if let Some(line) = output.said.iter().find(|line| wanted(line)) {
             return line.clone();
         }
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Ok(line) = output.lines.recv_timeout(left(deadline)) {
             output.said.push(line.clone());
             if wanted(&line) {
@@ -194,7 +194,7 @@ impl Server {
     /// Both pipes end when the last of its processes has ended.
     fn wait_for_end(&self) -> Vec<String> {
         let mut output = self.output.lock().unwrap();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             match output.lines.recv_timeout(left(deadline)) {
                 Ok(line) => output.said.push(line),

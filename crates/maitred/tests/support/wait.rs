@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 /// Between two looks of [`eventually`]: a look without a pause takes the CPU from those that are looked at.
 const PAUSE: Duration = Duration::from_millis(2);
 /// After this, something hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Asks `check` again and again until it is true.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut check: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !check() {
         assert!(Instant::now() < deadline, "{what}: it did not come about");
         pass(PAUSE);

@@ -10,7 +10,7 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::stage::{Authority, resumes, setup};
-use crate::support::{Client, PATIENCE, Server};
+use crate::support::{Client, Server, TIMEOUT};
 
 fn start(authority: &Authority, tls: &str) -> Server {
     let server = setup(authority, tls).pool("app", None, "workers = 1").start();
@@ -29,7 +29,7 @@ fn returning(server: &Server, authority: &Authority) -> Arc<ClientConfig> {
 
 fn socket(server: &Server) -> TcpStream {
     let socket = TcpStream::connect(server.address_of("https")).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     socket
 }
 

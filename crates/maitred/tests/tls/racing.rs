@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use crate::stage::{Authority, connect, setup};
-use crate::support::{PATIENCE, Server};
+use crate::support::{Server, TIMEOUT};
 
 /// Reloads that are raced with.
 const RELOADS: usize = 10;
@@ -42,7 +42,7 @@ impl Racer {
 
     fn wait_for(&mut self, wanted: &str) {
         while !self.said.iter().any(|line| line == wanted) {
-            let line = self.lines.recv_timeout(PATIENCE);
+            let line = self.lines.recv_timeout(TIMEOUT);
             self.said.push(line.unwrap_or_else(|_| panic!("no {wanted}: {:#?}", self.said)));
         }
     }

@@ -9,7 +9,7 @@ use rustls::{ClientConfig, ClientConnection, SignatureScheme, StreamOwned};
 use crate::h2::frame::code;
 use crate::h2::{self, Connection};
 use crate::stage::{self, Authority, Picky};
-use crate::support::{Client, Gate, PATIENCE, Server, Setup, eventually};
+use crate::support::{Client, Gate, Server, Setup, TIMEOUT, eventually};
 use crate::upgrade;
 
 #[test]
@@ -41,7 +41,7 @@ fn connect_h2(server: &Server, client: &ClientConfig) -> Connection {
     let name = ServerName::try_from("localhost").unwrap();
     let session = ClientConnection::new(Arc::new(client), name).unwrap();
     let socket = std::net::TcpStream::connect(server.address_of("https")).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(TIMEOUT)).unwrap();
     let stream = StreamOwned::new(session, socket.try_clone().unwrap());
     let mut connection = Connection::on(Box::new(stream), socket);
     connection.scheme = "https";

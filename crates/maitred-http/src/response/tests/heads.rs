@@ -4,7 +4,7 @@ use super::*;
 use crate::limits::{CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX};
 
 /// Of a complete response: its head's lines, without the `Date` that was added.
-fn lines(wanted: Wanted, response: &str) -> Vec<String> {
+fn lines(wanted: ResponsePolicy, response: &str) -> Vec<String> {
     let passed = pass(wanted, response);
     assert_eq!(passed.end, Ok(()), "{response:?}");
     let (head, _) = passed.out.split_once("\r\n\r\n").unwrap();
@@ -86,7 +86,7 @@ fn a_426_says_what_to_upgrade_to() {
         "HTTP/1.1 426 x\r\nUpgrade: h2c\r\nConnection: upgrade, a\r\nA: 1\r\nContent-Length: 0\r\n\r\n";
     let expected = ["HTTP/1.1 426 x", "Upgrade: h2c", "Content-Length: 0", "Connection: upgrade"];
     assert_eq!(lines(GET, response), expected);
-    let closing = lines(Wanted { keep: false, ..GET }, response);
+    let closing = lines(ResponsePolicy { keep: false, ..GET }, response);
     assert_eq!(closing.last().map(String::as_str), Some("Connection: close, upgrade"));
     let other = lines(GET, &response.replace("426", "400"));
     assert_eq!(other, ["HTTP/1.1 400 x", "Content-Length: 0"]);
@@ -106,8 +106,8 @@ fn connection_is_what_the_client_shall_do() {
     let empty = "HTTP/1.1 204 No Content\r\n\r\n";
     for response in [with_length, without, empty] {
         assert_eq!(connection(GET, response), "");
-        assert_eq!(connection(Wanted { keep: false, ..GET }, response), "Connection: close");
-        assert_eq!(connection(Wanted { keep: false, ..GET_10 }, response), "Connection: close");
+        assert_eq!(connection(ResponsePolicy { keep: false, ..GET }, response), "Connection: close");
+        assert_eq!(connection(ResponsePolicy { keep: false, ..GET_10 }, response), "Connection: close");
     }
     assert_eq!(connection(GET_10, with_length), "Connection: keep-alive");
     assert_eq!(connection(GET_10, empty), "Connection: keep-alive");
@@ -139,7 +139,7 @@ fn a_100_and_what_the_client_may_not_have_is_dropped() {
     let last = "HTTP/1.1 204 x\r\nDate: y\r\n\r\n";
     let passed = pass(GET, &format!("HTTP/1.1 100 Continue\r\nA: b\r\n\r\n{last}"));
     assert_eq!((passed.out.as_str(), passed.filter.informed()), (last, false));
-    let plain = Wanted { informational: false, ..GET };
+    let plain = ResponsePolicy { informational: false, ..GET };
     let hints = "HTTP/1.1 103 x\r\nLink: </a>\r\nConnection: b\r\nB: c\r\n\r\n";
     let passed = pass(plain, &format!("{hints}{hints}{last}"));
     assert_eq!((passed.out.as_str(), passed.end, passed.filter.informed()), (last, Ok(()), false));
@@ -147,7 +147,7 @@ fn a_100_and_what_the_client_may_not_have_is_dropped() {
 
 #[test]
 fn interim_responses_are_bounded_whether_they_go_on_or_not() {
-    for wanted in [GET, GET_10, Wanted { informational: false, ..GET }] {
+    for wanted in [GET, GET_10, ResponsePolicy { informational: false, ..GET }] {
         for status in [100, 103] {
             let one = format!("HTTP/1.1 {status} x\r\n\r\n");
             let interim = one.repeat(INTERIM_RESPONSES_MAX.into());

@@ -86,7 +86,7 @@ proptest! {
         let length = content.len();
         let start = "HTTP/1.1 200 OK\r\nConnection: a-b\r\n";
         let response = format!("{start}{}Content-Length: {length}\r\n\r\n{content}", lines(|_| true));
-        let passed = pass(Wanted { http10, ..GET }, &response);
+        let passed = pass(ResponsePolicy { http10, ..GET }, &response);
         prop_assert_eq!(passed.end, Ok(()));
 
         let date = if fields.iter().any(|field| field.0 == "Date: x") {
@@ -124,7 +124,7 @@ proptest! {
         } else {
             response.extend(&content);
         }
-        let mut filter = Filter::new(Wanted { http10, ..GET });
+        let mut filter = Filter::new(ResponsePolicy { http10, ..GET });
         let mut out = Vec::new();
         for part in response.chunks(part_bytes) {
             filter.feed(part, &mut encoder(&mut out)).unwrap();

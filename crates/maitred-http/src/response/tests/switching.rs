@@ -2,7 +2,7 @@
 
 use super::*;
 
-const SWITCH: Wanted = Wanted { switch: Some("websocket"), ..GET };
+const SWITCH: ResponsePolicy = ResponsePolicy { switch: Some("websocket"), ..GET };
 
 #[test]
 fn what_was_asked_for_may_be_switched_to() {
@@ -49,7 +49,7 @@ fn only_what_was_asked_for_may_be_switched_to() {
 /// The client would take any success for the other protocol (8441-5).
 #[test]
 fn an_extended_connect_succeeds_by_101_only() {
-    let wanted = Wanted { framed: true, ..SWITCH };
+    let wanted = ResponsePolicy { framed: true, ..SWITCH };
     assert_eq!(refused(wanted, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"), Bad::NotSwitched);
     assert_eq!(refused(wanted, "HTTP/1.1 204 No Content\r\n\r\n"), Bad::NotSwitched);
     assert_eq!(pass(wanted, "HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno").filter.status(), Some(403));

@@ -345,7 +345,7 @@ fn a_process_is_stuck_when_given_up_requests_hold_all_that_it_could_do() {
     assert!(!channel.is_stuck(late - Duration::from_millis(1)), "they have time until then");
     assert!(channel.is_stuck(late));
     // One that gets no more requests is good for what it has.
-    channel.leave = Leave::Retires;
+    channel.leave = DrainMode::Retires;
     assert!(!channel.is_stuck(late), "one request may still end well");
     channel.in_flight.remove(&requests[2]);
     assert!(channel.is_stuck(late));

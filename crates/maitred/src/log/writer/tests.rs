@@ -8,7 +8,7 @@ use crate::log::access::RequestLine;
 use crate::serve::Clock;
 
 /// Long enough for any machine; a test that works never waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn clock(now: Instant) -> Clock {
     Clock { now, unix_secs: 784_111_777, unix_micros: 0, http_date: *b"Sun, 06 Nov 1994 08:49:37 GMT" }
@@ -52,7 +52,7 @@ fn everything_is_written_in_order_before_stop_returns() {
         lost += one.tick(now) + two.tick(now);
     }
     drop((one, two));
-    writer.stop(PATIENCE).expect("all is written");
+    writer.stop(TIMEOUT).expect("all is written");
     let text = reading.join().expect("no panic").expect("read");
     let seen = |thread: &str| -> Vec<String> {
         text.lines()
@@ -132,7 +132,7 @@ fn a_stuck_reader_costs_lines_and_nothing_else() {
     // Somebody reads at last: what was taken comes out whole, to the last line.
     let reading = std::thread::spawn(move || std::io::read_to_string(reader));
     drop(log);
-    writer.stop(PATIENCE).expect("all is written");
+    writer.stop(TIMEOUT).expect("all is written");
     let text = reading.join().expect("no panic").expect("read");
     assert_eq!(text.lines().count() as u64 + dropped, pushed);
     assert!(text.lines().all(|line| line.ends_with("\"GET /stuck HTTP/1.1\" 200 1 \"-\" \"-\"")));
@@ -167,7 +167,7 @@ fn a_full_disk_is_counted_and_survived() {
         lost += log.tick(now);
     }
     drop(log);
-    writer.stop(PATIENCE).expect("the thread went on, and ended");
+    writer.stop(TIMEOUT).expect("the thread went on, and ended");
 }
 
 #[test]

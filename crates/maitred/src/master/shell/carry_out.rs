@@ -65,9 +65,9 @@ impl Shell<'_> {
             Action::Succeed { from, to } => self.connect_workers(from, to, &ToWorker::Successor),
             Action::Check => self.start_check(),
             Action::AbandonCheck => self.abandon_check(),
-            Action::Outlive { generation, time } => self.outlive(generation, time),
-            Action::StayOn => self.new_end = None,
-            Action::Replace(legacy) => self.replace(*legacy),
+            Action::OrphanMode { generation, time } => self.orphan_mode(generation, time),
+            Action::CancelOrphanMode => self.new_end = None,
+            Action::Replace(inherited_state) => self.replace(*inherited_state),
             Action::Go { from, to } => self.go(from, to),
             Action::KillWorker(generation) => {
                 let present = self.workers.get(&generation).map(|worker| &worker.child);
@@ -84,8 +84,8 @@ impl Shell<'_> {
             Action::KillApp(epoch) => {
                 self.end_app(epoch, "killing an application process", Child::kill);
             }
-            Action::MoveApp { generation, slot, greeting, lent, linked } => {
-                self.move_app(generation, slot, Started { pid: 0, greeting, lent, linked, guest: false });
+            Action::MoveApp { generation, slot, greeting, borrowed, linked } => {
+                self.move_app(generation, slot, Started { pid: 0, greeting, borrowed, linked, guest: false });
             }
             Action::HandOn { generation, slot } => self.hand_on(generation, slot),
             Action::Share { generation, slot, guest, name, greeting } => {
@@ -227,7 +227,7 @@ impl Shell<'_> {
         };
         let kept = hold(&channel);
         let started =
-            Started { pid: process.pid(), greeting: None, lent: false, linked: false, guest: false };
+            Started { pid: process.pid(), greeting: None, borrowed: false, linked: false, guest: false };
         worker.channel.send(&ToWorker::SlotStarted(slot, started), Some(channel));
         let cpu = CpuTime::default();
         let app =
@@ -313,7 +313,7 @@ impl Shell<'_> {
             worker.channel.send(&ToWorker::Guest(slot), Some(owners));
         }
         if let Some(worker) = self.workers.get_mut(&guest) {
-            let started = Started { pid, greeting, lent: false, linked: false, guest: true };
+            let started = Started { pid, greeting, borrowed: false, linked: false, guest: true };
             worker.channel.send(&ToWorker::SlotStarted(name, started), Some(guests));
         }
     }
@@ -332,7 +332,7 @@ impl Shell<'_> {
                 let started = Started {
                     pid: app.process.pid(),
                     greeting: None,
-                    lent: false,
+                    borrowed: false,
                     linked: false,
                     guest: false,
                 };

@@ -16,19 +16,19 @@ use crate::config::limits::OUTPUT_BYTES_PER_SECOND_MAX;
 use crate::control::{DrainTime, SlotId, ToWorker};
 use crate::master::admin::AdminListener;
 use crate::master::cpu_time::CpuTime;
-use crate::master::luggage::{Luggage, PackedAdmin, PackedApp, Packer, Unpacker};
 use crate::master::output::Output;
 use crate::master::pid_file::PidFile;
 use crate::master::pool_sockets::PoolSockets;
 use crate::master::prepare::Open;
 use crate::master::process::NOT_PASSED_ON;
 use crate::master::state::events::Event;
-use crate::master::state::upgrade::Legacy;
+use crate::master::state::upgrade::InheritedState;
+use crate::master::upgrade_state::{PackedAdmin, PackedApp, Packer, Unpacker, UpgradeState};
 use crate::upgrade::{CHECK_COMMAND, GO, GO_FOR_GOOD, STOP, VARIABLE, WORD_BYTES_MAX, judge};
 
 /// Bytes that a check may say; what is beyond is not read.
 const SAID_BYTES_MAX: usize = 64 * 1024;
-/// What the new image must not take for its own: the sockets of a service manager are in the luggage.
+/// What the new image must not take for its own: the sockets of a service manager are in the upgrade_state.
 const NOT_KEPT: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", VARIABLE];
 
 /// The new executable, which checks itself and the configuration.
@@ -102,7 +102,7 @@ impl Shell<'_> {
     }
 
     /// Prepares a worker process for the time without a master.
-    pub(super) fn outlive(&mut self, generation: u64, time: Option<DrainTime>) {
+    pub(super) fn orphan_mode(&mut self, generation: u64, time: Option<DrainTime>) {
         let mut theirs = None;
         if time.is_some() {
             match rustix::net::socketpair(
@@ -121,7 +121,7 @@ impl Shell<'_> {
             self.apps.values().filter(|app| app.generation == generation).map(|app| app.slot).collect();
         slots.into_iter().for_each(|slot| self.have_watched(generation, slot));
         if let Some(worker) = self.workers.get_mut(&generation) {
-            worker.channel.send(&ToWorker::Outlive(time.unwrap_or(DrainTime::bounded(0))), theirs);
+            worker.channel.send(&ToWorker::OrphanMode(time.unwrap_or(DrainTime::bounded(0))), theirs);
         }
     }
 
@@ -166,7 +166,7 @@ impl Shell<'_> {
     }
 
     /// Becomes the new executable; what could not be is an event.
-    pub(super) fn replace(&mut self, legacy: Legacy) {
+    pub(super) fn replace(&mut self, inherited_state: InheritedState) {
         let mut signals = Vec::new();
         self.events.retain(|event| match event {
             Event::Signal(signal) => {
@@ -181,19 +181,19 @@ impl Shell<'_> {
         });
         // Read, but not acted on. They wait in the process, and come out of the queue of whichever image is next.
         signals.into_iter().for_each(Signal::send_to_self);
-        let why = match self.try_replace(legacy) {
+        let why = match self.try_replace(inherited_state) {
             Ok(error) => error.to_string(),
             Err(error) => format!("packing: {error}"),
         };
         self.events.push_back(Event::NotReplaced(why));
     }
 
-    fn try_replace(&mut self, legacy: Legacy) -> std::io::Result<std::io::Error> {
+    fn try_replace(&mut self, inherited_state: InheritedState) -> std::io::Result<std::io::Error> {
         let program = self.executable.clone().ok_or(std::io::ErrorKind::NotFound)?;
         let mut packer = Packer::default();
-        let mut luggage = self.pack(legacy, &mut packer);
-        let secrets = luggage.hide_secrets()?;
-        let (file, place) = luggage.seal()?;
+        let mut upgrade_state = self.pack(inherited_state, &mut packer);
+        let secrets = upgrade_state.hide_secrets()?;
+        let (file, place) = upgrade_state.seal()?;
         packer.add(secrets.as_fd());
         packer.add(file.as_fd());
         let (arguments, mut environment) = replace::invocation(&NOT_KEPT);
@@ -202,11 +202,11 @@ impl Shell<'_> {
         Ok(replace::replace(&program, &arguments, &environment, packer.keep()))
     }
 
-    fn pack<'a>(&'a self, legacy: Legacy, packer: &mut Packer<'a>) -> Luggage {
-        let mut luggage = Luggage::new(legacy, self.around.tickets.borrow().clone());
+    fn pack<'a>(&'a self, inherited_state: InheritedState, packer: &mut Packer<'a>) -> UpgradeState {
+        let mut upgrade_state = UpgradeState::new(inherited_state, self.around.tickets.borrow().clone());
         let old = self.old_workers.iter().map(|(generation, child)| (*generation, child.pid()));
         let present = self.workers.iter().map(|(generation, worker)| (*generation, worker.child.pid()));
-        luggage.workers = old.chain(present).collect();
+        upgrade_state.workers = old.chain(present).collect();
         for app in self.apps.values() {
             let Process::Own(child) = &app.process else { continue };
             let output = app
@@ -214,16 +214,16 @@ impl Shell<'_> {
                 .as_ref()
                 .and_then(|output| Some((output.name().to_owned(), packer.add(output.pipe_end()?))));
             let (slot, generation) = (app.slot, app.generation);
-            luggage.apps.push(PackedApp { slot, generation, pid: child.pid(), output });
+            upgrade_state.apps.push(PackedApp { slot, generation, pid: child.pid(), output });
         }
         let agent = self.agent.as_ref().map(|agent| &agent.child);
-        luggage.leave_out_the_gone();
-        luggage.others = self.ended_children.iter().chain(agent).map(Child::pid).collect();
+        upgrade_state.leave_out_the_gone();
+        upgrade_state.others = self.ended_children.iter().chain(agent).map(Child::pid).collect();
         let plan = self.plan_present.and_then(|number| self.plans.get(&number));
         if let Some(open) = plan.and_then(|plan| plan.open.as_ref()).or(self.left_open.as_ref()) {
-            luggage.listens = packer.groups(&open.groups);
-            luggage.pools = packer.groups(open.pools.iter().flat_map(PoolSockets::groups));
-            luggage.admin = open.admin.as_ref().map(|admin| {
+            upgrade_state.listens = packer.groups(&open.groups);
+            upgrade_state.pools = packer.groups(open.pools.iter().flat_map(PoolSockets::groups));
+            upgrade_state.admin = open.admin.as_ref().map(|admin| {
                 let socket = packer.add(admin.as_fd());
                 PackedAdmin {
                     asked: admin.asked.clone(),
@@ -232,36 +232,40 @@ impl Shell<'_> {
                     file: admin.file().cloned(),
                 }
             });
-            luggage.pid_file = open.pid_file().map(|file| file.path().to_owned());
+            upgrade_state.pid_file = open.pid_file().map(|file| file.path().to_owned());
         }
-        luggage.inherited = packer.groups(&self.around.inherited);
-        luggage.inherited_admin =
+        upgrade_state.inherited = packer.groups(&self.around.inherited);
+        upgrade_state.inherited_admin =
             self.around.inherited_admin.as_ref().map(|socket| packer.add(socket.as_fd()));
         let end = self.new_end.as_ref().or(self.old_end.as_ref());
-        luggage.end = end.map(|end| packer.add(end.as_fd()));
-        luggage.stderr = self.stderr.as_ref().map(|stderr| packer.add(stderr.as_fd()));
-        luggage.open_files = (self.open_files.current, self.open_files.maximum);
-        luggage.started_at = self.started_at;
-        luggage.self_signed = self.around.self_signed.get().cloned();
-        luggage
+        upgrade_state.end = end.map(|end| packer.add(end.as_fd()));
+        upgrade_state.stderr = self.stderr.as_ref().map(|stderr| packer.add(stderr.as_fd()));
+        upgrade_state.open_files = (self.open_files.current, self.open_files.maximum);
+        upgrade_state.started_at = self.started_at;
+        upgrade_state.self_signed = self.around.self_signed.get().cloned();
+        upgrade_state
     }
 
     /// Takes over what the image before has left. Its sockets of a service manager and its keys are in `around` already.
-    pub(super) fn unpack(&mut self, luggage: Luggage, unpacker: &mut Unpacker) -> Result<(), String> {
+    pub(super) fn unpack(
+        &mut self,
+        upgrade_state: UpgradeState,
+        unpacker: &mut Unpacker,
+    ) -> Result<(), String> {
         self.left_open = Some(Open::left(
-            unpacker.groups(luggage.listens)?,
-            PoolSockets::left(unpacker.groups(luggage.pools)?),
-            luggage.admin.map(unpack_admin).transpose()?,
-            luggage.pid_file.map(|path| Rc::new(PidFile::left(path))),
+            unpacker.groups(upgrade_state.listens)?,
+            PoolSockets::left(unpacker.groups(upgrade_state.pools)?),
+            upgrade_state.admin.map(unpack_admin).transpose()?,
+            upgrade_state.pid_file.map(|path| Rc::new(PidFile::left(path))),
         ));
-        self.old_end = luggage.end.map(Unpacker::take).transpose()?;
-        if let Some(stderr) = luggage.stderr {
+        self.old_end = upgrade_state.end.map(Unpacker::take).transpose()?;
+        if let Some(stderr) = upgrade_state.stderr {
             self.stderr = Some(Unpacker::take(stderr)?);
         }
-        self.open_files = Rlimit { current: luggage.open_files.0, maximum: luggage.open_files.1 };
-        (self.started_at, self.announced) = (luggage.started_at, true);
-        self.upgraded_from = Some(luggage.version);
-        for (generation, pid) in luggage.workers {
+        self.open_files = Rlimit { current: upgrade_state.open_files.0, maximum: upgrade_state.open_files.1 };
+        (self.started_at, self.announced) = (upgrade_state.started_at, true);
+        self.upgraded_from = Some(upgrade_state.version);
+        for (generation, pid) in upgrade_state.workers {
             match Child::adopt(pid) {
                 Ok(child) => drop(self.old_workers.insert(generation, child)),
                 Err(error) => {
@@ -270,7 +274,7 @@ impl Shell<'_> {
                 }
             }
         }
-        for PackedApp { slot, generation, pid, output } in luggage.apps {
+        for PackedApp { slot, generation, pid, output } in upgrade_state.apps {
             // They go soon: the configuration that they were started with is not at hand any more.
             let most = OUTPUT_BYTES_PER_SECOND_MAX as u32;
             let output =
@@ -301,7 +305,7 @@ impl Shell<'_> {
             }
         }
         // One that has ended is reaped; there is nothing else to do about the others.
-        self.ended_children.extend(luggage.others.into_iter().filter_map(|pid| Child::adopt(pid).ok()));
+        self.ended_children.extend(upgrade_state.others.into_iter().filter_map(|pid| Child::adopt(pid).ok()));
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use maitred_sys::signals::Signal;
 use serde::{Deserialize, Serialize};
 use tracing::Level;
 
-use super::upgrade::Legacy;
+use super::upgrade::InheritedState;
 use crate::config::StopSignal;
 use crate::control::{DrainTime, FromWorker, Greeting, SlotId, ToWorker};
 use crate::pool::settings::Settings;
@@ -217,7 +217,7 @@ pub enum Action {
         /// What it said in HELLO, if it has.
         greeting: Option<Greeting>,
         /// It is to be given back.
-        lent: bool,
+        borrowed: bool,
         /// The worker process that had it goes on using it, over a link.
         linked: bool,
     },
@@ -276,17 +276,17 @@ pub enum Action {
     Check,
     /// The check is of no interest any more.
     AbandonCheck,
-    /// Tell a worker process that the master will be another one soon ([`ToWorker::Outlive`]).
-    Outlive {
+    /// Tell a worker process that the master will be another one soon ([`ToWorker::OrphanMode`]).
+    OrphanMode {
         /// Which.
         generation: u64,
         /// How long it may take once it is told to go; `None` for one that drains already.
         time: Option<DrainTime>,
     },
-    /// The master stays after all: what [`Action::Outlive`] has opened is closed.
-    StayOn,
+    /// The master stays after all: what [`Action::OrphanMode`] has opened is closed.
+    CancelOrphanMode,
     /// Replace the executable. If that succeeds, nothing follows; otherwise [`Event::NotReplaced`].
-    Replace(Box<Legacy>),
+    Replace(Box<InheritedState>),
     /// Tell a worker process that another image of the master has started to go ([`crate::upgrade::GO`]), and connect it to
     /// the one that has taken over, if there is one.
     Go {

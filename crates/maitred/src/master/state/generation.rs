@@ -30,7 +30,7 @@ pub const NEXT_START_TIMEOUT: Duration = Duration::from_secs(120);
 /// What a draining worker process gets beyond its grace, before it is killed.
 pub const DRAIN_MARGIN: Duration = Duration::from_secs(2);
 /// How long a worker process that is to stop at once may take to write its last log lines.
-const HALT_PATIENCE: Duration = Duration::from_millis(500);
+const HALT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What a worker process is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl Generation {
     /// It has to end at once. Returns whether it is to be told to drain within no time, so that it writes what its access log
     /// still holds; otherwise it is to be killed.
     pub fn halt(&mut self, now: Instant) -> bool {
-        let halted = now + HALT_PATIENCE;
+        let halted = now + HALT_TIMEOUT;
         let (earlier, since) = match self.worker {
             WorkerPhase::Draining { kill_at, since } => (kill_at.unwrap_or(halted), since),
             WorkerPhase::Running => (halted, now),

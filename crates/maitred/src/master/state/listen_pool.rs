@@ -205,7 +205,7 @@ impl ListenPool {
     }
 
     /// When a process that is asked to end now is killed.
-    pub fn patience(&self, now: Instant) -> Instant {
+    pub fn timeout(&self, now: Instant) -> Instant {
         now + self.plan.request_timeout + APP_KILL_DELAY
     }
 
@@ -384,7 +384,7 @@ impl ListenPool {
 
     /// Asks a process to finish and go.
     fn retire(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
-        let (name, kill_at, signal) = (self.name(number), self.patience(now), self.listen.stop_signal);
+        let (name, kill_at, signal) = (self.name(number), self.timeout(now), self.listen.stop_signal);
         let Some(slot) = self.slots.get_mut(number).filter(|slot| slot.is_up()) else { return };
         (slot.phase, slot.asked) = (Phase::Ending { kill_at: Some(kill_at) }, true);
         out.actions.push(Action::StopApp(slot.epoch, signal));

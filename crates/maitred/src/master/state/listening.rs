@@ -32,7 +32,7 @@ impl Master {
         }
         let listens = |name: &str| plan.pools.iter().any(|pool| pool.name == name && pool.listen.is_some());
         for pool in self.listen_pools.iter_mut().filter(|pool| !listens(pool.pool_name())) {
-            pool.end(pool.patience(now), out);
+            pool.end(pool.timeout(now), out);
         }
         self.listen_pools.append(&mut begun);
     }
@@ -55,7 +55,7 @@ impl Master {
             .collect();
         for pool in &mut self.listen_pools {
             if pool.is_superseded() && ready.iter().any(|name| name == pool.pool_name()) {
-                pool.end(pool.patience(now), out);
+                pool.end(pool.timeout(now), out);
             }
             pool.decide(now, worker, out);
         }

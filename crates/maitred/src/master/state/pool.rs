@@ -40,7 +40,7 @@ pub const APP_KILL_DELAY: Duration = Duration::from_secs(5);
 /// The same when everything has to end at once.
 pub const APP_KILL_DELAY_AT_ONCE: Duration = Duration::from_secs(1);
 /// How long an application process that has closed its channel may take to exit.
-const APP_EXIT_PATIENCE: Duration = Duration::from_millis(250);
+const APP_EXIT_TIMEOUT: Duration = Duration::from_millis(250);
 /// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
 /// One may be an accident.
 pub const FAILED_STARTS: u32 = 2;
@@ -305,12 +305,12 @@ impl Pool {
             }
             return;
         }
-        let patience = match slot.phase {
+        let timeout = match slot.phase {
             SlotPhase::Draining(_) => APP_KILL_DELAY,
-            _ => APP_EXIT_PATIENCE,
+            _ => APP_EXIT_TIMEOUT,
         };
         if slot.is_up() || matches!(slot.phase, SlotPhase::Draining(_)) {
-            slot.phase = SlotPhase::Ending { kill_at: Some(now + patience) };
+            slot.phase = SlotPhase::Ending { kill_at: Some(now + timeout) };
             self.tried = true;
         }
     }

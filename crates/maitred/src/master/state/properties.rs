@@ -30,7 +30,7 @@ enum Happening {
     Same(bool, bool),
     /// Whether who says HELLO from now on recovers.
     Recovers(bool),
-    /// A channel that was asked back is given back; one that was lent comes back by itself.
+    /// A channel that was asked back is given back; one that was borrowed comes back by itself.
     Release(usize),
     Observe(u32, u32),
     Pool(usize, PoolCommand),

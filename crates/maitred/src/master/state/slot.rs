@@ -70,7 +70,7 @@ pub(super) struct Slot {
     /// nowhere.
     pub(super) handed_on: bool,
     /// It is at a generation that will give it back by itself.
-    pub(super) lent: bool,
+    pub(super) borrowed: bool,
     /// Generations that its channel was at, and that reach it over a link.
     pub(super) linked: Vec<u64>,
     /// It was asked to go, or to recover: its end is no death.
@@ -98,7 +98,7 @@ impl Slot {
             at,
             wanted_by: None,
             handed_on: false,
-            lent: false,
+            borrowed: false,
             linked: Vec::new(),
             asked: false,
             stale: false,
@@ -144,7 +144,7 @@ impl Slot {
     pub(super) fn park(&mut self, deadline: Instant, out: &mut Out<'_>) {
         self.phase = SlotPhase::Recovering { deadline };
         self.asked = true;
-        (self.greeting, self.wanted_by, self.handed_on, self.lent) = (None, None, false, false);
+        (self.greeting, self.wanted_by, self.handed_on, self.borrowed) = (None, None, false, false);
         self.linked.clear();
         self.requests_before += std::mem::take(&mut self.requests);
         self.busy = 0;

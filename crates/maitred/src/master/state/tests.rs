@@ -298,13 +298,13 @@ impl World {
                 self.exit = Some(*code);
             }
             Action::Check => self.queue.push_back(Event::Checked(Ok(()))),
-            Action::Outlive { generation, .. } => {
+            Action::OrphanMode { generation, .. } => {
                 self.queue.push_back(Event::Worker(*generation, FromWorker::Outlives));
             }
             Action::Replace(_) => self.queue.push_back(Event::NotReplaced("not here".to_owned())),
             Action::Go { .. } => panic!("there was no image before"),
             Action::Commit(_) | Action::Abandon(_) | Action::CloseSockets | Action::Notify(_) => {}
-            Action::AbandonCheck | Action::StayOn => {}
+            Action::AbandonCheck | Action::CancelOrphanMode => {}
         }
     }
 
@@ -336,7 +336,7 @@ impl World {
             | ToWorker::Adopt
             | ToWorker::Link(_)
             | ToWorker::Watch(_)
-            | ToWorker::Outlive(_)
+            | ToWorker::OrphanMode(_)
             | ToWorker::Successor
             | ToWorker::Certificates
             | ToWorker::Challenge(_)

@@ -2,15 +2,15 @@
 //! decides about the processes that it finds.
 //!
 //! The process stays, and with it its children and sockets; exec(2) gives it another program. What that has to know is a
-//! [`Legacy`]. Before, the old image has the new executable check itself and the configuration, and every worker process
-//! promise to outlive the conversation with it.
+//! [`InheritedState`]. Before, the old image has the new executable check itself and the configuration, and every worker process
+//! promise to orphan_mode the conversation with it.
 //!
 //! The old image:
 //!
 //! | state | upgrade wanted¹ | checked | check failed² | worker promises | exec failed |
 //! |---|---|---|---|---|---|
 //! | none | `Check` → Checking³ | ignored | ignored | ignored | cannot be |
-//! | Checking | joined | `Outlive` to all → Handing⁹ | refuse → none | ignored | cannot be |
+//! | Checking | joined | `OrphanMode` to all → Handing⁹ | refuse → none | ignored | cannot be |
 //! | Handing | joined | ignored | refuse → none | the last: `Replace` → Replacing | cannot be |
 //! | Replacing⁴ | joined | ignored | cannot be | ignored | refuse → none |
 //!
@@ -64,7 +64,7 @@ use crate::config::StopSignal;
 
 /// How long the new executable may take to check itself and the configuration. It reads files, and binds nothing.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long worker processes may take to promise to outlive the conversation; they only have to read a message.
+/// How long worker processes may take to promise to orphan_mode the conversation; they only have to read a message.
 pub const PROMISE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a worker process that is not ready yet is taken to be about to be: it may have accepted connections already, and is
 /// not killed for another upgrade. Starting one takes a small part of this.
@@ -79,7 +79,7 @@ const UNBOUNDED: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// What one image of the master leaves to the next.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Legacy {
+pub struct InheritedState {
     /// Its counters; generations are counted on.
     pub counts: Counts,
     /// The last epoch that was given out.
@@ -195,7 +195,7 @@ fn millis(time: Duration) -> u64 {
 }
 
 impl Predecessors {
-    fn adopt(now: Instant, legacy: Legacy) -> Predecessors {
+    fn adopt(now: Instant, inherited_state: InheritedState) -> Predecessors {
         let worker = |old: OldWorker| Worker {
             generation: old.generation,
             phase: match old.duty {
@@ -205,7 +205,7 @@ impl Predecessors {
                 }
             },
         };
-        let workers: Vec<Worker> = legacy.workers.into_iter().map(worker).collect();
+        let workers: Vec<Worker> = inherited_state.workers.into_iter().map(worker).collect();
         let has_owner = |owner: &Owner| match owner {
             Owner::Worker(generation) => workers.iter().any(|worker| worker.generation == *generation),
             Owner::Itself { .. } => true,
@@ -219,7 +219,7 @@ impl Predecessors {
             },
             owner: old.owner,
         };
-        let apps = legacy.apps.into_iter().map(app).collect();
+        let apps = inherited_state.apps.into_iter().map(app).collect();
         Predecessors { workers, apps, ..Predecessors::default() }
     }
 
@@ -359,24 +359,24 @@ impl App {
         }
     }
 
-    /// Asks a process that accepts by itself to end, within its own patience unless another is named.
-    fn stop(&mut self, now: Instant, patience: Option<Duration>, out: &mut Out<'_>) {
+    /// Asks a process that accepts by itself to end, within its own timeout unless another is named.
+    fn stop(&mut self, now: Instant, timeout: Option<Duration>, out: &mut Out<'_>) {
         let Owner::Itself { signal, patience_ms, .. } = &self.owner else { return };
         if self.phase == AppPhase::Living {
-            let patience = patience.unwrap_or(Duration::from_millis(*patience_ms));
+            let timeout = timeout.unwrap_or(Duration::from_millis(*patience_ms));
             out.actions.push(Action::StopApp(self.epoch, *signal));
-            self.phase = AppPhase::Ending { kill_at: Some(now + patience) };
+            self.phase = AppPhase::Ending { kill_at: Some(now + timeout) };
         }
     }
 }
 
 impl Master {
     /// A master that goes on where another image of it has left off; [`super::Event::Start`] sets it off.
-    pub fn resume(now: Instant, legacy: Legacy) -> Master {
-        let mut counts = legacy.counts;
+    pub fn resume(now: Instant, inherited_state: InheritedState) -> Master {
+        let mut counts = inherited_state.counts;
         counts.upgrades += 1;
-        let epoch_last = legacy.epoch_last;
-        let predecessors = Predecessors::adopt(now, legacy);
+        let epoch_last = inherited_state.epoch_last;
+        let predecessors = Predecessors::adopt(now, inherited_state);
         Master { counts, epoch_last, predecessors, ..Master::new() }
     }
 
@@ -441,7 +441,7 @@ impl Master {
             for one in self.generations.iter().filter(|one| one.is_running() || one.is_draining()) {
                 let serves = Some(one.number) == self.current;
                 let time = serves.then(|| one.plan.drain_time(false));
-                self.actions.push(Action::Outlive { generation: one.number, time });
+                self.actions.push(Action::OrphanMode { generation: one.number, time });
                 missing.insert(one.number);
             }
         } else if let Some(current) = self.current.take() {
@@ -454,7 +454,7 @@ impl Master {
         self.replace_if_promised(now);
     }
 
-    /// A worker process has promised to outlive the conversation, or has exited, which is as good.
+    /// A worker process has promised to orphan_mode the conversation, or has exited, which is as good.
     pub(super) fn promised(&mut self, now: Instant, number: u64) {
         if let Some(Upgrade { step: Step::Handing { missing, .. }, .. }) = &mut self.upgrade
             && missing.remove(&number)
@@ -467,8 +467,8 @@ impl Master {
         let Some(Upgrade { step, .. }) = &mut self.upgrade else { return };
         if matches!(step, Step::Handing { missing, .. } if missing.is_empty()) {
             *step = Step::Replacing;
-            let legacy = self.legacy(now);
-            self.actions.push(Action::Replace(Box::new(legacy)));
+            let inherited_state = self.inherited_state(now);
+            self.actions.push(Action::Replace(Box::new(inherited_state)));
         }
     }
 
@@ -485,7 +485,7 @@ impl Master {
         match step {
             Step::Checking { .. } => self.actions.push(Action::AbandonCheck),
             Step::Handing { .. } | Step::Replacing => {
-                self.actions.push(Action::StayOn);
+                self.actions.push(Action::CancelOrphanMode);
                 self.actions.push(Action::Notify(Notice::Ready));
             }
         }
@@ -497,7 +497,7 @@ impl Master {
         self.start_queued_reload();
     }
 
-    fn legacy(&self, now: Instant) -> Legacy {
+    fn inherited_state(&self, now: Instant) -> InheritedState {
         let (mut workers, mut apps) = self.predecessors.bequeath(now);
         let left = |at: Instant| millis(at.saturating_duration_since(now));
         for one in &self.generations {
@@ -520,11 +520,11 @@ impl Master {
         let of_workers = self.pools.iter().flat_map(Pool::processes);
         apps.extend(of_workers.map(|(epoch, owner)| OldApp { epoch, owner: Owner::Worker(owner) }));
         for pool in &self.listen_pools {
-            let (signal, patience_ms) = (pool.stop_signal(), left(pool.patience(now)));
+            let (signal, patience_ms) = (pool.stop_signal(), left(pool.timeout(now)));
             let owner = Owner::Itself { pool: pool.pool_name().to_owned(), signal, patience_ms };
             apps.extend(pool.processes().map(|epoch| OldApp { epoch, owner: owner.clone() }));
         }
-        Legacy { counts: self.counts, epoch_last: self.epoch_last, workers, apps }
+        InheritedState { counts: self.counts, epoch_last: self.epoch_last, workers, apps }
     }
 
     /// The new image's part, after each event.

@@ -17,7 +17,7 @@ use maitred_http::request::Known;
 use super::entry::{Body, Chosen, Entry};
 use super::prepare::token;
 use crate::exchange::{Field, ResponseWriter};
-use crate::serve::{Exchange, Segment, Served, Summary};
+use crate::serve::{RequestContext, Segment, Served, Summary};
 
 /// A body in memory that is at least so long is not copied if it cannot be sent, but held where it is. A shorter one costs less
 /// as a copy than what holding it takes.
@@ -49,17 +49,17 @@ impl Boundaries {
 #[inline]
 pub(super) fn file(
     entry: &Rc<Entry>,
-    exchange: &Exchange<'_>,
+    context: &RequestContext<'_>,
     ranges_max: usize,
     boundaries: &mut Boundaries,
     writer: &mut ResponseWriter<'_>,
 ) -> Answer {
-    let known = &exchange.request.known;
+    let known = &context.request.known;
     let one = if entry.encoded.is_empty() { Chosen::plain(entry) } else { negotiated(entry, known) };
     if is_unconditional(known) {
         return Answer::Served(whole(one, writer));
     }
-    selected(one, exchange, ranges_max, boundaries, writer)
+    selected(one, context, ranges_max, boundaries, writer)
 }
 
 /// An entry's page in answer to an error, with the status of the error.
@@ -146,13 +146,13 @@ fn body(one: Chosen<'_>, status: u16, writer: &mut ResponseWriter<'_>) -> Served
 /// An answer to a request with conditions or ranges.
 fn selected(
     one: Chosen<'_>,
-    exchange: &Exchange<'_>,
+    context: &RequestContext<'_>,
     ranges_max: usize,
     boundaries: &mut Boundaries,
     writer: &mut ResponseWriter<'_>,
 ) -> Answer {
-    let request = exchange.request;
-    let now = exchange.clock.unix_secs;
+    let request = context.request;
+    let now = context.clock.unix_secs;
     let opaque = one.etag.as_deref().map(|etag| etag.trim_matches('"').as_bytes());
     let etag = opaque.map(|opaque| EntityTag { weak: false, opaque });
     let validators = Validators { etag, last_modified: one.last_modified };

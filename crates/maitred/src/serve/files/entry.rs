@@ -269,7 +269,7 @@ impl Entry {
 pub(super) struct Maker<'a> {
     pub(super) set: &'a FileSet,
     pub(super) clock: &'a Clock,
-    pub(super) patience: Patience,
+    pub(super) timeout: Patience,
     pub(super) inline_bytes_max: u32,
 }
 
@@ -384,14 +384,14 @@ impl Maker<'_> {
     fn fill(&self, file: &OwnedFd, mut body: &mut [u8]) -> Result<bool, Miss> {
         let mut at = 0;
         while !body.is_empty() {
-            match read_some(file, body, at, self.patience) {
+            match read_some(file, body, at, self.timeout) {
                 Ok(0) => return Ok(false),
                 Ok(read) => {
                     at += read as u64;
                     body = body.get_mut(read..).unwrap_or_default();
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) if self.patience == Patience::None => return Err(Miss::WouldWait),
+                Err(Errno::AGAIN) if self.timeout == Patience::None => return Err(Miss::WouldWait),
                 Err(errno) => return Err(self.unreadable(errno)),
             }
         }
@@ -414,10 +414,10 @@ fn etag(meta: &Meta, coding: Option<Coding>) -> Box<str> {
     }
 }
 
-/// One read. Without patience, a filesystem that cannot say whether it would wait (overlayfs, FUSE) is taken to wait: a
+/// One read. Without timeout, a filesystem that cannot say whether it would wait (overlayfs, FUSE) is taken to wait: a
 /// helper thread reads first, which costs little, as content is read only when it changed.
-fn read_some(file: &OwnedFd, body: &mut [u8], at: u64, patience: Patience) -> Result<usize, Errno> {
-    match patience {
+fn read_some(file: &OwnedFd, body: &mut [u8], at: u64, timeout: Patience) -> Result<usize, Errno> {
+    match timeout {
         Patience::Disk => pread(file, body, at),
         Patience::None => match preadv2(file, &mut [IoSliceMut::new(body)], at, ReadWriteFlags::NOWAIT) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Err(Errno::AGAIN),

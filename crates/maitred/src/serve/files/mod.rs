@@ -31,7 +31,7 @@ pub use self::resolve::Wanted;
 use self::resolve::{Found, FoundFile, Miss, Patience};
 pub use self::set::FileSet;
 use super::fixed::{self, Failure, Reply};
-use super::{DiskJob, Exchange, Served};
+use super::{DiskJob, RequestContext, Served};
 use crate::config::Limits;
 use crate::exchange::{Field, ResponseWriter};
 
@@ -93,26 +93,31 @@ impl FileServer {
     }
 
     /// Answers a request from a set. [`Served::Blocked`] comes at most once for a request: with
-    /// [`Exchange::warmed`] the answer may wait for the disk.
+    /// [`RequestContext::warmed`] the answer may wait for the disk.
     #[inline]
-    pub fn serve(&mut self, set: usize, exchange: &Exchange<'_>, writer: &mut ResponseWriter<'_>) -> Served {
-        if !matches!(exchange.request.method, Method::Get | Method::Head) {
-            return self.other_method(set, exchange, writer);
+    pub fn serve(
+        &mut self,
+        set: usize,
+        context: &RequestContext<'_>,
+        writer: &mut ResponseWriter<'_>,
+    ) -> Served {
+        if !matches!(context.request.method, Method::Get | Method::Head) {
+            return self.other_method(set, context, writer);
         }
-        let answer = match self.cache.fresh(Space::requests(set), exchange.path, exchange.clock.now) {
+        let answer = match self.cache.fresh(Space::requests(set), context.path, context.clock.now) {
             Some(entry) => {
                 self.hits += 1;
-                answer::file(entry, exchange, self.ranges_max, &mut self.boundaries, writer)
+                answer::file(entry, context, self.ranges_max, &mut self.boundaries, writer)
             }
             None => {
                 self.misses += 1;
-                match self.look_up(set, exchange) {
+                match self.look_up(set, context) {
                     Ok(LookUp::Entry(entry)) => {
-                        answer::file(&entry, exchange, self.ranges_max, &mut self.boundaries, writer)
+                        answer::file(&entry, context, self.ranges_max, &mut self.boundaries, writer)
                     }
-                    Ok(LookUp::AddSlash) => return self.add_slash(set, exchange, writer),
+                    Ok(LookUp::AddSlash) => return self.add_slash(set, context, writer),
                     Err(Miss::WouldWait) => {
-                        return self.blocked(set, Wanted::Request(exchange.path.into()), writer);
+                        return self.blocked(set, Wanted::Request(context.path.into()), writer);
                     }
                     Err(Miss::Status(status)) => Answer::Error(status, None),
                 }
@@ -124,7 +129,7 @@ impl FileServer {
                 // Too many files are open, or memory is short: that passes.
                 let field = if status == 503 { Some(Field::new("Retry-After", "1")) } else { field };
                 let fields = field.as_slice();
-                self.error(set, &Failure { status, fields, request_id: None }, exchange, writer)
+                self.error(set, &Failure { status, fields, request_id: None }, context, writer)
             }
         }
     }
@@ -135,13 +140,13 @@ impl FileServer {
         &mut self,
         set: usize,
         failure: &Failure<'_>,
-        exchange: &Exchange<'_>,
+        context: &RequestContext<'_>,
         writer: &mut ResponseWriter<'_>,
     ) -> Served {
         let status = failure.status;
         let page = self.sets.get(set).and_then(|set| set.error_page(status));
         if let Some((page_set, path)) = page.map(|(set, path)| (set, path.to_owned())) {
-            match self.page(page_set, &path, exchange) {
+            match self.page(page_set, &path, context) {
                 Ok(entry) => return answer::error_page(status, failure.fields, &entry, writer),
                 Err(Miss::WouldWait) => {
                     return self.blocked(page_set, Wanted::AsIs(path.into_bytes().into()), writer);
@@ -161,15 +166,15 @@ impl FileServer {
     fn other_method(
         &mut self,
         set: usize,
-        exchange: &Exchange<'_>,
+        context: &RequestContext<'_>,
         writer: &mut ResponseWriter<'_>,
     ) -> Served {
         const ALLOW: &[Field<'_>] = &[Field::new("Allow", "GET, HEAD, OPTIONS")];
-        if exchange.request.method == Method::Options {
+        if context.request.method == Method::Options {
             let reply = Reply { status: 204, fields: ALLOW, content_type: "", body: b"" };
             return Served::Whole(reply.write(writer));
         }
-        self.error(set, &Failure { status: 405, fields: ALLOW, request_id: None }, exchange, writer)
+        self.error(set, &Failure { status: 405, fields: ALLOW, request_id: None }, context, writer)
     }
 
     /// Asks a helper thread to look first.
@@ -184,29 +189,29 @@ impl FileServer {
     }
 
     /// A directory that was named without its slash: relative links of its index would lead astray (301).
-    fn add_slash(&self, set: usize, exchange: &Exchange<'_>, writer: &mut ResponseWriter<'_>) -> Served {
+    fn add_slash(&self, set: usize, context: &RequestContext<'_>, writer: &mut ResponseWriter<'_>) -> Served {
         // One slash at the start: two would name a host (RFC 3986 section 4.2).
-        let path = exchange.path.iter().position(|byte| *byte != b'/').and_then(|at| exchange.path.get(at..));
+        let path = context.path.iter().position(|byte| *byte != b'/').and_then(|at| context.path.get(at..));
         let mut location = vec![b'/'];
         uri::encode_path(path.unwrap_or_default(), &mut location);
         location.push(b'/');
-        fixed::push_query(exchange, &mut location);
+        fixed::push_query(context, &mut location);
         let rules = self.sets.get(set).map(|set| set.rules().lines().all()).unwrap_or_default();
         Served::Whole(fixed::redirect_to(301, &location, rules, writer))
     }
 
     /// Finds what a request's path stands for, for the first time or once more.
-    fn look_up(&mut self, set: usize, exchange: &Exchange<'_>) -> Result<LookUp, Miss> {
+    fn look_up(&mut self, set: usize, context: &RequestContext<'_>) -> Result<LookUp, Miss> {
         let space = Space::requests(set);
-        let found = self.resolve(set, &Wanted::Request(exchange.path.into()), exchange);
+        let found = self.resolve(set, &Wanted::Request(context.path.into()), context);
         if !matches!(found, Ok(Found::File(FoundFile { fixed: None, .. })) | Err(Miss::WouldWait)) {
             // What was served for this path until now is not there any more.
-            self.cache.remove(space, exchange.path);
+            self.cache.remove(space, context.path);
         }
         match found? {
             Found::File(mut found) => match found.fixed.take() {
-                Some(path) => self.entry(set, Space::fixed(set), path.as_bytes(), found, exchange),
-                None => self.entry(set, space, exchange.path, found, exchange),
+                Some(path) => self.entry(set, Space::fixed(set), path.as_bytes(), found, context),
+                None => self.entry(set, space, context.path, found, context),
             }
             .map(LookUp::Entry),
             Found::Cached(path) => match self.cache.any(Space::fixed(set), path.as_bytes()) {
@@ -215,28 +220,28 @@ impl FileServer {
             },
             Found::AddSlash => Ok(LookUp::AddSlash),
             Found::Listing(directory, path) => {
-                self.listing(set, directory, &path, exchange).map(LookUp::Entry)
+                self.listing(set, directory, &path, context).map(LookUp::Entry)
             }
         }
     }
 
     /// A page that the operator chose.
-    fn page(&mut self, set: usize, path: &str, exchange: &Exchange<'_>) -> Result<Rc<Entry>, Miss> {
+    fn page(&mut self, set: usize, path: &str, context: &RequestContext<'_>) -> Result<Rc<Entry>, Miss> {
         let space = Space::fixed(set);
-        if let Some(entry) = self.cache.fresh(space, path.as_bytes(), exchange.clock.now) {
+        if let Some(entry) = self.cache.fresh(space, path.as_bytes(), context.clock.now) {
             return Ok(Rc::clone(entry));
         }
-        match self.resolve(set, &Wanted::AsIs(path.as_bytes().into()), exchange)? {
-            Found::File(found) => self.entry(set, space, path.as_bytes(), found, exchange),
+        match self.resolve(set, &Wanted::AsIs(path.as_bytes().into()), context)? {
+            Found::File(found) => self.entry(set, space, path.as_bytes(), found, context),
             Found::Cached(_) | Found::AddSlash | Found::Listing(..) => Err(Miss::Status(404)),
         }
     }
 
-    fn resolve(&mut self, set: usize, wanted: &Wanted, exchange: &Exchange<'_>) -> Result<Found, Miss> {
+    fn resolve(&mut self, set: usize, wanted: &Wanted, context: &RequestContext<'_>) -> Result<Found, Miss> {
         let Some(files) = self.sets.get(set) else { return Err(Miss::Status(500)) };
         let cache = &mut self.cache;
-        resolve::resolve(files, wanted, patience(exchange), &mut |fixed| {
-            cache.fresh(Space::fixed(set), fixed.as_bytes(), exchange.clock.now).is_some()
+        resolve::resolve(files, wanted, timeout(context), &mut |fixed| {
+            cache.fresh(Space::fixed(set), fixed.as_bytes(), context.clock.now).is_some()
         })
     }
 
@@ -247,9 +252,9 @@ impl FileServer {
         space: Space,
         key: &[u8],
         found: FoundFile,
-        exchange: &Exchange<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<Rc<Entry>, Miss> {
-        let now = exchange.clock.now;
+        let now = context.clock.now;
         if let Some(entry) = self.cache.any(space, key).filter(|entry| entry.is_still(&found)).map(Rc::clone)
         {
             self.cache.confirm(space, key, now);
@@ -258,8 +263,8 @@ impl FileServer {
         let Some(files) = self.sets.get(set) else { return Err(Miss::Status(500)) };
         let maker = Maker {
             set: files,
-            clock: exchange.clock,
-            patience: patience(exchange),
+            clock: context.clock,
+            timeout: timeout(context),
             inline_bytes_max: self.inline_bytes_max,
         };
         let (entry, keep) = maker.entry(key, found)?;
@@ -279,9 +284,9 @@ impl FileServer {
         set: usize,
         directory: OwnedFd,
         path: &[u8],
-        exchange: &Exchange<'_>,
+        context: &RequestContext<'_>,
     ) -> Result<Rc<Entry>, Miss> {
-        if patience(exchange) == Patience::None {
+        if timeout(context) == Patience::None {
             return Err(Miss::WouldWait);
         }
         let Some(files) = self.sets.get(set) else { return Err(Miss::Status(500)) };
@@ -290,8 +295,8 @@ impl FileServer {
             files.complain(|| tracing::error!(%errno, %path, "cannot list a directory"));
             Miss::Status(500)
         })?;
-        let is_top = exchange.path == files.files().strip_prefix.as_bytes();
-        let page = listing::html(exchange.path, &items, !is_top);
+        let is_top = context.path == files.files().strip_prefix.as_bytes();
+        let page = listing::html(context.path, &items, !is_top);
         let facts = Facts {
             size: page.len() as u64,
             content_type: "text/html; charset=utf-8",
@@ -302,14 +307,14 @@ impl FileServer {
             vary: false,
         };
         let page = Representation::of_page(prepare::head(&facts, files.rules(), files.edits()), &page);
-        let entry = Rc::new(Entry::of_page(exchange.path, page));
-        self.cache.insert(Space::requests(set), Rc::clone(&entry), exchange.clock.now);
+        let entry = Rc::new(Entry::of_page(context.path, page));
+        self.cache.insert(Space::requests(set), Rc::clone(&entry), context.clock.now);
         Ok(entry)
     }
 }
 
-fn patience(exchange: &Exchange<'_>) -> Patience {
-    if exchange.warmed { Patience::Disk } else { Patience::None }
+fn timeout(context: &RequestContext<'_>) -> Patience {
+    if context.warmed { Patience::Disk } else { Patience::None }
 }
 
 fn read_listing(set: &FileSet, directory: OwnedFd, path: &[u8]) -> Result<listing::Listing, Errno> {

@@ -15,7 +15,7 @@ use crate::config::{Coding, TryItem};
 /// What a helper thread or the event loop looks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wanted {
-    /// What a request's path ([`crate::serve::Exchange::path`]) stands for.
+    /// What a request's path ([`crate::serve::RequestContext::path`]) stands for.
     Request(Box<[u8]>),
     /// The file of this path below the root; the operator chose it.
     AsIs(Box<[u8]>),
@@ -108,11 +108,11 @@ enum Node {
 pub(super) fn resolve(
     set: &FileSet,
     wanted: &Wanted,
-    patience: Patience,
+    timeout: Patience,
     is_cached: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Found, Miss> {
     let path = match wanted {
-        Wanted::AsIs(path) => return as_is(set, path, patience)?.map(Found::File).ok_or(Miss::Status(404)),
+        Wanted::AsIs(path) => return as_is(set, path, timeout)?.map(Found::File).ok_or(Miss::Status(404)),
         Wanted::Request(path) => path,
     };
     let Some(below) = below_prefix(path, set.files().strip_prefix.as_bytes()) else {
@@ -127,9 +127,9 @@ pub(super) fn resolve(
     for item in set.try_files() {
         let found = match item {
             TryItem::Status(status) => return Err(Miss::Status(*status)),
-            TryItem::Around(before, after) => around(set, before, below, after, patience)?,
+            TryItem::Around(before, after) => around(set, before, below, after, timeout)?,
             TryItem::Fixed(fixed) if is_cached(fixed) => Some(Found::Cached(fixed.clone())),
-            TryItem::Fixed(fixed) => as_is(set, fixed.as_bytes(), patience)?
+            TryItem::Fixed(fixed) => as_is(set, fixed.as_bytes(), timeout)?
                 .map(|file| Found::File(FoundFile { fixed: Some(fixed.clone()), ..file })),
         };
         if let Some(found) = found {
@@ -157,15 +157,15 @@ fn around(
     before: &str,
     below: &[u8],
     after: &str,
-    patience: Patience,
+    timeout: Patience,
 ) -> Result<Option<Found>, Miss> {
     let mut path = [before.as_bytes(), below, after.as_bytes()].concat();
     let leading = path.iter().take_while(|byte| **byte == b'/').count();
     path.drain(..leading);
-    let directory = match open(set, &path, patience)? {
+    let directory = match open(set, &path, timeout)? {
         Node::Nothing => return Ok(None),
         Node::File(plain) => {
-            return with_siblings(set, path, plain, patience).map(|file| Some(Found::File(file)));
+            return with_siblings(set, path, plain, timeout).map(|file| Some(Found::File(file)));
         }
         Node::Directory(directory) => directory,
     };
@@ -178,7 +178,7 @@ fn around(
     if !path.is_empty() && !path.ends_with(b"/") {
         path.push(b'/');
     }
-    if let Some(index) = index_of(set, &path, patience)? {
+    if let Some(index) = index_of(set, &path, timeout)? {
         return Ok(Some(if asked_with_slash { Found::File(index) } else { Found::AddSlash }));
     }
     if set.files().listing {
@@ -188,30 +188,30 @@ fn around(
 }
 
 /// The index file of a directory, whose path ends with a slash or is empty.
-fn index_of(set: &FileSet, directory: &[u8], patience: Patience) -> Result<Option<FoundFile>, Miss> {
+fn index_of(set: &FileSet, directory: &[u8], timeout: Patience) -> Result<Option<FoundFile>, Miss> {
     for name in &set.files().index {
         let path = [directory, name.as_bytes()].concat();
-        if let Node::File(plain) = open(set, &path, patience)? {
-            return with_siblings(set, path, plain, patience).map(Some);
+        if let Node::File(plain) = open(set, &path, timeout)? {
+            return with_siblings(set, path, plain, timeout).map(Some);
         }
     }
     Ok(None)
 }
 
-fn as_is(set: &FileSet, path: &[u8], patience: Patience) -> Result<Option<FoundFile>, Miss> {
+fn as_is(set: &FileSet, path: &[u8], timeout: Patience) -> Result<Option<FoundFile>, Miss> {
     let leading = path.iter().take_while(|byte| **byte == b'/').count();
     let path = path.get(leading..).unwrap_or_default();
-    match open(set, path, patience)? {
-        Node::File(plain) => with_siblings(set, path.to_vec(), plain, patience).map(Some),
+    match open(set, path, timeout)? {
+        Node::File(plain) => with_siblings(set, path.to_vec(), plain, timeout).map(Some),
         Node::Directory(_) | Node::Nothing => Ok(None),
     }
 }
 
-fn with_siblings(set: &FileSet, path: Vec<u8>, plain: Opened, patience: Patience) -> Result<FoundFile, Miss> {
+fn with_siblings(set: &FileSet, path: Vec<u8>, plain: Opened, timeout: Patience) -> Result<FoundFile, Miss> {
     let mut encoded = Vec::new();
     for coding in &set.files().precompressed {
         let sibling = [path.as_slice(), prepare::extension(*coding).as_bytes()].concat();
-        match open(set, &sibling, patience) {
+        match open(set, &sibling, timeout) {
             Ok(Node::File(opened)) => encoded.push((*coding, opened)),
             Err(Miss::WouldWait) => return Err(Miss::WouldWait),
             // A sibling that may not be read only costs its saving.
@@ -222,7 +222,7 @@ fn with_siblings(set: &FileSet, path: Vec<u8>, plain: Opened, patience: Patience
 }
 
 /// Opens a path below the root, by the rules of the set. The empty path is the root itself.
-fn open(set: &FileSet, path: &[u8], patience: Patience) -> Result<Node, Miss> {
+fn open(set: &FileSet, path: &[u8], timeout: Patience) -> Result<Node, Miss> {
     let root = set.root().map_err(|_| Miss::Status(500))?;
     // A path that `..` or NUL could be part of does not come from `uri::normalise`; nothing good can be behind it.
     if path.split(|byte| *byte == b'/').any(|segment| segment == b"..") || memchr::memchr(0, path).is_some() {
@@ -230,7 +230,7 @@ fn open(set: &FileSet, path: &[u8], patience: Patience) -> Result<Node, Miss> {
     }
     let path = if path.is_empty() { b".".as_slice() } else { path };
     let resolve = resolve_flags(set);
-    let opened = open_below(root, path, RDONLY, resolve, patience).and_then(|file| {
+    let opened = open_below(root, path, RDONLY, resolve, timeout).and_then(|file| {
         let stat = rustix::fs::fstat(&file)?;
         Ok((file, stat))
     });
@@ -240,7 +240,7 @@ fn open(set: &FileSet, path: &[u8], patience: Patience) -> Result<Node, Miss> {
             FileType::Directory => Node::Directory(file),
             _ => Node::Nothing,
         }),
-        Err(errno) => judge(set, errno, path, patience),
+        Err(errno) => judge(set, errno, path, timeout),
     }
 }
 
@@ -271,10 +271,10 @@ fn open_below(
     path: &[u8],
     flags: OFlags,
     resolve: ResolveFlags,
-    patience: Patience,
+    timeout: Patience,
 ) -> Result<OwnedFd, Errno> {
     let attempt = |resolve| rustix::fs::openat2(root, path, flags, Mode::empty(), resolve);
-    if patience == Patience::None && !CACHED_UNKNOWN.load(Ordering::Relaxed) {
+    if timeout == Patience::None && !CACHED_UNKNOWN.load(Ordering::Relaxed) {
         let first = attempt(resolve | ResolveFlags::CACHED);
         if first.as_ref().err() != Some(&Errno::INVAL) {
             return first;
@@ -294,7 +294,7 @@ fn open_below(
 }
 
 /// What an error of `openat2` or `fstat` means for the client.
-fn judge(set: &FileSet, errno: Errno, path: &[u8], patience: Patience) -> Result<Node, Miss> {
+fn judge(set: &FileSet, errno: Errno, path: &[u8], timeout: Patience) -> Result<Node, Miss> {
     match errno {
         // NXIO is what a socket, or a device without a driver, gives; INVAL a name that the filesystem cannot have.
         Errno::NOENT
@@ -307,7 +307,7 @@ fn judge(set: &FileSet, errno: Errno, path: &[u8], patience: Patience) -> Result
         | Errno::INVAL
         | Errno::ILSEQ => Ok(Node::Nothing),
         Errno::ACCESS | Errno::PERM => Err(Miss::Status(403)),
-        Errno::AGAIN if patience == Patience::None => Err(Miss::WouldWait),
+        Errno::AGAIN if timeout == Patience::None => Err(Miss::WouldWait),
         Errno::AGAIN | Errno::INTR => Err(Miss::Status(503)),
         Errno::MFILE | Errno::NFILE | Errno::NOMEM => {
             set.complain(|| tracing::error!(%errno, path = %path.escape_ascii(), "out of resources while opening a file"));

@@ -10,7 +10,7 @@ use super::{FileServer, FileSet, GivenUp};
 use crate::budget::Budget;
 use crate::config::{Files, HeaderRules, Limits};
 use crate::serve::testing::{Written, request};
-use crate::serve::{Clock, Exchange, Segment, Served};
+use crate::serve::{Clock, RequestContext, Segment, Served};
 
 /// Inline bodies of the tests' servers.
 pub(super) const INLINE_BYTES_MAX: u32 = 4096;
@@ -161,11 +161,11 @@ impl Bench {
     pub(super) fn once(&mut self, path: &[u8], known: Known<'_>, warmed: bool, out: &mut Vec<u8>) -> Served {
         let request = Request { query: self.query, known, ..request(self.method) };
         let clock = self.clock.clone();
-        let exchange = Exchange { request: &request, path, clock: &clock, warmed };
+        let context = RequestContext { request: &request, path, clock: &clock, warmed };
         let head_only = self.method == Method::Head;
         let mut written =
             Written { out: std::mem::take(out), head_only, ..Written::new(Persistence::Implied) };
-        let served = self.server.serve(0, &exchange, &mut written.writer());
+        let served = self.server.serve(0, &context, &mut written.writer());
         *out = written.out;
         served
     }

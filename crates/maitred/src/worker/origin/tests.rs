@@ -26,7 +26,7 @@ fn told_to_application(peer: &str, fields: &[&str]) -> (String, Vec<String>) {
     let mut written = maitred_handoff::begin_request(&mut out, 1, 1, flags, 0).head("GET", "/");
     let began_unix_us = 1_512_379_167_005_999;
     let arrival = Arrival { peer: &peer, client: &client, id: 0xabc, began_unix_us };
-    Teller::default().tell(&mut written, &request, arrival);
+    ForwardedHeaders::default().tell(&mut written, &request, arrival);
     assert!(written.body(None).finish(PAYLOAD_BYTES_MAX));
     let Ok(Some((FromServer::Request(frame), _))) = FromServer::decode(&out, PAYLOAD_BYTES_MAX) else {
         panic!("no request in {out:?}")
@@ -179,7 +179,7 @@ fn networks_are_compared_by_their_bits() {
 
 #[test]
 fn ids_are_unlike_each_other() {
-    let (mut one, mut other) = (Teller::default(), Teller::default());
+    let (mut one, mut other) = (ForwardedHeaders::default(), ForwardedHeaders::default());
     let mut ids: Vec<u128> = (0..1000).flat_map(|_| [one.next_id(), other.next_id()]).collect();
     ids.sort_unstable();
     ids.dedup();

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use super::{Bounds, Stage};
 use crate::h2::Connection;
 use crate::h2::frame::{self, PREFACE, code, kind};
-use crate::support::{PATIENCE, Server};
+use crate::support::{Server, TIMEOUT};
 
 /// Sends something, and reads whatever comes until the server closes.
 fn answer(server: &Server, bytes: &[u8]) -> Vec<u8> {
@@ -113,7 +113,7 @@ fn connections_that_stop_in_the_middle() {
         let sockets: Vec<_> = (0..400)
             .map(|number| {
                 let mut socket = TcpStream::connect(server.address).unwrap();
-                socket.set_read_timeout(Some(PATIENCE)).unwrap();
+                socket.set_read_timeout(Some(TIMEOUT)).unwrap();
                 socket.write_all(parts[number % parts.len()]).unwrap();
                 socket
             })

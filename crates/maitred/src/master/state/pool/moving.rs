@@ -63,13 +63,13 @@ impl Pool {
             return slot.terminate(now + APP_KILL_DELAY, out);
         }
         slot.requests_before += std::mem::take(&mut slot.requests);
-        (slot.at, slot.lent) = (to, to != self.home);
+        (slot.at, slot.borrowed) = (to, to != self.home);
         if linked {
             slot.linked.push(from);
         }
         let Ok(index) = u16::try_from(number) else { return };
-        let (id, greeting, lent) = (slot.id(index), slot.greeting.clone(), slot.lent);
-        out.actions.push(Action::MoveApp { generation: to.generation, slot: id, greeting, lent, linked });
+        let (id, greeting, borrowed) = (slot.id(index), slot.greeting.clone(), slot.borrowed);
+        out.actions.push(Action::MoveApp { generation: to.generation, slot: id, greeting, borrowed, linked });
         if matches!(slot.phase, SlotPhase::Draining(_)) {
             out.send(to.generation, ToWorker::Retire(id));
         }
@@ -95,7 +95,7 @@ impl Pool {
         let LastWords { id, to, greeting, how, .. } = self.unheard.swap_remove(at);
         if linked {
             let (generation, slot) = (to.generation, SlotId { pool: to.index, ..id });
-            out.actions.push(Action::MoveApp { generation, slot, greeting, lent: false, linked });
+            out.actions.push(Action::MoveApp { generation, slot, greeting, borrowed: false, linked });
             out.send(generation, ToWorker::SlotExited(slot, how));
         }
     }

@@ -28,8 +28,8 @@ impl Pool {
     /// Has a process finish, and end.
     pub(super) fn retire(&mut self, now: Instant, number: usize, why: &str, out: &mut Out<'_>) {
         let name = self.name(number);
-        let patience = self.plan.request_timeout + APP_KILL_DELAY;
-        let next = now + self.plan.retired_time.map_or(patience, |most| most.min(patience));
+        let timeout = self.plan.request_timeout + APP_KILL_DELAY;
+        let next = now + self.plan.retired_time.map_or(timeout, |most| most.min(timeout));
         let Some(slot) = self.slots.get_mut(number).filter(|slot| slot.phase == SlotPhase::Ready) else {
             return;
         };
@@ -55,11 +55,11 @@ impl Pool {
 
     /// Nothing is under way any more at a process that was retired, and it was told to end.
     pub fn dismissed(&mut self, now: Instant, number: usize) {
-        let patience = self.plan.request_timeout + APP_KILL_DELAY;
+        let timeout = self.plan.request_timeout + APP_KILL_DELAY;
         if let Some(SlotPhase::Draining(parting)) = self.slots.get_mut(number).map(|slot| &mut slot.phase)
             && !parting.dismissed
         {
-            (parting.dismissed, parting.next) = (true, Some(now + patience));
+            (parting.dismissed, parting.next) = (true, Some(now + timeout));
         }
     }
 

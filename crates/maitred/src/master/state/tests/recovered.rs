@@ -1,4 +1,4 @@
-//! Processes that outlive their worker process, because they take another channel.
+//! Processes that orphan_mode their worker process, because they take another channel.
 
 use super::*;
 

@@ -42,16 +42,16 @@ fn an_old_worker_whose_requests_wait_is_lent_a_process() {
     all.iter().for_each(|epoch| world.release(*epoch));
     let seen = Vec::new();
     world.event(Event::Observed { generation: 1, queued: vec![1], seen: seen.clone() });
-    let lent: Vec<u64> = world.asked_back.iter().copied().collect();
-    assert_eq!(lent.len(), 1, "one is enough");
+    let borrowed: Vec<u64> = world.asked_back.iter().copied().collect();
+    assert_eq!(borrowed.len(), 1, "one is enough");
     world.event(Event::Observed { generation: 1, queued: vec![3], seen });
     assert_eq!(world.asked_back.len(), 1);
-    world.release(lent[0]);
-    assert_eq!(world.apps[&lent[0]].1, 1);
+    world.release(borrowed[0]);
+    assert_eq!(world.apps[&borrowed[0]].1, 1);
     // It gives it back by itself.
-    world.asked_back.insert(lent[0]);
-    world.release(lent[0]);
-    assert_eq!(world.apps[&lent[0]].1, 2);
+    world.asked_back.insert(borrowed[0]);
+    world.release(borrowed[0]);
+    assert_eq!(world.apps[&borrowed[0]].1, 2);
 }
 
 #[test]
@@ -62,10 +62,10 @@ fn one_that_dies_on_its_way_to_an_old_worker_is_followed_by_another() {
     let all: Vec<u64> = world.apps.keys().copied().collect();
     all.iter().for_each(|epoch| world.release(*epoch));
     world.event(Event::Observed { generation: 1, queued: vec![1], seen: Vec::new() });
-    let lent = world.asked_back.pop_first().unwrap();
-    world.app_dies(lent, false);
+    let borrowed = world.asked_back.pop_first().unwrap();
+    world.app_dies(borrowed, false);
     world.event(Event::Observed { generation: 1, queued: vec![1], seen: Vec::new() });
-    assert!(world.asked_back.iter().all(|epoch| *epoch != lent) && world.asked_back.len() == 1);
+    assert!(world.asked_back.iter().all(|epoch| *epoch != borrowed) && world.asked_back.len() == 1);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PATIENCE: Duration = REQUEST_TIMEOUT.saturating_add(APP_KILL_DELAY);
+const TIMEOUT: Duration = REQUEST_TIMEOUT.saturating_add(APP_KILL_DELAY);
 
 /// A pool of one process, of whose retired ones so many may stay for as long as `time`.
 fn world(most: u16, time: Option<Duration>) -> World {
@@ -36,10 +36,10 @@ fn a_process_that_was_told_to_end_and_does_not_is_killed() {
     let mut world = world(1, None);
     let epoch = retire(&mut world);
     let slot = world.apps[&epoch].0;
-    world.pass(PATIENCE * 3);
+    world.pass(TIMEOUT * 3);
     assert!(world.apps.contains_key(&epoch), "something is under way there");
     world.event(Event::Worker(1, FromWorker::SlotDismissed(slot)));
-    world.pass(PATIENCE - Duration::from_millis(1));
+    world.pass(TIMEOUT - Duration::from_millis(1));
     assert!(world.apps.contains_key(&epoch), "it may have work behind its responses");
     world.pass(Duration::from_millis(1));
     assert!(!world.apps.contains_key(&epoch));
@@ -68,7 +68,7 @@ fn how_many_stay_is_bounded_and_the_oldest_goes() {
         let mut all = Vec::new();
         for number in 1..=usize::from(most) + 2 {
             all.push(retire(&mut world));
-            let seconds = (PATIENCE + APP_KILL_DELAY).as_secs();
+            let seconds = (TIMEOUT + APP_KILL_DELAY).as_secs();
             (0..seconds).for_each(|_| {
                 world.pass(Duration::from_secs(1));
                 world.all_ready();

@@ -71,31 +71,31 @@ impl Image {
     }
 
     /// What it leaves, if it has come to that.
-    fn left(&self) -> Option<Legacy> {
+    fn left(&self) -> Option<InheritedState> {
         self.done.iter().find_map(|action| match action {
-            Action::Replace(legacy) => Some(Legacy::clone(legacy)),
+            Action::Replace(inherited_state) => Some(InheritedState::clone(inherited_state)),
             _ => None,
         })
     }
 
     /// From the signal to the replacement.
-    fn upgrade(&mut self) -> Legacy {
+    fn upgrade(&mut self) -> InheritedState {
         self.event(Event::Signal(Signal::User2));
         assert!(self.has(&Action::Check));
         self.event(Event::Checked(Ok(())));
-        assert!(self.has(&Action::Outlive { generation: 1, time: Some(DrainTime::bounded(20_000)) }));
+        assert!(self.has(&Action::OrphanMode { generation: 1, time: Some(DrainTime::bounded(20_000)) }));
         assert!(self.left().is_none(), "the worker process has not promised yet");
         self.event(Event::Worker(1, FromWorker::Outlives));
         self.left().unwrap()
     }
 
     /// The image after: nothing has happened but its start.
-    fn after(legacy: Legacy) -> Image {
+    fn after(inherited_state: InheritedState) -> Image {
         // What is left behind is written and read in between.
-        let written = serde_json::to_vec(&legacy).unwrap();
-        let legacy = serde_json::from_slice(&written).unwrap();
+        let written = serde_json::to_vec(&inherited_state).unwrap();
+        let inherited_state = serde_json::from_slice(&written).unwrap();
         let now = Instant::now();
-        let mut image = Image { master: Master::resume(now, legacy), now, done: Vec::new() };
+        let mut image = Image { master: Master::resume(now, inherited_state), now, done: Vec::new() };
         image.event(Event::Start);
         assert_eq!(image.done, [Action::Prepare]);
         image
@@ -175,15 +175,18 @@ fn what_drains_at_the_time_is_taken_along() {
     image.pass(Duration::from_secs(5));
     image.event(Event::Signal(Signal::User2));
     image.event(Event::Checked(Ok(())));
-    assert!(image.has(&Action::Outlive { generation: 1, time: None }));
-    assert!(image.has(&Action::Outlive { generation: 2, time: Some(DrainTime::bounded(20_000)) }));
+    assert!(image.has(&Action::OrphanMode { generation: 1, time: None }));
+    assert!(image.has(&Action::OrphanMode { generation: 2, time: Some(DrainTime::bounded(20_000)) }));
     image.event(Event::Worker(2, FromWorker::Outlives));
     assert!(image.left().is_none());
     // Whoever is gone has nothing to promise.
     image.event(exited(1));
-    let legacy = image.left().unwrap();
-    assert_eq!(legacy.workers, [OldWorker { generation: 2, duty: Duty::Serving { grace_ms: 20_000 } }]);
-    assert_eq!(legacy.epoch_last, 1);
+    let inherited_state = image.left().unwrap();
+    assert_eq!(
+        inherited_state.workers,
+        [OldWorker { generation: 2, duty: Duty::Serving { grace_ms: 20_000 } }]
+    );
+    assert_eq!(inherited_state.epoch_last, 1);
 }
 
 #[test]
@@ -213,14 +216,14 @@ fn a_worker_process_that_dies_or_is_silent_before_the_exec_is_an_obstacle() {
     image.event(Event::Signal(Signal::User2));
     image.event(Event::Checked(Ok(())));
     image.event(exited(1));
-    assert!(image.has(&Action::StayOn) && image.said("everything runs on"));
+    assert!(image.has(&Action::CancelOrphanMode) && image.said("everything runs on"));
     assert_eq!(image.master.current(), Some(2), "replaced at once, as ever");
 
     let mut image = Image::first(false);
     image.event(Event::Signal(Signal::User2));
     image.event(Event::Checked(Ok(())));
     image.pass(PROMISE_TIMEOUT);
-    assert!(image.has(&Action::StayOn));
+    assert!(image.has(&Action::CancelOrphanMode));
     image.event(Event::Worker(1, FromWorker::Outlives));
     assert!(image.left().is_none());
 }
@@ -232,7 +235,7 @@ fn an_exec_that_fails_leaves_all_as_it_was() {
     image.event(Event::Checked(Ok(())));
     image.event(Event::Worker(1, FromWorker::Outlives));
     image.event(Event::NotReplaced("no such file".to_owned()));
-    assert!(image.has(&Action::StayOn) && image.has(&Action::Notify(Notice::Ready)));
+    assert!(image.has(&Action::CancelOrphanMode) && image.has(&Action::Notify(Notice::Ready)));
     assert!(image.has(&Action::Send(1, ToWorker::CommandDone(7, false, "no such file".to_owned()))));
     assert!(image.master.upgrade.is_none() && image.master.current() == Some(1));
 }
@@ -299,10 +302,10 @@ fn the_new_image_does_not_give_up_while_the_old_worker_process_serves() {
     image.event(Event::Signal(Signal::User2));
     image.event(Event::Checked(Ok(())));
     assert!(image.has(&Action::KillWorker(9)));
-    let legacy = image.left().unwrap();
+    let inherited_state = image.left().unwrap();
     let serving = OldWorker { generation: 1, duty: Duty::Serving { grace_ms: 20_000 } };
     let killed = OldWorker { generation: 9, duty: Duty::Draining { left_ms: 0 } };
-    assert_eq!(legacy.workers, [serving, killed]);
+    assert_eq!(inherited_state.workers, [serving, killed]);
 }
 
 #[test]
@@ -361,9 +364,9 @@ fn processes_that_accept_by_themselves_stay_until_their_successors_are_ready() {
 
 #[test]
 fn who_accepts_for_a_pool_that_is_no_more_is_told_at_once() {
-    let legacy = Image::first(true).upgrade();
-    assert_eq!(legacy.apps.len(), 1);
-    let mut image = Image::after(legacy);
+    let inherited_state = Image::first(true).upgrade();
+    assert_eq!(inherited_state.apps.len(), 1);
+    let mut image = Image::after(inherited_state);
     let none = Plan { pools: Vec::new(), ..plan(1, false) };
     image.event(Event::Prepared(Ok(none)));
     assert!(image.has(&Action::StopApp(1, StopSignal::Int)));

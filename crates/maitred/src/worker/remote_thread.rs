@@ -9,7 +9,7 @@
 //! | | an HTTP server's | another thread's |
 //! |---|---|---|
 //! | logged, counted as a request | here | here; there it is nobody's |
-//! | deadlines | `request_timeout`, `request_total_timeout` | the other thread's own, and then [`PATIENCE`] |
+//! | deadlines | `request_timeout`, `request_total_timeout` | the other thread's own, and then [`TIMEOUT`] |
 //! | ends without an answer | sent again if that is harmless, or 502 | the same, once; 504 behind `request_timeout` |
 //! | a client that has only finished sending | has a second | is told to the other thread, which tells the process |
 
@@ -23,22 +23,22 @@ use maitred_http::request::{Framing, HeadRoom, Method};
 use maitred_http::response::Filter;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
-use super::connection::{Again, Proxied, State};
+use super::connection::{Proxied, RetryState, State};
 use super::errors::fields_of;
-use super::event_loop::Thread;
 use super::forward::may_be_informed;
-use super::inbox::{Migrant, Origin};
-use super::secure::Carriers;
+use super::inbox::{ConnectionTransfer, Origin};
+use super::reactor::Reactor;
+use super::tls_session::TlsLookup;
 
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a
 /// process that was told to end.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 /// By how much less than its timeout the request of an overdue process may seem to have been silent here.
 const MARGIN: Duration = Duration::from_millis(250);
 
 /// What the other thread has to know of a request besides itself.
 #[derive(Debug)]
-pub struct Across {
+pub struct RemoteRequest {
     /// The client uses TLS.
     pub secure: bool,
     /// The id that the request has.
@@ -66,7 +66,7 @@ impl Heard {
     }
 }
 
-impl Across {
+impl RemoteRequest {
     /// When the client's thread last read a byte of the response.
     pub fn last_heard(&self) -> Option<Instant> {
         let millis = self.heard.0.load(Relaxed);
@@ -74,10 +74,10 @@ impl Across {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// Sends the request that a connection keeps to another thread, whose pool of this index shall answer it.
-    pub(super) fn send_across(&mut self, index: u32, pool: u16, thread: usize) {
-        if self.try_send_across(index, pool, thread).is_none() {
+    pub(super) fn send_to_thread(&mut self, index: u32, pool: u16, thread: usize) {
+        if self.try_send_to_thread(index, pool, thread).is_none() {
             self.enter(index, State::Head);
             self.name_for_pool(index, usize::from(pool));
             self.refuse_kept(index, 503, fields_of(503));
@@ -85,17 +85,18 @@ impl Thread {
     }
 
     /// `None` if no socketpair can be had. Both its ends are counted as long as the near one is there.
-    fn try_send_across(&mut self, index: u32, pool: u16, thread: usize) -> Option<()> {
+    fn try_send_to_thread(&mut self, index: u32, pool: u16, thread: usize) -> Option<()> {
         let held = self.shared.descriptors.take(2)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-        let id = self.teller.next_id();
-        let work = self.work(index);
-        let (head, body, spool) = (work.head.clone(), std::mem::take(&mut work.body), work.spool.take());
-        let (again, last) = (work.again, work.last);
-        let (routed, path) = (work.routed, work.path.clone());
+        let id = self.forwarded.next_id();
+        let exchange = self.exchange(index);
+        let (head, body, spool) =
+            (exchange.head.clone(), std::mem::take(&mut exchange.body), exchange.spool.take());
+        let (again, last) = (exchange.again, exchange.last);
+        let (routed, path) = (exchange.routed, exchange.path.clone());
         // Who answers there says which process that is.
-        work.set_cookie = None;
+        exchange.set_cookie = None;
         let mut room = HeadRoom::default();
         let request = head.view(&mut room)?;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
@@ -105,10 +106,10 @@ impl Thread {
         let upstream = self.adopt_upstream((near, held), pool, index).ok()?;
         let (connection, now) = (&self.connections[index as usize], self.clock.now);
         let mut fields = Vec::new();
-        let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
-        carriers.fields(connection.wire, |name, value| fields.push((name.to_owned(), value.to_vec())));
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.fields(connection.wire, |name, value| fields.push((name.to_owned(), value.to_vec())));
         let (began, heard) = (connection.began, Heard::default());
-        let across = Across {
+        let across = RemoteRequest {
             secure: connection.secure,
             request_id: id,
             began,
@@ -116,7 +117,7 @@ impl Thread {
             may_be_informed: may_be_informed(connection, &request, settings),
             fields,
         };
-        let migrant = Migrant {
+        let transfer = ConnectionTransfer {
             socket: far,
             remote: connection.remote.address,
             listen: connection.listen,
@@ -128,39 +129,39 @@ impl Thread {
             path,
             body,
             spool,
-            again: Again::Never,
-            waits_since: self.work_of(index).and_then(|work| work.waits_since),
+            again: RetryState::Never,
+            waits_since: self.exchange_of(index).and_then(|exchange| exchange.waits_since),
             origin: Origin::ForSlot,
             awaits_proxy: false,
             secure: None,
             across: Some(Box::new(across)),
         };
-        let work = self.work(index);
-        (work.pool, work.queue_us, work.request_id) = (Some(pool), 0, Some(id));
-        work.handed_off_at = Some(now);
-        work.again = match again {
-            _ if !safe => Again::Never,
-            Again::Never | Again::Once => Again::Once,
-            Again::Done => Again::Done,
+        let exchange = self.exchange(index);
+        (exchange.pool, exchange.queue_us, exchange.request_id) = (Some(pool), 0, Some(id));
+        exchange.handed_off_at = Some(now);
+        exchange.again = match again {
+            _ if !safe => RetryState::Never,
+            RetryState::Never | RetryState::Once => RetryState::Once,
+            RetryState::Done => RetryState::Done,
         };
         let mut proxied = Proxied::new(filter, pool, Vec::new(), None, safe, keep, now);
         proxied.tells = Some((heard, began));
-        work.overdue = false;
-        work.proxied = Some(Box::new(proxied));
+        exchange.overdue = false;
+        exchange.proxied = Some(Box::new(proxied));
         self.enter(index, State::Proxied { upstream });
-        self.wheel.arm(index, now + settings.queue_timeout + settings.request_timeout + PATIENCE);
-        self.row.sent_across.add(1);
-        self.shared.transfer(thread, migrant);
+        self.wheel.arm(index, now + settings.queue_timeout + settings.request_timeout + TIMEOUT);
+        self.row.sent_to_threads.add(1);
+        self.shared.transfer(thread, transfer);
         Some(())
     }
 
     /// Whether another thread answers, and not an HTTP server.
-    pub(super) fn is_across(&self, key: u32) -> bool {
-        self.upstreams.is_across(key)
+    pub(super) fn is_remote_thread(&self, key: u32) -> bool {
+        self.upstreams.is_remote_thread(key)
     }
 
     /// The client has finished sending, which may mean that it has gone.
-    pub(super) fn half_close_across(&mut self, key: u32) {
+    pub(super) fn half_close_remote_thread(&mut self, key: u32) {
         if let Some(socket) = self.upstreams.socket(key) {
             let _ = shutdown(socket, Shutdown::Write);
         }
@@ -168,11 +169,11 @@ impl Thread {
 
     /// The other thread gave no answer, or none to its end: it has lost the request with a process. The client has received
     /// nothing unless a head was written.
-    pub(super) fn fail_across(&mut self, index: u32, key: u32, status: u16, why: &str) {
-        let Some(proxied) = self.work(index).proxied.as_deref() else { return };
+    pub(super) fn fail_remote_thread(&mut self, index: u32, key: u32, status: u16, why: &str) {
+        let Some(proxied) = self.exchange(index).proxied.as_deref() else { return };
         let (pool, begun, written) = (proxied.pool, proxied.begun, proxied.filter.head_written());
         let heard_at = proxied.heard_at;
-        if self.work(index).cancelled {
+        if self.exchange(index).cancelled {
             // Its process was told that the client has gone, and has given it up.
             return self.abort(index);
         }
@@ -183,18 +184,18 @@ impl Thread {
             (self.request_timeout(pool), self.clock.now, self.is_past_total(index));
         if written {
             let silent = now.saturating_duration_since(heard_at) + MARGIN >= timeout;
-            self.work(index).overdue = silent || past_total;
+            self.exchange(index).overdue = silent || past_total;
             return self.abort(index);
         }
         self.drop_upstream(key);
         self.enter(index, State::Head);
-        let work = self.work(index);
-        work.proxied = None;
-        let took = work.handed_off_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let exchange = self.exchange(index);
+        exchange.proxied = None;
+        let took = exchange.handed_off_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
         let status = if took >= timeout || past_total { 504 } else { status };
-        if !begun && status != 504 && work.again == Again::Once {
-            work.again = Again::Done;
-            self.row.given_again.add(1);
+        if !begun && status != 504 && exchange.again == RetryState::Once {
+            exchange.again = RetryState::Done;
+            self.row.retried.add(1);
             return self.resume(index);
         }
         self.refuse_kept(index, status, fields_of(status));

@@ -5,13 +5,13 @@
 use maitred_http::request::{Reject, RequestHead, Version};
 
 use super::answer::line;
-use super::connection::{State, Work};
-use super::event_loop::Thread;
+use super::connection::{Exchange, State};
+use super::reactor::Reactor;
 use crate::log::access::{Line, RequestLine};
 use crate::serve::Summary;
 
 /// Status in the access log for what was cut off, after nginx's custom.
-pub(super) const CUT_OFF: u16 = 499;
+pub(super) const ABORTED: u16 = 499;
 /// Status in the access log for what was cut off because a process, or an HTTP server, was silent for too long, or took too
 /// long: what proxies use that find it in their own logs.
 pub(super) const TIMED_OUT: u16 = 598;
@@ -21,26 +21,26 @@ const LOST: u16 = 502;
 /// Status in the access log for a request that was reset as malformed.
 const MALFORMED: u16 = 400;
 
-impl Thread {
+impl Reactor {
     /// Ends a connection whose request was read and will have no answer, or none to its end.
-    pub(super) fn cut_off(&mut self, index: u32) {
-        self.cut_off_behind(index, 0);
+    pub(super) fn abort_unanswered(&mut self, index: u32) {
+        self.abort_unanswered_after(index, 0);
     }
 
     /// The same behind so many bytes of its response.
-    pub(super) fn cut_off_behind(&mut self, index: u32, body_bytes: u64) {
-        let work = self.work(index);
-        work.summary = Some(Summary { status: cut_status(work), body_bytes });
+    pub(super) fn abort_unanswered_after(&mut self, index: u32, body_bytes: u64) {
+        let exchange = self.exchange(index);
+        exchange.summary = Some(Summary { status: aborted_status(exchange), body_bytes });
         self.log_kept(index, 0);
         self.close(index);
     }
 
     /// Ends a connection, or a stream, at whatever it is: what waits has to leave where it waits, and what has no answer yet is
     /// logged as such.
-    pub(super) fn cut_short(&mut self, index: u32) {
+    pub(super) fn abort_any(&mut self, index: u32) {
         match self.connections[index as usize].state {
             State::Queued { .. } => self.give_up(index),
-            State::HandedOff { .. } => self.cut_off(index),
+            State::HandedOff { .. } => self.abort_unanswered(index),
             State::Head | State::Body | State::Spooling | State::Disk => {
                 self.log_unanswered(index);
                 self.close(index);
@@ -56,18 +56,18 @@ impl Thread {
         if !matches!(connection.state, State::Head | State::Body | State::Spooling | State::Disk) {
             return;
         }
-        let Some(work) = connection.work.as_deref_mut() else { return };
-        if work.answered {
+        let Some(exchange) = connection.exchange.as_deref_mut() else { return };
+        if exchange.answered {
             return;
         }
-        let summary = Summary { status: CUT_OFF, body_bytes: 0 };
-        if !work.head.is_empty() {
-            work.summary = Some(summary);
+        let summary = Summary { status: ABORTED, body_bytes: 0 };
+        if !exchange.head.is_empty() {
+            exchange.summary = Some(summary);
             return self.log_kept(index, 0);
         }
-        let input = std::mem::take(&mut work.input);
+        let input = std::mem::take(&mut exchange.input);
         let Some(first) = first_line(&input) else { return };
-        self.count_cut_off(index, CUT_OFF);
+        self.count_aborted(index, ABORTED);
         let connection = &self.connections[index as usize];
         if self.log.is_on() && !connection.admin && !connection.internal {
             self.log.push(&line(self.shared, &self.clock, connection, first, summary));
@@ -100,11 +100,11 @@ impl Thread {
     }
 
     /// Counts a request that is in the access log as cut off, by its status there.
-    pub(super) fn count_cut_off(&mut self, index: u32, status: u16) {
+    pub(super) fn count_aborted(&mut self, index: u32, status: u16) {
         let connection = &self.connections[index as usize];
         match status {
             _ if connection.admin || connection.internal => {}
-            CUT_OFF => self.row.cut_off.add(1),
+            ABORTED => self.row.aborted.add(1),
             TIMED_OUT => self.row.timed_out_in_response.add(1),
             _ => {}
         }
@@ -121,13 +121,13 @@ pub(super) fn line_of(head: &RequestHead) -> RequestLine<'_> {
 }
 
 /// What the access log says of a response that ends in its middle: who is to blame.
-pub(super) fn cut_status(work: &Work) -> u16 {
-    let lost = work.lost || work.relayed.as_deref().is_some_and(|relayed| relayed.lost);
+pub(super) fn aborted_status(exchange: &Exchange) -> u16 {
+    let lost = exchange.lost || exchange.relayed.as_deref().is_some_and(|relayed| relayed.lost);
     // A client that had gone before was the first.
-    match (work.overdue, lost && !work.cancelled) {
+    match (exchange.overdue, lost && !exchange.cancelled) {
         (true, _) => TIMED_OUT,
         (false, true) => LOST,
-        (false, false) => CUT_OFF,
+        (false, false) => ABORTED,
     }
 }
 

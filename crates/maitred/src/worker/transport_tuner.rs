@@ -5,17 +5,17 @@ use std::time::Duration;
 use maitred_sys::cpu_clock;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::event_loop::Thread;
+use super::reactor::Reactor;
 use crate::config::{Source, Transport};
 use crate::handoff::{CHOICE_PERIOD, Costs, Sample};
 
-impl Thread {
+impl Reactor {
     /// Looks at all pools that may choose, ten times a second while something happens.
-    pub(super) fn look_at_choices(&mut self) {
-        if self.clock.now < self.next_choice {
+    pub(super) fn tune_transports(&mut self) {
+        if self.clock.now < self.next_tuning {
             return;
         }
-        self.next_choice = self.clock.now + CHOICE_PERIOD;
+        self.next_tuning = self.clock.now + CHOICE_PERIOD;
         for (pool, settings) in self.shared.start.config.pools.iter().enumerate() {
             let handed_off = matches!(settings.source, Source::Command(_) | Source::Channel(_));
             if settings.transport == Transport::Auto && handed_off && !settings.isolate {
@@ -27,7 +27,7 @@ impl Thread {
     /// Counts what an application process has answered a request with.
     pub(super) fn count_handed_off(&mut self, index: u32, body_bytes: u64) {
         self.row.bytes_handed_off.add(body_bytes);
-        let pool = self.work(index).pool;
+        let pool = self.exchange(index).pool;
         if let Some(local) = pool.and_then(|pool| self.pools.pools.get_mut(usize::from(pool))) {
             local.answered_bytes += body_bytes;
         }

@@ -14,18 +14,18 @@ use slab::Slab;
 
 use super::accept::Listener;
 use super::clock;
-use super::connection::{Connection, State, Work};
+use super::connection::{Connection, Exchange, State};
 use super::drain::Drain;
 use super::foreign;
+use super::http2::{self, Http2Connection};
 use super::inbox::Message;
-use super::multiplex::{self, Multiplex};
-use super::origin::Teller;
+use super::origin::ForwardedHeaders;
 use super::rates::Rates;
 use super::reclaim::Reclaim;
 use super::scratch::Scratch;
-use super::secure::{CIPHERTEXT_BYTES, Secure};
 use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
+use super::tls_session::{CIPHERTEXT_BYTES, TlsSession};
 use super::upstream::Upstreams;
 use super::watch::Watchers;
 use super::watchdog::{EVENTS_PER_MARK, Turn};
@@ -45,7 +45,7 @@ const RECEIVE_BYTES: usize = 64 * 1024;
 /// Messages per second that peers can cause in one thread's error log.
 const PEER_MESSAGES_PER_SECOND: u32 = 10;
 /// Buffers of finished requests that are kept for the next ones.
-const SPARE_WORKS: usize = 64;
+const SPARE_EXCHANGES: usize = 64;
 
 /// Bytes of one connection that are received and not acted on, at most.
 pub(super) fn received_bytes_max(limits: &HeadLimits) -> usize {
@@ -53,7 +53,7 @@ pub(super) fn received_bytes_max(limits: &HeadLimits) -> usize {
 }
 
 /// One event loop, and all that belongs to its thread alone.
-pub(super) struct Thread {
+pub(super) struct Reactor {
     pub(super) shared: &'static Shared,
     /// Its number.
     pub(super) number: usize,
@@ -63,9 +63,9 @@ pub(super) struct Thread {
     /// How many of them are no clients' own: streams of HTTP/2 connections, and what other threads have sent.
     pub(super) streams: usize,
     /// TLS sessions.
-    pub(super) secures: Slab<Box<Secure>>,
+    pub(super) tls_sessions: Slab<Box<TlsSession>>,
     /// HTTP/2 sessions.
-    pub(super) sessions: Slab<Box<Multiplex>>,
+    pub(super) sessions: Slab<Box<Http2Connection>>,
     /// Those with something to do at the end of the turn.
     pub(super) unsent_sessions: Vec<u32>,
     /// What HTTP/2 clients may ask for.
@@ -103,11 +103,11 @@ pub(super) struct Thread {
     /// When the health of application processes is looked at next.
     pub(super) next_health: Option<Instant>,
     /// When it is looked next at what answering costs.
-    pub(super) next_choice: Instant,
+    pub(super) next_tuning: Instant,
     /// Channels with more to read than one turn takes: key and epoch.
-    pub(super) loud: Vec<(usize, u32)>,
+    pub(super) ready_channels: Vec<(usize, u32)>,
     /// The same of links.
-    pub(super) loud_links: Vec<(usize, u32)>,
+    pub(super) ready_links: Vec<(usize, u32)>,
     /// Received bytes, of whichever connection is being looked at.
     pub(super) rx: Scratch,
     /// Where the kernel writes what application processes say.
@@ -136,12 +136,12 @@ pub(super) struct Thread {
     pub(super) keep_alive_timeout: Duration,
     pub(super) write_timeout: Duration,
     pub(super) serial: u32,
-    pub(super) teller: Teller,
+    pub(super) forwarded: ForwardedHeaders,
     pub(super) drain: Option<Drain>,
     /// Connections that are told the status every second.
     pub(super) watchers: Watchers,
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: connections take and return them")]
-    pub(super) spare: Vec<Box<Work>>,
+    pub(super) spare: Vec<Box<Exchange>>,
 }
 
 /// What an event is about: eight bits of kind, 24 of serial, 32 of index.
@@ -192,7 +192,7 @@ impl Token {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// A thread that accepts nothing yet.
     ///
     /// # Errors
@@ -209,23 +209,23 @@ impl Thread {
             head_bytes_max: limits.head_bytes_max as usize,
             header_count_max: usize::from(limits.header_count_max),
             target_bytes_max: limits.target_bytes_max as usize,
-            // What is longer is refused once it is known whom it is for (`Thread::begin_body`).
+            // What is longer is refused once it is known whom it is for (`Reactor::begin_body`).
             body_bytes_max: u64::MAX,
         };
         let clock = clock::read();
-        let thread = Thread {
+        let thread = Reactor {
             shared,
             number,
             row,
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: Slab::new(),
             streams: 0,
-            secures: Slab::new(),
+            tls_sessions: Slab::new(),
             sessions: Slab::new(),
             unsent_sessions: Vec::new(),
-            http2: multiplex::settings(limits),
+            http2: http2::settings(limits),
             wheel: Wheel::new(clock.now),
-            next_choice: clock.now,
+            next_tuning: clock.now,
             overload: Overload::new(limits.loop_delay_max, clock.now),
             clock,
             head_limits,
@@ -243,8 +243,8 @@ impl Thread {
             pools: Pools::new(shared.start.config.pools.len()),
             upstreams: Upstreams::new(&shared.start.config.pools, number),
             dirty: Vec::new(),
-            loud: Vec::new(),
-            loud_links: Vec::new(),
+            ready_channels: Vec::new(),
+            ready_links: Vec::new(),
             unwatched: VecDeque::new(),
             postponed: Vec::new(),
             postponed_until: None,
@@ -263,13 +263,13 @@ impl Thread {
             keep_alive_timeout: limits.keep_alive_timeout,
             write_timeout: limits.write_timeout,
             serial: 0,
-            teller: Teller::default(),
+            forwarded: ForwardedHeaders::default(),
             drain: None,
             watchers: Watchers::default(),
             spare: Vec::new(),
         };
-        let bell = shared.inboxes[number].bell();
-        epoll::add(&thread.epoll, bell, Token::Inbox.pack(), epoll::EventFlags::IN)?;
+        let wakeup_fd = shared.inboxes[number].wakeup_fd();
+        epoll::add(&thread.epoll, wakeup_fd, Token::Inbox.pack(), epoll::EventFlags::IN)?;
         Ok(thread)
     }
 
@@ -314,15 +314,15 @@ impl Thread {
         for (index, serial) in std::mem::take(&mut self.again) {
             self.guarded(Token::Connection { index, serial }, |thread| thread.on_again(index, serial));
         }
-        self.hear_loud();
-        self.hear_loud_links();
+        self.read_ready_channels();
+        self.read_ready_links();
         self.retry_disk();
         self.watch_relays();
         self.sweep_relays();
         self.sweep_upstreams();
         self.tell_watchers();
         self.check_health();
-        self.look_at_choices();
+        self.tune_transports();
         self.look_at_rates();
         self.drain_step();
         self.use_idle_upstreams();
@@ -355,7 +355,7 @@ impl Thread {
         self.tx.clear();
         match token {
             Token::Connection { index, serial } if self.is_current(index, serial) => self.close(index),
-            Token::Channel { key, .. } => self.condemn(key as usize, "a bug in maitred"),
+            Token::Channel { key, .. } => self.fail_worker(key as usize, "a bug in maitred"),
             Token::Upstream { key, serial } => self.lose_upstream(key, serial),
             _ => {}
         }
@@ -382,13 +382,13 @@ impl Thread {
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         let arrived = flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
         connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
-        if let (Wire::Secure { session }, true) = (connection.wire, flags.contains(F::OUT)) {
+        if let (Wire::Tls { session }, true) = (connection.wire, flags.contains(F::OUT)) {
             // What is left of a handshake; anything else is tried again below, and shows any error.
             let _ = self.flush_secure(index, session);
         }
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         match connection.state {
-            State::Multiplexed { session } => {
+            State::Http2 { session } => {
                 connection.readable |= arrived;
                 if flags.contains(F::OUT) {
                     self.touch_session(session);
@@ -452,7 +452,7 @@ impl Thread {
         match self.connections[index as usize].state {
             State::Writing => self.on_writable(index),
             State::Idle | State::Head | State::Body => self.on_readable(index),
-            State::Multiplexed { session } => {
+            State::Http2 { session } => {
                 if self.connections[index as usize].readable && !self.is_backed_up(session) {
                     self.on_readable(index);
                 }
@@ -488,7 +488,7 @@ impl Thread {
 
     fn on_message(&mut self, message: Message) {
         match message {
-            Message::Adopt(migrant) => self.adopt(*migrant),
+            Message::Adopt(transfer) => self.adopt(*transfer),
             Message::SlotStarted { id, started, channel } => self.open_channel(id, started, channel),
             Message::Retire(id) => self.on_retire(id),
             Message::Release(id, at_once) => self.on_release(id, at_once),
@@ -496,7 +496,7 @@ impl Thread {
             Message::LinkComes(id, link) => self.on_link_comes(id, link),
             Message::GuestComes(id, link) => self.on_guest(id, link),
             Message::SlotExited { id, how } => self.on_slot_exited(id, &how),
-            Message::Hopeless(pool) => self.empty_queue(usize::from(pool)),
+            Message::PoolUnavailable(pool) => self.empty_queue(usize::from(pool)),
             Message::Offer { pool, thread } => self.on_offer(pool, thread),
             Message::DiskDone { index, serial, result } => self.on_disk_done(index, serial, result),
             Message::Judged { key, epoch, verdicts } => self.on_judged(key, epoch, verdicts),
@@ -531,8 +531,8 @@ impl Thread {
     /// How long to wait: not at all while something is left to do, otherwise until the first thing that is due.
     fn timeout(&self, now: Instant) -> Option<Timespec> {
         if !self.again.is_empty()
-            || !self.loud.is_empty()
-            || !self.loud_links.is_empty()
+            || !self.ready_channels.is_empty()
+            || !self.ready_links.is_empty()
             || self.upstreams.has_reused()
         {
             return Some(Timespec { tv_sec: 0, tv_nsec: 0 });
@@ -589,7 +589,7 @@ impl Thread {
         let row = self.row;
         let gauge = |state: State| match state {
             State::Idle => &row.idle,
-            State::Multiplexed { .. } => &row.multiplexed,
+            State::Http2 { .. } => &row.multiplexed,
             State::HandedOff { .. } | State::Relayed { .. } | State::Proxied { .. } => &row.handed_off,
             State::Writing | State::Watching => &row.writing,
             State::Queued { .. } => &row.queued,
@@ -632,7 +632,7 @@ impl Thread {
             return None;
         }
         if let State::HandedOff { channel, request } = self.connections[index as usize].state {
-            self.disown(channel as usize, request);
+            self.orphan_request(channel as usize, request);
         }
         if self.connections[index as usize].shared {
             self.forget(index);
@@ -649,7 +649,7 @@ impl Thread {
         let Connection { state, wire, .. } = self.connections[index as usize];
         self.end_session(state);
         self.release_stream(wire);
-        self.take_secure(wire);
+        self.take_tls_session(wire);
         self.enter(index, State::Linger);
         self.row.lingering.sub(1);
         self.wheel.disarm(index);
@@ -657,8 +657,8 @@ impl Thread {
         if connection.counted {
             self.uncount(connection.remote.address);
         }
-        if let Some(work) = connection.work.take() {
-            self.recycle(work);
+        if let Some(exchange) = connection.exchange.take() {
+            self.recycle(exchange);
         }
         if !connection.is_client() {
             self.streams -= 1;
@@ -690,23 +690,23 @@ impl Thread {
     }
 
     /// Keeps the buffers of a finished request for a later one.
-    pub(super) fn recycle(&mut self, mut work: Box<Work>) {
-        if self.spare.len() < SPARE_WORKS && work.capacity() < RECEIVE_BYTES {
-            work.reset();
-            self.spare.push(work);
+    pub(super) fn recycle(&mut self, mut exchange: Box<Exchange>) {
+        if self.spare.len() < SPARE_EXCHANGES && exchange.capacity() < RECEIVE_BYTES {
+            exchange.reset();
+            self.spare.push(exchange);
         }
     }
 
     /// The buffers of a connection, from the spare ones on first use.
-    pub(super) fn work(&mut self, index: u32) -> &mut Work {
+    pub(super) fn exchange(&mut self, index: u32) -> &mut Exchange {
         let spare = &mut self.spare;
-        let work = &mut self.connections[index as usize].work;
-        work.get_or_insert_with(|| spare.pop().unwrap_or_default())
+        let exchange = &mut self.connections[index as usize].exchange;
+        exchange.get_or_insert_with(|| spare.pop().unwrap_or_default())
     }
 
     /// The same, if there are any.
-    pub(super) fn work_of(&self, index: u32) -> Option<&Work> {
-        self.connections.get(index as usize)?.work.as_deref()
+    pub(super) fn exchange_of(&self, index: u32) -> Option<&Exchange> {
+        self.connections.get(index as usize)?.exchange.as_deref()
     }
 
     /// The socket of a connection that has one.

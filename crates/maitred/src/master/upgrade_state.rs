@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::sockets::Group;
-use super::state::upgrade::{Legacy, OldWorker};
+use super::state::upgrade::{InheritedState, OldWorker};
 use crate::config::AdminAddress;
 use crate::control::SlotId;
 use crate::tls::material::Pair;
@@ -25,20 +25,21 @@ use crate::tls::tickets::Seed;
 use crate::unix_time;
 use crate::upgrade::{FORMAT, READS, VARIABLE};
 
-/// Largest luggage. A thousand processes and a hundred sockets take a tenth of a megabyte.
+/// Largest upgrade_state. A thousand processes and a hundred sockets take a tenth of a megabyte.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Largest secrets: a certificate for the names of a machine has a hundredth of it.
 const SECRETS_BYTES_MAX: usize = 128 * 1024;
 
 /// See the module. Numbers of descriptors are those of the process, which stays the same.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Luggage {
+pub struct UpgradeState {
     /// [`FORMAT`]
     pub format: u32,
     /// Version of the executable that has packed it.
     pub version: String,
     /// What the machine has to know.
-    pub legacy: Legacy,
+    #[serde(rename = "legacy")]
+    pub inherited_state: InheritedState,
     /// Worker processes: generation and process id.
     pub workers: Vec<(u64, u32)>,
     /// Application processes.
@@ -144,7 +145,7 @@ impl<'a> Packer<'a> {
     }
 }
 
-impl Luggage {
+impl UpgradeState {
     /// Writes it; the variable of the environment that says where goes with the memory file.
     ///
     /// # Errors
@@ -176,7 +177,7 @@ impl Luggage {
         Ok(theirs)
     }
 
-    /// Puts back what [`Luggage::hide_secrets`] took out.
+    /// Puts back what [`UpgradeState::hide_secrets`] took out.
     fn take_secrets(&mut self) -> Result<(), String> {
         let Some(number) = self.secrets.take() else { return Ok(()) };
         let socket = Unpacker::take(number)?;
@@ -194,7 +195,7 @@ impl Luggage {
     ///
     /// # Errors
     /// A text when there is something that cannot be used.
-    pub fn find() -> Result<Option<Luggage>, String> {
+    pub fn find() -> Result<Option<UpgradeState>, String> {
         let Some(place) = std::env::var_os(VARIABLE) else { return Ok(None) };
         let place = place.to_string_lossy().into_owned();
         let parsed = place
@@ -210,9 +211,9 @@ impl Luggage {
         let failed = |error: &dyn std::fmt::Display| format!("what the executable before has left: {error}");
         let file = inherit::take(number).map_err(|error| failed(&error))?;
         let bytes = memfile::read(file, BYTES_MAX).map_err(|error| failed(&error))?;
-        let mut luggage = Luggage::from_bytes(&bytes).map_err(|error| failed(&error))?;
-        luggage.take_secrets().map_err(|error| failed(&error))?;
-        Ok(Some(luggage))
+        let mut upgrade_state = UpgradeState::from_bytes(&bytes).map_err(|error| failed(&error))?;
+        upgrade_state.take_secrets().map_err(|error| failed(&error))?;
+        Ok(Some(upgrade_state))
     }
 
     /// Leaves out of what the machine knows whoever has no process here. Such a one has been reaped, and the event that says so
@@ -221,11 +222,11 @@ impl Luggage {
     pub fn leave_out_the_gone(&mut self) {
         let (workers, apps) = (&self.workers, &self.apps);
         let lives = |old: &OldWorker| workers.iter().any(|(generation, _)| *generation == old.generation);
-        self.legacy.workers.retain(lives);
-        self.legacy.apps.retain(|old| apps.iter().any(|app| app.slot.epoch == old.epoch));
+        self.inherited_state.workers.retain(lives);
+        self.inherited_state.apps.retain(|old| apps.iter().any(|app| app.slot.epoch == old.epoch));
     }
 
-    fn from_bytes(bytes: &[u8]) -> Result<Luggage, String> {
+    fn from_bytes(bytes: &[u8]) -> Result<UpgradeState, String> {
         #[derive(Deserialize)]
         struct Version {
             format: u32,
@@ -238,11 +239,11 @@ impl Luggage {
     }
 
     /// An empty one, to be filled.
-    pub fn new(legacy: Legacy, tickets: Seed) -> Luggage {
-        Luggage {
+    pub fn new(inherited_state: InheritedState, tickets: Seed) -> UpgradeState {
+        UpgradeState {
             format: FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            legacy,
+            inherited_state,
             workers: Vec::new(),
             apps: Vec::new(),
             others: Vec::new(),
@@ -263,7 +264,7 @@ impl Luggage {
     }
 }
 
-/// Takes descriptors out of the luggage; several may have packed the same.
+/// Takes descriptors out of the upgrade_state; several may have packed the same.
 #[derive(Debug, Default)]
 pub struct Unpacker {
     shared: BTreeMap<i32, Rc<OwnedFd>>,
@@ -305,19 +306,19 @@ impl Unpacker {
 mod tests {
     use super::*;
 
-    fn luggage() -> Luggage {
-        Luggage::new(Legacy::default(), Seed::new(1_800_000_000).unwrap())
+    fn upgrade_state() -> UpgradeState {
+        UpgradeState::new(InheritedState::default(), Seed::new(1_800_000_000).unwrap())
     }
 
     #[test]
     fn what_is_packed_is_read() {
-        let (mut packed, file) = (luggage(), std::fs::File::open("/dev/null").unwrap());
+        let (mut packed, file) = (upgrade_state(), std::fs::File::open("/dev/null").unwrap());
         let mut packer = Packer::default();
         let local = "127.0.0.1:80".parse().unwrap();
         let group = Group { asked: local, local, buckets: vec![Rc::new(file.into())], inherited: true };
         packed.listens = packer.groups([&group]);
         packed.workers = vec![(3, 77)];
-        let read = Luggage::from_bytes(&serde_json::to_vec(&packed).unwrap()).unwrap();
+        let read = UpgradeState::from_bytes(&serde_json::to_vec(&packed).unwrap()).unwrap();
         assert_eq!((read.workers, read.listens[0].local), (vec![(3, 77)], local));
         assert_eq!(read.listens[0].buckets, [packer.keep()[0].as_raw_fd()]);
         assert_eq!(read.tickets, packed.tickets);
@@ -325,7 +326,7 @@ mod tests {
 
     #[test]
     fn secrets_are_in_a_socket_and_not_in_the_file() {
-        let mut packed = luggage();
+        let mut packed = upgrade_state();
         let bytes = |text: &[u8]| crate::tls::material::Bytes(text.to_vec());
         packed.self_signed = Some(Pair { chain: vec![bytes(b"public")], key: bytes(b"private"), ocsp: None });
         let (tickets, self_signed) = (packed.tickets.clone(), packed.self_signed.clone());
@@ -336,7 +337,7 @@ mod tests {
         let text = serde_json::to_string(&packed).unwrap();
         assert_eq!(packed.self_signed, None);
         assert_ne!(packed.tickets, tickets);
-        let mut read = Luggage::from_bytes(text.as_bytes()).unwrap();
+        let mut read = UpgradeState::from_bytes(text.as_bytes()).unwrap();
         read.take_secrets().unwrap();
         assert_eq!((read.tickets, read.self_signed), (tickets, self_signed));
     }
@@ -344,21 +345,21 @@ mod tests {
     #[test]
     fn who_was_reaped_in_the_last_moment_is_not_bequeathed() {
         use crate::master::state::upgrade::{Duty, OldApp, Owner};
-        let mut packed = luggage();
+        let mut packed = upgrade_state();
         let worker = |generation| OldWorker { generation, duty: Duty::Draining { left_ms: 1 } };
-        packed.legacy.workers = vec![worker(1), worker(2)];
-        packed.legacy.apps =
+        packed.inherited_state.workers = vec![worker(1), worker(2)];
+        packed.inherited_state.apps =
             [7, 8, 9].map(|epoch| OldApp { epoch, owner: Owner::Worker(epoch % 2 + 1) }).to_vec();
         packed.workers = vec![(2, 77)];
         let slot = SlotId { pool: 0, slot: 0, epoch: 8 };
         packed.apps = vec![PackedApp { slot, generation: 1, pid: 78, output: None }];
         packed.leave_out_the_gone();
-        assert_eq!(packed.legacy.workers, [worker(2)]);
-        assert_eq!(packed.legacy.apps, [OldApp { epoch: 8, owner: Owner::Worker(1) }]);
+        assert_eq!(packed.inherited_state.workers, [worker(2)]);
+        assert_eq!(packed.inherited_state.apps, [OldApp { epoch: 8, owner: Owner::Worker(1) }]);
     }
 
     /// As the first executable of format 1 has written it.
-    const FORMAT_1: &str = r#"{"format":1,"version":"0.1.0","legacy":{"counts":{"generation":2,"worker_crashes":0,
+    const FORMAT_1: &str = r#"{"format":1,"version":"0.1.0","inherited_state":{"counts":{"generation":2,"worker_crashes":0,
         "reloads":1,"reloads_refused":0,"upgrades":0,"slots_started":1,"slot_crashes":0,"slots_delayed":0},"epoch_last":8,
         "workers":[{"generation":1,"duty":{"Draining":{"left_ms":5}}},{"generation":2,"duty":{"Serving":{"grace_ms":6}}}],
         "apps":[{"epoch":7,"owner":{"Worker":2}},
@@ -377,7 +378,7 @@ mod tests {
     /// format ends the server, after the point where anybody could refuse.
     #[test]
     fn what_the_first_of_this_format_has_written_is_read_and_still_written() {
-        let read = Luggage::from_bytes(FORMAT_1.as_bytes()).unwrap();
+        let read = UpgradeState::from_bytes(FORMAT_1.as_bytes()).unwrap();
         let written = serde_json::to_value(&read).unwrap();
         let first: serde_json::Value = serde_json::from_str(FORMAT_1).unwrap();
         assert!(contains(&written, &first), "{written:#}");
@@ -399,8 +400,8 @@ mod tests {
 
     #[test]
     fn another_format_is_refused_before_anything_else_is_read() {
-        let error = Luggage::from_bytes(br#"{"format": 999}"#).unwrap_err();
+        let error = UpgradeState::from_bytes(br#"{"format": 999}"#).unwrap_err();
         assert!(error.contains("format 999"), "{error}");
-        assert!(Luggage::from_bytes(b"nonsense").is_err());
+        assert!(UpgradeState::from_bytes(b"nonsense").is_err());
     }
 }

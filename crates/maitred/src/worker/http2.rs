@@ -1,7 +1,7 @@
 //! HTTP/2 connections: one socket, many streams.
 //!
 //! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`: its request is written as an HTTP/1.1 head, judged
-//! and answered by the same code as any other, and its response is put into frames by [`Thread::send_stream`]. So whatever
+//! and answered by the same code as any other, and its response is put into frames by [`Reactor::send_stream`]. So whatever
 //! holds for a request holds here: the limits, the deadlines, the log, the fields that applications see. What this module
 //! and [`streams`](super::streams) add is the way between the socket and the streams; the rules of HTTP/2 are in
 //! [`maitred_http::h2`].
@@ -21,8 +21,8 @@ use maitred_http::h2::{Event, Session, Settings, StreamKey};
 use rustix::io::Errno;
 
 use super::connection::{Connection, State};
-use super::event_loop::{Thread, Token};
 use super::rates::head_deadline;
+use super::reactor::{Reactor, Token};
 use super::send::Sent;
 use super::streams::{NOBODY, Opened, Stream};
 use super::wire::Then;
@@ -45,7 +45,7 @@ const SHRINK_AFTER: Duration = Duration::from_secs(1);
 
 /// One HTTP/2 connection.
 #[derive(Debug)]
-pub(super) struct Multiplex {
+pub(super) struct Http2Connection {
     /// The rules.
     pub(super) session: Session,
     /// The client's connection.
@@ -111,7 +111,7 @@ pub(super) fn settings(limits: &Limits) -> Settings {
     }
 }
 
-impl Multiplex {
+impl Http2Connection {
     /// The client's connection.
     pub(super) fn index(&self) -> u32 {
         self.index
@@ -199,11 +199,11 @@ impl Multiplex {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// The connection speaks HTTP/2 from here on. The client's preface may have come, or be on its way.
     pub(super) fn begin_http2(&mut self, index: u32) -> u32 {
         let session = Session::new(&self.http2, self.clock.now);
-        let multiplex = Multiplex {
+        let http2 = Http2Connection {
             session,
             index,
             streams: Vec::new(),
@@ -219,8 +219,8 @@ impl Thread {
             left_at: None,
             left: false,
         };
-        let key = self.sessions.insert(Box::new(multiplex)) as u32;
-        self.enter(index, State::Multiplexed { session: key });
+        let key = self.sessions.insert(Box::new(http2)) as u32;
+        self.enter(index, State::Http2 { session: key });
         let streams_max = self.streams_max();
         self.sessions[key as usize].session.limit_streams(streams_max);
         self.row.http2_connections.add(1);
@@ -230,13 +230,13 @@ impl Thread {
 
     /// Whether what the client asks for now is refused.
     pub(super) fn refuses(&self, key: u32) -> bool {
-        self.sessions.get(key as usize).is_some_and(|multiplex| multiplex.left)
+        self.sessions.get(key as usize).is_some_and(|http2| http2.left)
     }
 
     /// Gives a session a place in the turn's end, once.
     pub(super) fn touch_session(&mut self, key: u32) {
-        if let Some(multiplex) = self.sessions.get_mut(key as usize)
-            && !std::mem::replace(&mut multiplex.dirty, true)
+        if let Some(http2) = self.sessions.get_mut(key as usize)
+            && !std::mem::replace(&mut http2.dirty, true)
         {
             self.unsent_sessions.push(key);
         }
@@ -244,16 +244,16 @@ impl Thread {
 
     /// Whether so much waits to be sent that nothing more is read.
     pub(super) fn is_backed_up(&self, key: u32) -> bool {
-        self.sessions.get(key as usize).is_some_and(|multiplex| multiplex.session.is_full())
+        self.sessions.get(key as usize).is_some_and(|http2| http2.session.is_full())
     }
 
     /// Acts on all frames in `rx`, and keeps what is left.
     pub(super) fn take_http2(&mut self, index: u32, key: u32, rx: Vec<u8>, more: bool) {
         let mut at = 0;
         let mut head = std::mem::take(&mut self.head);
-        while let Some(multiplex) = self.sessions.get_mut(key as usize) {
+        while let Some(http2) = self.sessions.get_mut(key as usize) {
             head.clear();
-            match multiplex.session.next(self.clock.now, &rx, &mut at, &mut head) {
+            match http2.session.next(self.clock.now, &rx, &mut at, &mut head) {
                 Ok(Some(Event::Request { stream, ended })) => {
                     self.open_stream(index, key, Opened { stream, ended }, &mut head);
                 }
@@ -281,7 +281,7 @@ impl Thread {
         if self.sessions.contains(key as usize) {
             let rest = rx.get(at..).unwrap_or_default();
             if !rest.is_empty() {
-                self.work(index).input.extend_from_slice(rest);
+                self.exchange(index).input.extend_from_slice(rest);
             }
             self.note_half(key, at, rest.len());
             // When too much is unsent, whole frames may be left over: no event will tell of them.
@@ -296,13 +296,12 @@ impl Thread {
     /// Notes since when a part of something is there: bytes of whole frames that were taken, and those that were not.
     fn note_half(&mut self, key: u32, taken: usize, left: usize) {
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        let block = multiplex.session.half_block().map(Half::Block);
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let block = http2.session.half_block().map(Half::Block);
         let half = block.or((left > 0).then_some(Half::Frame));
         // A block goes on over many frames, but a frame behind others is a new one.
-        let before =
-            multiplex.half.filter(|before| Some(before.half) == half && (block.is_some() || taken == 0));
-        multiplex.half = half.map(|half| {
+        let before = http2.half.filter(|before| Some(before.half) == half && (block.is_some() || taken == 0));
+        http2.half = half.map(|half| {
             let (since, bytes) =
                 before.map_or((now, 0), |before| (before.since, before.bytes + taken as u64));
             Partial { half, since, bytes, until: head_deadline(limits, since, bytes + left as u64) }
@@ -319,9 +318,9 @@ impl Thread {
 
     /// An HTTP/2 connection goes away, and its streams with it.
     pub(super) fn end_session(&mut self, state: State) {
-        let State::Multiplexed { session } = state else { return };
-        let Some(multiplex) = self.sessions.try_remove(session as usize) else { return };
-        let streams = multiplex.streams.iter().map(|stream| stream.index).filter(|index| *index != NOBODY);
+        let State::Http2 { session } = state else { return };
+        let Some(http2) = self.sessions.try_remove(session as usize) else { return };
+        let streams = http2.streams.iter().map(|stream| stream.index).filter(|index| *index != NOBODY);
         for index in streams.collect::<Vec<_>>() {
             self.lose_stream(session, index);
         }
@@ -330,9 +329,9 @@ impl Thread {
     /// Once per turn: sends what the turn has put into frames.
     pub(super) fn flush_sessions(&mut self) {
         while let Some(key) = self.unsent_sessions.pop() {
-            let Some(multiplex) = self.sessions.get_mut(key as usize) else { continue };
-            multiplex.dirty = false;
-            let index = multiplex.index;
+            let Some(http2) = self.sessions.get_mut(key as usize) else { continue };
+            http2.dirty = false;
+            let index = http2.index;
             let Some(serial) = self.connections.get(index as usize).map(|connection| connection.serial)
             else {
                 continue;
@@ -355,12 +354,12 @@ impl Thread {
                 other => return other,
             }
             let mut any = false;
-            while let Some(multiplex) = self.sessions.get_mut(key as usize)
-                && let Some(stream) = multiplex.session.next_writable()
+            while let Some(http2) = self.sessions.get_mut(key as usize)
+                && let Some(stream) = http2.session.next_writable()
             {
                 any = true;
-                multiplex.share = SHARE_BYTES;
-                let index = multiplex.session.user(stream);
+                http2.share = SHARE_BYTES;
+                let index = http2.session.user(stream);
                 self.go_on_sending(index);
             }
             if !any {
@@ -374,9 +373,9 @@ impl Thread {
     }
 
     fn send_frames(&mut self, index: u32, key: u32, left: &mut usize) -> Sent {
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
-        let mut out = std::mem::take(multiplex.session.out());
-        let mut at = multiplex.sent;
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
+        let mut out = std::mem::take(http2.session.out());
+        let mut at = http2.sent;
         let mut blocked = false;
         while at < out.len() && !blocked {
             match self.send(index, out.get(at..).unwrap_or_default(), Then::Perhaps) {
@@ -386,8 +385,8 @@ impl Thread {
                 Err(_) => return Sent::Broken,
             }
         }
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
-        let sent = at - multiplex.sent;
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
+        let sent = at - http2.sent;
         *left = left.saturating_sub(sent);
         let rest = out.len() - at;
         if rest == 0 {
@@ -397,10 +396,10 @@ impl Thread {
             out.drain(..at);
             at = 0;
         }
-        multiplex.sent = at;
-        *multiplex.session.out() = out;
+        http2.sent = at;
+        *http2.session.out() = out;
         if sent > 0 {
-            multiplex.write_until = None;
+            http2.write_until = None;
         }
         match self.is_flushed(index) {
             _ if blocked => Sent::Waits,
@@ -425,21 +424,21 @@ impl Thread {
         let unsent = sent != Sent::All;
         if !unsent
             && self.is_short_of_memory()
-            && let Some(multiplex) = self.sessions.get_mut(key as usize)
+            && let Some(http2) = self.sessions.get_mut(key as usize)
         {
             // The next response needs the buffer again; but there may be thousands of connections that have nothing to send.
-            multiplex.session.shrink_out();
+            http2.session.shrink_out();
         }
         self.count_session(index, key);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        if !unsent && multiplex.session.is_over() {
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        if !unsent && http2.session.is_over() {
             return self.linger(index);
         }
         let Connection { requests, ended, .. } = self.connections[index as usize];
         let head = self.shared.start.config.limits.head_timeout;
         let idle = if requests == 0 { head } else { self.keep_alive_timeout };
         let timeouts = Timeouts { idle, write: self.write_timeout };
-        match multiplex.deadline(self.clock.now, unsent, &timeouts) {
+        match http2.deadline(self.clock.now, unsent, &timeouts) {
             Some(until) => self.wheel.arm(index, until),
             None => self.wheel.disarm(index),
         }
@@ -463,22 +462,22 @@ impl Thread {
         let now = self.clock.now;
         // What TLS holds back counts, too: a peer that takes nothing would be told to go for ever.
         let flushed = self.is_flushed(index) == Ok(true);
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
-        if multiplex.half.take_if(|part| part.until <= now).is_some() {
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        if http2.half.take_if(|part| part.until <= now).is_some() {
             // Its streams end with it: whatever the client said next would be a part of what is missing.
-            multiplex.session.lose_patience("a frame or a header block took too long");
+            http2.session.lose_timeout("a frame or a header block took too long");
             return self.touch_session(key);
         }
-        if multiplex.write_until.is_some_and(|until| until <= now) {
+        if http2.write_until.is_some_and(|until| until <= now) {
             return self.abort(index);
         }
-        let is_idle = flushed && multiplex.session.streams() == 0 && multiplex.session.out().is_empty();
-        match multiplex.idle_until.filter(|_| is_idle) {
+        let is_idle = flushed && http2.session.streams() == 0 && http2.session.out().is_empty();
+        match http2.idle_until.filter(|_| is_idle) {
             Some(until) if until > now => {
-                multiplex.session.shrink();
-                multiplex.streams = Vec::new();
-                multiplex.unsent.set(0);
-                let half = multiplex.half.map(|part| part.until);
+                http2.session.shrink();
+                http2.streams = Vec::new();
+                http2.unsent.set(0);
+                let half = http2.half.map(|part| part.until);
                 self.wheel.arm(index, half.map_or(until, |half| half.min(until)));
             }
             Some(_) => self.dismiss_session(index, key, true),
@@ -488,10 +487,10 @@ impl Thread {
 
     /// Ends a connection that has no stream. The client has `linger_timeout` to hear of it, or with `hears` false no time at all.
     pub(super) fn dismiss_session(&mut self, index: u32, key: u32, hears: bool) {
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         // At once, and for good: there is no request that it could cross.
-        multiplex.session.go_away();
-        multiplex.session.go_away();
+        http2.session.go_away();
+        http2.session.go_away();
         self.touch_session(key);
         if !hears {
             self.flush_session(index, key);
@@ -502,13 +501,13 @@ impl Thread {
     /// Asks the client to take its next requests elsewhere. Called again, it refuses new ones, after a while.
     pub(super) fn leave(&mut self, key: u32) {
         let now = self.clock.now;
-        let Some(multiplex) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         let waits = |at| now.saturating_duration_since(at) < LEAVE_AFTER;
-        if multiplex.left_at.is_some_and(waits) || multiplex.left {
+        if http2.left_at.is_some_and(waits) || http2.left {
             return;
         }
-        multiplex.left = multiplex.left_at.replace(now).is_some();
-        multiplex.session.go_away();
+        http2.left = http2.left_at.replace(now).is_some();
+        http2.session.go_away();
         self.touch_session(key);
     }
 }

@@ -5,15 +5,15 @@ use std::net::SocketAddr;
 use maitred_http::proxy_protocol;
 
 use super::connection::{Remote, State};
-use super::event_loop::Thread;
 use super::origin;
+use super::reactor::Reactor;
 use super::receive::Stop;
 
 /// A peer that may not connect to a listener with `proxy_protocol`. It was logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotAProxy;
 
-impl Thread {
+impl Reactor {
     /// Whether a new connection has to start with a PROXY header.
     ///
     /// # Errors

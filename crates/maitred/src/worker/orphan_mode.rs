@@ -33,7 +33,7 @@ const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Outlive {
+pub(super) struct OrphanMode {
     /// The end of the conversation with the master is no reason to stop.
     promised: bool,
     /// The conversation has ended.
@@ -49,7 +49,7 @@ pub(super) struct Outlive {
     given_up: Vec<(SlotId, Signal)>,
 }
 
-impl Outlive {
+impl OrphanMode {
     pub(super) fn promise(&mut self, end: Option<OwnedFd>, time: DrainTime) {
         self.promised = true;
         self.end = end.map(|end| (end, time));
@@ -81,24 +81,24 @@ impl Outlive {
 impl Control<'_> {
     /// Whether nothing comes from the master any more.
     pub(super) fn is_alone(&self) -> bool {
-        self.orphaned || self.outlive.alone
+        self.orphaned || self.orphan_mode.alone
     }
 
     /// The conversation has ended.
     pub(super) fn on_end(&mut self) {
-        if !self.outlive.promised {
+        if !self.orphan_mode.promised {
             return self.on_orphaned();
         }
         tracing::info!("the master's executable is replaced; serving on");
-        self.outlive.alone = true;
+        self.orphan_mode.alone = true;
         let now = Instant::now();
-        self.outlive.tell = Some((now + TELL_EVERY, now + WAIT_MAX));
+        self.orphan_mode.tell = Some((now + TELL_EVERY, now + WAIT_MAX));
         self.shared.alone.store(true, Relaxed);
-        for (id, signal) in std::mem::take(&mut self.outlive.given_up) {
+        for (id, signal) in std::mem::take(&mut self.orphan_mode.given_up) {
             self.end_process(id, signal);
         }
         // Without the end there will be nobody who says how the upgrade went.
-        let hears = self.outlive.end.is_some();
+        let hears = self.orphan_mode.end.is_some();
         let waits_on = |about| if about == About::Upgrade { hears } else { self.passes_on(about) };
         let unanswerable = self.asking.iter().filter(|(_, one)| !waits_on(one.about));
         let others: Vec<u64> = unanswerable.map(|(number, _)| *number).collect();
@@ -110,26 +110,26 @@ impl Control<'_> {
     /// Has a command reach the new image, if it is one that cannot wait: a stop. Gives back whether an answer will come.
     pub(super) fn passes_on(&self, about: About) -> bool {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let end = self.outlive.end.as_ref().filter(|_| about == About::Stop);
+        let end = self.orphan_mode.end.as_ref().filter(|_| about == About::Stop);
         end.is_some_and(|(end, _)| send(end, STOP, flags).is_ok())
     }
 
     /// Takes the word of the new image, and the ends of application processes.
     pub(super) fn take_orders(&mut self) {
         self.take_word();
-        if !self.outlive.alone {
+        if !self.orphan_mode.alone {
             return;
         }
-        let watched = std::mem::take(&mut self.outlive.watched);
+        let watched = std::mem::take(&mut self.orphan_mode.watched);
         let (ended, living) = watched.into_iter().partition(|(_, process)| is_readable(process));
-        self.outlive.watched = living;
+        self.orphan_mode.watched = living;
         for (id, _) in ended {
             self.slot_exited(id, "has ended");
         }
     }
 
     fn take_word(&mut self) {
-        let Some((end, time)) = &self.outlive.end else { return };
+        let Some((end, time)) = &self.orphan_mode.end else { return };
         let (mut word, time) = ([0; WORD_BYTES_MAX], *time);
         match recv(end, &mut word, RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -137,7 +137,7 @@ impl Control<'_> {
                 // What the image before has said comes first, and that it has ended.
                 self.take_messages();
                 let for_good = word.starts_with(GO_FOR_GOOD);
-                let successor = self.outlive.end.take().filter(|_| !for_good);
+                let successor = self.orphan_mode.end.take().filter(|_| !for_good);
                 let time = if for_good { DrainTime::bounded(time.grace_ms) } else { time };
                 self.drain(time, successor.map(|(end, _)| Arc::new(end)));
                 self.answer_all(|about| match (for_good, about) {
@@ -155,24 +155,24 @@ impl Control<'_> {
     }
 
     fn on_end_closed(&mut self) {
-        self.outlive.end = None;
-        if self.outlive.alone {
+        self.orphan_mode.end = None;
+        if self.orphan_mode.alone {
             self.answer_all(|_| (false, NEW_IMAGE_ENDED));
             self.on_orphaned();
         } else {
             // The master stays as it is after all.
-            self.outlive.promised = false;
+            self.orphan_mode.promised = false;
         }
     }
 
     /// Tells those who have asked for the upgrade that it is under way.
     pub(super) fn tell_waiting(&mut self, now: Instant) {
         let Some((at, until)) =
-            self.outlive.tell.filter(|(at, until)| self.outlive.alone && at <= &now && &now < until)
+            self.orphan_mode.tell.filter(|(at, until)| self.orphan_mode.alone && at <= &now && &now < until)
         else {
             return;
         };
-        self.outlive.tell = Some((at + TELL_EVERY, until));
+        self.orphan_mode.tell = Some((at + TELL_EVERY, until));
         let waiting = self.asking.values().filter(|one| one.about == About::Upgrade);
         waiting.for_each(|asking| self.progress(asking, WAITS.to_owned()));
     }
@@ -192,7 +192,7 @@ impl Control<'_> {
     }
 
     fn end_process(&self, id: SlotId, signal: Signal) {
-        match self.outlive.watched.iter().find(|(other, _)| *other == id) {
+        match self.orphan_mode.watched.iter().find(|(other, _)| *other == id) {
             Some((_, process)) => match pidfd_send_signal(process, signal) {
                 Ok(()) | Err(Errno::SRCH) => {}
                 // It runs as somebody else: the new master ends it with this process.

@@ -14,8 +14,8 @@ use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConnection};
 use slab::Slab;
 
 use super::connection::{Connection, State};
-use super::event_loop::{Thread, received_bytes_max};
-use super::multiplex::Multiplex;
+use super::http2::Http2Connection;
+use super::reactor::{Reactor, received_bytes_max};
 use super::wire::{Received, Wire};
 use crate::tls::client::{self, Identity};
 use crate::tls::resolver::ACME_TLS;
@@ -43,7 +43,7 @@ fn cipher(suite: CipherSuite) -> Option<&'static str> {
 
 /// One TLS session.
 #[derive(Debug)]
-pub struct Secure {
+pub struct TlsSession {
     tls: ServerConnection,
     /// It is known which protocol follows, because the handshake is over, or early data has come.
     begun: bool,
@@ -74,7 +74,7 @@ impl io::Write for Socket<'_> {
     }
 }
 
-impl Secure {
+impl TlsSession {
     /// Sends what waits. True if nothing is left.
     fn flush(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
         while self.tls.wants_write() {
@@ -129,23 +129,23 @@ impl Secure {
 
 /// Where the TLS session of a connection, or of a stream, is found.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Carriers<'a> {
-    secures: &'a Slab<Box<Secure>>,
-    sessions: &'a Slab<Box<Multiplex>>,
+pub(super) struct TlsLookup<'a> {
+    tls_sessions: &'a Slab<Box<TlsSession>>,
+    sessions: &'a Slab<Box<Http2Connection>>,
     connections: &'a Slab<Connection>,
 }
 
-impl<'a> Carriers<'a> {
+impl<'a> TlsLookup<'a> {
     /// The tables of a thread.
     pub(super) fn new(
-        secures: &'a Slab<Box<Secure>>,
-        sessions: &'a Slab<Box<Multiplex>>,
+        tls_sessions: &'a Slab<Box<TlsSession>>,
+        sessions: &'a Slab<Box<Http2Connection>>,
         connections: &'a Slab<Connection>,
     ) -> Self {
-        Carriers { secures, sessions, connections }
+        TlsLookup { tls_sessions, sessions, connections }
     }
 
-    fn secure(self, wire: Wire) -> Option<&'a Secure> {
+    fn secure(self, wire: Wire) -> Option<&'a TlsSession> {
         let wire = match wire {
             Wire::Stream { session, .. } => {
                 let parent = self.sessions.get(session as usize)?.index();
@@ -154,7 +154,7 @@ impl<'a> Carriers<'a> {
             wire => wire,
         };
         match wire {
-            Wire::Secure { session } => self.secures.get(session as usize).map(Box::as_ref),
+            Wire::Tls { session } => self.tls_sessions.get(session as usize).map(Box::as_ref),
             _ => None,
         }
     }
@@ -179,7 +179,7 @@ impl<'a> Carriers<'a> {
     }
 }
 
-impl Thread {
+impl Reactor {
     /// Makes a connection a TLS one, if its listener says so. False if that fails.
     pub(super) fn secure(&mut self, index: u32) -> bool {
         let connection = &mut self.connections[index as usize];
@@ -189,29 +189,30 @@ impl Thread {
         }
         let Ok(mut tls) = ServerConnection::new(config) else { return false };
         tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
-        let secure = Secure { tls, begun: false, settled: false, closed: false, unsent: 0, identity: None };
-        let session = self.secures.insert(Box::new(secure)) as u32;
-        connection.wire = Wire::Secure { session };
+        let secure =
+            TlsSession { tls, begun: false, settled: false, closed: false, unsent: 0, identity: None };
+        let session = self.tls_sessions.insert(Box::new(secure)) as u32;
+        connection.wire = Wire::Tls { session };
         connection.secure = true;
         true
     }
 
     /// The session of a connection that moves on to another thread.
-    pub(super) fn take_secure(&mut self, wire: Wire) -> Option<Box<Secure>> {
+    pub(super) fn take_tls_session(&mut self, wire: Wire) -> Option<Box<TlsSession>> {
         match wire {
-            Wire::Secure { session } => self.secures.try_remove(session as usize),
+            Wire::Tls { session } => self.tls_sessions.try_remove(session as usize),
             _ => None,
         }
     }
 
     /// A connection has come from another thread with its session.
-    pub(super) fn put_secure(&mut self, secure: Box<Secure>) -> Wire {
-        Wire::Secure { session: self.secures.insert(secure) as u32 }
+    pub(super) fn put_secure(&mut self, secure: Box<TlsSession>) -> Wire {
+        Wire::Tls { session: self.tls_sessions.insert(secure) as u32 }
     }
 
     pub(super) fn receive_secure(&mut self, index: u32, session: u32, rx: &mut Vec<u8>) -> Received {
         let connection = &self.connections[index as usize];
-        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize))
+        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
         else {
             return Received::Broken;
         };
@@ -244,8 +245,8 @@ impl Thread {
     ) -> Received {
         rx.clear();
         let secure = match (self.secure(index), self.connections[index as usize].wire) {
-            (true, Wire::Secure { session }) => {
-                self.secures.get_mut(session as usize).map(|secure| (session, secure))
+            (true, Wire::Tls { session }) => {
+                self.tls_sessions.get_mut(session as usize).map(|secure| (session, secure))
             }
             _ => None,
         };
@@ -264,7 +265,7 @@ impl Thread {
         more: bool,
     ) -> Received {
         let connection = &self.connections[index as usize];
-        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize))
+        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
         else {
             return Received::Broken;
         };
@@ -309,7 +310,7 @@ impl Thread {
 
     /// The client and this server have agreed on a protocol (ALPN, RFC 7301).
     fn begin_protocol(&mut self, index: u32, session: u32) {
-        let Some(secure) = self.secures.get_mut(session as usize) else { return };
+        let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
         secure.begun = true;
         if secure.tls.alpn_protocol() == Some(b"h2".as_slice()) {
             self.begin_http2(index);
@@ -318,7 +319,7 @@ impl Thread {
 
     /// The handshake is over.
     fn settle_handshake(&mut self, session: u32) {
-        let Some(secure) = self.secures.get_mut(session as usize) else { return };
+        let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
         secure.settled = true;
         secure.identity = Identity::of(&secure.tls).map(Box::new);
         self.row.tls_handshakes.add(1);
@@ -328,7 +329,7 @@ impl Thread {
 
     /// Whether the handshake was all that a certificate authority wanted (RFC 8737 section 3): no data is exchanged.
     fn is_challenge(&self, session: u32) -> bool {
-        let secure = self.secures.get(session as usize);
+        let secure = self.tls_sessions.get(session as usize);
         secure.is_some_and(|secure| secure.tls.alpn_protocol() == Some(ACME_TLS))
     }
 
@@ -337,8 +338,8 @@ impl Thread {
         let Some(connection) = self.connections.get(index as usize).filter(|found| found.secure) else {
             return false;
         };
-        let carriers = Carriers::new(&self.secures, &self.sessions, &self.connections);
-        carriers.secure(connection.wire).is_some_and(|secure| !secure.settled)
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.secure(connection.wire).is_some_and(|secure| !secure.settled)
     }
 
     fn note_tls_failure(&mut self, index: u32, error: &rustls::Error) {
@@ -352,7 +353,7 @@ impl Thread {
     /// Encrypts and sends; what it takes is bounded by what the session may keep.
     pub(super) fn send_secure(&mut self, index: u32, session: u32, bytes: &[u8]) -> Result<usize, Errno> {
         let connection = &self.connections[index as usize];
-        let (Some(socket), Some(secure)) = (&connection.socket, self.secures.get_mut(session as usize))
+        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
         else {
             return Err(Errno::CONNRESET);
         };
@@ -375,7 +376,7 @@ impl Thread {
 
     pub(super) fn flush_secure(&mut self, index: u32, session: u32) -> Result<bool, Errno> {
         let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
-        let (Some(socket), Some(secure)) = (socket, self.secures.get_mut(session as usize)) else {
+        let (Some(socket), Some(secure)) = (socket, self.tls_sessions.get_mut(session as usize)) else {
             return Err(Errno::CONNRESET);
         };
         secure.flush(socket.as_fd())
@@ -383,7 +384,7 @@ impl Thread {
 
     /// Tells the client that nothing was cut off.
     pub(super) fn notify_close(&mut self, index: u32, session: u32) {
-        if let Some(secure) = self.secures.get_mut(session as usize) {
+        if let Some(secure) = self.tls_sessions.get_mut(session as usize) {
             secure.tls.send_close_notify();
         }
         // What the socket does not take now is of no use later.
