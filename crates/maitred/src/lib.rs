@@ -26,14 +26,18 @@
 //! | [`overload`] | what is given up when memory, descriptors or time are short: a pure function |
 //! | [`backoff`] | growing delays for processes that keep dying |
 //! | [`sandbox`] | what a process may reach in the filesystem |
+//! | [`bounds`] | how many threads, pools and slots one server can have |
+//! | [`clock`] | the time as one turn of an event loop sees it |
 //! | [`unix_time`] | the wall clock |
 //! | [`status`] | scoreboard, and the ways to show it |
 
 pub mod acme;
 pub mod affinity;
 pub mod backoff;
+pub mod bounds;
 pub mod budget;
 pub mod cli;
+pub mod clock;
 pub mod config;
 pub mod control;
 pub mod exchange;

@@ -9,7 +9,6 @@ use maitred::cli::{self, Arguments, Command, exit};
 use maitred::config::{self, Loaded};
 use maitred::master::shell::{self, Options};
 use maitred::sandbox;
-use maitred::upgrade;
 use maitred::worker;
 
 fn main() -> ExitCode {
@@ -21,7 +20,7 @@ fn main() -> ExitCode {
     let terminal = std::io::stdout().is_terminal();
     match Arguments::parse().command {
         Command::Worker => worker::run(),
-        Command::UpgradeCheck { arguments } => upgrade::check(&arguments),
+        Command::UpgradeCheck { arguments } => cli::upgrade_check::run(&arguments),
         Command::AcmeAgent => acme::agent::run(),
         Command::Check(file) => cli::check::run(&file.config),
         Command::Run(file) => shell::run(&|| config::load(&file.config), Options { announce: false }),

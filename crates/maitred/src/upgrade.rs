@@ -1,20 +1,12 @@
 //! What crosses from one executable to the next when a running server is upgraded, and the check before.
 //!
 //! Four things do, and each says which version it is of, or is stable for good: what the old image of the master leaves to the
-//! new one ([`crate::master::upgrade_state`]), the answer of [`check`], the words [`GO`] and [`STOP`] between the new image and
-//! the old worker process, and what goes with a connection from it to the new one ([`crate::worker::drain`]). Everything else is
-//! between processes of one executable.
+//! new one ([`crate::master::upgrade_state`]), the answer of the check ([`answer`]), the words [`GO`] and [`STOP`] between the new
+//! image and the old worker process, and what goes with a connection from it to the new one ([`crate::worker::drain`]). Everything
+//! else is between processes of one executable.
 
-use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-
-use clap::Parser as _;
-
-use crate::cli::exit::{Error, Exit};
-use crate::cli::{Arguments, Command};
-use crate::config::{self, Failure, Loaded};
 
 /// The version of what one image of the master leaves to the next. An executable that reads others as well lists them in
 /// [`READS`].
@@ -33,42 +25,13 @@ pub const STOP: &[u8] = b"stop";
 pub const WORD_BYTES_MAX: usize = 64;
 /// The environment variable that says where a new image finds what the old one has left: process id, colon, descriptor.
 pub const VARIABLE: &str = "MAITRED_UPGRADE";
-/// The hidden command that [`check`] is.
+/// The hidden command that the check is ([`crate::cli::upgrade_check`]).
 pub const CHECK_COMMAND: &str = "upgrade-check";
 /// What the line begins with by which an executable says which versions it reads.
 const ANSWER: &str = "maitred-upgrade";
 
-/// Whether this executable can take over from a server that was started with these arguments: its configuration is read, and
-/// nothing is bound or written. Says so on standard output, and what is wrong on standard error.
-pub fn check(arguments: &[OsString]) -> ExitCode {
-    let loaded = match Arguments::try_parse_from(arguments) {
-        Ok(arguments) => configuration(&arguments.command),
-        Err(error) => {
-            eprintln!("{error}");
-            return Exit::Usage.into();
-        }
-    };
-    match loaded {
-        Ok(loaded) => {
-            for warning in &loaded.warnings {
-                eprintln!("{warning}");
-            }
-            println!("{}", answer());
-            Exit::Done.into()
-        }
-        Err(failure) => Error::from(failure).report(),
-    }
-}
-
-fn configuration(command: &Command) -> Result<Loaded, Failure> {
-    match command {
-        Command::Run(file) => config::load(&file.config),
-        Command::Serve(serve) => Ok(Loaded { config: serve.configuration(false)?, warnings: Vec::new() }),
-        _ => Err(Failure::Refused("only `maitred run` and `maitred serve` can be upgraded".to_owned())),
-    }
-}
-
-fn answer() -> String {
+/// The line by which an executable says which versions it reads.
+pub fn answer() -> String {
     let reads: Vec<String> = READS.iter().map(u32::to_string).collect();
     format!("{ANSWER} {} {}", env!("CARGO_PKG_VERSION"), reads.join(" "))
 }

@@ -14,13 +14,13 @@ use super::account;
 use super::certificate::{self, Facts};
 use super::client::Seen;
 use super::link::Link;
-use super::messages::{FromAgent, MESSAGE_BYTES_MAX, Report, Start, ToAgent};
+use super::messages::{FromAgent, MESSAGE_BYTES_MAX, Start, ToAgent};
 use super::order::{self, Job, Trouble};
 use super::sandbox;
 use super::schedule::{Held, Now, Past, Schedule, Task, Window};
 use super::store::{self, Notes, Store};
 use super::{CONTROL_FD, START_FD};
-use crate::control::RunAs;
+use crate::control::{Report, RunAs};
 use crate::sandbox::seccomp;
 use crate::unix_time;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::messages::{Answer, Challenge, FromAgent};
+use super::messages::FromAgent;
+use crate::control::{Answer, Challenge};
 
 /// How long the worker process may take to answer a challenge; it is there most of the time.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -10,9 +10,9 @@ use instant_acme::{
 use super::certificate;
 use super::client::{Seen, with_causes};
 use super::link::{Link, Placed};
-use super::messages::Answer;
 use super::schedule::{Blame, Failure};
 use crate::config::{ChallengeChoice, KeyType};
+use crate::control::Answer;
 
 /// How long the authority may take to look, and then to sign.
 const POLL: RetryPolicy = RetryPolicy::new()

@@ -22,6 +22,8 @@ use rustix::fs::FlockOperation;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::config::certificate_path;
+
 /// Largest file that is read: a hundred times a long chain.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -34,11 +36,6 @@ pub struct Notes {
     pub allowed_unix: u64,
     /// Why the last order failed.
     pub error: Option<String>,
-}
-
-/// Where the key and the certificates of a site are, if there are any yet.
-pub fn certificate_path(state: &Path, site: &str) -> PathBuf {
-    state.join("certificates").join(format!("{site}.pem"))
 }
 
 /// The state directory of an agent, which has it to itself.

@@ -13,9 +13,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::messages::{Answer, Challenge, FromAgent, Report, Start, ToAgent};
+use super::messages::{FromAgent, Start, ToAgent};
 use crate::backoff::{Backoff, Rules};
-use crate::control::ToWorker;
+use crate::control::{Answer, Challenge, Report, ToWorker};
 use crate::tls::material::Pair;
 
 /// An agent is replaced at once if it lived; nothing is urgent about certificates.

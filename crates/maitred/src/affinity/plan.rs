@@ -11,8 +11,8 @@ mod tests;
 use std::fmt;
 
 use super::topology::{Cpu, Topology, format_list};
+use crate::bounds::THREADS_MAX;
 use crate::config::Affinity;
-use crate::status::scoreboard::THREADS_MAX;
 
 /// Who runs where at first.
 #[derive(Debug, Clone, PartialEq, Eq)]

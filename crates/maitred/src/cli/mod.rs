@@ -10,6 +10,7 @@ mod sections;
 #[cfg(test)]
 mod tests;
 pub mod top;
+pub mod upgrade_check;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,8 +19,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bounds::THREADS_MAX;
 use crate::config::{AccessFormat, AdminAddress, Config, Failure, listen_address};
-use crate::status::scoreboard::THREADS_MAX;
 
 /// The configuration file when `-c` is not given.
 pub const DEFAULT_CONFIG: &str = "maitred.toml";

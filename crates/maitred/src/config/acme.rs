@@ -1,6 +1,6 @@
 //! `[acme]`: automatic certificates.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -34,6 +34,11 @@ pub struct Acme {
     pub user: Option<Identity>,
     /// `retry`: the delay after a first refusal.
     pub retry: Duration,
+}
+
+/// Where the key and the certificates of a site are in the state directory, if there are any yet.
+pub fn certificate_path(state: &Path, site: &str) -> PathBuf {
+    state.join("certificates").join(format!("{site}.pem"))
 }
 
 /// `challenge = "auto" | "http-01" | "tls-alpn-01"`

@@ -34,7 +34,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-pub use acme::{Acme, ChallengeChoice, ExternalAccount, KeyType};
+pub use acme::{Acme, ChallengeChoice, ExternalAccount, KeyType, certificate_path};
 pub use directory::user_runtime_dir;
 pub use headers::{RequestHeaderRules, ResponseHeaders};
 pub use lookup::{Lookup, System};

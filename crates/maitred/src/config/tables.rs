@@ -9,7 +9,7 @@ use super::logs::LOG;
 use super::meaning::Buckets;
 use super::workers::{WORKERS, WORKERS_MAX};
 use super::{headers, reload, requests};
-use crate::status::scoreboard::THREADS_MAX;
+use crate::bounds::THREADS_MAX;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);

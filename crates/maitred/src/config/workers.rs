@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::keys::{Default, Key, Kind, Table};
 use super::tables::DAY;
-use crate::status::scoreboard::SLOTS_MAX;
+use crate::bounds::SLOTS_MAX;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Processes of one pool; with the slots for those that drain, all pools together must fit into the scoreboard.

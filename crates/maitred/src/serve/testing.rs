@@ -4,7 +4,7 @@ use maitred_http::fields::{FieldEdits, FieldLines};
 use maitred_http::h1::Persistence;
 use maitred_http::request::{Framing, Known, Method, Request, Version};
 
-use super::Clock;
+use crate::clock::Clock;
 use crate::exchange::{ReplyContext, ResponseWriter};
 
 const DATE: [u8; 29] = *b"Sun, 06 Nov 1994 08:49:37 GMT";

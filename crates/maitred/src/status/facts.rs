@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use crate::acme::messages::Report;
+use crate::bounds::{SLOTS_MAX, THREADS_MAX};
 use crate::config::Transport;
-use crate::control::{Descriptor, Start};
+use crate::control::{Descriptor, Report, Start};
+use crate::tls::server::CertificateFacts;
 
 use super::rates::PerSecond;
-use super::scoreboard::{SLOTS_MAX, THREADS_MAX};
 
 /// What holds for the life of a worker process; built once, at its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,19 +152,6 @@ pub struct Live {
     pub ends: BTreeMap<usize, String>,
     /// Why a pool has no process and cannot start one, by the pool's index.
     pub troubles: BTreeMap<usize, String>,
-}
-
-/// A certificate in use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CertificateFacts {
-    /// Index of its site in the configuration.
-    pub site: usize,
-    /// Which of the site's it is.
-    pub number: usize,
-    /// The first name that it is for.
-    pub name: String,
-    /// Its last second, in Unix time.
-    pub not_after: u64,
 }
 
 /// What waits at this moment.

@@ -1,6 +1,6 @@
 //! Every number that is shown, declared once: JSON, metrics and `docs/metrics.md` are made from these tables.
 
-use crate::acme::messages::Report;
+use crate::control::Report;
 
 use super::scoreboard::{MasterRow, OldWorkerRow, Scoreboard, SlotRow, SlotState, StartRow, ThreadRow};
 

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::acme::messages::Report;
+use crate::control::Report;
+use crate::tls::server::CertificateFacts;
 
-use super::facts::{BodiesFacts, BudgetFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts};
+use super::facts::{BodiesFacts, BudgetFacts, Facts, ListenFacts, Live, PoolFacts};
 use super::fields::{self, Field};
 use super::rates::{PerSecond, Rates, Second};
 use super::scoreboard::{BucketRow, OldWorkerRow, Scoreboard, SlotRow, StartRow};

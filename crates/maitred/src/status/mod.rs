@@ -28,8 +28,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use crate::acme::messages::Report;
-use facts::{CertificateFacts, Facts, Live, Queues};
+use crate::control::Report;
+use crate::tls::server::CertificateFacts;
+use facts::{Facts, Live, Queues};
 use rates::{PoolSample, Rates};
 use scoreboard::Scoreboard;
 

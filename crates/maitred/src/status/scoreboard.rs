@@ -6,12 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Event-loop threads that the file has rows for.
-pub const THREADS_MAX: usize = 256;
-/// Pools that the file has rows for.
-pub const POOLS_MAX: usize = 64;
-/// Application slots that the file has rows for, over all pools.
-pub const SLOTS_MAX: usize = 1024;
+use crate::bounds::{POOLS_MAX, SLOTS_MAX, THREADS_MAX};
 
 /// Buckets of listen pools that the file has rows for; further ones are not shown.
 pub const BUCKETS_MAX: usize = 1024;

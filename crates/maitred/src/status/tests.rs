@@ -3,9 +3,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::acme::messages::Report;
+use crate::control::Report;
+use crate::tls::server::CertificateFacts;
 
-use super::facts::{BodiesFacts, BudgetFacts, CertificateFacts, Facts, ListenFacts, Live, PoolFacts, Queue};
+use super::facts::{BodiesFacts, BudgetFacts, Facts, ListenFacts, Live, PoolFacts, Queue};
 use super::fields::{self, Field, Kind, Unit};
 use super::rates::{HISTORY_SECS_MAX, PerSecond, PoolRates, PoolSample, Rates, Second, ThreadRates};
 use super::scoreboard::{Scoreboard, SlotState};
@@ -168,7 +169,7 @@ fn facts_beyond_the_board_are_harmless() {
     facts.pools[1] = PoolFacts { first_slot: usize::MAX, slots: usize::MAX, ..facts.pools[1].clone() };
     let live = Live { queues: vec![Queue { listen: 9, bucket: 9, length: 0, max: 0 }], ..live() };
     let status = json::render(&board(), &facts, &live);
-    assert_eq!(status["threads"].as_array().map(Vec::len), Some(super::scoreboard::THREADS_MAX));
+    assert_eq!(status["threads"].as_array().map(Vec::len), Some(crate::bounds::THREADS_MAX));
     assert_eq!(status["pools"][1]["letters"], "");
     metrics::render(&board(), &facts, &live);
 }

@@ -16,7 +16,6 @@ use super::material::{Bytes, Material};
 use super::resolver::{ACME_TLS, Resolver};
 use super::tickets::{NoTickets, Ticketer};
 use crate::config::{ClientAuth, Config, Tls, TlsVersion};
-use crate::status::facts::CertificateFacts;
 
 /// Tickets that a client gets in a handshake of TLS 1.3: as each should be used once (RFC 8446 section C.4), a browser can
 /// open two connections with them.
@@ -29,6 +28,19 @@ const EARLY_DATA_BYTES_MAX: u32 = 16 * 1024;
 /// What a resumed session rests on, as a hash: sessions with another basis are not resumed.
 type Basis = [u8; 32];
 type KeptSessions = (Basis, Arc<dyn StoresServerSessions>);
+
+/// A certificate in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// Index of its site in the configuration.
+    pub site: usize,
+    /// Which of the site's it is.
+    pub number: usize,
+    /// The first name that it is for.
+    pub name: String,
+    /// Its last second, in Unix time.
+    pub not_after: u64,
+}
 
 /// What all threads share for TLS. Made once for a worker process; its certificates can be replaced.
 #[derive(Debug)]

@@ -16,13 +16,14 @@ use super::origin::{self, Client};
 use super::reactor::Reactor;
 use super::shared::Shared;
 use super::wire::Wire;
+use crate::clock::Clock;
 use crate::exchange::{Decision, Field, ReplyContext, ResponseWriter, Routed};
 use crate::log::access::{Line, RequestLine};
 use crate::plan::Plan;
 use crate::route::Choice;
 use crate::serve::files::FileServer;
 use crate::serve::fixed::{self, Failure};
-use crate::serve::{CachedBytes, Clock, RequestContext, Served, Summary};
+use crate::serve::{CachedBytes, RequestContext, Served, Summary};
 use crate::tls::redirect;
 
 /// What [`Reactor::answer`] made of a request.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::serve::Clock;
+use crate::clock::Clock;
 use crate::unix_time;
 
 /// The clock now.

@@ -30,12 +30,13 @@ use super::upstream::Upstreams;
 use super::watch::Watchers;
 use super::watchdog::{EVENTS_PER_MARK, Turn};
 use super::wire::{FILE_PIECE_BYTES, Wire};
+use crate::clock::Clock;
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
 use crate::log::error::Limiter;
 use crate::log::writer::ThreadLog;
 use crate::overload::Overload;
+use crate::serve::CachedBytes;
 use crate::serve::files::FileServer;
-use crate::serve::{CachedBytes, Clock};
 use crate::status::scoreboard::ThreadRow;
 
 /// Events taken from the kernel at a time.

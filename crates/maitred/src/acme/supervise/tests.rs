@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::acme::messages::{Answer, Site};
+use crate::acme::messages::Site;
 use crate::config::{Acme, ChallengeChoice, KeyType};
+use crate::control::Answer;
 
 fn start(name: &str) -> Start {
     let acme = Acme {

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use super::super::acme::{Acme, ChallengeChoice, ExternalAccount, KeyType, NAMES_MAX};
+use super::super::acme::{Acme, ChallengeChoice, ExternalAccount, KeyType, NAMES_MAX, certificate_path};
 use super::super::meaning::{Certificate, HostPattern, Site};
 use super::super::reader::{Section, shorten};
-use crate::acme::store::certificate_path;
 
 /// `[acme]`; `None` if it is not there.
 pub(super) fn acme(root: &Section<'_>) -> Option<Acme> {

@@ -10,8 +10,8 @@ use super::super::meaning::{
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
+use crate::bounds::{POOLS_MAX, SLOTS_MAX};
 use crate::pool::settings::Settings;
-use crate::status::scoreboard::{POOLS_MAX, SLOTS_MAX};
 
 pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
     check_name(name, section);

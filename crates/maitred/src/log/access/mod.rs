@@ -11,8 +11,8 @@ mod tests;
 use maitred_http::date;
 use maitred_http::request::Version;
 
+use crate::clock::Clock;
 use crate::config::AccessFormat;
-use crate::serve::Clock;
 
 /// All that a line can say. Everything is borrowed; lengths are bounded by the limits on a request head.
 #[derive(Debug, Clone, Copy)]

@@ -4,8 +4,8 @@ use std::os::fd::AsFd;
 use maitred_http::request::Version;
 
 use super::*;
+use crate::clock::Clock;
 use crate::log::access::RequestLine;
-use crate::serve::Clock;
 
 /// Long enough for any machine; a test that works never waits for it.
 const TIMEOUT: Duration = Duration::from_secs(30);

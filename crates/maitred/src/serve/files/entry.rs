@@ -16,8 +16,9 @@ use super::prepare::{self, Facts, Places};
 use super::resolve::{FoundFile, Meta, Miss, Opened, Patience};
 use super::set::FileSet;
 use crate::budget::{Budget, Permit};
+use crate::clock::Clock;
 use crate::config::Coding;
-use crate::serve::{Clock, OpenFile, ServedFile};
+use crate::serve::{OpenFile, ServedFile};
 
 /// How often a file that changes while it is read is read again.
 const READ_ATTEMPTS_MAX: usize = 3;

@@ -8,9 +8,10 @@ use maitred_http::request::{Known, Method, Request};
 
 use super::{FileServer, FileSet, GivenUp};
 use crate::budget::Budget;
+use crate::clock::Clock;
 use crate::config::{Files, HeaderRules, Limits};
 use crate::serve::testing::{Written, request};
-use crate::serve::{Clock, RequestContext, Segment, Served};
+use crate::serve::{RequestContext, Segment, Served};
 
 /// Inline bodies of the tests' servers.
 pub(super) const INLINE_BYTES_MAX: u32 = 4096;

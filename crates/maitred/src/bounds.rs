@@ -1,0 +1,8 @@
+//! How many of its parts one server can have: the scoreboard has rows for so many, and the configuration takes no more.
+
+/// Event-loop threads.
+pub const THREADS_MAX: usize = 256;
+/// Pools.
+pub const POOLS_MAX: usize = 64;
+/// Application slots, over all pools.
+pub const SLOTS_MAX: usize = 1024;
