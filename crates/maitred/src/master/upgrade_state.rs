@@ -359,7 +359,7 @@ mod tests {
     }
 
     /// As the first executable of format 1 has written it.
-    const FORMAT_1: &str = r#"{"format":1,"version":"0.1.0","inherited_state":{"counts":{"generation":2,"worker_crashes":0,
+    const FORMAT_1: &str = r#"{"format":1,"version":"0.1.0","legacy":{"counts":{"generation":2,"worker_crashes":0,
         "reloads":1,"reloads_refused":0,"upgrades":0,"slots_started":1,"slot_crashes":0,"slots_delayed":0},"epoch_last":8,
         "workers":[{"generation":1,"duty":{"Draining":{"left_ms":5}}},{"generation":2,"duty":{"Serving":{"grace_ms":6}}}],
         "apps":[{"epoch":7,"owner":{"Worker":2}},
