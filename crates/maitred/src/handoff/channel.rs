@@ -370,11 +370,13 @@ impl Channel {
     /// Relays that are to be shut down by now, as the process knows them; each is named once.
     pub fn take_cuts(&mut self, now: Instant) -> Vec<u32> {
         let due = self.in_flight.values_mut().filter(|found| found.cut_at.is_some_and(|at| at <= now));
-        due.map(|found| {
+        let cut = due.map(|found| {
             found.cut_at = None;
             found.number
-        })
-        .collect()
+        });
+        let mut cut: Vec<u32> = cut.collect();
+        cut.sort_unstable();
+        cut
     }
 
     /// Whether requests that were given up and do not end hold all that it could do: its capacity, or, if it gets no more

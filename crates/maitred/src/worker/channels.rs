@@ -476,7 +476,10 @@ impl Reactor {
         let Some(connection) = self.connections.get(index as usize) else { return false };
         let since = connection.exchange.as_ref().and_then(|exchange| exchange.handed_off_at);
         let Some(socket) = &connection.socket else { return false };
-        since.is_some_and(|since| maitred_sys::delivery::quiet_for(socket.as_fd(), since.elapsed()))
+        since.is_some_and(|since| {
+            let ago = (self.environment.now)().saturating_duration_since(since);
+            (self.environment.is_quiet)(socket.as_fd(), since, ago)
+        })
     }
 
     /// Answers a request whose process is lost: with an error if the client has received nothing, otherwise only closing

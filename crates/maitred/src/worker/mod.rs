@@ -109,6 +109,7 @@ use rustix::process::Pid;
 
 use self::accept::{Listener, NO_LISTEN};
 use self::addresses::Addresses;
+use self::clock::Environment;
 use self::control::Told;
 use self::fd_budget::Share;
 use self::inbox::Inbox;
@@ -277,6 +278,14 @@ fn sticky_slots(pool: &Pool) -> usize {
     if pool.sticky.is_some() { usize::from(pool.workers.slots()) } else { 0 }
 }
 
+/// Helper threads of a worker process.
+#[derive(Debug)]
+struct HelperThreads {
+    disk: DiskPool,
+    /// Per pool: those for what its processes pass.
+    passed: Vec<Helpers>,
+}
+
 /// What all threads share. It lives as long as the process, so it is never freed.
 fn share(
     start: Start,
@@ -284,6 +293,22 @@ fn share(
     buckets: &[Bucket],
     tls: TlsServer,
 ) -> std::io::Result<&'static Shared> {
+    if foreign::is_wanted(&start.config) {
+        // Later there may be no threads any more.
+        closer();
+    }
+    let passed = start.config.pools.iter().map(helpers).collect();
+    let helpers = HelperThreads { disk: DiskPool::new(DISK_THREADS_DEFAULT), passed };
+    Ok(Box::leak(Box::new(shared_state(start, board, buckets, tls, helpers)?)))
+}
+
+fn shared_state(
+    start: Start,
+    board: OwnedFd,
+    buckets: &[Bucket],
+    tls: TlsServer,
+    helpers: HelperThreads,
+) -> std::io::Result<Shared> {
     let threads = start.threads.len().max(1);
     let (router, plans) = Router::new(&start.config);
     let file_sets = plans.into_iter().map(|plan| {
@@ -298,10 +323,6 @@ fn share(
         slots: std::iter::repeat_with(AtomicU32::default).take(sticky_slots(pool)).collect(),
     });
     let share = Share::of(&start, threads as u64);
-    if foreign::is_wanted(&start.config) {
-        // Later there may be no threads any more.
-        closer();
-    }
     let watched = buckets.iter().map(|bucket| Ok((bucket.listen, bucket.number, bucket.socket.try_clone()?)));
     let watched = watched.collect::<std::io::Result<Vec<_>>>()?;
     let shared = Shared {
@@ -320,8 +341,8 @@ fn share(
         bodies_on_disk: Budget::new(start.config.limits.bodies_disk_bytes_max),
         unsent: Budget::new(start.config.limits.unsent_memory_bytes_max),
         unsent_files: Budget::new(start.config.limits.unsent_files_bytes_max),
-        disk: DiskPool::new(DISK_THREADS_DEFAULT),
-        passed: start.config.pools.iter().map(helpers).collect(),
+        disk: helpers.disk,
+        passed: helpers.passed,
         board: memfile::SharedMap::open(board)?,
         outbox: Inbox::new()?,
         draining: AtomicBool::new(false),
@@ -342,7 +363,7 @@ fn share(
     for report in &shared.start.certificate_reports {
         shared.status.note_automatic(report.clone());
     }
-    Ok(Box::leak(Box::new(shared)))
+    Ok(shared)
 }
 
 /// The threads for what processes of a pool pass. One is enough for one process, which nobody else can have to wait for.
@@ -430,7 +451,8 @@ fn prepare_thread(
     let given_up =
         GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
     let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
-    let mut thread = Reactor::new(shared, number, row, files, log).map_err(|error| error.to_string())?;
+    let mut thread = Reactor::new(shared, number, row, files, log, Environment::SYSTEM)
+        .map_err(|error| error.to_string())?;
     for listener in listeners {
         thread.listen(listener).map_err(|error| format!("cannot watch a listener: {error}"))?;
     }

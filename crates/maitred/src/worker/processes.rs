@@ -349,7 +349,10 @@ impl Reactor {
         // Nobody else may get what one has that may live on.
         let given_up = foreign && !closed && matches!(&channel.phase, Phase::Condemned(_));
         let may_live = given_up || how == LINK_ENDED;
-        for (request, found) in &channel.in_flight {
+        // In the order in which they came.
+        let mut lost: Vec<_> = channel.in_flight.iter().collect();
+        lost.sort_unstable_by_key(|(request, _)| **request);
+        for (request, found) in lost {
             let (false, Some(index)) = (found.number & RELAY_BIT != 0, found.index) else { continue };
             self.row.handoff_lost.add(1);
             let has = State::HandedOff { channel: key as u32, request: *request };

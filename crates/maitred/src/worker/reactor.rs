@@ -13,7 +13,7 @@ use rustix::event::{Timespec, epoll};
 use slab::Slab;
 
 use super::accept::Listener;
-use super::clock;
+use super::clock::Environment;
 use super::connection::{Connection, Exchange, State};
 use super::drain::Drain;
 use super::foreign;
@@ -72,6 +72,7 @@ pub(super) struct Reactor {
     /// What HTTP/2 clients may ask for.
     pub(super) http2: Settings,
     pub(super) wheel: Wheel,
+    pub(super) environment: Environment,
     pub(super) clock: Clock,
     pub(super) head_limits: HeadLimits,
     pub(super) files: FileServer,
@@ -204,6 +205,7 @@ impl Reactor {
         row: &'static ThreadRow,
         files: FileServer,
         log: ThreadLog,
+        environment: Environment,
     ) -> std::io::Result<Self> {
         let limits = &shared.start.config.limits;
         let head_limits = HeadLimits {
@@ -213,7 +215,7 @@ impl Reactor {
             // What is longer is refused once it is known whom it is for (`Reactor::begin_body`).
             body_bytes_max: u64::MAX,
         };
-        let clock = clock::read();
+        let clock = environment.read();
         let thread = Reactor {
             shared,
             number,
@@ -228,6 +230,7 @@ impl Reactor {
             wheel: Wheel::new(clock.now),
             next_tuning: clock.now,
             overload: Overload::new(limits.loop_delay_max, clock.now),
+            environment,
             clock,
             head_limits,
             files,
@@ -288,23 +291,34 @@ impl Reactor {
                     break;
                 }
             }
-            clock::advance(&mut self.clock);
-            let mut turn = Turn::begin(self.clock.now);
-            for part in events.chunks(EVENTS_PER_MARK) {
-                for event in part {
-                    let (token, flags) = (Token::unpack(event.data), event.flags);
-                    self.guarded(token, |thread| thread.on_event(token, flags));
-                }
-                if part.len() == EVENTS_PER_MARK {
-                    turn.mark(Instant::now(), EVENTS_PER_MARK);
-                }
-            }
-            self.end_turn();
-            // Read for the timeout anyway, so that the length of a turn costs nothing.
-            now = Instant::now();
-            self.turn_took = now.saturating_duration_since(self.clock.now);
-            self.end_watch(turn, now, &events);
+            now = self.turn(&events);
         }
+        self.end();
+    }
+
+    /// One turn: acts on each event, and then on what is due. Gives back the time at its end.
+    pub(super) fn turn(&mut self, events: &[epoll::Event]) -> Instant {
+        self.environment.advance(&mut self.clock);
+        let mut turn = Turn::begin(self.clock.now);
+        for part in events.chunks(EVENTS_PER_MARK) {
+            for event in part {
+                let (token, flags) = (Token::unpack(event.data), event.flags);
+                self.guarded(token, |thread| thread.on_event(token, flags));
+            }
+            if part.len() == EVENTS_PER_MARK {
+                turn.mark((self.environment.now)(), EVENTS_PER_MARK);
+            }
+        }
+        self.end_turn();
+        // Read for the timeout anyway, so that the length of a turn costs nothing.
+        let now = (self.environment.now)();
+        self.turn_took = now.saturating_duration_since(self.clock.now);
+        self.end_watch(turn, now, events);
+        now
+    }
+
+    /// The thread has drained.
+    pub(super) fn end(self) {
         drop(self.log);
         self.shared.outbox.send(Outgoing::Drained);
     }
@@ -530,7 +544,7 @@ impl Reactor {
     }
 
     /// How long to wait: not at all while something is left to do, otherwise until the first thing that is due.
-    fn timeout(&self, now: Instant) -> Option<Timespec> {
+    pub(super) fn timeout(&self, now: Instant) -> Option<Timespec> {
         if !self.again.is_empty()
             || !self.ready_channels.is_empty()
             || !self.ready_links.is_empty()
