@@ -259,6 +259,29 @@ def early_hints_that_the_socket_does_not_take_are_in_the_tail(worker):
     equal((client.answer().body, done.flags), (b"hinted", CLEAN), "the response behind it")
 
 
+def trailers_follow_the_last_chunk(worker):
+    worker.welcome()
+    client = worker.client()
+    for _ in range(2):
+        answer, done, _ = worker.ask("/trailers", client, says={"trailers": 1})
+        equal((answer.status, answer.how, answer.body), (200, "chunked", b"body"), "response")
+        equal(answer.trailers, [("x-sum", "4")], "trailers")
+        equal(answer.all("trailer"), ["X-Sum"], "Trailer")
+        equal((done.flags, done.body_bytes), (CLEAN, 4), "DONE, which does not count them")
+
+
+def trailers_are_dropped_where_the_client_does_not_get_them(worker):
+    worker.welcome()
+    said = {"trailers": 1}
+    for options in ({}, {"says": {"trailers": 0}}, {"flags": HTTP10 | KEEP, "says": said}, {"method": "HEAD", "says": said}):
+        answer, done, client = worker.ask("/trailers", **options)
+        equal((answer.status, answer.body), (200, b"" if "method" in options else b"body"), "response")
+        equal((answer.trailers, answer.all("trailer"), answer.all("x-sum")), ([], [], []), "trailers and Trailer")
+        equal(done.flags, CLOSE if answer.how == "close" else CLEAN, "flags of DONE")
+        if done.flags == CLEAN:
+            expect(client.is_quiet(), "something behind the response")
+
+
 def the_time_that_it_took_is_reported(worker):
     worker.welcome()
     done = worker.ask("/slow/50")[1]

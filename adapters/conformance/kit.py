@@ -101,6 +101,7 @@ class Answer:
 
     def __init__(self, status, fields, body, how):
         self.status, self.fields, self.body, self.how = status, fields, body, how
+        self.trailers = []
 
     def all(self, name):
         """Every value of a field."""
@@ -111,6 +112,12 @@ class Answer:
         values = self.all(name)
         expect(len(values) <= 1, f"{name} stands {len(values)} times")
         return values[0] if values else None
+
+
+def _field(line):
+    name, colon, value = line.partition(":")
+    expect(colon and name and not name[-1].isspace(), f"bad field {line!r}")
+    return name.lower(), value.strip()
 
 
 class Client:
@@ -168,12 +175,7 @@ class Client:
         lines = self._until(b"\r\n\r\n").decode("latin-1").split("\r\n")
         version, status, _ = (lines[0] + " ").split(" ", 2)
         equal(version, "HTTP/1.1", "version of the response")
-        fields = []
-        for line in lines[1:]:
-            name, colon, value = line.partition(":")
-            expect(colon and name and not name[-1].isspace(), f"bad field {line!r}")
-            fields.append((name.lower(), value.strip()))
-        return Answer(int(status), fields, b"", "none")
+        return Answer(int(status), [_field(line) for line in lines[1:]], b"", "none")
 
     def informational(self):
         """Reads one informational response."""
@@ -194,7 +196,8 @@ class Client:
             return answer
         if coding is not None:
             equal(coding, "chunked", "Transfer-Encoding")
-            answer.how, answer.body = "chunked", self._chunked()
+            answer.how = "chunked"
+            answer.body, answer.trailers = self._chunked()
         elif length is not None:
             answer.how, answer.body = "length", self.read_exactly(int(length))
         else:
@@ -205,10 +208,16 @@ class Client:
         body = b""
         while True:
             size = int(self._until(b"\r\n"), 16)
+            if size == 0:
+                return body, self._trailers()
             body += self.read_exactly(size)
             equal(self.read_exactly(2), b"\r\n", "end of a chunk")
-            if size == 0:
-                return body
+
+    def _trailers(self):
+        trailers = []
+        while line := self._until(b"\r\n").decode("latin-1"):
+            trailers.append(_field(line))
+        return trailers
 
     def fill(self, first):
         """Sends so much to the client, beginning with `first`, that the socket takes no more; how much it was."""
@@ -496,6 +505,7 @@ class Worker:
         self.send(data, [client.far.fileno(), *descriptors])
         done = self.done_of(client)
         answer = client.answer(options.get("method") == "HEAD")
+        expect("trailers" in options.get("says", ()) or not answer.trailers, "trailers, which the client does not take")
         if answer.how == "close":
             client.far.shutdown(socket.SHUT_WR)
             answer.body = client.rest()

@@ -11,7 +11,7 @@
 //! last byte of its frame) makes that sound: a complete frame's descriptors are always in the queue.
 //!
 //! Of an application's response [`is_sendable`] says which fields are sent, and [`encode_informational`] writes what may come
-//! before it (103 Early Hints).
+//! before it (103 Early Hints), [`encode_last_chunk`] what may come behind it (trailers).
 //!
 //! `examples/worker.rs` is an application of one thread, `examples/tower/` one that serves any `tower::Service` of `http`
 //! requests, many at a time.
@@ -34,7 +34,10 @@ pub use from_server::{
     FromServer, Request, Welcome, encode_cancel, encode_forget, encode_ping, encode_shutdown, encode_welcome,
 };
 pub use header::{Header, RequestFlags, kind};
-pub use response::{INFORMATIONAL_BYTES_MAX, INFORMATIONAL_MAX, encode_informational, is_sendable};
+pub use response::{
+    INFORMATIONAL_BYTES_MAX, INFORMATIONAL_MAX, NOT_IN_TRAILERS, TRAILER_BYTES_MAX, TRAILERS_MAX,
+    encode_informational, encode_last_chunk, is_sendable,
+};
 
 /// The version of the protocol that is spoken here.
 pub const VERSION: u16 = 1;

@@ -20,8 +20,8 @@ use http::response::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use maitred_handoff::{
-    Done, INFORMATIONAL_MAX, Outcome, RequestFlags, encode_done, encode_informational, encode_tail,
-    encode_tail_file, is_sendable,
+    Done, INFORMATIONAL_MAX, Outcome, RequestFlags, encode_done, encode_informational, encode_last_chunk,
+    encode_tail, encode_tail_file, is_sendable,
 };
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use tokio::io::Interest;
@@ -160,6 +160,9 @@ pub(crate) struct Exchange {
     early_hints: bool,
     informed: usize,
     sendfile_root: Option<PathBuf>,
+    /// Whether the client takes trailers, and those that there are.
+    takes_trailers: bool,
+    trailers: HeaderMap,
     /// For waiting; whatever kind of stream socket it is, only readiness is asked of it.
     waiter: Option<UnixStream>,
 }
@@ -198,6 +201,8 @@ impl Exchange {
             early_hints: request.early_hints(),
             informed: 0,
             sendfile_root: request.sendfile_root().map(PathBuf::from),
+            takes_trailers: request.trailers(),
+            trailers: HeaderMap::new(),
             waiter: None,
         }
     }
@@ -349,7 +354,14 @@ impl Exchange {
                 ready = Poll::Ready(poll_fn(|cx| body.as_mut().poll_frame(cx)).await);
             }
             let Poll::Ready(Some(frame)) = ready else { break };
-            let Ok(mut data) = frame.map_err(|error| error.to_string())?.into_data() else { continue };
+            let frame = frame.map_err(|error| error.to_string())?.into_data();
+            let mut data = match frame.map_err(Frame::into_trailers) {
+                Ok(data) => data,
+                Err(trailers) => {
+                    self.trailers.extend(trailers.unwrap_or_default());
+                    continue;
+                }
+            };
             data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             left -= data.len() as u64;
             let last = left == 0 || framing != Framing::Length(left) && body.is_end_stream();
@@ -385,18 +397,27 @@ impl Exchange {
     }
 
     async fn end(&mut self, framing: Framing, mut out: Vec<u8>) -> Result<(), String> {
-        if framing == Framing::Chunks {
-            out.extend_from_slice(b"0\r\n\r\n");
+        if framing == Framing::Chunks && !self.last_chunk(&mut out) {
+            eprintln!("maitred: a response has trailers that cannot be sent, or too many: they are left out");
         }
         self.write([&out, b"", b""], true).await?;
         self.outcome = if framing == Framing::Close { Outcome::Close } else { Outcome::Clean };
         Ok(())
     }
 
+    /// The end of a body in chunks; false if what the client would take behind it cannot be sent.
+    fn last_chunk(&self, out: &mut Vec<u8>) -> bool {
+        let taken = self.trailers.iter().filter(|_| self.takes_trailers);
+        let fields: Vec<_> = taken.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        encode_last_chunk(out, &fields)
+    }
+
     fn framing<B: Body>(&self, parts: &Parts, body: &B) -> Framing {
         let bodiless = matches!(parts.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         match body.size_hint().exact() {
             _ if bodiless || self.flags.head => Framing::None,
+            // What has a length has no trailers, and these are announced.
+            _ if self.takes_trailers && parts.headers.contains_key(header::TRAILER) => Framing::Chunks,
             Some(length) => Framing::Length(length),
             None if self.flags.http10 => Framing::Close,
             None => Framing::Chunks,
@@ -441,8 +462,9 @@ impl Exchange {
             // Of a response to HEAD only the application knows what GET would bring.
             let framed = name == header::CONTENT_LENGTH && !(self.flags.head && framing == Framing::None);
             let connection = parts.headers.get_all(header::CONNECTION).iter().map(HeaderValue::as_bytes);
+            let announces = name == header::TRAILER && self.takes_trailers && framing == Framing::Chunks;
             // One that has a log with levels says at `debug` what it drops.
-            if framed || !is_sendable(name.as_str(), self.status, connection) {
+            if framed || !announces && !is_sendable(name.as_str(), self.status, connection) {
                 continue;
             }
             if name == X_SENDFILE && self.sendfile_root.is_some() {

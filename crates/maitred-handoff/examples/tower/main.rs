@@ -2,8 +2,8 @@
 //! Many requests run at a time, on one thread.
 //!
 //! The application answers as the conformance kit's reference application does: `/bytes/N`, `/chunks/N/SIZE`, `/slow/MS`,
-//! `/status/N`, `/error`, `/wait`, `/hop`, `/426`, `/early-hints`, `/sendfile/N`, `/sendfile-path?PATH`; besides, `/count` says
-//! what the body is. Anything else is 404.
+//! `/status/N`, `/error`, `/wait`, `/hop`, `/426`, `/early-hints`, `/trailers`, `/sendfile/N`, `/sendfile-path?PATH`; besides,
+//! `/count` says what the body is. Anything else is 404.
 //!
 //! In `maitred.toml`: `command = ["target/debug/examples/tower"]`, `workers` as many as there are CPUs.
 
@@ -23,7 +23,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, LINK};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LINK, TRAILER};
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -77,6 +77,7 @@ async fn application(request: Request<Incoming>) -> Result<Response<Pieces>, &'s
             }
             Some(Pieces::whole(Bytes::from_static(b"hinted")))
         }
+        "trailers" => return Ok(with_trailers()),
         "sendfile" => return sendfile(number().unwrap_or_default()),
         "sendfile-path" => {
             let path = unescaped(request.uri().query().unwrap_or_default());
@@ -107,6 +108,17 @@ fn with(
         response.headers_mut().append(*name, value);
     }
     Ok(response)
+}
+
+/// A checksum behind the content, and a field that may not stand there.
+fn with_trailers() -> Response<Pieces> {
+    let mut body = Pieces::stream(1, Bytes::from_static(b"body"));
+    let fields = [(HeaderName::from_static("x-sum"), "4"), (CONTENT_LENGTH, "9")];
+    body.trailers =
+        Some(fields.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect());
+    let mut response = Response::new(body);
+    response.headers_mut().insert(TRAILER, HeaderValue::from_static("X-Sum"));
+    response
 }
 
 /// Fields of the connection, as applications set them that know another server.
@@ -165,15 +177,16 @@ struct Pieces {
     piece: Bytes,
     left: usize,
     whole: bool,
+    trailers: Option<HeaderMap>,
 }
 
 impl Pieces {
     fn whole(piece: Bytes) -> Self {
-        Self { left: usize::from(!piece.is_empty()), piece, whole: true }
+        Self { left: usize::from(!piece.is_empty()), piece, whole: true, trailers: None }
     }
 
     fn stream(left: usize, piece: Bytes) -> Self {
-        Self { piece, left, whole: false }
+        Self { piece, left, whole: false, trailers: None }
     }
 }
 
@@ -186,14 +199,14 @@ impl Body for Pieces {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if self.left == 0 {
-            return Poll::Ready(None);
+            return Poll::Ready(self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))));
         }
         self.left -= 1;
         Poll::Ready(Some(Ok(Frame::data(self.piece.clone()))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.left == 0 && self.trailers.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

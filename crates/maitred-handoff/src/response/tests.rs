@@ -54,17 +54,68 @@ fn informational_responses_have_a_largest_size() {
     assert_eq!(encoded(103, &[("Link", &longer)]), None);
 }
 
+/// The end of a response with these trailers; `None` if they were left out.
+fn last_chunk(trailers: &[(&str, &[u8])]) -> Option<String> {
+    let mut out = b"before".to_vec();
+    let written = encode_last_chunk(&mut out, trailers);
+    let text = String::from_utf8(out).ok()?;
+    assert!(written || text == "before0\r\n\r\n", "{text}");
+    written.then(|| text[6..].to_owned())
+}
+
+#[test]
+fn trailers_stand_behind_the_last_chunk() {
+    assert_eq!(last_chunk(&[]).as_deref(), Some("0\r\n\r\n"));
+    let fields: [(&str, &[u8]); 4] =
+        [("X-Sum", b"1"), ("Content-Length", b"5"), ("set-cookie", b"a=b"), ("etag", b"")];
+    assert_eq!(last_chunk(&fields).as_deref(), Some("0\r\nX-Sum: 1\r\netag: \r\n\r\n"));
+    for field in [("a b", "1"), ("", "1"), ("a", "1\r\nb: 2"), ("a", "\0")] {
+        assert_eq!(last_chunk(&[("X-Sum", b"1"), (field.0, field.1.as_bytes())]), None, "{field:?}");
+    }
+}
+
+#[test]
+fn trailers_are_bounded() {
+    let many = [("x", b"y".as_slice()); TRAILERS_MAX + 1];
+    assert!(last_chunk(&many[1..]).is_some_and(|text| text.len() == 5 + 6 * TRAILERS_MAX));
+    assert_eq!(last_chunk(&many), None);
+    let value = vec![b'y'; TRAILER_BYTES_MAX - 4];
+    assert_eq!(last_chunk(&[("x", &value)]), None);
+    assert!(last_chunk(&[("x", &value[1..])]).is_some_and(|text| text.len() == 5 + TRAILER_BYTES_MAX));
+}
+
+#[test]
+fn the_server_has_the_same_idea_of_trailers() {
+    assert_eq!(NOT_IN_TRAILERS, maitred_http::fields::NOT_IN_TRAILERS);
+    assert_eq!(TRAILERS_MAX, maitred_http::limits::TRAILERS_MAX);
+    assert_eq!(TRAILER_BYTES_MAX + 2, maitred_http::limits::TRAILER_BYTES_MAX as usize);
+}
+
+/// What a request says that has this meta part.
+fn asked<T>(meta: &str, flags: RequestFlags, said: impl FnOnce(&Request<'_>) -> T) -> T {
+    let mut out = Vec::new();
+    let part = begin_request(&mut out, 1, 2, flags, 0).prepared(meta.as_bytes());
+    assert!(part.head("GET", "/").body(None).finish(PAYLOAD_BYTES_MAX));
+    let Ok(Some((FromServer::Request(request), _))) = FromServer::decode(&out, PAYLOAD_BYTES_MAX) else {
+        panic!("does not decode")
+    };
+    said(&request)
+}
+
+#[test]
+fn trailers_are_for_responses_in_chunks() {
+    let flags = |http10, head| RequestFlags { http10, head, ..RequestFlags::default() };
+    let taken = |meta: &str, flags| asked(meta, flags, |request| request.trailers());
+    assert!(taken("trailers=1\n", flags(false, false)));
+    assert!(!taken("trailers=1\n", flags(true, false)) && !taken("trailers=1\n", flags(false, true)));
+    assert!(!taken("trailers=0\n", flags(false, false)) && !taken("", flags(false, false)));
+}
+
 #[test]
 fn the_meta_part_says_what_is_allowed() {
     let allowed = |meta: &str, http10: bool| {
-        let mut out = Vec::new();
         let flags = RequestFlags { http10, ..RequestFlags::default() };
-        let part = begin_request(&mut out, 1, 2, flags, 0).prepared(meta.as_bytes());
-        assert!(part.head("GET", "/").body(None).finish(PAYLOAD_BYTES_MAX));
-        let Ok(Some((FromServer::Request(request), _))) = FromServer::decode(&out, PAYLOAD_BYTES_MAX) else {
-            panic!("does not decode")
-        };
-        (request.early_hints(), request.sendfile_root().map(str::to_owned))
+        asked(meta, flags, |request| (request.early_hints(), request.sendfile_root().map(str::to_owned)))
     };
     assert_eq!(
         allowed("early_hints=1\nsendfile_root=/srv/a=b\n", false),

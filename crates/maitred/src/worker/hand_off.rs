@@ -374,7 +374,11 @@ impl Reactor {
         let settings = &self.shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
         let may_detach = switch.is_some();
-        let informs = may_be_informed(&self.connections[index as usize], request, settings);
+        let connection = &self.connections[index as usize];
+        let client_takes = ClientTakes {
+            early_hints: may_be_informed(connection, request, settings),
+            trailers: takes_trailers(connection, request),
+        };
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);
         let (across, spool) = (exchange.across.take(), exchange.spool.take());
@@ -398,7 +402,7 @@ impl Reactor {
         let tagged = connection_number | channel.tag;
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
         let local = self.shared.locals.get(usize::from(connection.listen));
-        let meta = append_meta(meta, client, local, settings, informs).number("queue_us", queue_us);
+        let meta = append_meta(meta, client, local, settings, client_takes).number("queue_us", queue_us);
         let mut head =
             meta.head(request.method_text, &canonical_target(context, &self.shared.start.config.server));
         let rules = &given.routed.plan.requests;
@@ -620,13 +624,20 @@ impl Sent {
     }
 }
 
+/// What a client takes beside the head and the content of a response.
+#[derive(Clone, Copy)]
+struct ClientTakes {
+    early_hints: bool,
+    trailers: bool,
+}
+
 /// Appends the meta lines that say who the client is, and where it came in.
 fn append_meta<'o>(
     mut meta: MetaPart<'o>,
     client: &Client,
     local: Option<&Local>,
     pool: &Pool,
-    informs: bool,
+    client_takes: ClientTakes,
 ) -> MetaPart<'o> {
     if let Some(remote) = client.remote.address {
         let text = client.remote.text();
@@ -642,8 +653,11 @@ fn append_meta<'o>(
     if !pool.mount.is_empty() {
         meta = meta.line("mount", &pool.mount);
     }
-    if informs {
+    if client_takes.early_hints {
         meta = meta.line("early_hints", "1");
+    }
+    if client_takes.trailers {
+        meta = meta.line("trailers", "1");
     }
     match &pool.sendfile_root {
         Some(root) => meta.line("sendfile_root", root),

@@ -100,3 +100,32 @@ fn a_tower_service_hints_and_names_files() {
         server.stop();
     }
 }
+
+#[test]
+fn a_tower_service_has_trailers() {
+    for transport in ["direct", "relay"] {
+        let server = with(transport);
+        let mut client = server.connect();
+        for _ in 0..2 {
+            client.send("GET /trailers HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n");
+            let head = String::from_utf8(client.raw_head().unwrap()).unwrap();
+            assert!(head.to_ascii_lowercase().contains("\r\ntrailer: x-sum\r\n"), "{transport}: {head}");
+            let body = String::from_utf8(client.exactly(24).unwrap()).unwrap();
+            assert_eq!(body, "4\r\nbody\r\n0\r\nx-sum: 4\r\n\r\n", "{transport}");
+        }
+        client.send("GET /trailers HTTP/1.1\r\nHost: h\r\n\r\n");
+        let head = String::from_utf8(client.raw_head().unwrap()).unwrap();
+        assert!(!head.to_ascii_lowercase().contains("trailer"), "{transport}: {head}");
+        assert_eq!(client.exactly(14).unwrap(), b"4\r\nbody\r\n0\r\n\r\n", "{transport}");
+        assert_eq!(client.get("/bytes/3").body, b"xxx");
+        drop(client);
+        let said = Command::new("curl")
+            .args(["-sv", "--max-time", "60", "--http2-prior-knowledge"])
+            .arg(format!("http://{}/trailers", server.address))
+            .output()
+            .unwrap();
+        let (_, behind) = std::str::from_utf8(&said.stderr).unwrap().split_once("< \r\n").unwrap();
+        assert!(said.stdout == b"body" && behind.contains("< x-sum: 4"), "{transport}: {behind}");
+        server.stop();
+    }
+}

@@ -4,7 +4,8 @@ use crate::h2::Connection;
 use crate::{setup, start};
 
 fn lines(meta: &str) -> Vec<&str> {
-    let about_request = |line: &&str| line.starts_with("early_hints") || line.starts_with("sendfile_root");
+    let names = ["early_hints=", "sendfile_root=", "trailers="];
+    let about_request = |line: &&str| names.iter().any(|name| line.starts_with(name));
     meta.lines().filter(about_request).collect()
 }
 
@@ -31,11 +32,34 @@ fn who_may_have_early_hints_is_said_with_each_request() {
         ("early_hints = \"always\"", true, true),
     ] {
         let server = start("auto", key);
-        let said = |meta: &str| lines(meta) == ["early_hints=1"];
+        let said = |meta: &str| lines(meta).contains(&"early_hints=1");
         assert_eq!(said(server.connect().get("/meta").text()), http1, "{key}");
         assert_eq!(said(Connection::new(server.address).get("/meta").text()), http2, "{key}");
         let old = server.connect().ask("GET /meta HTTP/1.0\r\nHost: h\r\n\r\n");
         assert!(!said(old.text()), "{key}: HTTP/1.0 has none (9110-15.2)");
+        server.stop();
+    }
+}
+
+#[test]
+fn who_takes_trailers_is_said_with_each_request() {
+    for transport in ["direct", "relay"] {
+        let server = start(transport, "");
+        let mut client = server.connect();
+        for (fields, said) in [
+            ("", false),
+            ("TE: gzip;q=0.5 , Trailers\r\n", true),
+            ("", false),
+            ("TE: gzip\r\nTE: trailers\r\n", true),
+            ("TE: trailers-too, x=trailers\r\n", false),
+        ] {
+            let response = client.method("GET", "/meta", fields);
+            assert_eq!(lines(response.text()) == ["trailers=1"], said, "{transport} {fields}");
+        }
+        let old = server.connect().ask("GET /meta HTTP/1.0\r\nHost: h\r\nTE: trailers\r\n\r\n");
+        assert_eq!(lines(old.text()), [""; 0], "{transport}: HTTP/1.0 has no chunks");
+        let stream = Connection::new(server.address).get("/meta");
+        assert_eq!(lines(stream.text()), ["early_hints=1", "trailers=1"], "{transport}");
         server.stop();
     }
 }
