@@ -12,6 +12,7 @@ from .head import prepared
 from .response import Response
 from .sendfile import open_regular
 from .tail import ClientGone
+from .trailers import Trailers, announced, can_follow
 
 # Pieces in which a body that comes in a file is given to the application.
 _BODY_PIECE_BYTES = 256 * 1024
@@ -20,6 +21,7 @@ _TURNS = 10
 # Names of extensions, and of their messages.
 EARLY_HINT = "http.response.early_hint"
 PATHSEND = "http.response.pathsend"
+TRAILERS = "http.response.trailers"
 _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
@@ -50,8 +52,17 @@ def scope_of(meta, head, flags):
         "headers": [tuple(field.split(b": ", 1)) for field in fields],
         "client": _address(values.get("remote")),
         "server": _address(values.get("local")),
-        "extensions": {EARLY_HINT: {}} if values.get("early_hints") == "1" else {},
+        "extensions": _extensions(values),
     }
+
+
+def _extensions(values):
+    found = {}
+    if values.get("early_hints") == "1":
+        found[EARLY_HINT] = {}
+    if values.get("trailers") == "1":
+        found[TRAILERS] = {}
+    return found
 
 
 def _address(text):
@@ -76,6 +87,8 @@ class Writer(Response):
         self._waiter = None
         # Pairs of bytes that come before the application's own fields.
         self.headers = ()
+        # The length that the application has stated of a body in chunks.
+        self._promised = None
 
     def _send(self, data):
         if self._collected is None:
@@ -114,6 +127,29 @@ class Writer(Response):
         if self._collected is not None:
             raise RuntimeError("send was called while another call of it was waiting")
         await self.write_out(self._hint(headers))
+
+    def start_with_trailers(self, status, headers):
+        """`start_response`, if trailers are to follow; returns whether they can. Then the body comes in chunks, whatever length was
+        stated, and ends by `end_with`."""
+        headers, names = announced(headers)
+        self.start_response(status, headers)
+        head = self._head
+        if head.sendfile is not None or not can_follow(meta_of(self._meta), self._flags, head.status):
+            return False
+        self._coding += names
+        self._promised, self._head = head.length, head._replace(length=None)
+        return True
+
+    def leave_trailers(self):
+        """There can be none after all: `start_with_trailers` counts as `start_response`."""
+        self._head = self._head._replace(length=self._promised)
+
+    def end_with(self, trailers):
+        """All pieces were written, and this follows them."""
+        if self._promised not in (None, self.body_bytes):
+            raise ValueError(f"the application wrote {self.body_bytes} bytes, but stated {self._promised}")
+        self._last_chunk = b"0\r\n%b\r\n" % trailers
+        self.end()
 
     def send_head(self):
         """The head by itself, because the body takes its time. Raises ClientGone."""
@@ -194,6 +230,10 @@ class Http:
         self._gone = asyncio.Event()
         self._complete = False
         self._told = False
+        # Those that are to follow the body; and whether some are announced that the client does not get.
+        self._trailers = None
+        self._drops_trailers = False
+        self._body_over = False
         # Held by the task that sends a piece; there is none before the first one that more will follow.
         self._sending = None
         self.writer = writer
@@ -273,17 +313,22 @@ class Http:
         return {"type": "http.request", "body": body, "more_body": more}
 
     async def _send(self, message):
+        kind = message["type"]
+        if kind == TRAILERS and self._drops_trailers:
+            self._drops_trailers = message.get("more_trailers", False)
+            return
         if self._gone.is_set():
             await self._after_the_end()
-        kind = message["type"]
         try:
             if self._complete:
                 raise RuntimeError(f"{kind} after the response was complete")
             if kind == "http.response.start":
-                self.writer.start_response(*head_of(message, self.writer.headers))
+                self._start(message)
                 self._late_heads.add(self)
             elif kind == "http.response.body":
                 await self._send_body(message.get("body", b""), message.get("more_body", False))
+            elif kind == TRAILERS and self._body_over:
+                self._send_trailers(message)
             elif kind == EARLY_HINT:
                 await self._send_hint(message["links"])
             elif kind == PATHSEND and PATHSEND in self.scope["extensions"]:
@@ -301,18 +346,30 @@ class Http:
             await asyncio.sleep(0)
         raise Disconnected("the client has gone")
 
+    def _start(self, message):
+        status, headers = head_of(message, self.writer.headers)
+        if not message.get("trailers", False):
+            self.writer.start_response(status, headers)
+        elif self.writer.start_with_trailers(status, headers):
+            self._trailers = Trailers()
+        else:
+            self._drops_trailers = True
+
     async def _send_body(self, body, more):
         self._late_heads.discard(self)
         body = bytes(body)
-        if more or self._sending is not None:
+        # With trailers to come, the last piece is not the end.
+        follows = more or self._trailers is not None
+        if follows or self._sending is not None:
             if self._sending is None:
                 self._sending = asyncio.Lock()
             # Tasks of one application that send at the same time (events, and a ping) have their turns.
             async with self._sending:
-                if self._complete:
+                if self._complete or self._body_over:
                     raise RuntimeError("http.response.body after the response was complete")
-                if more:
+                if follows:
                     await self.writer.stream(body)
+                    self._body_over = not more
                 else:
                     self._send_last(body)
             return
@@ -328,13 +385,27 @@ class Http:
             self.writer.whole(body)
         self._tell()
 
+    def _send_trailers(self, message):
+        self._trailers.add(message["headers"])
+        if message.get("more_trailers", False):
+            return
+        self._complete = True
+        self.writer.end_with(self._trailers.section())
+        self._tell()
+
     async def _send_hint(self, links):
         if EARLY_HINT in self.scope["extensions"]:
             await self.writer.inform([(b"link", bytes(link)) for link in links])
 
     def _send_path(self, path):
         self._late_heads.discard(self)
+        if self.writer.started:
+            raise RuntimeError(f"{PATHSEND} behind a part of the body")
         self._complete = True
+        if self._trailers is not None:
+            # A file has a length, which the client is told.
+            self.writer.leave_trailers()
+            self._drops_trailers = True
         descriptor, file_bytes = open_regular(path)
         try:
             self.writer.file(descriptor, 0, file_bytes)

@@ -42,3 +42,8 @@ def drop(name):
     if key not in _dropped and len(_dropped) < _DROPPED_MAX:
         _dropped.add(key)
         _logger.debug("%s concerns the connection: it is left out of responses", name)
+
+
+def leave_out(text):
+    """Something else of a response is left out."""
+    _logger.debug("left out of a response: %s", text)

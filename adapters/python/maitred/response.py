@@ -22,6 +22,9 @@ class Response:
 
     # Whether a client that reads too slowly may hold whoever writes.
     _may_wait = True
+    # What the head says of a body in chunks, and how that ends.
+    _coding = b"Transfer-Encoding: chunked\r\n"
+    _last_chunk = b"0\r\n\r\n"
 
     def __init__(self, channel, connection, request, descriptor, flags, meta):
         self._channel = channel
@@ -168,7 +171,7 @@ class Response:
                 raise ValueError(f"the application did not write {self._left} of the bytes that it stated")
             self.outcome = CLEAN
         elif self._chunked:
-            self._send(b"0\r\n\r\n")
+            self._send(self._last_chunk)
             self.outcome = CLEAN
         else:
             self.outcome = CLOSE
@@ -212,7 +215,7 @@ class Response:
             self._flags &= ~KEEP
             return self._begin_head(b"")
         self._chunked = True
-        return self._begin_head(b"Transfer-Encoding: chunked\r\n")
+        return self._begin_head(self._coding)
 
     def _begin_head(self, framing):
         """The complete head; from here on the response counts as started."""

@@ -142,6 +142,14 @@ async def _early_hints(scope, receive, send):
     await _answer(send, b"hinted")
 
 
+async def _trailers(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"trailer", b"X-Sum")], "trailers": True})
+    await send({"type": "http.response.body", "body": b"bo", "more_body": True})
+    await send({"type": "http.response.body", "body": b"dy"})
+    fields = [(b"x-sum", b"4"), (b"content-length", b"9")]
+    await send({"type": "http.response.trailers", "headers": fields})
+
+
 async def _file(scope, receive, send, count, named=False):
     with tempfile.NamedTemporaryFile() as file, pattern_file(count) as pattern:
         file.write(pattern.read())
@@ -194,6 +202,7 @@ HANDLERS = {
     "hop": _hop,
     "426": _upgrade_required,
     "early-hints": _early_hints,
+    "trailers": _trailers,
     "file": _file,
     "sendfile": _sendfile,
     "sendfile-path": _sendfile_path,
