@@ -12,7 +12,7 @@ use maitred_sys::spawn::Account;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
-use crate::tls::material::{Bytes, Pair};
+use crate::pki::{Bytes, Pair};
 
 /// Descriptor of the control socket in a worker process.
 pub const CONTROL_FD: i32 = 3;

@@ -20,7 +20,8 @@
 //! | [`handoff`] | requests to application processes, by descriptor |
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |
 //! | [`log`] | access log and error log |
-//! | [`tls`] | certificates and keys, from files to sessions |
+//! | [`pki`] | certificates and keys, read and checked |
+//! | [`tls`] | from certificates and keys to sessions |
 //! | [`upgrade`] | what crosses from one executable to the next |
 //! | [`budget`] | bounds on what all requests together take up |
 //! | [`overload`] | what is given up when memory, descriptors or time are short: a pure function |
@@ -46,6 +47,7 @@ pub mod handoff;
 pub mod log;
 pub mod master;
 pub mod overload;
+pub mod pki;
 pub mod plan;
 pub mod pool;
 pub mod proxy;

@@ -1,9 +1,9 @@
 //! What crosses from one executable to the next when a running server is upgraded, and the check before.
 //!
 //! Four things do, and each says which version it is of, or is stable for good: what the old image of the master leaves to the
-//! new one ([`crate::master::upgrade_state`]), the answer of the check ([`answer`]), the words [`GO`] and [`STOP`] between the new
-//! image and the old worker process, and what goes with a connection from it to the new one ([`crate::worker::drain`]). Everything
-//! else is between processes of one executable.
+//! new one ([`crate::master::upgrade_state`]), the answer of the check ([`answer`]), the words [`GO`] and [`STOP`] between the
+//! new image and the old worker process, and what goes with a connection from it to the new one ([`crate::worker::drain`]).
+//! Everything else is between processes of one executable.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
 
 use crate::config::KeyType;
-use crate::tls::material::{Bytes, Pair};
+use crate::pki::{Bytes, Pair};
 
 /// A key, and the request for a certificate of it.
 pub struct Request {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use super::messages::{FromAgent, Start, ToAgent};
 use crate::backoff::{Backoff, Rules};
 use crate::control::{Answer, Challenge, Report, ToWorker};
-use crate::tls::material::Pair;
+use crate::pki::Pair;
 
 /// An agent is replaced at once if it lived; nothing is urgent about certificates.
 const AGENT: Rules = Rules {

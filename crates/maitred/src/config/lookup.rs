@@ -79,7 +79,7 @@ impl Lookup for System {
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        crate::tls::files::read(path)
+        crate::pki::files::read(path)
     }
 
     fn source(&self, path: &Path) -> Option<String> {

@@ -153,9 +153,9 @@ pub struct Listen {
 pub struct Tls {
     /// `versions`: never empty, ascending.
     pub versions: Vec<TlsVersion>,
-    /// `ciphers`: some of [`CIPHERS`](crate::tls::choice::CIPHERS), at least one for each of the versions.
+    /// `ciphers`: some of [`CIPHERS`](crate::pki::choice::CIPHERS), at least one for each of the versions.
     pub ciphers: Vec<String>,
-    /// `curves`: some of [`CURVES`](crate::tls::choice::CURVES), likewise.
+    /// `curves`: some of [`CURVES`](crate::pki::choice::CURVES), likewise.
     pub curves: Vec<String>,
     /// `client_auth`, with `client_ca`.
     pub client_auth: ClientAuth,
@@ -173,8 +173,8 @@ impl Default for Tls {
     fn default() -> Tls {
         Tls {
             versions: vec![TlsVersion::V12, TlsVersion::V13],
-            ciphers: crate::tls::choice::CIPHERS.iter().map(ToString::to_string).collect(),
-            curves: crate::tls::choice::CURVES.iter().map(ToString::to_string).collect(),
+            ciphers: crate::pki::choice::CIPHERS.iter().map(ToString::to_string).collect(),
+            curves: crate::pki::choice::CURVES.iter().map(ToString::to_string).collect(),
             client_auth: ClientAuth::Off,
             client_crl: None,
             early_data: false,

@@ -243,16 +243,16 @@ pub const TLS: Table = Table {
         ),
         Key::new(
             "ciphers",
-            Kind::Choices(crate::tls::choice::CIPHERS),
-            Default::Texts(crate::tls::choice::CIPHERS),
+            Kind::Choices(crate::pki::choice::CIPHERS),
+            Default::Texts(crate::pki::choice::CIPHERS),
             "Cipher suites that are used, by the names of rustls: `TLS13_…` are those of TLS 1.3, `TLS_ECDHE_…` those of \
              1.2, each for certificates with a key of the named kind. Each of `versions` needs one. The client's order of \
              preference decides.",
         ),
         Key::new(
             "curves",
-            Kind::Choices(crate::tls::choice::CURVES),
-            Default::Texts(crate::tls::choice::CURVES),
+            Kind::Choices(crate::pki::choice::CURVES),
+            Default::Texts(crate::pki::choice::CURVES),
             "Groups of the key exchange that are used (OpenSSL and nginx call them curves). `X25519MLKEM768`, a post-quantum \
              hybrid, is for TLS 1.3 only.",
         ),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::tls::material::{Bytes, hex};
+use crate::pki::{Bytes, hex};
 
 /// Random bytes of a token; in the file they are hexadecimal digits.
 const TOKEN_BYTES: usize = 32;

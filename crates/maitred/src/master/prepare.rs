@@ -22,7 +22,7 @@ use crate::affinity::steering;
 use crate::affinity::topology::{self, Topology};
 use crate::config::{AdminAddress, Config, Listen, Pool, Source};
 use crate::control::{self, Descriptor, SlotId, Start};
-use crate::tls::material::Pair;
+use crate::pki::Pair;
 use crate::tls::tickets::Seed;
 
 /// What does not change over the master's life.

@@ -34,9 +34,9 @@ use super::upgrade_state::{Unpacker, UpgradeState};
 use crate::acme::supervise::Supervisor;
 use crate::config::{Failure, Loaded};
 use crate::control::{FromWorker, SlotId};
+use crate::pki::Pair;
 use crate::serve::passed::Passed;
 use crate::status::scoreboard::{Cell, Scoreboard, ThreadRow};
-use crate::tls::material::Pair;
 use crate::tls::tickets::Seed;
 use crate::unix_time;
 

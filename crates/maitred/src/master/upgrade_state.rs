@@ -20,7 +20,7 @@ use super::sockets::Group;
 use super::state::upgrade::{InheritedState, OldWorker};
 use crate::config::AdminAddress;
 use crate::control::SlotId;
-use crate::tls::material::Pair;
+use crate::pki::Pair;
 use crate::tls::tickets::Seed;
 use crate::unix_time;
 use crate::upgrade::{FORMAT, READS, VARIABLE};
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn secrets_are_in_a_socket_and_not_in_the_file() {
         let mut packed = upgrade_state();
-        let bytes = |text: &[u8]| crate::tls::material::Bytes(text.to_vec());
+        let bytes = |text: &[u8]| crate::pki::Bytes(text.to_vec());
         packed.self_signed = Some(Pair { chain: vec![bytes(b"public")], key: bytes(b"private"), ocsp: None });
         let (tickets, self_signed) = (packed.tickets.clone(), packed.self_signed.clone());
         let socket = packed.hide_secrets().unwrap();

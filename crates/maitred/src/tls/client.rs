@@ -1,18 +1,16 @@
-//! Clients' certificates: who may have signed them, and what applications are told of them.
+//! Clients' certificates: whether they are checked, and what applications are told of them.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
+use rustls::ServerConnection;
+use rustls::pki_types::CertificateDer;
+use rustls::server::NoClientAuth;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoClientAuth, WebPkiClientVerifier};
-use rustls::{RootCertStore, ServerConnection};
 use x509_parser::prelude::{FromDer, X509Certificate};
-use x509_parser::x509::{AttributeTypeAndValue, X509Name};
 
-use super::material::{Bytes, hex};
 use crate::config::ClientAuth;
+use crate::pki::{Bytes, clients, hex, rfc_4514};
 
 /// Longest subject that is passed on, in bytes. A longer one is left out as a whole, because its beginning may be somebody
 /// else's name.
@@ -34,8 +32,7 @@ pub struct Identity {
     pub fingerprint: String,
 }
 
-/// Checks clients' certificates as configured. With revocation lists, all certificates but the root have to be on none, and to
-/// have one of their issuer's that is not out of date: what cannot be known is not good, as OpenSSL has it.
+/// Checks clients' certificates as configured ([`clients::verifier`]).
 ///
 /// # Errors
 /// A text, if no root or a list cannot be used.
@@ -44,28 +41,11 @@ pub fn verifier(
     roots: &[Bytes],
     crls: &[Bytes],
 ) -> Result<Arc<dyn ClientCertVerifier>, String> {
-    let optional = match wanted {
-        ClientAuth::Off => return Ok(Arc::new(NoClientAuth)),
-        ClientAuth::Optional(_) => true,
-        ClientAuth::Required(_) => false,
-    };
-    let mut store = RootCertStore::empty();
-    for root in roots {
-        let added = store.add(CertificateDer::from(root.0.as_slice()));
-        added.map_err(|error| format!("client_ca: a certificate cannot be used: {error}"))?;
+    match wanted {
+        ClientAuth::Off => Ok(Arc::new(NoClientAuth)),
+        ClientAuth::Optional(_) => clients::verifier(true, roots, crls),
+        ClientAuth::Required(_) => clients::verifier(false, roots, crls),
     }
-    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(store), Arc::clone(super::provider()));
-    let builder = if optional { builder.allow_unauthenticated() } else { builder };
-    let builder = match crls {
-        [] => builder,
-        crls => builder
-            .with_crls(crls.iter().map(|list| CertificateRevocationListDer::from(list.0.clone())))
-            .enforce_revocation_expiration(),
-    };
-    builder.build().map_err(|error| match crls {
-        [] => format!("client_ca: {error}"),
-        _ => format!("client_ca, client_crl: {error}"),
-    })
 }
 
 impl Identity {
@@ -97,74 +77,6 @@ fn serial(der: &[u8]) -> String {
         all => all,
     });
     digits.to_ascii_uppercase()
-}
-
-/// A name in text: the most specific part first (RFC 4514 section 2.1).
-pub(super) fn rfc_4514(name: &X509Name<'_>) -> String {
-    let parts: Vec<String> = name
-        .iter_rdn()
-        .map(|part| {
-            let attributes: Vec<String> = part.iter().map(attribute).collect();
-            attributes.join("+")
-        })
-        .collect();
-    parts.into_iter().rev().collect::<Vec<_>>().join(",")
-}
-
-/// `CN=Alice`; a type without a short name stands as `1.2.3=#` with the value's DER.
-fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
-    let kind = attribute.attr_type().to_id_string();
-    match (short_name(&kind), attribute.as_str()) {
-        (Some(short), Ok(text)) => format!("{short}={}", escaped(text)),
-        _ => {
-            let value = attribute.attr_value();
-            let der = x509_parser::der_parser::asn1_rs::ToDer::to_der_vec(value).unwrap_or_default();
-            format!("{kind}=#{}", hex(&der))
-        }
-    }
-}
-
-/// The table of RFC 4514 section 3, and those that OpenSSL, and so nginx and HAProxy, write in the same way.
-fn short_name(oid: &str) -> Option<&'static str> {
-    Some(match oid {
-        "2.5.4.3" => "CN",
-        "2.5.4.4" => "SN",
-        "2.5.4.5" => "serialNumber",
-        "2.5.4.6" => "C",
-        "2.5.4.7" => "L",
-        "2.5.4.8" => "ST",
-        "2.5.4.9" => "street",
-        "2.5.4.10" => "O",
-        "2.5.4.11" => "OU",
-        "2.5.4.12" => "title",
-        "2.5.4.42" => "GN",
-        "0.9.2342.19200300.100.1.1" => "UID",
-        "0.9.2342.19200300.100.1.25" => "DC",
-        "1.2.840.113549.1.9.1" => "emailAddress",
-        _ => return None,
-    })
-}
-
-/// RFC 4514 section 2.4. Bytes that are not printable ASCII are escaped too, so that the text can stand in a header field.
-fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for (at, byte) in text.bytes().enumerate() {
-        let first = at == 0;
-        let last = at + 1 == text.len();
-        match byte {
-            b'"' | b'+' | b',' | b';' | b'<' | b'>' | b'\\' => {
-                out.push('\\');
-                out.push(char::from(byte));
-            }
-            b'#' if first => out.push_str("\\#"),
-            b' ' if first || last => out.push_str("\\ "),
-            b' '..=b'~' => out.push(char::from(byte)),
-            _ => {
-                let _ = write!(out, "\\{byte:02X}");
-            }
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustls::KeyLog;
 
-use super::material::hex;
+use crate::pki::hex;
 
 /// An open file, which was opened for appending.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! What the master hands to a worker process for TLS: keys and certificates, the roots of clients' certificates, and the
 //! seed of the keys of session tickets.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::io::Write;
@@ -9,17 +8,13 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use maitred_sys::memfile;
-use rustls::InconsistentKeys;
-use rustls::crypto::aws_lc_rs::sign::any_supported_type;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::sign::CertifiedKey;
-use serde::de::Visitor;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use zeroize::{Zeroize as _, Zeroizing};
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
 
+use super::client;
 use super::tickets::Seed;
-use super::{client, files};
 use crate::config::{Certificate, ClientAuth, Config};
+use crate::pki::{Bytes, Pair, files};
 
 /// Largest material, in bytes: a thousand sites with a chain of four certificates each have a quarter of it.
 const MATERIAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -38,91 +33,6 @@ pub struct Material {
     pub challenges: Vec<(String, Pair)>,
     /// Where the keys of session tickets come from.
     pub tickets: Seed,
-}
-
-/// Certificates with the key of the first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pair {
-    /// The server's certificate, and those that lead from it to a root, in DER.
-    pub chain: Vec<Bytes>,
-    /// The private key, in DER: PKCS #8, PKCS #1 or SEC 1.
-    pub key: Bytes,
-    /// An OCSP response to staple, in DER.
-    pub ocsp: Option<Bytes>,
-}
-
-/// Bytes that are written as hexadecimal digits, and not shown. What they were is overwritten when they are dropped.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Bytes(pub Vec<u8>);
-
-impl Drop for Bytes {
-    fn drop(&mut self) {
-        self.0.zeroize();
-    }
-}
-
-impl fmt::Debug for Bytes {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} bytes", self.0.len())
-    }
-}
-
-impl Serialize for Bytes {
-    /// Digit by digit to where they go, with no text of all of them in between.
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&Hex(&self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Bytes {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_str(Digits)
-    }
-}
-
-/// Takes a text where it stands.
-struct Digits;
-
-impl Visitor<'_> for Digits {
-    type Value = Bytes;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("hexadecimal digits")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Bytes, E> {
-        unhex(text).ok_or_else(|| E::custom("not hexadecimal"))
-    }
-}
-
-/// Shows bytes as hexadecimal digits, in lower case.
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let digit = |value: u8| char::from(*DIGITS.get(usize::from(value)).unwrap_or(&b'0'));
-        self.0.iter().try_for_each(|byte| {
-            fmt::Write::write_char(out, digit(byte >> 4))?;
-            fmt::Write::write_char(out, digit(byte & 15))
-        })
-    }
-}
-
-/// Hexadecimal digits, in lower case.
-pub fn hex(bytes: &[u8]) -> String {
-    Hex(bytes).to_string()
-}
-
-fn unhex(text: &str) -> Option<Bytes> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|value| u8::try_from(value).ok());
-    let (pairs, []) = text.as_bytes().as_chunks::<2>() else { return None };
-    // At once as large as it gets: one that grows leaves copies behind.
-    let mut bytes = Bytes(Vec::with_capacity(pairs.len()));
-    for [high, low] in pairs {
-        bytes.0.push(digit(high)? << 4 | digit(low)?);
-    }
-    Some(bytes)
 }
 
 /// Bytes on their way to a file, overwritten when they are there.
@@ -252,44 +162,5 @@ fn load(certificate: &Certificate, self_signed: Option<&Pair>) -> Result<Pair, S
                 Err((fault, path)) => Err(format!("{}: {}", path.display(), fault.text)),
             }
         }
-    }
-}
-
-impl Pair {
-    /// As rustls takes it, for a challenge: its certificate has a critical extension (RFC 8737 section 3), which whoever checks
-    /// that certificate and key fit together does not know.
-    ///
-    /// # Errors
-    /// A text, if the key cannot be used.
-    pub fn for_challenge(&self) -> Result<CertifiedKey, String> {
-        self.unchecked().map_err(|error| error.to_string())
-    }
-
-    /// As rustls takes it.
-    ///
-    /// # Errors
-    /// A text, if certificate and key cannot be used; what [`Material::load`] gave back can be.
-    pub fn certified(&self) -> Result<CertifiedKey, String> {
-        let mut made = self.unchecked().map_err(|error| error.to_string())?;
-        check_match(&made).map_err(|error| error.to_string())?;
-        made.ocsp = self.ocsp.as_ref().map(|der| der.0.clone());
-        Ok(made)
-    }
-
-    /// Certificates and key, whether or not they go together. Nothing of the key is copied but by the library.
-    pub(super) fn unchecked(&self) -> Result<CertifiedKey, rustls::Error> {
-        let chain = self.chain.iter().map(|der| CertificateDer::from(der.0.clone())).collect();
-        let key = PrivateKeyDer::try_from(self.key.0.as_slice())
-            .map_err(|error| rustls::Error::General(error.to_owned()))?;
-        Ok(CertifiedKey::new(chain, any_supported_type(&key)?))
-    }
-}
-
-/// Whether the key is that of the first certificate, as far as that can be seen.
-pub(super) fn check_match(made: &CertifiedKey) -> Result<(), rustls::Error> {
-    match made.keys_match() {
-        // As the library does in `CertifiedKey::from_der`.
-        Ok(()) | Err(rustls::Error::InconsistentKeys(InconsistentKeys::Unknown)) => Ok(()),
-        Err(error) => Err(error),
     }
 }

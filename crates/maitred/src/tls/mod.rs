@@ -1,14 +1,12 @@
-//! TLS: from the files of certificates to the configuration of a session. Driving sessions is the worker's
+//! TLS: from the files of certificates ([`crate::pki`]) to the configuration of a session. Driving sessions is the worker's
 //! ([`crate::worker`]).
 //!
 //! | file | what |
 //! |---|---|
-//! | [`files`] | certificates and keys, read and checked against one another |
 //! | [`material`] | all that the master hands to a worker process: keys, roots, the seed of ticket keys |
 //! | [`server`] | the configurations of rustls, one per listener, swapped as a whole when there is new material |
 //! | [`resolver`] | which certificate a client gets |
 //! | [`tickets`] | session tickets, with keys that follow from the time and the seed |
-//! | [`choice`] | which cipher suites and key-exchange groups are used |
 //! | [`client`] | clients' certificates, and what applications are told of them |
 //! | [`watch`] | which files have changed |
 //! | [`self_signed`] | the certificate of `maitred serve --tls` |
@@ -19,9 +17,7 @@
 //! Keys are read by the master only. A worker process gets them in sealed memory files, which have no name in any
 //! filesystem; nothing that holds one shows it in its `Debug` form.
 
-pub mod choice;
 pub mod client;
-pub mod files;
 pub mod key_log;
 pub mod ktls;
 pub mod material;
@@ -34,17 +30,4 @@ pub(crate) mod testing;
 pub mod tickets;
 pub mod watch;
 
-use std::sync::{Arc, LazyLock};
-
-use rustls::crypto::CryptoProvider;
-
 pub use server::TlsServer;
-
-/// The cryptography that all sessions use.
-static PROVIDER: LazyLock<Arc<CryptoProvider>> =
-    LazyLock::new(|| Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
-
-/// The cryptography that all sessions use.
-pub fn provider() -> &'static Arc<CryptoProvider> {
-    &PROVIDER
-}

@@ -10,12 +10,13 @@ use rustls::time_provider::DefaultTimeProvider;
 use rustls::version::{TLS12, TLS13};
 
 use super::client;
-use super::files::Leaf;
 use super::key_log::KeyLogFile;
-use super::material::{Bytes, Material};
+use super::material::Material;
 use super::resolver::{ACME_TLS, Resolver};
 use super::tickets::{NoTickets, Ticketer};
 use crate::config::{ClientAuth, Config, Tls, TlsVersion};
+use crate::pki::files::Leaf;
+use crate::pki::{Bytes, choice};
 
 /// Tickets that a client gets in a handshake of TLS 1.3: as each should be used once (RFC 8446 section C.4), a browser can
 /// open two connections with them.
@@ -135,7 +136,7 @@ impl TlsServer {
             .collect();
         let roots = material.client_roots.get(number).map(Vec::as_slice).unwrap_or_default();
         let crls = material.client_crls.get(number).map(Vec::as_slice).unwrap_or_default();
-        let mut config = ServerConfig::builder_with_provider(super::choice::provider(tls))
+        let mut config = ServerConfig::builder_with_provider(choice::provider(&tls.ciphers, &tls.curves))
             .with_protocol_versions(&versions)
             .map_err(|error| error.to_string())?
             .with_client_cert_verifier(client::verifier(&tls.client_auth, roots, crls)?)

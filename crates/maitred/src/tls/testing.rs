@@ -11,8 +11,8 @@ use rustls::{
     SupportedProtocolVersion,
 };
 
-use super::files::Leaf;
 use crate::config::{self, Config, Origin, System};
+use crate::pki::files::{self, Leaf};
 
 /// A certificate authority.
 pub(crate) struct Authority {
@@ -106,15 +106,15 @@ impl Authority {
     ) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(rustls::pki_types::CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap()).unwrap();
-        let builder = ClientConfig::builder_with_provider(Arc::clone(super::provider()))
+        let builder = ClientConfig::builder_with_provider(Arc::clone(crate::pki::provider()))
             .with_protocol_versions(versions)
             .unwrap()
             .with_root_certificates(roots);
         match own {
             None => builder.with_no_client_auth(),
             Some(made) => {
-                let chain = super::files::certificates(made.certificate.as_bytes()).unwrap();
-                let key = super::files::private_key(made.key.as_bytes()).unwrap();
+                let chain = files::certificates(made.certificate.as_bytes()).unwrap();
+                let key = files::private_key(made.key.as_bytes()).unwrap();
                 builder.with_client_auth_cert(chain, key).unwrap()
             }
         }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use zeroize::Zeroizing;
 
-use super::material::Bytes;
+use crate::pki::Bytes;
 
 /// Length of an epoch, in seconds, and what clients are told of the life of a ticket. Twelve hours let a visitor of this
 /// morning come back in the evening; keys live twice as long.

@@ -9,10 +9,9 @@ use rustls::pki_types::CertificateRevocationListDer;
 use super::super::finding::{Context, Span};
 use super::super::meaning::{Certificate, ClientAuth, HostPattern, Listen, Site, Tls, TlsVersion};
 use super::super::reader::{Section, shorten};
-use crate::tls::choice;
-use crate::tls::client::verifier;
-use crate::tls::files::{self, Fault, Leaf, List, Part};
-use crate::tls::material::Bytes;
+use crate::pki::clients::verifier;
+use crate::pki::files::{self, Fault, Leaf, List, Part};
+use crate::pki::{Bytes, choice};
 
 const DAY_SECS: i64 = 24 * 60 * 60;
 /// What the list of browsers that HSTS can be built into asks for, in seconds: a year.
@@ -168,7 +167,7 @@ fn client_roots(cx: &Context<'_>, path: &Path, span: &Span) {
         Err(wrong) => return fault(wrong.text, wrong.hint),
     };
     let roots: Vec<_> = roots.iter().map(|der| Bytes(der.to_vec())).collect();
-    if let Err(text) = verifier(&ClientAuth::Required(PathBuf::new()), &roots, &[]) {
+    if let Err(text) = verifier(false, &roots, &[]) {
         report(cx, span, text.replacen("client_ca", "`client_ca`", 1), "");
     }
 }
@@ -200,10 +199,10 @@ fn usable(cx: &Context<'_>, span: &Span, auth: &ClientAuth, lists: &[Certificate
     let all = |ders: &[&[u8]]| ders.iter().map(|der| Bytes(der.to_vec())).collect::<Vec<_>>();
     let (root_ders, list_ders): (Vec<&[u8]>, Vec<&[u8]>) =
         (roots.iter().map(|der| &**der).collect(), lists.iter().map(|der| &**der).collect());
-    if verifier(auth, &all(&root_ders), &[]).is_err() {
+    if verifier(false, &all(&root_ders), &[]).is_err() {
         return;
     }
-    match verifier(auth, &all(&root_ders), &all(&list_ders)) {
+    match verifier(false, &all(&root_ders), &all(&list_ders)) {
         Err(text) => report(cx, span, format!("`client_crl` cannot be used: {text}"), ""),
         Ok(_) => question_lists(cx, span, &root_ders, &list_ders),
     }
@@ -329,7 +328,10 @@ fn days(seconds: i64, which: &str) -> String {
 fn not_covered(leaves: &[Leaf], hosts: &[HostPattern]) -> Option<String> {
     let missing: Vec<String> = hosts
         .iter()
-        .filter(|host| !leaves.iter().any(|leaf| leaf.covers(host)))
+        .filter(|host| {
+            let (HostPattern::Exact(name) | HostPattern::Suffix(name)) = host;
+            !leaves.iter().any(|leaf| leaf.covers(name))
+        })
         .map(|host| match host {
             HostPattern::Exact(name) => format!("\"{}\"", shorten(name)),
             HostPattern::Suffix(suffix) => format!("\"*{}\"", shorten(suffix)),

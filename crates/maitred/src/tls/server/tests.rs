@@ -121,7 +121,7 @@ fn the_name_decides_which_certificate_a_client_gets() {
 }
 
 fn names(der: &CertificateDer<'_>) -> Vec<String> {
-    crate::tls::files::Leaf::read(der).unwrap().names
+    crate::pki::files::Leaf::read(der).unwrap().names
 }
 
 #[test]
@@ -146,13 +146,13 @@ fn the_signatures_that_a_client_knows_decide_between_keys() {
         assert_eq!(name.as_deref(), expected, "{schemes:?}");
     }
     // TLS 1.2 says by its suites which keys it knows.
-    let mut provider = (**crate::tls::provider()).clone();
+    let mut provider = (**crate::pki::provider()).clone();
     provider
         .cipher_suites
         .retain(|suite| suite.suite() == CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256);
     let base = stage.authority.client(&[&TLS12], None);
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(crate::tls::files::certificates(stage.authority.pem.as_bytes()).unwrap().remove(0)).unwrap();
+    roots.add(crate::pki::files::certificates(stage.authority.pem.as_bytes()).unwrap().remove(0)).unwrap();
     let client = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS12])
         .unwrap()
@@ -323,9 +323,9 @@ fn a_challenge_is_answered_by_its_name_and_protocol() {
     let asked = |name: &str| connect(&client, server.config(0).unwrap(), name);
     assert!(asked("localhost").is_err(), "nothing is being challenged");
     stage.make("challenge", &["localhost", "challenge"], &PKCS_ECDSA_P256_SHA256);
-    let read = |path: &Path| crate::tls::files::read(path);
+    let read = |path: &Path| crate::pki::files::read(path);
     let (pair, _) =
-        crate::tls::files::load(&stage.path("challenge.pem"), &stage.path("challenge-key.pem"), None, &read)
+        crate::pki::files::load(&stage.path("challenge.pem"), &stage.path("challenge-key.pem"), None, &read)
             .unwrap();
     material.challenges.push(("LocalHost".into(), pair));
     server.replace(&material).unwrap();
@@ -343,7 +343,7 @@ fn material_that_is_none_is_refused_and_keys_are_not_shown() {
     let material = stage.material(server.config.as_ref().unwrap());
     let shown = format!("{material:?}");
     let key = &material.sites[0][0].key.0;
-    let secret = [format!("{key:?}"), crate::tls::material::hex(key)];
+    let secret = [format!("{key:?}"), crate::pki::hex(key)];
     assert!(shown.contains(" bytes") && !secret.iter().any(|text| shown.contains(text)), "{shown}");
     for text in [&b""[..], b"{}", b"\xff"] {
         let file = memfile::sealed("test", text).unwrap();

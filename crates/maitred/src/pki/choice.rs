@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use rustls::crypto::CryptoProvider;
 
-use crate::config::Tls;
-
 /// All cipher suites that there are, the preferred ones first, as in rustls' default.
 pub const CIPHERS: &[&str] = &[
     "TLS13_AES_256_GCM_SHA384",
@@ -28,14 +26,13 @@ pub fn is_13(cipher: &str) -> bool {
     cipher.starts_with("TLS13_")
 }
 
-/// The cryptography of a listener: that of all, without what its configuration leaves out.
-pub(super) fn provider(tls: &Tls) -> Arc<CryptoProvider> {
+/// The cryptography of all sessions, with nothing but these suites and groups.
+pub fn provider(ciphers: &[String], curves: &[String]) -> Arc<CryptoProvider> {
     let all = super::provider();
-    let suites = tls.ciphers.iter().filter_map(|name| {
+    let suites = ciphers.iter().filter_map(|name| {
         all.cipher_suites.iter().copied().find(|suite| suite.suite().as_str() == Some(name))
     });
-    let groups = tls
-        .curves
+    let groups = curves
         .iter()
         .filter_map(|name| all.kx_groups.iter().copied().find(|group| group.name().as_str() == Some(name)));
     let (cipher_suites, kx_groups) = (suites.collect(), groups.collect());
@@ -59,7 +56,8 @@ mod tests {
                 suite.tls13().is_some() == is_13(suite.suite().as_str().unwrap_or_default())
             })
         );
-        let chosen = provider(&Tls::default());
+        let texts = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let chosen = provider(&texts(CIPHERS), &texts(CURVES));
         assert_eq!(chosen.cipher_suites, all.cipher_suites);
         assert_eq!(chosen.kx_groups.len(), all.kx_groups.len());
     }

@@ -15,9 +15,9 @@ use rustls::{Error, InconsistentKeys};
 use x509_parser::prelude::{CertificateRevocationList, FromDer, GeneralName, X509Certificate};
 use zeroize::{Zeroize as _, Zeroizing};
 
-use super::client::rfc_4514;
-use super::material::{Bytes, Pair, check_match};
-use crate::config::HostPattern;
+use super::bytes::Bytes;
+use super::name::rfc_4514;
+use super::pair::{Pair, check_match};
 
 /// Largest file that is read: a bundle of a thousand certificates has less.
 pub const FILE_BYTES_MAX: u64 = 2 * 1024 * 1024;
@@ -314,12 +314,12 @@ impl Leaf {
         })
     }
 
-    /// Whether a client that asks for such a host takes the certificate. Of `*.example.com` the names with one more label
-    /// are meant, since no certificate is good for others.
-    pub fn covers(&self, host: &HostPattern) -> bool {
-        let name = match host {
-            HostPattern::Exact(name) => name.trim_matches(['[', ']']).to_owned(),
-            HostPattern::Suffix(suffix) => format!("any-label-at-all{suffix}"),
+    /// Whether a client that asks for such a host takes the certificate. `.example.com` stands for the names with one more
+    /// label, since no certificate is good for others.
+    pub fn covers(&self, host: &str) -> bool {
+        let name = match host.starts_with('.') {
+            false => host.trim_matches(['[', ']']).to_owned(),
+            true => format!("any-label-at-all{host}"),
         };
         let Ok(name) = ServerName::try_from(name) else { return false };
         ParsedCertificate::try_from(&self.der).is_ok_and(|parsed| verify_server_name(&parsed, &name).is_ok())
