@@ -11,16 +11,15 @@ use hashbrown::{HashMap, HashSet};
 use maitred_handoff::MESSAGE_DESCRIPTORS_MAX;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, send, sendmsg};
-use slab::Slab;
 
 pub use self::away::Away;
 use super::in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 use super::known::{Allowance, Known, OPEN_FILES_DEFAULT};
 use super::relay::IdleRelays;
+use super::socket::{ClientSockets, Flushed, RECEIVE_BYTES, Received};
 use crate::budget::{Budget, Permit};
 use crate::control::SlotId;
 use crate::serve::passed::{Lane, Passed, Reading};
-use crate::worker::connection::Connection;
 
 /// A request may wait inside an application process for about so long, behind others that are expected to take no
 /// longer altogether. This is what makes batches: without it each short request would cost two context switches.
@@ -29,8 +28,6 @@ const PREFETCH_US: u32 = 1_000;
 const PREFETCH_MAX: u32 = 64;
 /// Descriptors that an application process may have sent without their frames: those of one message.
 const RECEIVED_MAX: usize = MESSAGE_DESCRIPTORS_MAX;
-/// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
-pub const RECEIVE_BYTES: usize = 16 * 1024;
 /// Bytes that a process has not read, beyond which it gets no requests: what a channel holds is no more than this and what one
 /// turn brings, however many requests the process says that it takes.
 const BEHIND_BYTES_MAX: u64 = 1024 * 1024;
@@ -108,30 +105,6 @@ pub enum Health {
     Asked,
     /// It has nothing to do, and has not answered the last question.
     Silent,
-}
-
-/// How a flush ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flushed {
-    /// Everything is in the socket.
-    All,
-    /// The application process does not read: wait until the socket takes more.
-    Blocked,
-}
-
-/// What a read brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Received {
-    /// As many bytes as were asked for, or descriptors with them; there may be more.
-    More,
-    /// Fewer bytes than were asked for.
-    Some,
-    /// Nothing, for now.
-    Drained,
-    /// What came waits for helpers, which look at its descriptors. Nothing more is read until they have.
-    Waits,
-    /// The other side has closed.
-    End,
 }
 
 /// A channel to one application process.
@@ -637,7 +610,7 @@ impl Channel {
     /// What sendmsg(2) says, but for a full socket.
     pub fn flush(
         &mut self,
-        connections: &Slab<Connection>,
+        clients: &impl ClientSockets,
         mut counts: impl FnMut(usize),
     ) -> io::Result<Flushed> {
         while self.sent < self.out.len() {
@@ -650,7 +623,7 @@ impl Channel {
             let bytes = self.out.get(self.sent..end).unwrap_or_default();
             let result = match carried {
                 0 => send(&self.socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT),
-                _ => self.send_with_descriptors(bytes, carried, connections),
+                _ => self.send_with_descriptors(bytes, carried, clients),
             };
             match result {
                 Ok(sent) => {
@@ -742,16 +715,13 @@ impl Channel {
         &self,
         bytes: &[u8],
         carried: usize,
-        connections: &Slab<Connection>,
+        clients: &impl ClientSockets,
     ) -> rustix::io::Result<usize> {
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::with_capacity(carried);
         for passing in self.passing.iter().take(carried) {
             descriptors.push(match &passing.carried {
                 // The connection is there: one that goes away is first taken out of `passing`, with the channel.
-                Carried::Connection(index) => match connections.get(*index as usize) {
-                    Some(Connection { socket: Some(socket), .. }) => socket.as_fd(),
-                    _ => return Err(Errno::BADF),
-                },
+                Carried::Connection(index) => clients.client_socket(*index).ok_or(Errno::BADF)?,
                 Carried::Relay(descriptor) | Carried::Body(descriptor, _) => descriptor.as_fd(),
             });
         }

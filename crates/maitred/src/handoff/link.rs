@@ -42,7 +42,7 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::channel::{Flushed, RECEIVE_BYTES, Received};
+use super::socket::{Flushed, RECEIVE_BYTES, Received};
 use crate::serve::passed::Passed;
 
 /// The bits in which the numbers of connections differ between the worker processes that use a process at the same time. Indices

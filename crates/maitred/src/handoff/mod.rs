@@ -10,12 +10,14 @@ mod known;
 pub mod link;
 mod pool;
 mod relay;
+mod socket;
 mod sticky;
 
-pub use channel::{Arrival, Away, Channel, DrainMode, Flushed, Health, Phase, RECEIVE_BYTES, Received};
+pub use channel::{Arrival, Away, Channel, DrainMode, Health, Phase};
 pub use choice::{Choice, Costs, PERIOD as CHOICE_PERIOD, Sample};
 pub use in_flight::{InFlight, SentBody, Unsent, UnsentBody};
 pub use known::{Allowance, Known, OPEN_FILES_DEFAULT};
 pub use pool::{LocalPool, Pools};
 pub use relay::{IdleRelays, RELAY_BIT, Relay};
+pub use socket::{ClientSockets, Flushed, RECEIVE_BYTES, Received};
 pub use sticky::{Ticket, client_of, rendezvous};

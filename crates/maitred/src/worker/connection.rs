@@ -25,13 +25,14 @@
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use maitred_http::body::Decoder;
 use maitred_http::fields::FieldLines;
 use maitred_http::request::RequestHead;
 use maitred_http::response::Filter;
+use slab::Slab;
 
 use super::errors::Refusal;
 use super::origin::Peer;
@@ -42,6 +43,7 @@ use super::wire::Wire;
 use crate::budget::Permit;
 use crate::control::SlotId;
 use crate::exchange::Routed;
+use crate::handoff::ClientSockets;
 use crate::serve::{Segment, Summary};
 
 /// What a connection is doing. The module's table says what each means.
@@ -462,6 +464,12 @@ impl Remote {
     /// The IP address without port, as logs show it.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or("-")
+    }
+}
+
+impl ClientSockets for Slab<Connection> {
+    fn client_socket(&self, index: u32) -> Option<BorrowedFd<'_>> {
+        self.get(index as usize)?.socket.as_ref().map(|socket| socket.as_fd())
     }
 }
 

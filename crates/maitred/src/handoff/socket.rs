@@ -1,0 +1,37 @@
+//! What a channel and a link have in common: their sockets are read and written in the same way, and the sockets of clients
+//! are not theirs.
+
+use std::os::fd::BorrowedFd;
+
+/// Bytes asked of the socket at a time: a DONE has 32, so this is a large batch of them.
+pub const RECEIVE_BYTES: usize = 16 * 1024;
+
+/// Where a channel finds the sockets that it passes.
+pub trait ClientSockets {
+    /// The socket of the connection with this index; `None` if there is none.
+    fn client_socket(&self, index: u32) -> Option<BorrowedFd<'_>>;
+}
+
+/// How a flush ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flushed {
+    /// Everything is in the socket.
+    All,
+    /// The application process does not read: wait until the socket takes more.
+    Blocked,
+}
+
+/// What a read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// As many bytes as were asked for, or descriptors with them; there may be more.
+    More,
+    /// Fewer bytes than were asked for.
+    Some,
+    /// Nothing, for now.
+    Drained,
+    /// What came waits for helpers, which look at its descriptors. Nothing more is read until they have.
+    Waits,
+    /// The other side has closed.
+    End,
+}
