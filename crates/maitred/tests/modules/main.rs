@@ -1,0 +1,166 @@
+//! The order of the server's modules, over its real imports: what a module may import, and that no more than two files need
+//! one another.
+
+#![allow(clippy::expect_used, reason = "helpers of tests, which clippy.toml does not know to be such")]
+
+mod source;
+
+use std::path::Path;
+
+use source::{Crate, Edge};
+
+/// The modules of the crate, from below. A module imports what stands below its line, and nothing of its own line but itself.
+const ORDER: &[&[&str]] = &[
+    // These know nothing of the server.
+    &["backoff", "bounds", "budget", "clock", "overload", "pki", "sandbox", "unix_time", "upgrade"],
+    &["pool"],
+    &["config"],
+    // Beside the way of a request: of what is further down in this table they know nothing.
+    &["affinity", "control", "filter", "log", "tls"],
+    &["acme", "plan", "status"],
+    &["route"],
+    // The way of a request.
+    &["exchange"],
+    &["serve"],
+    &["handoff", "proxy"],
+    // The two processes: they know one another by `control` only.
+    &["master", "worker"],
+    &["cli"],
+];
+
+/// Cycles of more than two files that are still there: the directory (or file, and its directory) that holds them, and how many
+/// files the largest has at most. Lower it when one shrinks.
+const CYCLES_LEFT: &[(&str, usize)] =
+    &[("config", 15), ("filter", 4), ("log/access", 3), ("master/", 3), ("master/state", 9), ("worker", 28)];
+
+fn server() -> Crate {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    Crate::read(&src).expect("the sources can be read")
+}
+
+/// The module at the top that a file belongs to; empty for `lib.rs`.
+fn top(file: &str) -> &str {
+    let first = file.split('/').next().unwrap_or_default();
+    match first.strip_suffix(".rs") {
+        Some("lib") => "",
+        Some(name) => name,
+        None => first,
+    }
+}
+
+/// What goes up, or to the side.
+fn arrows_up(order: &[&[&str]], edges: &[Edge]) -> Vec<String> {
+    let level = |module: &str| order.iter().position(|line| line.contains(&module));
+    let goes_up = |edge: &&Edge| {
+        let (from, to) = (top(&edge.from), top(&edge.to));
+        !from.is_empty() && from != to && level(to) >= level(from)
+    };
+    let show = |edge: &Edge| {
+        format!(
+            "{}:{}: {}, of {}, is not below {}",
+            edge.from,
+            edge.line,
+            edge.name,
+            edge.to,
+            top(&edge.from)
+        )
+    };
+    edges.iter().filter(goes_up).map(show).collect()
+}
+
+/// Cycles of more than two files that are not among those `left`, each with one import of each pair of files.
+fn cycles(left: &[(&str, usize)], edges: &[Edge]) -> Vec<String> {
+    let is_left = |cycle: &[String]| {
+        left.iter()
+            .any(|(place, most)| cycle.len() <= *most && cycle.iter().all(|file| file.starts_with(place)))
+    };
+    let show = |cycle: Vec<String>| {
+        let mut imports: Vec<&Edge> =
+            edges.iter().filter(|edge| cycle.contains(&edge.from) && cycle.contains(&edge.to)).collect();
+        imports.dedup_by(|later, first| later.from == first.from && later.to == first.to);
+        let imports: String = imports
+            .iter()
+            .map(|edge| format!("\n    {}:{}: {}, of {}", edge.from, edge.line, edge.name, edge.to))
+            .collect();
+        format!("{} files need one another:{imports}", cycle.len())
+    };
+    let found = source::cycles(edges).into_iter();
+    found.filter(|cycle| cycle.len() > 2 && !is_left(cycle)).map(show).collect()
+}
+
+fn report(what: &str, found: &[String]) {
+    assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn modules_import_what_is_below_them() {
+    let server = server();
+    let mut listed = ORDER.concat();
+    listed.sort_unstable();
+    assert_eq!(listed, server.top(), "each module of lib.rs has its place in ORDER");
+    report("imports go down (ORDER)", &arrows_up(ORDER, &server.edges()));
+}
+
+#[test]
+fn no_more_than_two_files_need_one_another() {
+    let edges = server().edges();
+    assert!(edges.len() > 1000, "{} imports: are they all read?", edges.len());
+    report("cycles of imports", &cycles(CYCLES_LEFT, &edges));
+}
+
+/// A crate of three modules in a directory, with this text in `low.rs`.
+fn fixture(low: &str) -> (tempfile::TempDir, Vec<Edge>) {
+    let directory = tempfile::tempdir().expect("there is room for a directory");
+    let files = [
+        ("lib.rs", "pub mod low; pub mod middle; pub mod high;"),
+        ("low.rs", low),
+        ("middle.rs", "use crate::low::Low; pub fn of(_: Low) {}"),
+        ("high/mod.rs", "mod part; pub use part::*; pub struct High;"),
+        (
+            "high/part.rs",
+            "use crate::{low::{self, Low as L}, middle}; pub enum Part { A } fn f(l: L) { middle::of(l) }",
+        ),
+    ];
+    for (name, text) in files {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it is in a directory"))
+            .expect("directories can be made");
+        std::fs::write(path, text).expect("files can be written");
+    }
+    let edges = Crate::read(directory.path()).expect("it can be read").edges();
+    (directory, edges)
+}
+
+#[test]
+fn an_import_that_goes_up_is_found_however_it_is_written() {
+    const ORDER: &[&[&str]] = &[&["low"], &["middle"], &["high"]];
+    let harmless = "// use crate::high::High;\n/// [`crate::high::High`]\npub struct Low; const T: &str = \"crate::high::High\";
+        #[cfg(test)] mod tests { use crate::high::High; } #[cfg(test)] use crate::high::High;";
+    let (_directory, edges) = fixture(harmless);
+    assert_eq!(arrows_up(ORDER, &edges), Vec::<String>::new());
+    assert_eq!(cycles(&[], &edges), Vec::<String>::new());
+    let found = |line: &str| {
+        let (_directory, edges) = fixture(&format!("{harmless}\n{line}\n"));
+        (arrows_up(ORDER, &edges), cycles(&[], &edges))
+    };
+    for (line, name, file) in [
+        ("use crate::high::High;", "crate::high::High", "high/mod.rs"),
+        ("use super::{high::{self, Part}};", "super::high::Part", "high/part.rs"),
+        ("use super::high; fn f(_: high::Part) {}", "high::Part", "high/part.rs"),
+        ("fn f() { let _ = vec![crate::high::Part::A]; }", "crate::high::Part::A", "high/part.rs"),
+        ("use super::high::*;", "super::high::*", "high/mod.rs"),
+        ("pub(crate) use crate::high::High as Tall;", "crate::high::High", "high/mod.rs"),
+        (
+            "mod inner { fn f() { use super::super::high::Part::{self}; } }",
+            "super::super::high::Part",
+            "high/part.rs",
+        ),
+    ] {
+        let (up, cycles) = found(line);
+        assert_eq!(up, [format!("low.rs:5: {name}, of {file}, is not below low")], "{line}");
+        // `high/mod.rs` itself imports nothing.
+        assert_eq!(cycles.len(), usize::from(file == "high/part.rs"), "{line}: {cycles:?}");
+    }
+    let (_, cycles) = found("use crate::high::Part;");
+    assert!(cycles.concat().starts_with("3 files need one another:\n    high/part.rs:1: "), "{cycles:?}");
+}
