@@ -5,12 +5,20 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::Origin;
 use super::lookup::Lookup;
 use super::report::{Place, Problem};
 
 /// A byte range of the file.
 pub(super) type Span = Range<usize>;
+
+/// Where a configuration comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// The file's name, as messages show it.
+    pub name: String,
+    /// The directory where its relative paths start; absolute.
+    pub base: PathBuf,
+}
 
 /// A value, and where it stands (or where the table stands that it is missing from).
 #[derive(Debug, Clone)]

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use super::values::{show_bytes, show_duration};
 
+/// The longest that most times can be.
+pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// A TOML table.
 #[derive(Debug)]
 pub struct Table {

@@ -36,6 +36,7 @@ use toml::de::DeTable;
 
 pub use acme::{Acme, ChallengeChoice, ExternalAccount, KeyType, certificate_path};
 pub use directory::user_runtime_dir;
+pub use finding::Origin;
 pub use headers::{RequestHeaderRules, ResponseHeaders};
 pub use lookup::{Lookup, System};
 pub use meaning::*;
@@ -44,15 +45,6 @@ pub use values::listen_address;
 
 use finding::{Context, Finding, Severity};
 use reader::Section;
-
-/// Where a configuration comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// The file's name, as messages show it.
-    pub name: String,
-    /// The directory where its relative paths start; absolute.
-    pub base: PathBuf,
-}
 
 /// A configuration that was read from a file.
 #[derive(Debug, Clone)]

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::keys::{Default, Key, Kind};
-use super::tables::DAY;
+use super::keys::{DAY, Default, Key, Kind};
 
 /// The longest `grace_streams`; what is to last longer has no bound.
 pub(super) const GRACE_STREAMS_MAX: Duration = DAY;

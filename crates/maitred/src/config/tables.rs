@@ -13,7 +13,6 @@ use crate::bounds::THREADS_MAX;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(60 * 60);
-pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The top of the file.
 pub const ROOT: Table = Table {

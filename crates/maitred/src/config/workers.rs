@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::keys::{Default, Key, Kind, Table};
-use super::tables::DAY;
+use super::keys::{DAY, Default, Key, Kind, Table};
 use crate::bounds::SLOTS_MAX;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod acme;
+mod common;
 mod files;
 mod headers;
 mod hosts;
@@ -15,15 +16,9 @@ mod sites;
 mod stateful;
 mod tls;
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use super::finding::{At, Context};
-use super::meaning::{AccessFormat, Config, Identity, Limits, Log, Network};
+use super::meaning::{AccessFormat, Config, Limits, Log, Network};
 use super::reader::{Section, shorten};
-use super::values;
+use common::{LOOPBACK, directory, given_time, networks, path, user};
 
 pub(super) use accounts::DEFAULT_USER;
 pub(super) use server::{admin, admin_address, admin_token};
@@ -140,10 +135,6 @@ fn limits(section: &Section<'_>, trusted: &[Network]) -> Limits {
     }
 }
 
-/// Loopback addresses.
-const LOOPBACK: [Network; 2] =
-    [(IpAddr::V4(Ipv4Addr::new(127, 0, 0, 0)), 8), (IpAddr::V6(Ipv6Addr::LOCALHOST), 128)];
-
 /// Whose connections are not counted by address.
 fn exempt(section: &Section<'_>, trusted: &[Network]) -> Vec<Network> {
     let networks = networks(section, "connections_per_address_exempt");
@@ -151,11 +142,6 @@ fn exempt(section: &Section<'_>, trusted: &[Network]) -> Vec<Network> {
         Some(_) => networks,
         None => LOOPBACK.iter().chain(trusted).copied().collect(),
     }
-}
-
-/// A time that has no default.
-fn given_time(section: &Section<'_>, name: &str) -> Option<Duration> {
-    section.given(name).map(|_| section.time(name))
 }
 
 /// A limit that cannot be above another. Said at the one that is given; a smaller bound alone pulls the default of the
@@ -211,87 +197,4 @@ fn level(section: &Section<'_>) -> String {
         tracing_subscriber::EnvFilter::builder().parse(&text.value).map_err(|error| error.to_string());
     section.cx.accept(&text.span, "`level` is not a filter", parsed);
     text.value
-}
-
-/// IP networks.
-fn networks(section: &Section<'_>, name: &str) -> Vec<Network> {
-    let network = |text: &At<String>| {
-        let what = format!("`{name}`: \"{}\" is not a network", shorten(&text.value));
-        section.cx.accept(&text.span, &what, values::network(&text.value))
-    };
-    section.texts(name).iter().filter_map(network).collect()
-}
-
-/// A path that may not exist yet; a relative one starts at the configuration file.
-fn path(section: &Section<'_>, name: &str) -> Option<PathBuf> {
-    let text = section.text(name)?;
-    check_path(section.cx, name, &text).then(|| section.cx.origin.base.join(&text.value))
-}
-
-/// A directory that exists.
-fn directory(section: &Section<'_>, name: &str) -> Option<At<PathBuf>> {
-    let text = section.text(name)?;
-    if !check_path(section.cx, name, &text) {
-        return None;
-    }
-    let resolved = normal(&section.cx.origin.base.join(&text.value));
-    if let Err(error) = section.cx.lookup.directory(&resolved) {
-        let why = match error.kind() {
-            io::ErrorKind::NotFound => "there is no such directory".into(),
-            io::ErrorKind::NotADirectory => "this is not a directory".into(),
-            io::ErrorKind::PermissionDenied => "it may not be read: permission denied".into(),
-            _ => error.to_string(),
-        };
-        let message = format!("`{name}`: {why}: {}", shorten_path(&resolved));
-        match Path::new(&text.value).is_absolute() {
-            true => section.cx.error(&text.span, message),
-            false => section.cx.error_with(
-                &text.span,
-                message,
-                "a relative path starts at the directory of the configuration file",
-            ),
-        }
-    }
-    Some(At { value: resolved, span: text.span })
-}
-
-fn shorten_path(path: &Path) -> String {
-    path.display().to_string().chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
-/// Without `.` components; `..` stays, because what it leads to depends on symbolic links.
-fn normal(path: &Path) -> PathBuf {
-    path.components().collect()
-}
-
-fn check_path(cx: &Context<'_>, name: &str, text: &At<String>) -> bool {
-    let usable = !text.value.is_empty() && !text.value.contains('\0');
-    if !usable {
-        cx.error(&text.span, format!("`{name}`: this is not a path"));
-    }
-    usable
-}
-
-/// The account that a key names.
-fn user(section: &Section<'_>) -> Option<Identity> {
-    let name = section.text("user")?;
-    let cx = section.cx;
-    let found = match cx.lookup.user(&name.value) {
-        Ok(found) => found,
-        Err(error) => {
-            cx.error(&name.span, format!("`user`: account \"{}\": {error}", shorten(&name.value)));
-            return None;
-        }
-    };
-    if found.is_none() {
-        let message = format!("`user`: there is no account \"{}\" on this machine", shorten(&name.value));
-        cx.error_with(&name.span, message, "`getent passwd` lists the accounts");
-    } else if !cx.lookup.is_root() {
-        cx.warn(
-            &name.span,
-            "`user` has no effect",
-            "only root can change to another user, and this is not root",
-        );
-    }
-    found
 }
