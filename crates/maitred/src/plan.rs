@@ -12,6 +12,8 @@ pub struct Plan {
     pub site: usize,
     /// The file set that has the pages for errors.
     pub error_set: Option<usize>,
+    /// Which of its files is shown for a status.
+    pub error_pages: Vec<(u16, String)>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
     /// Changes of requests that go to a pool.
@@ -64,6 +66,7 @@ impl Plan {
         Plan {
             site,
             error_set: None,
+            error_pages: compiled.error_pages,
             needs_response: compiled.needs_response,
             requests: RequestEdits::new(scope),
             clear: compiled.always,

@@ -193,8 +193,7 @@ impl Site {
             let mut known = sets.iter().skip(error_set);
             known.position(|known| known.files == *files && known.edits == *edits).map_or_else(
                 || {
-                    let error_pages =
-                        if site.files.is_some() { site.error_pages.clone() } else { Vec::new() };
+                    let error_pages = plan.error_pages.clone();
                     sets.push(SetPlan { files: files.clone(), error_pages, error_set, edits: edits.clone() });
                     sets.len() - 1
                 },
