@@ -7,6 +7,7 @@ use maitred_http::request::{Reject, RequestHead, Version};
 use super::answer::line;
 use super::connection::{Exchange, State};
 use super::reactor::Reactor;
+use super::upstream::Attempt;
 use crate::log::access::{Line, RequestLine};
 use crate::serve::Summary;
 
@@ -33,20 +34,6 @@ impl Reactor {
         exchange.summary = Some(Summary { status: aborted_status(exchange), body_bytes });
         self.log_kept(index, 0);
         self.close(index);
-    }
-
-    /// Ends a connection, or a stream, at whatever it is: what waits has to leave where it waits, and what has no answer yet is
-    /// logged as such.
-    pub(super) fn abort_any(&mut self, index: u32) {
-        match self.connections[index as usize].state {
-            State::Queued { .. } => self.give_up(index),
-            State::HandedOff { .. } => self.abort_unanswered(index),
-            State::Head | State::Body | State::Spooling | State::Disk => {
-                self.log_unanswered(index);
-                self.close(index);
-            }
-            _ => self.abort(index),
-        }
     }
 
     /// Says in the access log that the client went before it had an answer: of a request whose head is there, or at least its
@@ -122,7 +109,8 @@ pub(super) fn line_of(head: &RequestHead) -> RequestLine<'_> {
 
 /// What the access log says of a response that ends in its middle: who is to blame.
 pub(super) fn aborted_status(exchange: &Exchange) -> u16 {
-    let lost = exchange.lost || exchange.relayed.as_deref().is_some_and(|relayed| relayed.lost);
+    let lost = exchange.lost
+        || exchange.attempt.as_deref().and_then(Attempt::handed).is_some_and(|handed| handed.lost);
     // A client that had gone before was the first.
     match (exchange.overdue, lost && !exchange.cancelled) {
         (true, _) => TIMED_OUT,

@@ -362,7 +362,7 @@ impl Reactor {
         (exchange.head, exchange.routed, exchange.path) = (head, routed, path);
         exchange.body = body;
         exchange.spool = spool;
-        exchange.again = again;
+        exchange.retry = again;
         exchange.waits_since = waits_since;
         exchange.across = across;
         self.resume(index);

@@ -28,6 +28,7 @@ use super::links::{LINK_ENDED, Word};
 use super::overdue::{CANCEL_TIMEOUT, STUCK_AFTER};
 use super::reactor::{Reactor, Token};
 use super::shared::Outgoing;
+use super::upstream::Source;
 use crate::budget::Permit;
 use crate::control::{FromWorker, Greeting, SlotId};
 use crate::handoff::{Allowance, InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
@@ -346,11 +347,13 @@ impl Reactor {
     /// still wait for the answer: so the process is told, once, and whatever it answers is sent.
     pub(super) fn cancel(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
-        let relayed = connection.exchange.as_ref().and_then(|exchange| exchange.relayed.as_ref());
-        let (key, request, number) = match (connection.state, relayed) {
+        let handed = connection.exchange.as_ref().and_then(|exchange| exchange.attempt.as_ref()?.handed());
+        let (key, request, number) = match (connection.state, handed) {
             (State::HandedOff { channel, request }, _) => (channel, request, index),
-            (State::Relayed { relay }, Some(relayed)) if !relayed.done && !self.is_detached(relay) => {
-                (relayed.request.0, relayed.request.1, RELAY_BIT | relay)
+            (State::Upstream(Source::Relay(relay)), Some(handed))
+                if !handed.done && !self.is_detached(relay) =>
+            {
+                (handed.request.0, handed.request.1, RELAY_BIT | relay)
             }
             _ => return,
         };
@@ -407,9 +410,9 @@ impl Reactor {
             let Some(index) = index else { continue };
             let mut fed = None;
             if number & RELAY_BIT != 0 {
-                let relayed = self.exchange(index).relayed.as_deref_mut();
-                fed = relayed.and_then(|relayed| relayed.feed.take());
-                self.leave_relay(index);
+                let attempt = self.exchange(index).attempt.as_deref_mut();
+                fed = attempt.and_then(|attempt| attempt.feed.take());
+                self.leave_upstream(index);
             }
             let body = match (body, kept, fed) {
                 (Some(UnsentBody::Inline(bytes)), ..) => Some(UnseenBody::Inline(bytes)),
@@ -453,10 +456,10 @@ impl Reactor {
     pub(super) fn retry(&mut self, index: u32) -> bool {
         self.unblock(index);
         let exchange = self.exchange(index);
-        if exchange.again != RetryState::Once || exchange.overdue || exchange.cancelled {
+        if exchange.retry != RetryState::Once || exchange.overdue || exchange.cancelled {
             return false;
         }
-        exchange.again = RetryState::Done;
+        exchange.retry = RetryState::Done;
         self.send_again(index);
         true
     }

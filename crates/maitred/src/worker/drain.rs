@@ -170,12 +170,9 @@ impl Reactor {
     fn is_stream_like(&self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
         match connection.state {
-            State::Body
-            | State::Spooling
-            | State::Writing
-            | State::HandedOff { .. }
-            | State::Relayed { .. }
-            | State::Proxied { .. } => true,
+            State::Body | State::Spooling | State::Writing | State::HandedOff { .. } | State::Upstream(_) => {
+                true
+            }
             State::Http2 { session } => self.refuses(session),
             _ => false,
         }
@@ -306,40 +303,13 @@ impl Reactor {
         }
     }
 
-    /// A deadline has passed; the table in `connection` says which one it was.
-    pub(super) fn on_deadline(&mut self, index: u32) {
-        if self.is_taken_slowly(index) || self.is_put_off(index) {
-            return;
-        }
-        self.row.timeouts.add(1);
-        match self.connections[index as usize].state {
-            State::Idle | State::Head if self.connections[index as usize].awaits_proxy => {
-                self.refuse_unproxied(index, "no PROXY header in time");
-            }
-            State::Idle => self.close_cleanly(index),
-            State::Linger => self.on_lingered(index),
-            State::Body if self.is_answered_early(index) => self.close_cleanly(index),
-            State::Head | State::Body => self.answer_timeout(index),
-            State::Queued { pool } => self.on_queue_timeout(index, usize::from(pool)),
-            State::HandedOff { channel, request } => {
-                self.on_request_timeout(index, channel as usize, request);
-            }
-            State::Relayed { .. } => self.on_relay_timeout(index),
-            State::Proxied { .. } => self.on_proxy_timeout(index),
-            State::Command => self.end_command(index, 504, "the master did not answer in time"),
-            State::Writing | State::Watching => self.abort_stalled(index),
-            State::Http2 { session } => self.on_multiplexed_timeout(index, session),
-            State::Disk | State::Spooling => {}
-        }
-    }
-
     /// Whether the client still takes what the kernel has of a response, if so slowly that there was no room for more, nor for
     /// what TLS has encrypted. It has its time anew, then, from when the last bytes left.
-    fn is_taken_slowly(&mut self, index: u32) -> bool {
+    pub(super) fn is_taken_slowly(&mut self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
         let is_writing = match connection.state {
             State::Writing => true,
-            State::Relayed { .. } | State::Proxied { .. } => self.waits_for_client(index),
+            State::Upstream(_) => self.waits_for_client(index),
             _ => false,
         };
         let timeout = self.write_timeout;

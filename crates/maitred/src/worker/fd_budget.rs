@@ -1,7 +1,7 @@
 //! How the descriptors that the process may have (`RLIMIT_NOFILE`) are shared out, so that new connections wait in the accept
 //! queue before requests of those that are there cannot be answered.
 
-use super::upstream::IDLE_PER_UPSTREAM_MAX;
+use super::upstream::connections::IDLE_PER_UPSTREAM_MAX;
 use crate::config::{Pool, Source};
 use crate::control::Start;
 

@@ -145,7 +145,7 @@ impl Reactor {
             path: exchange.path,
             body: exchange.body,
             spool: exchange.spool,
-            again: exchange.again,
+            again: exchange.retry,
             waits_since: exchange.waits_since,
             origin: Origin::ForSlot,
             awaits_proxy: false,
@@ -269,7 +269,11 @@ impl Reactor {
         // What Maitred adds to a response has to come by it, and a number that is taken cannot be used.
         let relayed = cookie.is_some() || self.pools.channels[key].is_taken(index);
         let plan = given.routed.plan;
-        let way = if relayed { ChosenTransport::Relay } else { self.way(index, key, context.request, plan) };
+        let way = if relayed {
+            ChosenTransport::Relay
+        } else {
+            self.choose_transport(index, key, context.request, plan)
+        };
         self.exchange(index).set_cookie = cookie;
         self.give_up_idle_relay(key, way == ChosenTransport::Direct);
         let relay = if way == ChosenTransport::Direct { None } else { self.take_relay(key).ok() };
@@ -344,7 +348,7 @@ impl Reactor {
         // Also for the log, and for the case that no process ever sees the request.
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
-        exchange.again = match exchange.again {
+        exchange.retry = match exchange.retry {
             // What is noted may be about an earlier request of the connection.
             _ if !safe => RetryState::Never,
             RetryState::Never | RetryState::Once => RetryState::Once,
@@ -455,7 +459,13 @@ impl Reactor {
 
     /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be given away, and where
     /// a relay has been found to be cheaper.
-    fn way(&self, index: u32, key: usize, request: &Request<'_, '_>, plan: &Plan) -> ChosenTransport {
+    fn choose_transport(
+        &self,
+        index: u32,
+        key: usize,
+        request: &Request<'_, '_>,
+        plan: &Plan,
+    ) -> ChosenTransport {
         let number = usize::from(self.pools.channels[key].id.pool);
         let pool = &self.shared.start.config.pools[number];
         // A connection that is given away for good costs nothing more afterwards.

@@ -413,8 +413,7 @@ impl Reactor {
     fn go_on_sending(&mut self, index: u32) {
         match self.connections.get(index as usize).map(|connection| connection.state) {
             Some(State::Writing) => self.on_writable(index),
-            Some(State::Relayed { relay }) => self.move_relayed(index, relay),
-            Some(State::Proxied { .. }) => self.move_proxied(index),
+            Some(State::Upstream(_)) => self.move_upstream(index),
             _ => {}
         }
     }

@@ -9,8 +9,8 @@ use maitred_http::request::RequestHead;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::connection::{RetryState, Spool};
-use super::remote_thread::RemoteRequest;
 use super::tls_session::TlsSession;
+use super::upstream::remote_thread::RemoteRequest;
 use crate::control::{DrainTime, SlotId, Started};
 use crate::exchange::Routed;
 use crate::handoff::Arrival;

@@ -8,7 +8,8 @@
 //! | [`accept`] | new connections, admission, the choice between two threads |
 //! | [`addresses`] | how many connections each address has |
 //! | [`reclaim`] | at the limit: the longest idle connection makes room |
-//! | [`connection`] | what a connection is and can be doing |
+//! | [`connection`] | what a connection is and can be doing; what it does about an event, as a table |
+//! | [`reactions`] | carries that out |
 //! | [`wire`] | what carries its bytes: a socket, TLS, a stream |
 //! | [`foreign`] | Unix sockets whose other end may pass descriptors |
 //! | [`tls_session`] | TLS sessions |
@@ -23,16 +24,11 @@
 //! | [`hand_off`], [`transport_tuner`] | requests to application processes, and the cheaper way to answer them |
 //! | [`sticky`] | which of them a client is led to, where it has to be one |
 //! | [`forward`] | what of a request goes on to an application or a server |
-//! | [`remote_thread`] | requests that go to another thread without their connection |
-//! | [`relay`] | responses that come through a relay |
+//! | [`upstream`] | who else answers: processes by relay, servers, other threads |
 //! | [`overdue`] | processes and servers that take too long for a request |
 //! | [`rates`] | minimal rates, of what clients send and take |
 //! | [`spool`] | request bodies that are too large for a frame |
-//! | [`feed`] | the same, for processes that take no files |
-//! | [`proxy`] | requests to HTTP servers: choice, request, failure |
-//! | [`pump`] | their responses |
 //! | [`tunnel`] | other protocols, after an upgrade |
-//! | [`upstream`] | the connections to these servers |
 //! | [`origin`] | who the client is, and what applications are told of it |
 //! | [`channels`] | what application processes say, and how they end |
 //! | [`links`] | channels that others use as well, after a reload |
@@ -58,7 +54,6 @@ mod control;
 pub mod drain;
 mod errors;
 mod fd_budget;
-mod feed;
 mod foreign;
 mod forward;
 mod hand_off;
@@ -70,15 +65,12 @@ mod orphan_mode;
 mod overdue;
 mod passed;
 mod processes;
-mod proxy;
 mod proxy_protocol;
-mod pump;
 mod rates;
+mod reactions;
 mod reactor;
 mod receive;
 mod reclaim;
-mod relay;
-mod remote_thread;
 mod sandbox;
 mod scratch;
 mod send;

@@ -65,7 +65,7 @@ impl Reactor {
         let now = self.clock.now;
         let due = match self.connections[index as usize].state {
             State::HandedOff { .. } => self.direct_due(index),
-            State::Relayed { .. } => self.process_due(index).filter(|_| !self.is_held_by_client(index)),
+            State::Upstream(_) => self.upstream_due(index).filter(|_| !self.is_held_by_client(index)),
             _ => None,
         };
         let Some(due) = due.filter(|due| *due > now) else { return false };
@@ -74,7 +74,7 @@ impl Reactor {
     }
 
     /// Whether something of the response waits for the client.
-    fn is_held_by_client(&self, index: u32) -> bool {
+    pub(super) fn is_held_by_client(&self, index: u32) -> bool {
         self.has_output(index)
             || self.exchange_of(index).is_some_and(|exchange| !exchange.segments.is_empty())
     }
@@ -107,19 +107,6 @@ impl Reactor {
             }
             _ => return None,
         };
-        Some(self.total_due(index).map_or(silent, |total| total.min(silent)))
-    }
-
-    /// When a process that answers through a relay has been silent for too long, or taken too long for all of it. Once it was
-    /// told to cancel the request: when that has to have ended.
-    pub(super) fn process_due(&self, index: u32) -> Option<Instant> {
-        let exchange = self.connections.get(index as usize)?.exchange.as_deref()?;
-        let relayed =
-            exchange.relayed.as_deref().filter(|relayed| !relayed.done && !relayed.filter.switched())?;
-        if exchange.overdue {
-            return relayed.ends_at;
-        }
-        let silent = relayed.heard_at + self.request_timeout(exchange.pool?);
         Some(self.total_due(index).map_or(silent, |total| total.min(silent)))
     }
 

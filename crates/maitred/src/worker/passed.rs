@@ -14,9 +14,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::connection::State;
-use super::errors::fields_of;
 use super::inbox::Message;
 use super::reactor::{Reactor, SERIAL_MASK};
+use super::upstream::Attempt;
+use super::upstream::failure::Cause;
 use crate::handoff::{Arrival, Phase, RELAY_BIT};
 use crate::serve::passed::FETCH_BYTES;
 use crate::serve::{Segment, ServedFile};
@@ -132,13 +133,11 @@ impl Reactor {
             self.abort_unanswered(index);
             return Ok(());
         }
-        let begun =
-            self.exchange(index).relayed.as_deref().is_some_and(|relayed| relayed.filter.head_written());
+        let begun = self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written());
         if begun {
             self.abort(index);
         } else {
-            self.leave_relay(index);
-            self.refuse_kept(index, 503, fields_of(503));
+            self.refuse_upstream(index, 503);
         }
         Ok(())
     }
@@ -181,7 +180,7 @@ impl Reactor {
         result: std::io::Result<Vec<u8>>,
     ) {
         if !self.is_current(index, serial)
-            || !matches!(self.connections[index as usize].state, State::Writing | State::Relayed { .. })
+            || !matches!(self.connections[index as usize].state, State::Writing | State::Upstream(_))
         {
             return;
         }
@@ -201,7 +200,7 @@ impl Reactor {
         }
         self.progress(index);
         match self.connections[index as usize].state {
-            State::Relayed { .. } => self.pump_relay(index),
+            State::Upstream(_) => self.pump_to_client(index),
             _ => self.on_writable(index),
         }
     }
@@ -209,10 +208,11 @@ impl Reactor {
     /// A file that a process has returned is shorter than it said, or cannot be read.
     pub(super) fn break_off_file(&mut self, index: u32) {
         match self.connections[index as usize].state {
-            State::Relayed { .. } => {
+            State::Upstream(_) => {
                 self.row.files_broken.add(1);
-                self.fail_relay(
+                self.fail_upstream(
                     index,
+                    Cause::Bad,
                     "it returned a file that is shorter than it said, or that cannot be read",
                 );
             }
@@ -227,8 +227,10 @@ impl Reactor {
     pub(super) fn note_broken_file(&mut self, index: u32) {
         self.row.files_broken.add(1);
         let exchange = self.connections[index as usize].exchange.as_deref();
-        let relayed =
-            exchange.and_then(|exchange| exchange.relayed.as_deref()).map(|relayed| relayed.request.0);
+        let relayed = exchange
+            .and_then(|exchange| exchange.attempt.as_deref())
+            .and_then(Attempt::handed)
+            .map(|handed| handed.request.0);
         let channel = relayed.and_then(|key| self.pools.channels.get(key as usize));
         let by = channel.map(|channel| channel.id).or(exchange.and_then(|exchange| exchange.returned_by));
         self.limiter.log(self.clock.now, || match by {

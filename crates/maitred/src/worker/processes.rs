@@ -19,8 +19,8 @@ use super::channels::CLOSED;
 use super::connection::{RetryState, State};
 use super::links::LINK_ENDED;
 use super::reactor::{Reactor, Token};
-use super::relay::unwatch;
 use super::shared::Outgoing;
+use super::upstream::relay::unwatch;
 use crate::config::Source;
 use crate::control::{FromWorker, SlotId, Started};
 use crate::handoff::{
@@ -358,7 +358,7 @@ impl Reactor {
             let has = State::HandedOff { channel: key as u32, request: *request };
             debug_assert_eq!(self.connections.get(index as usize).map(|found| found.state), Some(has));
             if may_live {
-                self.exchange(index).again = RetryState::Never;
+                self.exchange(index).retry = RetryState::Never;
             }
             self.lose(index);
         }

@@ -251,7 +251,7 @@ impl Reactor {
         let waits = match connection.state {
             // What TLS holds back is not in the buffers.
             State::Writing => exchange.is_some_and(|exchange| !exchange.awaits_disk),
-            State::Relayed { .. } | State::Proxied { .. } => self.waits_for_client(index),
+            State::Upstream(_) => self.waits_for_client(index),
             State::HandedOff { .. } => return socket().filter(|found| found.unsent).map(Seen::by_socket),
             State::Linger => delivery::is_under_way(connection.socket.as_ref()?.as_fd()),
             State::Http2 { session } => {
@@ -281,7 +281,7 @@ impl Reactor {
         });
         match self.connections[index as usize].state {
             State::Linger => self.close(index),
-            State::Writing | State::Relayed { .. } | State::Proxied { .. } => self.abort_stalled(index),
+            State::Writing | State::Upstream(_) => self.abort_stalled(index),
             _ => self.abort_any(index),
         }
     }

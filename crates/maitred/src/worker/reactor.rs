@@ -26,10 +26,10 @@ use super::scratch::Scratch;
 use super::shared::{Outgoing, Shared};
 use super::timers::Wheel;
 use super::tls_session::{CIPHERTEXT_BYTES, TlsSession};
-use super::upstream::Upstreams;
+use super::upstream::connections::Upstreams;
 use super::watch::Watchers;
 use super::watchdog::{EVENTS_PER_MARK, Turn};
-use super::wire::{FILE_PIECE_BYTES, Wire};
+use super::wire::FILE_PIECE_BYTES;
 use crate::clock::Clock;
 use crate::handoff::{Pools, RECEIVE_BYTES as RECEIVED_FROM_CHANNEL};
 use crate::log::error::Limiter;
@@ -392,99 +392,6 @@ impl Reactor {
         }
     }
 
-    fn on_connection(&mut self, index: u32, flags: epoll::EventFlags) {
-        use epoll::EventFlags as F;
-        let Some(connection) = self.connections.get_mut(index as usize) else { return };
-        let arrived = flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR);
-        connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
-        if let (Wire::Tls { session }, true) = (connection.wire, flags.contains(F::OUT)) {
-            // What is left of a handshake; anything else is tried again below, and shows any error.
-            let _ = self.flush_secure(index, session);
-        }
-        let Some(connection) = self.connections.get_mut(index as usize) else { return };
-        match connection.state {
-            State::Http2 { session } => {
-                connection.readable |= arrived;
-                if flags.contains(F::OUT) {
-                    self.touch_session(session);
-                }
-                if arrived && !self.is_backed_up(session) {
-                    self.on_readable(index);
-                }
-            }
-            State::Idle | State::Head | State::Body => {
-                if arrived {
-                    self.on_readable(index);
-                }
-            }
-            State::Linger => {
-                if arrived {
-                    self.on_lingering(index);
-                }
-            }
-            State::Writing => {
-                connection.readable |= arrived;
-                if flags.intersects(F::HUP | F::ERR) {
-                    self.abort(index);
-                } else if flags.contains(F::OUT) {
-                    self.on_writable(index);
-                }
-            }
-            // The client has gone for good while it waits in the queue: nobody wants the answer.
-            State::Queued { .. } if flags.intersects(F::HUP | F::ERR) => self.give_up(index),
-            State::Relayed { .. } => {
-                connection.readable |= arrived;
-                self.on_relayed_client(index, flags);
-            }
-            State::Proxied { .. } => {
-                connection.readable |= arrived;
-                self.on_proxied_client(index, flags);
-            }
-            State::HandedOff { .. } => {
-                connection.readable |= arrived;
-                if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
-                    self.cancel(index);
-                }
-            }
-            State::Watching => {
-                if flags.intersects(F::RDHUP | F::HUP | F::ERR) {
-                    self.close(index);
-                } else if flags.contains(F::OUT) {
-                    self.on_watcher(index);
-                }
-            }
-            State::Queued { .. } | State::Spooling | State::Disk | State::Command => {
-                connection.readable |= arrived;
-            }
-        }
-    }
-
-    fn on_again(&mut self, index: u32, serial: u32) {
-        if !self.is_current(index, serial) {
-            return;
-        }
-        self.connections[index as usize].again = false;
-        match self.connections[index as usize].state {
-            State::Writing => self.on_writable(index),
-            State::Idle | State::Head | State::Body => self.on_readable(index),
-            State::Http2 { session } => {
-                if self.connections[index as usize].readable && !self.is_backed_up(session) {
-                    self.on_readable(index);
-                }
-                self.touch_session(session);
-            }
-            State::Linger => self.on_lingering(index),
-            State::Relayed { relay } => self.move_relayed(index, relay),
-            State::Proxied { .. } => self.move_proxied(index),
-            State::Spooling
-            | State::Disk
-            | State::Queued { .. }
-            | State::HandedOff { .. }
-            | State::Command
-            | State::Watching => {}
-        }
-    }
-
     /// Gives a connection a place in the next turn, once.
     pub(super) fn look_again(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
@@ -605,7 +512,7 @@ impl Reactor {
         let gauge = |state: State| match state {
             State::Idle => &row.idle,
             State::Http2 { .. } => &row.multiplexed,
-            State::HandedOff { .. } | State::Relayed { .. } | State::Proxied { .. } => &row.handed_off,
+            State::HandedOff { .. } | State::Upstream(_) => &row.handed_off,
             State::Writing | State::Watching => &row.writing,
             State::Queued { .. } => &row.queued,
             State::Head | State::Body | State::Spooling => &row.reading,
@@ -659,8 +566,7 @@ impl Reactor {
         }
         self.forget_unsent(index);
         self.leave_queue(index);
-        self.leave_relay(index);
-        self.leave_proxy(index);
+        self.leave_upstream(index);
         let Connection { state, wire, .. } = self.connections[index as usize];
         self.end_session(state);
         self.release_stream(wire);

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use maitred_http::response::Filter;
 use maitred_sys::delivery::{self, Sending};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -366,7 +365,7 @@ impl Reactor {
             // Whether a read went well shows when it is tried again.
             State::Disk => self.resume(index),
             State::Spooling => self.on_spooled(index, result),
-            State::Writing | State::Relayed { .. } => {
+            State::Writing | State::Upstream(_) => {
                 let exchange = self.exchange(index);
                 exchange.awaits_disk = false;
                 // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
@@ -379,7 +378,7 @@ impl Reactor {
                 }
                 self.progress(index);
                 match self.connections[index as usize].state {
-                    State::Relayed { .. } => self.pump_relay(index),
+                    State::Upstream(_) => self.pump_to_client(index),
                     _ => self.on_writable(index),
                 }
             }
@@ -447,15 +446,8 @@ impl Reactor {
         };
         let connection = &mut self.connections[index as usize];
         let unsent = connection.exchange.as_deref().map_or(0, left);
-        if let (State::Relayed { .. }, Some(exchange)) =
-            (connection.state, connection.exchange.as_deref_mut())
-        {
-            let filter = exchange.relayed.as_ref().map(|relayed| &relayed.filter);
-            let status = if filter.is_some_and(Filter::switched) { 101 } else { aborted_status(exchange) };
-            let body_bytes = filter.map_or(0, Filter::body_bytes);
-            exchange.summary.get_or_insert(Summary { status, body_bytes });
-        }
-        if let Some((switched, body_bytes)) = connection.exchange.as_deref().and_then(Exchange::proxied_end) {
+        let so_far = connection.exchange.as_deref().and_then(Exchange::answered_so_far);
+        if let (State::Upstream(_), Some((switched, body_bytes))) = (connection.state, so_far) {
             let exchange = connection.exchange();
             let status = if switched { 101 } else { aborted_status(exchange) };
             exchange.summary.get_or_insert(Summary { status, body_bytes });

@@ -104,13 +104,10 @@ impl Reactor {
             State::Idle | State::Head | State::Body if exchange.input.is_empty() => {
                 self.take_content(index, bytes);
             }
-            State::Proxied { .. } | State::Relayed { .. } => {
+            State::Upstream(_) => {
                 exchange.input.extend_from_slice(bytes);
                 connection.readable = true;
-                match state {
-                    State::Relayed { relay } => self.move_relayed(index, relay),
-                    _ => self.move_proxied(index),
-                }
+                self.move_upstream(index);
             }
             _ => exchange.input.extend_from_slice(bytes),
         }

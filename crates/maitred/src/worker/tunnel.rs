@@ -20,6 +20,8 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::connection::State;
 use super::reactor::Reactor;
+use super::upstream::failure::Cause;
+use super::upstream::{Attempt, Source};
 use super::wire::Received;
 
 /// Reads of one client in one turn, so that the others get theirs.
@@ -92,8 +94,10 @@ impl Reactor {
 
     fn far_end(&self, index: u32) -> Option<BorrowedFd<'_>> {
         match self.connections.get(index as usize)?.state {
-            State::Proxied { upstream } => self.upstreams.socket(upstream),
-            State::Relayed { relay } => self.pools.relays.get(relay as usize).map(|relay| relay.socket()),
+            State::Upstream(Source::Server(key) | Source::Thread(key)) => self.upstreams.socket(key),
+            State::Upstream(Source::Relay(relay)) => {
+                self.pools.relays.get(relay as usize).map(|relay| relay.socket())
+            }
             _ => None,
         }
     }
@@ -173,7 +177,7 @@ impl Reactor {
     }
 
     /// Either of the two may be silent for so long, unless the client has something to take.
-    fn arm_tunnel(&mut self, index: u32) {
+    pub(super) fn arm_tunnel(&mut self, index: u32) {
         if !self.has_output(index) {
             self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.tunnel_idle_timeout);
         }
@@ -187,10 +191,10 @@ impl Reactor {
         let Some(index) = relay.index else { return self.drop_relay(key) };
         self.row.detached.add(1);
         if !self.watch_both_ways(key) {
-            return self.fail_relay(index, "its relay cannot be watched");
+            return self.fail_upstream(index, Cause::Bad, "its relay cannot be watched");
         }
         self.look_at_detached(index);
-        self.move_relayed(index, key);
+        self.move_upstream(index);
     }
 
     /// Has epoll tell what comes from the process, and when it takes more.
@@ -234,9 +238,12 @@ impl Reactor {
         if !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
             return;
         }
-        let Some(relayed) = self.exchange(index).relayed.as_deref_mut() else { return };
-        relayed.done |= relayed.complete;
-        if relayed.filter.switched() && !self.is_tunnel(index) {
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let (complete, switched) = (attempt.filter.complete(), attempt.filter.switched());
+        if let Some(handed) = attempt.handed_mut() {
+            handed.done |= complete;
+        }
+        if switched && !self.is_tunnel(index) {
             self.begin_tunnel(index);
         }
     }
@@ -245,10 +252,11 @@ impl Reactor {
     pub(super) fn note_relay_end(&mut self, index: u32, relay: u32) {
         let detached = self.is_detached(relay);
         let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
-        match (exchange.tunnel.as_deref_mut(), exchange.relayed.as_deref_mut()) {
+        let handed = exchange.attempt.as_deref_mut().and_then(Attempt::handed_mut);
+        match (exchange.tunnel.as_deref_mut(), handed) {
             (Some(tunnel), _) => tunnel.far_end_ended = true,
             // No DONE will say so.
-            (None, Some(relayed)) => relayed.done |= detached,
+            (None, Some(handed)) => handed.done |= detached,
             (None, None) => {}
         }
     }
@@ -268,14 +276,15 @@ impl Reactor {
     }
 
     /// The process has finished sending, and the client has all of it.
-    pub(super) fn half_close_client(&mut self, index: u32, relay: u32) {
-        let gone = self.pools.relays.get(relay as usize).is_none_or(|relay| relay.gone);
+    pub(super) fn half_close_client(&mut self, index: u32, source: Source) {
+        let relay = self.relay_of(index).and_then(|relay| self.pools.relays.get(relay as usize));
+        let gone = relay.is_none_or(|relay| relay.gone);
         let Some(tunnel) = self.tunnel_mut(index) else { return };
         if gone || (tunnel.client_ended && tunnel.out.is_empty()) {
-            if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
-                relayed.done = true;
+            if let Some(handed) = self.handed_mut(index) {
+                handed.done = true;
             }
-            return self.settle_relay(index, relay);
+            return self.settle_upstream(index, source);
         }
         if !std::mem::replace(&mut tunnel.client_told, true) {
             self.shut_down_sending(index);

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::connection::{Connection, Exchange, Proxied, State};
-use super::errors::fields_of;
+use super::connection::{Connection, Exchange, State};
 use super::origin;
 use super::reactor::Reactor;
 use super::tunnel::Tunnel;
+use super::upstream::{Attempt, Source};
 use super::wire::Wire;
 use crate::budget::Permit;
 use crate::overload::{Level, Levels, Share};
@@ -31,7 +31,7 @@ impl Exchange {
 
     /// Memory of what an HTTP server, or the other end of a tunnel, has not taken.
     fn forwarded_bytes(&self) -> usize {
-        let request = self.proxied.as_deref().map_or(0, Proxied::unsent_bytes);
+        let request = self.attempt.as_deref().map_or(0, Attempt::unsent_bytes);
         request + self.tunnel.as_deref().map_or(0, Tunnel::unsent_bytes)
     }
 
@@ -145,11 +145,8 @@ impl Reactor {
         let Some(connection) = self.connections.get(index as usize) else { return };
         let Some(exchange) = connection.exchange.as_deref() else { return };
         let begun = match connection.state {
-            State::Relayed { .. } => {
-                exchange.relayed.as_ref().is_some_and(|relayed| relayed.filter.head_written())
-            }
-            State::Proxied { .. } => {
-                exchange.proxied.as_ref().is_some_and(|proxied| proxied.filter.head_written())
+            State::Upstream(_) => {
+                exchange.attempt.as_ref().is_some_and(|attempt| attempt.filter.head_written())
             }
             State::Writing => !exchange.complete && exchange.decoder.is_none(),
             _ => false,
@@ -176,9 +173,8 @@ impl Reactor {
             });
             match self.connections[index as usize].state {
                 State::HandedOff { .. } => self.abort_any(index),
-                State::Proxied { .. } if self.is_unanswered(index) => {
-                    self.leave_proxy(index);
-                    self.refuse_kept(index, 503, fields_of(503));
+                State::Upstream(Source::Server(_) | Source::Thread(_)) if self.is_unanswered(index) => {
+                    self.refuse_upstream(index, 503);
                 }
                 _ => self.abort_stalled(index),
             }
@@ -189,8 +185,8 @@ impl Reactor {
     fn is_unanswered(&self, index: u32) -> bool {
         let exchange =
             self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
-        let proxied = exchange.and_then(|exchange| exchange.proxied.as_deref());
-        proxied.is_some_and(|proxied| !proxied.filter.head_written())
+        let attempt = exchange.and_then(|exchange| exchange.attempt.as_deref());
+        attempt.is_some_and(|attempt| !attempt.filter.head_written())
     }
 
     /// Once per turn: how things stand, after a turn that took so long.
@@ -276,7 +272,7 @@ impl Reactor {
                     self.wheel.arm(index, idle)
                 }
                 State::Http2 { session } => sessions.push(session),
-                State::Writing | State::Relayed { .. } | State::Proxied { .. }
+                State::Writing | State::Upstream(_)
                     if exchange
                         .is_some_and(|exchange| exchange.unsent.is_some() && !exchange.awaits_disk)
                         && hurries() =>

@@ -9,8 +9,7 @@
 //! | `Disk` | a helper thread fetches what the answer needs | no | none: the disk answers |
 //! | `Queued` | waits for an application process | no | the pool's `queue_timeout` |
 //! | `HandedOff` | an application process owns the connection | no | the pool's timeouts, see `overdue` |
-//! | `Relayed` | an application process answers through a relay | no | the same, or `write_timeout` |
-//! | `Proxied` | an HTTP server answers; the table in `proxy` says more | after an upgrade | one of several, see there |
+//! | `Upstream` | somebody else answers, and the response comes through here | after an upgrade | the pool's timeouts, or `write_timeout` |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` since the master said something |
 //! | `Watching` | is told the status every second | no | `WATCHER_TIMEOUT` since it last took something |
 //! | `Http2` | HTTP/2: its streams are connections (`http2`) | yes | `keep_alive_timeout`, `write_timeout` |
@@ -22,6 +21,8 @@
 //! A connection that does not read leaves the bytes in the kernel: that is the back-pressure. What epoll reports
 //! meanwhile is kept in [`Connection::readable`], since an edge comes only once.
 
+pub mod table;
+
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -31,14 +32,14 @@ use std::time::Instant;
 use maitred_http::body::Decoder;
 use maitred_http::fields::FieldLines;
 use maitred_http::request::RequestHead;
-use maitred_http::response::Filter;
 use slab::Slab;
 
 use super::errors::Refusal;
 use super::origin::Peer;
 use super::rates::Pace;
-use super::remote_thread::{Heard, RemoteRequest};
 use super::tunnel::Tunnel;
+use super::upstream::remote_thread::RemoteRequest;
+use super::upstream::{Attempt, Source};
 use super::wire::Wire;
 use crate::budget::Permit;
 use crate::control::SlotId;
@@ -71,16 +72,8 @@ pub enum State {
         /// Number of the request on that channel.
         request: u32,
     },
-    /// An application process answers through a relay; the connection stays Maitred's.
-    Relayed {
-        /// Key of the relay.
-        relay: u32,
-    },
-    /// An HTTP server answers.
-    Proxied {
-        /// Key of the connection to it.
-        upstream: u32,
-    },
+    /// Somebody else answers; the response comes through here.
+    Upstream(Source),
     /// At the master.
     Command,
     /// Is told the status every second.
@@ -219,12 +212,10 @@ pub struct Exchange {
     pub tail_bytes: usize,
     /// The application process that returned the files in `segments`.
     pub returned_by: Option<SlotId>,
-    /// The response that comes through a relay.
-    pub relayed: Option<Box<Relayed>>,
     /// What another thread has said of the request, besides the request itself.
     pub across: Option<Box<RemoteRequest>>,
-    /// The request that an HTTP server has.
-    pub proxied: Option<Box<Proxied>>,
+    /// The request at an upstream, and the response that comes of it.
+    pub attempt: Option<Box<Attempt>>,
     /// After an upgrade: the way from the client to whoever speaks the other protocol.
     pub tunnel: Option<Box<Tunnel>>,
     /// When the request was handed to an application process.
@@ -242,7 +233,7 @@ pub struct Exchange {
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
     /// Whether another process may be asked, should this one die before the client has received anything.
-    pub again: RetryState,
+    pub retry: RetryState,
 }
 
 /// Whether a request that was lost with its process may be given to another one.
@@ -272,142 +263,7 @@ pub struct Spool {
     pub held: Permit,
 }
 
-/// A response on its way through a relay.
-#[derive(Debug)]
-pub struct Relayed {
-    /// What becomes of the application's bytes.
-    pub filter: Filter,
-    /// Key of the channel, and the number of the request on it.
-    pub request: (u32, u32),
-    /// The application process has reported the request as done.
-    pub done: bool,
-    /// It said that it broke the response off.
-    pub broken: bool,
-    /// It has exited without saying anything.
-    pub lost: bool,
-    /// The whole response went through the filter.
-    pub complete: bool,
-    /// The last read has left nothing in the relay.
-    pub drained: bool,
-    /// The connection is kept afterwards, if the response allows it.
-    pub keep: bool,
-    /// What the application process has still to get of the request's body.
-    pub feed: Option<Feed>,
-    /// When something last came from the process, or it could go on after the client had kept it waiting.
-    pub heard_at: Instant,
-    /// The process was told to cancel the request, and passes on until then what it still has to say.
-    pub ends_at: Option<Instant>,
-}
-
-/// A spooled body on its way to an application process, against the direction of the response.
-#[derive(Debug)]
-pub struct Feed {
-    /// The body.
-    pub spool: Spool,
-    /// Bytes of it that are in the relay.
-    pub sent: u64,
-}
-
-/// A request that an HTTP server has, and the response that comes of it.
-#[derive(Debug)]
-pub struct Proxied {
-    /// What becomes of the server's bytes.
-    pub filter: Filter,
-    /// Index of the pool.
-    pub pool: u16,
-    /// The request, without a body that is spooled.
-    pub out: Vec<u8>,
-    /// How much of `out` has been sent.
-    pub sent: usize,
-    /// The body, if it is spooled.
-    pub feed: Option<Feed>,
-    /// Asking twice does no harm (9110-9.2.1).
-    pub safe: bool,
-    /// The client's connection is kept afterwards, if the response allows it.
-    pub keep: bool,
-    /// Servers of the pool that have failed it.
-    pub tried: Vec<u16>,
-    /// Connections that it was sent over, or that were tried.
-    pub attempts: u8,
-    /// No idle connection is used any more: one has turned out to be closed.
-    pub fresh_only: bool,
-    /// What the client is told if nobody answers.
-    pub status: u16,
-    /// The server may have seen some of the request.
-    pub any_sent: bool,
-    /// The server takes no more of it.
-    pub send_failed: bool,
-    /// Something of a response has come.
-    pub begun: bool,
-    /// The last read has left nothing in the socket.
-    pub drained: bool,
-    /// The client has finished sending, and may be gone.
-    pub half_closed: bool,
-    /// When something of the response last came.
-    pub heard_at: Instant,
-    /// Where that is told to the thread that has the process, and when the request began.
-    pub tells: Option<(Heard, Instant)>,
-}
-
-impl Proxied {
-    /// A request that no server has yet.
-    pub fn new(
-        filter: Filter,
-        pool: u16,
-        out: Vec<u8>,
-        feed: Option<Feed>,
-        safe: bool,
-        keep: bool,
-        now: Instant,
-    ) -> Self {
-        Proxied {
-            filter,
-            pool,
-            out,
-            sent: 0,
-            feed,
-            safe,
-            keep,
-            tried: Vec::new(),
-            attempts: 0,
-            fresh_only: false,
-            status: 502,
-            any_sent: false,
-            send_failed: false,
-            begun: false,
-            drained: false,
-            half_closed: false,
-            heard_at: now,
-            tells: None,
-        }
-    }
-
-    /// Something of the response has come.
-    pub fn note_heard(&mut self, now: Instant) {
-        self.heard_at = now;
-        if let Some((heard, began)) = &self.tells {
-            heard.note(*began, now);
-        }
-    }
-
-    /// Memory of the request that the server has yet to take.
-    pub fn unsent_bytes(&self) -> usize {
-        if self.sent < self.out.len() && !self.send_failed { self.out.capacity() } else { 0 }
-    }
-
-    /// Whether the server has all of the request.
-    pub fn is_sent(&self) -> bool {
-        let fed = self.feed.as_ref().is_none_or(|feed| feed.sent == feed.spool.bytes);
-        self.sent == self.out.len() && fed && !self.send_failed
-    }
-}
-
 impl Exchange {
-    /// If an HTTP server was answering: whether the client was given another protocol, and the bytes that it got.
-    pub fn proxied_end(&self) -> Option<(bool, u64)> {
-        self.proxied.as_ref().map(|proxied| (proxied.filter.switched(), proxied.filter.body_bytes()))
-    }
-
     /// Empties everything, and keeps the memory of the buffers.
     pub fn reset(&mut self) {
         let (mut input, mut head) = (std::mem::take(&mut self.input), std::mem::take(&mut self.head));

@@ -26,17 +26,17 @@ use rustix::net::{
 };
 use slab::Slab;
 
-use super::foreign;
-use super::reactor::{Reactor, Token};
 use crate::budget::Permit;
 use crate::config::{Pool, Source, Upstream};
 use crate::proxy::Balancer;
+use crate::worker::foreign;
+use crate::worker::reactor::{Reactor, Token};
 
 /// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
 /// same time within [`IDLE_TIMEOUT`], since one that is idle is used before another one is made; this bounds their descriptors.
-pub(super) const IDLE_PER_UPSTREAM_MAX: usize = 256;
+pub(in crate::worker) const IDLE_PER_UPSTREAM_MAX: usize = 256;
 /// How long one is kept: as long as most servers keep theirs, so that it is mostly they who close.
-pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+pub(in crate::worker) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Number of the server of a connection that leads to none.
 const NO_SERVER: u16 = u16::MAX;
 /// How often idle connections are looked at: their timeout is met to within this.
@@ -44,26 +44,24 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// One connection to a server.
 #[derive(Debug)]
-pub(super) struct UpstreamConnection {
+pub(in crate::worker) struct UpstreamConnection {
     socket: OwnedFd,
     /// Tells it from an earlier one of the same key.
-    pub(super) serial: u32,
+    pub(in crate::worker) serial: u32,
     /// Pool, and server of it.
-    pub(super) at: (u16, u16),
+    pub(in crate::worker) at: (u16, u16),
     /// The client connection whose request it has; `None` while it is idle.
-    pub(super) index: Option<u32>,
+    pub(in crate::worker) index: Option<u32>,
     /// Connecting has ended, and well.
-    pub(super) connected: bool,
+    pub(in crate::worker) connected: bool,
     /// It was idle, and nothing was sent on it since: what comes now is no answer.
-    pub(super) untried: bool,
-    /// At its other end is another thread (`across`), and no server.
-    across: bool,
+    pub(in crate::worker) untried: bool,
     /// It is a Unix socket, through which the server could pass something.
     foreign: bool,
     /// A response has come over it before: that it is closed now may have been meant for nobody.
-    pub(super) used: bool,
+    pub(in crate::worker) used: bool,
     /// Epoll said that the server has finished sending, or that the connection has broken.
-    pub(super) hung_up: bool,
+    pub(in crate::worker) hung_up: bool,
     idle_since: Instant,
     /// Its place among the descriptors.
     _held: Permit,
@@ -79,7 +77,7 @@ struct Servers {
 
 /// All connections of a thread to HTTP servers.
 #[derive(Debug)]
-pub(super) struct Upstreams {
+pub(in crate::worker) struct Upstreams {
     connections: Slab<UpstreamConnection>,
     /// One per pool of the configuration; `None` for those that are no HTTP servers.
     pools: Vec<Option<Servers>>,
@@ -91,7 +89,7 @@ pub(super) struct Upstreams {
 
 impl Upstreams {
     /// No connections yet.
-    pub(super) fn new(pools: &[Pool], thread: usize) -> Upstreams {
+    pub(in crate::worker) fn new(pools: &[Pool], thread: usize) -> Upstreams {
         let servers = |pool: &Pool| match &pool.source {
             Source::Http(servers) => Some(Servers {
                 balancer: Balancer::new(servers.len(), thread),
@@ -109,7 +107,7 @@ impl Upstreams {
     }
 
     /// Whether requests wait for the end of a turn.
-    pub(super) fn has_reused(&self) -> bool {
+    pub(in crate::worker) fn has_reused(&self) -> bool {
         !self.reused.is_empty()
     }
 
@@ -140,32 +138,32 @@ impl Upstreams {
     }
 
     /// The connection with this key.
-    pub(super) fn get(&mut self, key: u32) -> Option<&mut UpstreamConnection> {
+    pub(in crate::worker) fn get(&mut self, key: u32) -> Option<&mut UpstreamConnection> {
         self.connections.get_mut(key as usize)
     }
 
     /// The socket of the connection with this key.
-    pub(super) fn socket(&self, key: u32) -> Option<BorrowedFd<'_>> {
+    pub(in crate::worker) fn socket(&self, key: u32) -> Option<BorrowedFd<'_>> {
         self.connections.get(key as usize).map(UpstreamConnection::socket)
     }
 
-    /// Whether the connection with this key leads to another thread.
-    pub(super) fn is_remote_thread(&self, key: u32) -> bool {
-        self.connections.get(key as usize).is_some_and(|connection| connection.across)
+    /// Whether the connection with this key has been made.
+    pub(in crate::worker) fn is_connected(&self, key: u32) -> bool {
+        self.connections.get(key as usize).is_some_and(|connection| connection.connected)
     }
 
     /// The connection that an event is about, if it is still there.
-    pub(super) fn current(&mut self, key: u32, serial: u32) -> Option<&mut UpstreamConnection> {
+    pub(in crate::worker) fn current(&mut self, key: u32, serial: u32) -> Option<&mut UpstreamConnection> {
         self.get(key).filter(|connection| connection.serial == serial)
     }
 
     /// What is known of the servers of a pool.
-    pub(super) fn balancer(&mut self, pool: u16) -> Option<&mut Balancer> {
+    pub(in crate::worker) fn balancer(&mut self, pool: u16) -> Option<&mut Balancer> {
         self.pools.get_mut(usize::from(pool))?.as_mut().map(|servers| &mut servers.balancer)
     }
 
     /// When idle connections want to be looked at.
-    pub(super) fn next_sweep(&self) -> Option<Instant> {
+    pub(in crate::worker) fn next_sweep(&self) -> Option<Instant> {
         self.next_sweep
     }
 
@@ -187,12 +185,12 @@ impl Upstreams {
 
 impl UpstreamConnection {
     /// The socket; it does not block.
-    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+    pub(in crate::worker) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     /// Appends what has come, up to the buffer's capacity.
-    pub(super) fn receive(&self, rx: &mut Vec<u8>) -> Result<usize, Errno> {
+    pub(in crate::worker) fn receive(&self, rx: &mut Vec<u8>) -> Result<usize, Errno> {
         match self.foreign {
             true => foreign::receive(self.socket(), rx),
             false => recv(&self.socket, spare_capacity(rx), RecvFlags::empty()).map(|(_, received)| received),
@@ -236,7 +234,7 @@ fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
 impl Reactor {
     /// An idle connection to this server, given to the client connection at `index`; the request is sent at the end of the
     /// turn.
-    pub(super) fn take_idle(&mut self, at: (u16, u16), index: u32) -> Option<u32> {
+    pub(in crate::worker) fn take_idle(&mut self, at: (u16, u16), index: u32) -> Option<u32> {
         let key = self.upstreams.idle(at)?.pop()?;
         let connection = self.upstreams.get(key)?;
         (connection.index, connection.untried) = (Some(index), true);
@@ -247,7 +245,7 @@ impl Reactor {
     }
 
     /// Once per turn: sends the requests that are to go over connections that were idle, if these are good.
-    pub(super) fn use_idle_upstreams(&mut self) {
+    pub(in crate::worker) fn use_idle_upstreams(&mut self) {
         if !self.upstreams.has_reused() {
             return;
         }
@@ -268,7 +266,7 @@ impl Reactor {
     ///
     /// # Errors
     /// What socket(2) or connect(2) say at once.
-    pub(super) fn open_upstream(&mut self, at: (u16, u16), index: u32) -> io::Result<u32> {
+    pub(in crate::worker) fn open_upstream(&mut self, at: (u16, u16), index: u32) -> io::Result<u32> {
         let pool = self.shared.start.config.pools.get(usize::from(at.0));
         let server = match pool.map(|pool| &pool.source) {
             Some(Source::Http(servers)) => servers.get(usize::from(at.1)),
@@ -277,7 +275,7 @@ impl Reactor {
         let held = self.shared.descriptor()?;
         let foreign = matches!(server, Some(Upstream::Unix(_)));
         let (socket, connected) = open(server.ok_or(io::ErrorKind::NotFound)?)?;
-        let key = self.insert_upstream((socket, held), at, index, connected, false)?;
+        let key = self.insert_upstream((socket, held), at, index, connected)?;
         if let Some(connection) = self.upstreams.get(key) {
             connection.foreign = foreign;
         }
@@ -290,13 +288,13 @@ impl Reactor {
     ///
     /// # Errors
     /// What epoll_ctl(2) says.
-    pub(super) fn adopt_upstream(
+    pub(in crate::worker) fn adopt_upstream(
         &mut self,
         socket: (OwnedFd, Permit),
         pool: u16,
         index: u32,
     ) -> io::Result<u32> {
-        self.insert_upstream(socket, (pool, NO_SERVER), index, true, true)
+        self.insert_upstream(socket, (pool, NO_SERVER), index, true)
     }
 
     fn insert_upstream(
@@ -305,9 +303,8 @@ impl Reactor {
         at: (u16, u16),
         index: u32,
         connected: bool,
-        across: bool,
     ) -> io::Result<u32> {
-        self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & super::reactor::SERIAL_MASK;
+        self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & crate::worker::reactor::SERIAL_MASK;
         let serial = self.upstreams.serial;
         let entry = self.upstreams.connections.vacant_entry();
         let key = entry.key() as u32;
@@ -321,7 +318,6 @@ impl Reactor {
             index: Some(index),
             connected,
             untried: false,
-            across,
             foreign: false,
             used: false,
             hung_up: false,
@@ -332,7 +328,7 @@ impl Reactor {
     }
 
     /// Requests that all threads have at a server.
-    pub(super) fn count_load(&self, at: (u16, u16), more: bool) {
+    pub(in crate::worker) fn count_load(&self, at: (u16, u16), more: bool) {
         use std::sync::atomic::Ordering::Relaxed;
         let pool = self.shared.pools.get(usize::from(at.0));
         if let Some(load) = pool.and_then(|pool| pool.load.get(usize::from(at.1))) {
@@ -345,7 +341,7 @@ impl Reactor {
     }
 
     /// The response is complete, and the server keeps the connection: for the next request, if there is room for it.
-    pub(super) fn keep_upstream(&mut self, key: u32) {
+    pub(in crate::worker) fn keep_upstream(&mut self, key: u32) {
         let now = self.clock.now;
         let Some(connection) = self.upstreams.get(key) else { return };
         let at = connection.at;
@@ -366,19 +362,19 @@ impl Reactor {
     }
 
     /// Whether nothing is in a connection's socket, and its server has not closed it.
-    pub(super) fn is_clean(&mut self, key: u32) -> bool {
+    pub(in crate::worker) fn is_clean(&mut self, key: u32) -> bool {
         self.upstreams.get(key).is_some_and(|connection| !connection.is_stale())
     }
 
     /// The process ends: nothing is kept for later.
-    pub(super) fn close_idle_upstreams(&mut self) {
+    pub(in crate::worker) fn close_idle_upstreams(&mut self) {
         let idle = self.upstreams.connections.iter().filter(|(_, connection)| connection.index.is_none());
         let idle: Vec<u32> = idle.map(|(key, _)| key as u32).collect();
         idle.into_iter().for_each(|key| self.drop_upstream(key));
     }
 
     /// Closes a connection. That takes it out of the epoll set, too, since nobody else has a copy.
-    pub(super) fn drop_upstream(&mut self, key: u32) {
+    pub(in crate::worker) fn drop_upstream(&mut self, key: u32) {
         let Some(connection) = self.upstreams.connections.try_remove(key as usize) else { return };
         if connection.foreign {
             foreign::close(connection.socket);
@@ -392,7 +388,7 @@ impl Reactor {
     }
 
     /// Once per turn: closes what has been idle for too long.
-    pub(super) fn sweep_upstreams(&mut self) {
+    pub(in crate::worker) fn sweep_upstreams(&mut self) {
         let now = self.clock.now;
         if self.upstreams.next_sweep.is_some_and(|at| at <= now) {
             self.upstreams.expired(now).into_iter().for_each(|key| self.drop_upstream(key));
@@ -416,7 +412,6 @@ mod tests {
             index,
             connected: true,
             untried: index.is_some(),
-            across: false,
             foreign: false,
             used: true,
             hung_up: false,

@@ -3,15 +3,16 @@
 
 use rustix::io::Errno;
 
-use super::connection::Feed;
-use super::reactor::Reactor;
+use super::Feed;
+use super::failure::Cause;
+use crate::worker::reactor::Reactor;
 
 /// Bytes of a body that one relay takes in one turn, so that the others get theirs.
 const FED_PER_TURN: u64 = 512 * 1024;
 
 impl Reactor {
     /// Whether the request's body has to go through a relay.
-    pub(super) fn feeds(&self, index: u32, channel: usize) -> bool {
+    pub(in crate::worker) fn feeds(&self, index: u32, channel: usize) -> bool {
         let sockets_only = self.pools.channels.get(channel).is_some_and(|channel| channel.sockets_only);
         let exchange =
             self.connections.get(index as usize).and_then(|connection| connection.exchange.as_ref());
@@ -19,11 +20,11 @@ impl Reactor {
     }
 
     /// Begins with the body, if one was kept for this.
-    pub(super) fn start_feed(&mut self, index: u32, relay: u32) {
+    pub(in crate::worker) fn start_feed(&mut self, index: u32, relay: u32) {
         let exchange = self.exchange(index);
         let Some(spool) = exchange.spool.take() else { return };
-        if let Some(relayed) = exchange.relayed.as_deref_mut() {
-            relayed.feed = Some(Feed { spool, sent: 0 });
+        if let Some(attempt) = exchange.attempt.as_deref_mut() {
+            attempt.feed = Some(Feed { spool, sent: 0 });
         }
         if let Some(found) = self.pools.relays.get_mut(relay as usize) {
             // The process may answer without having read all of it.
@@ -31,14 +32,14 @@ impl Reactor {
         }
         // There is room in a new relay, so there is an event at once.
         if !self.watch(relay, true) {
-            self.fail_relay(index, "its relay cannot be watched");
+            self.fail_upstream(index, Cause::Bad, "its relay cannot be watched");
         }
     }
 
     /// Sends what the relay takes of the body.
     pub(super) fn feed_relay(&mut self, index: u32, relay: u32) {
-        let Some(relayed) = self.exchange(index).relayed.as_deref_mut() else { return };
-        let Some(mut feed) = relayed.feed.take_if(|feed| feed.sent < feed.spool.bytes) else { return };
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let Some(mut feed) = attempt.feed.take_if(|feed| feed.sent < feed.spool.bytes) else { return };
         let socket = self.pools.relays[relay as usize].socket();
         let before = feed.sent;
         let end = feed.spool.bytes.min(before + FED_PER_TURN);
@@ -55,8 +56,8 @@ impl Reactor {
         let moved = feed.sent > before;
         let share_used = feed.sent == end && feed.sent < feed.spool.bytes;
         // One that was sent is kept, too, until DONE: no process may have seen the request.
-        if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
-            relayed.feed = Some(feed);
+        if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
+            attempt.feed = Some(feed);
         }
         if moved {
             // A process that takes the body is not silent.

@@ -1,233 +1,285 @@
-//! Responses of HTTP servers, on their way to the client: read, judged, and sent on at the client's speed.
+//! What comes from an upstream, on its way to the client: read, judged, and sent on at the client's speed.
 //!
-//! Nothing more is read from the server while anything read before has yet to be sent, so that a slow client is seen by the
-//! server as a full socket, and no more than one read is kept here.
+//! Nothing more is read while anything read before has yet to be sent. So a slow client is seen by the upstream as a full
+//! socket, and no more than one read is kept here.
 
-use rustix::io::Errno;
-
-use super::connection::{After, State};
-use super::proxy::name_of;
-use super::reactor::Reactor;
-use super::remote_thread;
-use super::send::Sent;
-use crate::proxy::Failure;
+use super::failure::Cause;
+use super::{Attempt, Source};
+use crate::exchange::ResponseWriter;
 use crate::serve::Summary;
+use crate::worker::connection::{After, RetryState, State};
+use crate::worker::reactor::Reactor;
+use crate::worker::send::Sent;
+use crate::worker::wire::Then;
 
 /// Bytes that one client may get in one turn, so that the others get theirs.
 const MOVED_PER_TURN: usize = 512 * 1024;
 
 /// What one read brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Read {
+pub(super) enum Read {
     /// Bytes, and perhaps more behind them.
     More,
     /// Everything that is there for now.
     Drained,
-    /// The server has finished sending.
+    /// Everything that there will be.
     Ended,
     /// It has failed, which has been dealt with.
     Failed,
 }
 
 impl Reactor {
-    /// Moves what there is from the server to the client.
-    pub(super) fn pump_to_client(&mut self, index: u32) {
-        let mut moved = 0;
-        if let (Some(key), true) = (self.upstream_of(index), self.is_past_server_total(index)) {
-            return self.end_server_total(index, key);
+    /// Moves what there is from the upstream to the client.
+    pub(in crate::worker) fn pump_to_client(&mut self, index: u32) {
+        if self.is_past_all_bounds(index) {
+            return self.end_past_bounds(index);
         }
-        while let Some(key) = self.upstream_of(index) {
-            let unsent = self.has_output(index);
-            match self.send_rest(index) {
-                Sent::All => {}
-                Sent::Waits => return self.count_unsent(index),
-                Sent::Share => return self.look_again(index),
-                Sent::Broken => return self.abort(index),
-            }
-            if unsent {
-                self.recount_unsent(index);
-                self.wait_for_server(index);
+        let (mut moved, mut read) = (0, Read::More);
+        while let Some(source) = self.source_of(index) {
+            if !self.send_what_is_left(index) {
+                return;
             }
             if self.is_answered(index) {
-                return self.settle_proxied(index, key);
+                return self.settle_upstream(index, source);
+            }
+            if self.has_far_end_ended(index) {
+                return self.half_close_client(index, source);
+            }
+            let goes_on = match read {
+                Read::More => true,
+                Read::Drained => self.on_drained(index, source),
+                Read::Ended => self.on_ended(index, source),
+                Read::Failed => false,
+            };
+            if !goes_on {
+                return;
             }
             if moved >= MOVED_PER_TURN {
                 return self.look_again(index);
             }
-            let before = moved;
-            match self.read_upstream(index, key, &mut moved) {
-                Read::More => {}
-                Read::Failed => return,
-                // What was read may have been the end.
-                Read::Drained if moved > before => {}
-                Read::Drained => return,
-                Read::Ended => {
-                    if !self.end_proxied(index) {
-                        return;
-                    }
-                }
+            read = self.read_source(index, source, &mut moved);
+        }
+    }
+
+    /// Sends what is left of what was read before. False if there is nothing else to be done meanwhile.
+    fn send_what_is_left(&mut self, index: u32) -> bool {
+        let held = self.has_output(index);
+        match self.send_rest(index) {
+            Sent::All => {}
+            Sent::Waits => {
+                self.count_unsent(index);
+                return false;
+            }
+            Sent::Share => {
+                self.look_again(index);
+                return false;
+            }
+            Sent::Broken => {
+                self.abort(index);
+                return false;
             }
         }
+        if held {
+            self.recount_unsent(index);
+            // It could not go on while the client kept it waiting.
+            self.note_heard(index);
+            self.wait_for_upstream(index);
+        }
+        true
     }
 
     /// Whether the client has yet to take something, over TLS as well: then it is its turn, and not that of who answers.
-    pub(super) fn has_output(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+    pub(in crate::worker) fn has_output(&self, index: u32) -> bool {
+        let exchange = self.exchange_of(index);
         exchange.is_some_and(|exchange| exchange.sent < exchange.output.len()) || self.encrypted(index) > 0
     }
 
-    /// Whether nothing more belongs to the response.
+    /// Whether nothing more belongs to the response, and nothing else can come in its place.
     fn is_answered(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
-        exchange
-            .and_then(|exchange| exchange.proxied.as_deref())
-            .is_some_and(|proxied| proxied.filter.complete())
+        self.attempt_of(index).is_some_and(Attempt::is_answered)
     }
 
-    /// It is the server's turn again, the client having all that there was.
-    fn wait_for_server(&mut self, index: u32) {
-        let across = self.upstream_of(index).is_some_and(|key| self.is_remote_thread(key));
-        let Some(proxied) = self.exchange(index).proxied.as_deref() else { return };
-        let (pool, switched) = (proxied.pool, proxied.filter.switched());
-        let timeout = match (switched, across) {
-            (true, _) => self.shared.start.config.limits.tunnel_idle_timeout,
-            // It ends the request by itself.
-            (false, true) => self.request_timeout(pool) + remote_thread::TIMEOUT,
-            (false, false) => self.request_timeout(pool),
-        };
-        self.arm_proxied(index, timeout);
+    /// Something of the response has come, or could have come.
+    pub(in crate::worker) fn note_heard(&mut self, index: u32) {
+        let now = self.clock.now;
+        if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
+            attempt.note_heard(now);
+        }
     }
 
     /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
-    fn read_upstream(&mut self, index: u32, key: u32, moved: &mut usize) -> Read {
-        let Some(upstream) = self.upstreams.get(key) else { return Read::Failed };
-        if !upstream.connected || upstream.untried {
-            return Read::Drained;
-        }
+    fn read_source(&mut self, index: u32, source: Source, moved: &mut usize) -> Read {
         let mut rx = self.rx.take();
-        let room = rx.capacity();
-        let (read, why) = match upstream.receive(&mut rx) {
-            Ok(0) => (Read::Ended, None),
-            // A short read has emptied the socket: what comes later makes an edge. Only the end of the stream, if it was
-            // reported together with these bytes, does not.
-            Ok(bytes) if bytes < room && !upstream.hung_up => (Read::Drained, None),
-            Ok(_) => (Read::More, None),
-            Err(Errno::INTR) => (Read::More, None),
-            Err(Errno::AGAIN) => (Read::Drained, None),
-            Err(error) => (Read::Failed, Some(error.to_string())),
+        let received = match source {
+            Source::Relay(relay) => self.receive_from_relay(index, relay, &mut rx),
+            Source::Server(key) | Source::Thread(key) => self.receive_from_server(key, &mut rx),
         };
         *moved += rx.len();
-        let why = match rx.is_empty() {
-            true => why,
-            false => self.pass_on(index, &rx, read == Read::Drained).err(),
-        };
+        let drained = matches!(received, Ok(Read::Drained));
+        if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
+            attempt.drained = drained;
+        }
+        let judged = if rx.is_empty() { Ok(()) } else { self.pass_on(index, &rx) };
         self.rx.put_back(rx);
-        match why {
-            Some(why) => {
-                self.fail_proxy(index, Failure::Broken, 502, &why);
+        match (received, judged) {
+            (_, Err(why)) => {
+                self.fail_upstream(index, Cause::Bad, &why);
                 Read::Failed
             }
-            None => read,
+            (Err((cause, why)), Ok(())) => {
+                self.fail_upstream(index, cause, &why);
+                Read::Failed
+            }
+            (Ok(read), Ok(())) => read,
         }
     }
 
-    /// Puts bytes of the server through the filter, and sends the result.
-    fn pass_on(&mut self, index: u32, input: &[u8], drained: bool) -> Result<(), String> {
+    /// Has bytes of the upstream judged, and sends what became of them.
+    pub(super) fn pass_on(&mut self, index: u32, input: &[u8]) -> Result<(), String> {
         let (now, ends) = (self.clock.now, self.ends_soon(index));
-        let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return Ok(()) };
-        let (headless, switched) = (!proxied.filter.head_written(), proxied.filter.switched());
-        (proxied.begun, proxied.drained) = (true, drained);
-        proxied.note_heard(now);
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Ok(()) };
+        let (headless, switched) = (!attempt.filter.head_written(), attempt.filter.switched());
+        attempt.begun = true;
+        attempt.note_heard(now);
         if headless && ends {
-            proxied.filter.say_close();
+            attempt.filter.say_close();
         }
-        let result = self.encode(index, |exchange, writer| match exchange.proxied.as_deref_mut() {
-            Some(proxied) => proxied.filter.feed(input, writer).map(drop).map_err(|bad| bad.to_string()),
-            None => Ok(()),
-        });
-        let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return Ok(()) };
-        let headed = headless && proxied.filter.head_written();
-        let switches = !switched && proxied.filter.switched();
-        let sends = result.is_ok() || proxied.filter.head_written();
-        let mut tx = std::mem::take(&mut self.tx);
-        if sends {
-            self.send_now(index, &tx);
-        }
-        tx.clear();
-        self.tx = tx;
+        let result = self.encode_attempt(index, |attempt, writer| attempt.feed(input, writer));
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Ok(()) };
+        let headed = headless && attempt.filter.head_written();
+        let switches = !switched && attempt.filter.switched();
+        self.send_encoded(index);
         if headed {
             self.note_response(index);
         }
-        if switches {
-            self.begin_tunnel(index);
-        }
-        if result.is_ok() && !self.has_output(index) {
-            self.wait_for_server(index);
+        match self.source_of(index) {
+            Some(Source::Relay(_)) => self.look_at_detached(index),
+            Some(Source::Server(_) | Source::Thread(_)) if switches => self.begin_tunnel(index),
+            _ => {}
         }
         result
     }
 
-    /// A server that answers is well.
-    fn note_response(&mut self, index: u32) {
-        let at = self.upstream_of(index).and_then(|key| self.upstreams.get(key)).map(|upstream| upstream.at);
-        let Some(at) = at else { return };
-        if self.upstreams.balancer(at.0).is_some_and(|balancer| balancer.succeeded(usize::from(at.1))) {
-            let (pool, settings) =
-                (self.shared.pool_name(at.0), self.shared.start.config.pools.get(usize::from(at.0)));
-            self.limiter.log(self.clock.now, || {
-                let server =
-                    settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
-                tracing::info!(pool, server, "an HTTP server is available again");
-            });
+    /// Has something written to the client by the attempt, if there is one.
+    pub(super) fn encode_attempt(
+        &mut self,
+        index: u32,
+        write: impl FnOnce(&mut Attempt, &mut ResponseWriter<'_>) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.encode(index, |exchange, writer| match exchange.attempt.as_deref_mut() {
+            Some(attempt) => write(attempt, writer),
+            None => Ok(()),
+        })
+    }
+
+    /// Sends what was written at once, as far as it goes; nothing else waits to be sent.
+    pub(super) fn send_encoded(&mut self, index: u32) {
+        let mut tx = std::mem::take(&mut self.tx);
+        self.send_now(index, &tx);
+        tx.clear();
+        self.tx = tx;
+    }
+
+    fn send_now(&mut self, index: u32, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let sent = self.send(index, bytes, Then::Perhaps).unwrap_or(0);
+        self.progress(index);
+        // An error shows again, and is dealt with, when the rest is sent.
+        let rest = bytes.get(sent..).unwrap_or_default();
+        self.exchange(index).output.extend_from_slice(rest);
+    }
+
+    /// Nothing more is there for now. True if there is more to send.
+    fn on_drained(&mut self, index: u32, source: Source) -> bool {
+        match source {
+            Source::Relay(_) => self.end_relay(index),
+            Source::Server(_) | Source::Thread(_) => {
+                self.wait_for_upstream(index);
+                false
+            }
         }
     }
 
-    /// The server has finished sending. True if there is more to send to the client.
-    fn end_proxied(&mut self, index: u32) -> bool {
+    /// The upstream has finished sending. True if there is more to send to the client.
+    fn on_ended(&mut self, index: u32, source: Source) -> bool {
+        debug_assert!(!matches!(source, Source::Relay(_)), "what a process has ended, DONE says");
         // A filter that has seen nothing is used again.
-        let ended = self.encode(index, |exchange, writer| match exchange.proxied.as_deref_mut() {
-            Some(proxied) if proxied.begun => proxied.filter.end(writer).map_err(|bad| bad.to_string()),
-            _ => Err("it closed the connection without an answer".to_owned()),
-        });
-        let mut tx = std::mem::take(&mut self.tx);
-        if ended.is_ok() {
-            self.send_now(index, &tx);
+        let begun = self.attempt_of(index).is_some_and(|attempt| attempt.begun);
+        match begun {
+            true => self.end_of_stream(index, Cause::Bad),
+            false => {
+                self.fail_upstream(index, Cause::Lost, "it closed the connection without an answer");
+                false
+            }
         }
-        tx.clear();
-        self.tx = tx;
+    }
+
+    /// Nothing follows: the response is whole, or has failed. True in the first case.
+    pub(super) fn end_of_stream(&mut self, index: u32, cause: Cause) -> bool {
+        let ended = self.encode_attempt(index, |attempt, writer| attempt.end(writer));
+        self.send_encoded(index);
         if let Err(why) = ended {
-            self.fail_proxy(index, Failure::Broken, 502, &why);
+            self.fail_upstream(index, cause, &why);
             return false;
         }
         true
     }
 
-    /// The whole response is out. The server's connection is free, and the client's goes on.
-    fn settle_proxied(&mut self, index: u32, key: u32) {
-        let Some(mut proxied) = self.exchange(index).proxied.take() else { return };
-        self.exchange(index).trailers = proxied.filter.take_framed_trailers();
-        let filter = &proxied.filter;
-        let (status, body_bytes) = (filter.status().unwrap_or(502), filter.body_bytes());
+    /// It is the upstream's turn, the client having all that there was.
+    pub(super) fn wait_for_upstream(&mut self, index: u32) {
+        if self.has_output(index) {
+            return;
+        }
+        if self.is_tunnel(index) {
+            return self.arm_tunnel(index);
+        }
+        let Some(due) = self.upstream_due(index) else { return };
+        match due > self.clock.now {
+            true => self.wheel.arm(index, due),
+            // Each byte that it has sent has put off the deadline of the client, which is not to blame.
+            false => self.end_past_bounds(index),
+        }
+    }
+
+    /// Whether the upstream has had all of its time, whatever it goes on to say.
+    fn is_past_all_bounds(&self, index: u32) -> bool {
+        let bounded = self.exchange_of(index).is_some_and(|exchange| exchange.overdue);
+        (bounded || self.is_past_total(index))
+            && self.upstream_due(index).is_some_and(|due| due <= self.clock.now)
+    }
+
+    fn end_past_bounds(&mut self, index: u32) {
+        self.row.timeouts.add(1);
+        self.on_upstream_timeout(index);
+    }
+
+    /// The whole response is out. Once the upstream has said so too, it is free, and the client's connection goes on.
+    pub(in crate::worker) fn settle_upstream(&mut self, index: u32, source: Source) {
         let exchange = self.exchange(index);
+        let Some(mut attempt) = exchange.attempt.take_if(|attempt| attempt.is_done()) else { return };
+        exchange.trailers = attempt.filter.take_framed_trailers();
+        let (status, body_bytes) = (attempt.filter.status().unwrap_or(502), attempt.filter.body_bytes());
         exchange.summary = Some(Summary { status, body_bytes });
         exchange.after = Some(match exchange.tunnel.take() {
             // What the client may still say has to be read, or it loses what it was told last.
             Some(_) => After::Linger,
-            None if proxied.keep && filter.keeps() => After::Keep,
+            None if attempt.keep && attempt.filter.keeps() => After::Keep,
             None => After::Close,
         });
+        exchange.tail.clear();
+        exchange.tail_bytes = 0;
+        exchange.retry = RetryState::Never;
         self.count(index, status);
-        if !self.is_remote_thread(key) {
-            self.row.bytes_handed_off.add(body_bytes);
+        if !matches!(source, Source::Thread(_)) {
+            self.count_handed_off(index, body_bytes);
         }
         // Before the connection's next request, which may want it.
         self.enter(index, State::Head);
-        let sound = filter.lasts() && proxied.is_sent();
-        match sound && (proxied.drained || self.is_clean(key)) {
-            true => self.keep_upstream(key),
-            false => self.drop_upstream(key),
+        match source {
+            Source::Relay(relay) => self.release_relay(relay, &attempt),
+            Source::Server(key) | Source::Thread(key) => self.release_server(key, &attempt),
         }
         self.end_response(index);
     }

@@ -1,7 +1,7 @@
-//! Responses that come through a relay: read from the application, judged, and sent on at the client's speed.
+//! Application processes that answer through a relay: a socketpair, of which the process has the far end.
 //!
-//! Nothing more is read from a relay while anything read before has yet to be sent. So a slow client fills the relay, and
-//! the application sees a full socket, as it would on the client's own.
+//! The request goes in a frame (`hand_off`). DONE on the channel says that the response is whole; what the process returns to
+//! be sent after what it wrote (the tail) follows then.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,17 +12,16 @@ use maitred_http::response::Filter;
 use maitred_sys::receive::receive;
 use rustix::event::epoll;
 
-use super::connection::{After, Relayed, RetryState, State};
-use super::overdue::CANCEL_TIMEOUT;
-use super::reactor::{Reactor, Token};
-use super::send::Sent;
-use super::wire::Then;
+use super::failure::Cause;
+use super::pump::Read;
+use super::{Attempt, By, Source};
 use crate::handoff::{RELAY_BIT, Relay};
+use crate::serve::Segment;
 use crate::serve::passed::Passed;
-use crate::serve::{Segment, Summary};
+use crate::worker::connection::State;
+use crate::worker::overdue::CANCEL_TIMEOUT;
+use crate::worker::reactor::{Reactor, Token};
 
-/// Bytes that one connection may relay in one turn, so that the others get theirs.
-const RELAYED_PER_TURN: usize = 512 * 1024;
 /// Relays that are given back in one turn: each takes a system call, and a frame.
 const RELAYS_ENDED_PER_TURN: usize = 256;
 /// How long a response may take before it is sent on piece by piece.
@@ -30,20 +29,24 @@ const UNWATCHED_FOR: Duration = Duration::from_millis(1);
 /// Bytes that are read at a time from a file that has to be judged.
 const TAIL_PIECE_BYTES: u64 = 64 * 1024;
 
-/// What a look into a relay brought.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Read {
-    /// Bytes, and perhaps more behind them.
-    More,
-    /// Everything that is there for now.
-    Drained,
-    /// The application broke the rules; the connection has been dealt with.
-    Failed,
+/// What an attempt at an application process has for itself.
+#[derive(Debug)]
+pub struct Handed {
+    /// Key of the channel, and the number of the request on it.
+    pub request: (u32, u32),
+    /// The application process has reported the request as done.
+    pub done: bool,
+    /// It said that it broke the response off.
+    pub broken: bool,
+    /// It has exited without saying anything.
+    pub lost: bool,
+    /// The process was told to cancel the request, and passes on until then what it still has to say.
+    pub ends_at: Option<Instant>,
 }
 
 impl Reactor {
     /// A relay to the process of this channel: a free one, or a new one with the end that has to be passed.
-    pub(super) fn take_relay(&mut self, channel: usize) -> io::Result<(u32, Option<OwnedFd>)> {
+    pub(in crate::worker) fn take_relay(&mut self, channel: usize) -> io::Result<(u32, Option<OwnedFd>)> {
         if let Some(key) = self.pools.channels[channel].idle_relays.pop() {
             return Ok((key, None));
         }
@@ -55,7 +58,7 @@ impl Reactor {
     }
 
     /// The response of the connection at `index` will come through this relay.
-    pub(super) fn start_relay(
+    pub(in crate::worker) fn start_relay(
         &mut self,
         index: u32,
         relay: u32,
@@ -67,33 +70,22 @@ impl Reactor {
         found.index = Some(index);
         found.uses = found.uses.wrapping_add(1);
         let uses = found.uses;
-        let relayed = Relayed {
-            filter,
-            request,
-            done: false,
-            broken: false,
-            lost: false,
-            complete: false,
-            drained: false,
-            keep,
-            feed: None,
-            heard_at: self.clock.now,
-            ends_at: None,
-        };
-        self.exchange(index).relayed = Some(Box::new(relayed));
-        self.enter(index, State::Relayed { relay });
+        let by = By::Process(Handed { request, done: false, broken: false, lost: false, ends_at: None });
+        let attempt = Attempt::new(filter, keep, None, by, self.clock.now);
+        self.exchange(index).attempt = Some(Box::new(attempt));
+        self.enter(index, State::Upstream(Source::Relay(relay)));
         self.row.relayed.add(1);
         self.unwatched.push_back((relay, uses, self.clock.now + UNWATCHED_FOR));
     }
 
     /// When the next relay wants to be watched.
-    pub(super) fn next_watch(&self) -> Option<Instant> {
+    pub(in crate::worker) fn next_watch(&self) -> Option<Instant> {
         self.unwatched.front().map(|(_, _, due)| *due)
     }
 
     /// Watches relays whose responses take longer than a moment. A short response is read when DONE says that it is
     /// there: watching for it would wake this thread for each one, and end the batch.
-    pub(super) fn watch_relays(&mut self) {
+    pub(in crate::worker) fn watch_relays(&mut self) {
         while let Some((key, uses, due)) = self.unwatched.front().copied() {
             let relay = self.pools.relays.get(key as usize).filter(|relay| relay.uses == uses);
             let busy = relay.and_then(|relay| relay.index);
@@ -104,13 +96,13 @@ impl Reactor {
             if let Some(index) = busy
                 && !self.watch(key, false)
             {
-                self.fail_relay(index, "its relay cannot be watched");
+                self.fail_upstream(index, Cause::Bad, "its relay cannot be watched");
             }
         }
     }
 
     /// Has epoll tell when there is something to read; and when there is room again, if something is written to it.
-    pub(super) fn watch(&mut self, key: u32, feeds: bool) -> bool {
+    pub(in crate::worker) fn watch(&mut self, key: u32, feeds: bool) -> bool {
         let Some(relay) = self.pools.relays.get_mut(key as usize) else { return true };
         if relay.watched {
             return true;
@@ -123,7 +115,7 @@ impl Reactor {
         relay.watched
     }
 
-    pub(super) fn on_relay(&mut self, key: u32, channel: u32, flags: epoll::EventFlags) {
+    pub(in crate::worker) fn on_relay(&mut self, key: u32, channel: u32, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
         let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
         if relay.channel & 0x00ff_ffff != channel {
@@ -132,229 +124,102 @@ impl Reactor {
         relay.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
         relay.gone |= flags.intersects(F::HUP | F::ERR);
         if let Some(index) = relay.index {
-            self.move_relayed(index, key);
-        }
-    }
-
-    /// What epoll says of the client's socket.
-    pub(super) fn on_relayed_client(&mut self, index: u32, flags: epoll::EventFlags) {
-        use epoll::EventFlags as F;
-        let tunnel = self.is_tunnel(index);
-        if flags.contains(F::ERR) || (flags.contains(F::HUP) && !tunnel) {
-            return self.abort(index);
-        }
-        if flags.contains(F::RDHUP) {
-            self.cancel(index);
-        }
-        if tunnel {
-            self.pump_from_client(index);
-        }
-        if flags.contains(F::OUT) || tunnel {
-            self.pump_relay(index);
-        }
-    }
-
-    /// Moves what can be moved, in both directions.
-    pub(super) fn move_relayed(&mut self, index: u32, relay: u32) {
-        self.feed_relay(index, relay);
-        self.pump_from_client(index);
-        self.pump_relay(index);
-    }
-
-    /// Moves what there is from the application to the client.
-    pub(super) fn pump_relay(&mut self, index: u32) {
-        let mut moved = 0;
-        if self.is_past_all_bounds(index) {
-            return self.end_overdue(index);
-        }
-        while let Some(relay) = self.relay_of(index) {
-            let held = self.has_output(index);
-            match self.send_rest(index) {
-                Sent::All => {
-                    self.recount_unsent(index);
-                    if held {
-                        self.note_heard(index);
-                    }
-                }
-                Sent::Waits => return self.count_unsent(index),
-                Sent::Share => return self.look_again(index),
-                Sent::Broken => return self.abort(index),
-            }
-            if self.is_whole(index) {
-                return self.settle_relay(index, relay);
-            }
-            if self.has_far_end_ended(index) {
-                return self.half_close_client(index, relay);
-            }
-            if moved >= RELAYED_PER_TURN {
-                return self.look_again(index);
-            }
-            match self.read_relay(index, relay, &mut moved) {
-                Read::More => {}
-                Read::Failed => return,
-                Read::Drained => {
-                    if !self.end_relay(index) {
-                        return;
-                    }
-                }
-            }
+            self.move_upstream(index);
         }
     }
 
     /// Key of the relay that the connection waits for.
-    pub(super) fn relay_of(&self, index: u32) -> Option<u32> {
-        match self.connections.get(index as usize)?.state {
-            State::Relayed { relay } => Some(relay),
+    pub(in crate::worker) fn relay_of(&self, index: u32) -> Option<u32> {
+        match self.source_of(index)? {
+            Source::Relay(relay) => Some(relay),
             _ => None,
         }
     }
 
-    /// Whether nothing more belongs to the response, and nothing else is in the relay.
-    fn is_whole(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_ref());
-        let relayed = exchange.and_then(|exchange| exchange.relayed.as_ref());
-        relayed.is_some_and(|relayed| relayed.complete && relayed.drained)
-    }
-
-    /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
-    fn read_relay(&mut self, index: u32, relay: u32, moved: &mut usize) -> Read {
-        let mut rx = self.rx.take();
+    /// Reads once.
+    pub(super) fn receive_from_relay(
+        &mut self,
+        index: u32,
+        relay: u32,
+        rx: &mut Vec<u8>,
+    ) -> Result<Read, (Cause, String)> {
+        let Some(found) = self.pools.relays.get_mut(relay as usize) else { return Ok(Read::Drained) };
         let (room, mut passed) = (rx.capacity(), Vec::new());
-        let found = &self.pools.relays[relay as usize];
-        let received = receive(found.socket(), &mut rx, &mut passed);
+        let received = receive(found.socket(), rx, &mut passed);
         if !passed.is_empty() {
             // They are closed by helpers, as whatever an application passes.
             let lane = found.lane();
             passed.into_iter().for_each(|descriptor| drop(Passed::new(descriptor, None, lane.clone())));
-            self.rx.put_back(rx);
-            self.fail_relay(index, "it passed descriptors where its response goes");
-            return Read::Failed;
+            rx.clear();
+            return Err((Cause::Bad, "it passed descriptors where its response goes".to_owned()));
         }
-        let (bytes, drained) = match received {
+        Ok(match received {
             Ok(0) => {
                 // It closed its end, or died; what it says on the channel, or its exit, decides.
-                self.pools.relays[relay as usize].spoilt = true;
+                found.spoilt = true;
                 self.note_relay_end(index, relay);
-                (0, true)
+                Read::Drained
             }
             // A short read has emptied the relay; what comes later makes an edge. Only the end, if that was reported
             // together with these bytes, does not.
-            Ok(bytes) => (bytes, bytes < room && !self.pools.relays[relay as usize].hung_up),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (0, false),
-            Err(_) => (0, true),
-        };
-        *moved += bytes;
-        if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
-            relayed.drained = drained;
-        }
-        if bytes > 0 {
-            self.note_heard(index);
-        }
-        let filtered = if bytes > 0 { self.filter(index, &rx) } else { Ok(()) };
-        self.rx.put_back(rx);
-        match filtered {
-            Err(why) => {
-                self.fail_relay(index, &why);
-                Read::Failed
-            }
-            Ok(()) if drained && !self.is_whole(index) => Read::Drained,
-            Ok(()) => Read::More,
-        }
-    }
-
-    /// The process is not silent.
-    pub(super) fn note_heard(&mut self, index: u32) {
-        let now = self.clock.now;
-        if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
-            relayed.heard_at = now;
-        }
-    }
-
-    /// Puts bytes of the application through the filter, and sends the result.
-    fn filter(&mut self, index: u32, input: &[u8]) -> Result<(), String> {
-        let ends = self.ends_soon(index);
-        let result = self.encode(index, |exchange, writer| {
-            let Some(relayed) = exchange.relayed.as_deref_mut() else { return Ok(()) };
-            if ends && !relayed.filter.head_written() {
-                relayed.filter.say_close();
-            }
-            let progress = relayed.filter.feed(input, writer).map_err(|bad| bad.to_string())?;
-            relayed.complete = progress.complete;
-            Ok(())
-        });
-        let mut tx = std::mem::take(&mut self.tx);
-        if result.is_ok() {
-            self.send_now(index, &tx);
-        }
-        tx.clear();
-        self.tx = tx;
-        self.look_at_detached(index);
-        result
-    }
-
-    fn spoil_relay(&mut self, index: u32) {
-        if let State::Relayed { relay } = self.connections[index as usize].state {
-            self.pools.relays[relay as usize].spoilt = true;
-        }
-    }
-
-    /// Sends at once what fits into the socket; nothing else waits to be sent.
-    pub(super) fn send_now(&mut self, index: u32, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        let sent = self.send(index, bytes, Then::Perhaps).unwrap_or(0);
-        self.progress(index);
-        // An error shows again, and is dealt with, when the rest is sent.
-        let rest = bytes.get(sent..).unwrap_or_default();
-        self.exchange(index).output.extend_from_slice(rest);
+            Ok(bytes) if bytes < room && !found.hung_up => Read::Drained,
+            Ok(_) => Read::More,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Read::More,
+            Err(_) => Read::Drained,
+        })
     }
 
     /// Nothing more is in the relay. With DONE, the tail follows, and then the end. True if there is more to send.
-    fn end_relay(&mut self, index: u32) -> bool {
+    pub(super) fn end_relay(&mut self, index: u32) -> bool {
         if self.is_tunnel(index) {
             return self.wait_for_far_end(index);
         }
-        if self.exchange(index).relayed.as_deref().is_some_and(|relayed| !relayed.done) {
-            self.wait_for_process(index);
+        let exchange = self.exchange(index);
+        let cancelled = exchange.cancelled;
+        let Some(handed) = exchange.attempt.as_deref_mut().and_then(Attempt::handed_mut) else {
+            return false;
+        };
+        if !handed.done {
+            self.wait_for_upstream(index);
             return false;
         }
-        let exchange = self.exchange(index);
-        let Some(relayed) = exchange.relayed.as_deref_mut() else { return false };
-        if relayed.broken {
-            match exchange.cancelled && !relayed.lost {
+        if handed.broken {
+            match (handed.lost, cancelled) {
                 // It was told to; nobody is there to hear anything else.
-                true => self.abort(index),
-                false => self.fail_relay(index, "it broke the response off"),
+                (false, true) => self.abort(index),
+                (false, false) => self.fail_upstream(index, Cause::Bad, "it broke the response off"),
+                (true, _) => self.fail_upstream(index, Cause::Lost, "it has ended before its response had"),
             }
             return false;
         }
+        let exchange = self.exchange(index);
         match exchange.tail.pop_front() {
-            Some(Segment::Bytes(bytes)) => match self.filter(index, &bytes) {
-                Ok(()) => true,
-                Err(why) => {
-                    self.fail_relay(index, &why);
-                    false
-                }
-            },
+            Some(Segment::Bytes(bytes)) => self.pass_tail(index, &bytes),
             // No process returns such bytes.
             Some(Segment::Cached(_)) => true,
             Some(file @ Segment::File { .. }) => self.tail_file(index, file),
-            None => self.end_filter(index),
+            None => self.end_of_stream(index, Cause::Bad),
         }
+    }
+
+    /// Sends what the process has returned. False if it was no part of a response.
+    fn pass_tail(&mut self, index: u32, bytes: &[u8]) -> bool {
+        let passed = self.pass_on(index, bytes);
+        if let Err(why) = &passed {
+            self.fail_upstream(index, Cause::Bad, why);
+        }
+        passed.is_ok()
     }
 
     /// A file in the tail goes to the client as it is, if the response's length was announced. Otherwise it holds framing
     /// of the application's own (chunks, or the rest of a head), and is read piece by piece.
     fn tail_file(&mut self, index: u32, file: Segment) -> bool {
         let exchange = self.exchange(index);
-        let Some(relayed) = exchange.relayed.as_deref_mut() else { return false };
+        let Some(attempt) = exchange.attempt.as_deref_mut() else { return false };
         let Segment::File { file: source, offset, end } = file else { return false };
         let bytes = end.saturating_sub(offset);
-        if relayed.filter.passthrough().is_some_and(|through| bytes <= through) {
-            relayed.filter.skip(bytes);
-            relayed.complete = relayed.filter.complete();
+        if attempt.filter.passthrough().is_some_and(|through| bytes <= through) {
+            attempt.filter.skip(bytes);
             exchange.resident_until = 0;
             exchange.segments.push_back(Segment::File { file: source, offset, end });
             return true;
@@ -369,7 +234,7 @@ impl Reactor {
             None => {
                 self.exchange(index).tail.push_front(Segment::File { file: Rc::clone(&source), offset, end });
                 if !self.fetch(index, &source, offset..end, true) {
-                    self.fail_relay(index, "helpers have too much to do with its files");
+                    self.fail_upstream(index, Cause::Bad, "helpers have too much to do with its files");
                 }
                 return false;
             }
@@ -378,86 +243,17 @@ impl Reactor {
         if offset < end {
             self.exchange(index).tail.push_front(Segment::File { file: source, offset, end });
         }
-        match self.filter(index, piece.get(..read).unwrap_or_default()) {
-            Ok(()) => true,
-            Err(why) => {
-                self.fail_relay(index, &why);
-                false
-            }
-        }
+        self.pass_tail(index, piece.get(..read).unwrap_or_default())
     }
 
-    /// It is the process's turn again, the client having all that there was.
-    fn wait_for_process(&mut self, index: u32) {
-        let Some(due) = self.process_due(index).filter(|_| !self.has_output(index)) else { return };
-        match due > self.clock.now {
-            true => self.wheel.arm(index, due),
-            // Each byte that it has sent has put off the deadline of the client, which is not to blame.
-            false => self.end_overdue(index),
-        }
-    }
-
-    /// Whether the process has had all of its time, whatever it goes on to say.
-    fn is_past_all_bounds(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
-        let bounded = exchange.is_some_and(|exchange| exchange.overdue) || self.total_due(index).is_some();
-        bounded && self.process_due(index).is_some_and(|due| due <= self.clock.now)
-    }
-
-    fn end_overdue(&mut self, index: u32) {
-        self.row.timeouts.add(1);
-        self.on_relay_timeout(index);
-    }
-
-    fn end_filter(&mut self, index: u32) -> bool {
-        let ended = self.encode(index, |exchange, writer| {
-            let Some(relayed) = exchange.relayed.as_deref_mut() else { return Ok(()) };
-            let ended = relayed.filter.end(writer).map_err(|bad| bad.to_string());
-            relayed.complete = ended.is_ok();
-            ended
-        });
-        let mut tx = std::mem::take(&mut self.tx);
-        if ended.is_ok() {
-            self.send_now(index, &tx);
-        }
-        tx.clear();
-        self.tx = tx;
-        if let Err(why) = ended {
-            self.fail_relay(index, &why);
-            return false;
-        }
-        true
-    }
-
-    /// The whole response is out. Once the application has said so too, the relay is free, and the connection goes on.
-    pub(super) fn settle_relay(&mut self, index: u32, relay: u32) {
-        let exchange = self.exchange(index);
-        let Some(mut relayed) = exchange.relayed.take_if(|relayed| relayed.done) else { return };
-        exchange.trailers = relayed.filter.take_framed_trailers();
-        let excess = relayed.filter.excess() || relayed.broken;
-        let after = match exchange.tunnel.take() {
-            // What the client may still say has to be read, or it loses what it was told last.
-            Some(_) => After::Linger,
-            None if relayed.keep && relayed.filter.keeps() => After::Keep,
-            None => After::Close,
-        };
-        let status = relayed.filter.status().unwrap_or(502);
-        exchange.summary = Some(Summary { status, body_bytes: relayed.filter.body_bytes() });
-        exchange.after = Some(after);
-        exchange.tail.clear();
-        exchange.tail_bytes = 0;
-        exchange.again = RetryState::Never;
-        self.count(index, status);
-        let body_bytes = relayed.filter.body_bytes();
-        self.count_handed_off(index, body_bytes);
-        if excess {
+    /// The response is out, and the process has said so.
+    pub(super) fn release_relay(&mut self, key: u32, attempt: &Attempt) {
+        let broken = attempt.handed().is_some_and(|handed| handed.broken);
+        if let Some(relay) = self.pools.relays.get_mut(key as usize) {
             // More than the response was announced to have: the next one could not be told from it.
-            self.spoil_relay(index);
+            relay.spoilt |= attempt.filter.excess() || broken;
         }
-        self.free_relay(relay);
-        self.enter(index, State::Head);
-        self.end_response(index);
+        self.free_relay(key);
     }
 
     /// A relay has done its duty: it serves the next request, unless something may be left in it.
@@ -479,13 +275,13 @@ impl Reactor {
     }
 
     /// When relays that nobody needs are looked for.
-    pub(super) fn next_relay_sweep(&self) -> Option<Instant> {
+    pub(in crate::worker) fn next_relay_sweep(&self) -> Option<Instant> {
         self.relay_sweep.map(|(at, _)| at)
     }
 
     /// Gives back the relays that nobody has needed for a period: our ends are closed, and the processes are told to forget
     /// theirs.
-    pub(super) fn sweep_relays(&mut self) {
+    pub(in crate::worker) fn sweep_relays(&mut self) {
         let now = self.clock.now;
         let Some((_, ends)) = self.relay_sweep.filter(|(at, _)| *at <= now) else { return };
         let mut left = RELAYS_ENDED_PER_TURN;
@@ -517,7 +313,7 @@ impl Reactor {
     }
 
     /// Ends a relay: the process is told to close its end, too.
-    pub(super) fn drop_relay(&mut self, key: u32) {
+    pub(in crate::worker) fn drop_relay(&mut self, key: u32) {
         let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
         let channel = relay.channel as usize;
         unwatch(&self.epoll, &relay);
@@ -528,92 +324,85 @@ impl Reactor {
         }
     }
 
-    /// The application's response cannot be sent on: an error if nothing was sent yet, otherwise the connection is cut.
-    pub(super) fn fail_relay(&mut self, index: u32, why: &str) {
-        let Some(relayed) = self.exchange(index).relayed.as_deref() else { return };
-        let (written, channel) = (relayed.filter.head_written(), relayed.request.0);
-        // As on its own socket, a client that has got anything notices that another process begins anew.
-        let lost = relayed.lost && !relayed.filter.informed();
+    /// Says in the log what an application has done. A process that ended is known by that.
+    pub(super) fn note_failed_relay(&mut self, index: u32, cause: Cause, why: &str) -> Cause {
+        let Some(handed) = self.attempt_of(index).and_then(Attempt::handed) else { return cause };
+        let (channel, lost) = (handed.request.0, handed.lost);
         let id = self.pools.channels.get(channel as usize).map(|channel| channel.id);
         if let Some(id) = id {
             let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
             self.limiter
                 .log(self.clock.now, || tracing::warn!(pool, slot, "bad response of the application: {why}"));
         }
-        if written {
-            return self.abort(index);
-        }
-        self.leave_relay(index);
-        if lost && self.retry(index) {
-            return;
-        }
-        self.refuse_kept(index, 502, &[]);
+        if lost { Cause::Lost } else { cause }
     }
 
     /// The connection goes on, or away, without what may still come through its relay.
-    pub(super) fn leave_relay(&mut self, index: u32) {
-        let State::Relayed { relay } = self.connections[index as usize].state else { return };
-        self.enter(index, State::Head);
-        let Some(relayed) = self.exchange(index).relayed.take() else { return };
+    pub(super) fn leave_relay(&mut self, relay: u32, attempt: Option<Box<Attempt>>) {
+        let Some(attempt) = attempt else { return };
+        let Some(handed) = attempt.handed() else { return };
         if let Some(found) = self.pools.relays.get_mut(relay as usize) {
             found.index = None;
             found.spoilt = true;
         }
-        if relayed.done || self.is_detached(relay) {
+        if handed.done || self.is_detached(relay) {
             return self.drop_relay(relay);
         }
-        if relayed.feed.is_some_and(|feed| feed.sent < feed.spool.bytes) {
+        if !attempt.is_fed() {
             self.end_feed(relay);
         }
-        let (channel, request) = relayed.request;
+        let (channel, request) = handed.request;
         self.orphan_request(channel as usize, request);
     }
 
     /// Either the client takes nothing, or the application gives nothing, or has had all of its time.
-    pub(super) fn on_relay_timeout(&mut self, index: u32) {
+    pub(super) fn on_relay_timeout(&mut self, index: u32, relay: u32) {
         let bounded = self.exchange(index).overdue || self.is_past_total(index);
-        let output = self.has_output(index);
-        let exchange = self.exchange(index);
-        let (waits_for_client, overdue) = (output || !exchange.segments.is_empty(), exchange.overdue);
-        let Some(relayed) = exchange.relayed.as_deref() else { return };
-        let (written, done, request) = (relayed.filter.head_written(), relayed.done, relayed.request);
-        let relay = self.relay_of(index);
-        let answering = relay.filter(|relay| !done && !self.is_detached(*relay) && !self.is_tunnel(index));
+        let waits_for_client = self.is_held_by_client(index);
+        let (detached, tunnel, overdue) =
+            (self.is_detached(relay), self.is_tunnel(index), self.exchange(index).overdue);
+        let Some(attempt) = self.attempt_of(index) else { return };
+        let (written, handed) = (attempt.filter.head_written(), attempt.handed());
+        let answering =
+            handed.filter(|handed| !handed.done && !detached && !tunnel).map(|handed| handed.request);
         if waits_for_client && !(bounded && answering.is_some()) {
             return self.abort_stalled(index);
         }
-        if let Some(relay) = answering {
+        if let Some((channel, request)) = answering {
             if overdue {
                 return self.end_relayed(index);
             }
-            let (key, number) = (request.0 as usize, RELAY_BIT | relay);
-            if self.is_unread(key, request.1) {
+            let (key, number) = (channel as usize, RELAY_BIT | relay);
+            if self.is_unread(key, request) {
                 return;
             }
-            if self.give_notice(index, key, (request.1, number)) && written {
+            if self.give_notice(index, key, (request, number)) && written {
                 let ends_at = self.clock.now + CANCEL_TIMEOUT;
-                if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
-                    relayed.ends_at = Some(ends_at);
+                if let Some(handed) = self.handed_mut(index) {
+                    handed.ends_at = Some(ends_at);
                 }
                 return self.wheel.arm(index, ends_at);
             }
         }
-        if written {
-            return self.abort(index);
+        match written {
+            true => self.abort(index),
+            false => self.refuse_upstream(index, 504),
         }
-        self.leave_relay(index);
-        self.refuse_kept(index, 504, &[]);
+    }
+
+    /// What the attempt of a connection has of its process.
+    pub(in crate::worker) fn handed_mut(&mut self, index: u32) -> Option<&mut Handed> {
+        self.exchange(index).attempt.as_deref_mut()?.handed_mut()
     }
 
     /// DONE for a request that was answered through a relay.
-    pub(super) fn on_relay_done(&mut self, relay: u32, broken: bool) {
+    pub(in crate::worker) fn on_relay_done(&mut self, relay: u32, broken: bool) {
         match self.pools.relays.get(relay as usize).map(|relay| relay.index) {
             Some(Some(index)) => {
-                if let Some(relayed) = self.exchange(index).relayed.as_deref_mut() {
-                    relayed.done = true;
-                    relayed.broken = broken;
+                if let Some(handed) = self.handed_mut(index) {
+                    (handed.done, handed.broken) = (true, broken);
                 }
-                self.pump_relay(index);
+                self.pump_to_client(index);
             }
             Some(None) => self.drop_relay(relay),
             None => {}
@@ -622,7 +411,7 @@ impl Reactor {
 
     /// The process of this channel has exited: what it had written is sent on; a response that is not whole by then
     /// never will be.
-    pub(super) fn lose_relays(&mut self, channel: usize) {
+    pub(in crate::worker) fn lose_relays(&mut self, channel: usize) {
         let of = |relay: &Relay| relay.channel as usize == channel && !relay.orphan;
         let keys: Vec<(u32, Option<u32>)> = self
             .pools
@@ -637,16 +426,18 @@ impl Reactor {
             }
             if let Some(index) = index {
                 let row = self.row;
-                if let Some(relayed) =
-                    self.exchange(index).relayed.as_deref_mut().filter(|relayed| !relayed.done)
+                if let Some(attempt) = self.exchange(index).attempt.as_deref_mut()
+                    && let Some(handed) = attempt.handed_mut().filter(|handed| !handed.done)
                 {
                     row.handoff_lost.add(1);
                     // Without DONE nobody knows whether the response was meant to end here.
-                    (relayed.broken, relayed.lost, relayed.done) = (true, true, true);
-                    relayed.keep = false;
+                    (handed.broken, handed.lost, handed.done) = (true, true, true);
+                    attempt.keep = false;
                 }
-                self.spoil_relay(index);
-                self.pump_relay(index);
+                if let Some(relay) = self.pools.relays.get_mut(key as usize) {
+                    relay.spoilt = true;
+                }
+                self.pump_to_client(index);
             } else if let Some(relay) = self.pools.relays.try_remove(key as usize) {
                 unwatch(&self.epoll, &relay);
             }
@@ -655,7 +446,7 @@ impl Reactor {
 }
 
 /// Helpers close a relay at some time, and until then epoll would report it, by a key that is another one's by then.
-pub(super) fn unwatch(epoll: &OwnedFd, relay: &Relay) {
+pub(in crate::worker) fn unwatch(epoll: &OwnedFd, relay: &Relay) {
     if relay.watched {
         let _ = epoll::delete(epoll, relay.socket());
     }

@@ -4,7 +4,7 @@
 //! The other thread gets the request together with one end of a socketpair, as a connection of its own
 //! ([`Connection::internal`](super::connection::Connection::internal)), which it answers as any other: the process may even be
 //! given it to write to. The response is read from the other end, and goes to the client as that of an HTTP server does
-//! (`pump`), in the same state `Proxied`. What differs is here.
+//! (`pump`). What differs is here.
 //!
 //! | | an HTTP server's | another thread's |
 //! |---|---|---|
@@ -23,12 +23,14 @@ use maitred_http::request::{Framing, HeadRoom, Method};
 use maitred_http::response::Filter;
 use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
-use super::connection::{Proxied, RetryState, State};
-use super::errors::fields_of;
-use super::forward::may_be_informed;
-use super::inbox::{ConnectionTransfer, Origin};
-use super::reactor::Reactor;
-use super::tls_session::TlsLookup;
+use super::failure::Cause;
+use super::{Attempt, By, Source};
+use crate::worker::connection::{RetryState, State};
+use crate::worker::errors::fields_of;
+use crate::worker::forward::may_be_informed;
+use crate::worker::inbox::{ConnectionTransfer, Origin};
+use crate::worker::reactor::Reactor;
+use crate::worker::tls_session::TlsLookup;
 
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a
 /// process that was told to end.
@@ -66,6 +68,20 @@ impl Heard {
     }
 }
 
+/// What an attempt at another thread has for itself: where it is told how far the client's thread has come, and since when.
+#[derive(Debug)]
+pub struct Remote {
+    heard: Heard,
+    began: Instant,
+}
+
+impl Remote {
+    /// Something of the response has come.
+    pub(super) fn note_heard(&self, now: Instant) {
+        self.heard.note(self.began, now);
+    }
+}
+
 impl RemoteRequest {
     /// When the client's thread last read a byte of the response.
     pub fn last_heard(&self) -> Option<Instant> {
@@ -76,7 +92,7 @@ impl RemoteRequest {
 
 impl Reactor {
     /// Sends the request that a connection keeps to another thread, whose pool of this index shall answer it.
-    pub(super) fn send_to_thread(&mut self, index: u32, pool: u16, thread: usize) {
+    pub(in crate::worker) fn send_to_thread(&mut self, index: u32, pool: u16, thread: usize) {
         if self.try_send_to_thread(index, pool, thread).is_none() {
             self.enter(index, State::Head);
             self.name_for_pool(index, usize::from(pool));
@@ -93,7 +109,7 @@ impl Reactor {
         let exchange = self.exchange(index);
         let (head, body, spool) =
             (exchange.head.clone(), std::mem::take(&mut exchange.body), exchange.spool.take());
-        let (again, last) = (exchange.again, exchange.last);
+        let (retry, last) = (exchange.retry, exchange.last);
         let (routed, path) = (exchange.routed, exchange.path.clone());
         // Who answers there says which process that is.
         exchange.set_cookie = None;
@@ -139,25 +155,24 @@ impl Reactor {
         let exchange = self.exchange(index);
         (exchange.pool, exchange.queue_us, exchange.request_id) = (Some(pool), 0, Some(id));
         exchange.handed_off_at = Some(now);
-        exchange.again = match again {
+        exchange.retry = match retry {
             _ if !safe => RetryState::Never,
             RetryState::Never | RetryState::Once => RetryState::Once,
             RetryState::Done => RetryState::Done,
         };
-        let mut proxied = Proxied::new(filter, pool, Vec::new(), None, safe, keep, now);
-        proxied.tells = Some((heard, began));
         exchange.overdue = false;
-        exchange.proxied = Some(Box::new(proxied));
-        self.enter(index, State::Proxied { upstream });
+        let by = By::Thread(Remote { heard, began });
+        exchange.attempt = Some(Box::new(Attempt::new(filter, keep, None, by, now)));
+        self.enter(index, State::Upstream(Source::Thread(upstream)));
         self.wheel.arm(index, now + settings.queue_timeout + settings.request_timeout + TIMEOUT);
         self.row.sent_to_threads.add(1);
         self.shared.transfer(thread, transfer);
         Some(())
     }
 
-    /// Whether another thread answers, and not an HTTP server.
-    pub(super) fn is_remote_thread(&self, key: u32) -> bool {
-        self.upstreams.is_remote_thread(key)
+    /// How long a request of this pool may wait for a process.
+    pub(super) fn queue_timeout(&self, pool: u16) -> Duration {
+        self.shared.start.config.pools[usize::from(pool)].queue_timeout
     }
 
     /// The client has finished sending, which may mean that it has gone.
@@ -167,37 +182,24 @@ impl Reactor {
         }
     }
 
-    /// The other thread gave no answer, or none to its end: it has lost the request with a process. The client has received
-    /// nothing unless a head was written.
-    pub(super) fn fail_remote_thread(&mut self, index: u32, key: u32, status: u16, why: &str) {
-        let Some(proxied) = self.exchange(index).proxied.as_deref() else { return };
-        let (pool, begun, written) = (proxied.pool, proxied.begun, proxied.filter.head_written());
-        let heard_at = proxied.heard_at;
-        if self.exchange(index).cancelled {
-            // Its process was told that the client has gone, and has given it up.
-            return self.abort(index);
-        }
-        let name = self.shared.pool_name(pool);
-        self.limiter
-            .log(self.clock.now, || tracing::warn!(pool = name, "no response from another thread: {why}"));
-        let (timeout, now, past_total) =
-            (self.request_timeout(pool), self.clock.now, self.is_past_total(index));
-        if written {
-            let silent = now.saturating_duration_since(heard_at) + MARGIN >= timeout;
-            self.exchange(index).overdue = silent || past_total;
-            return self.abort(index);
-        }
-        self.drop_upstream(key);
-        self.enter(index, State::Head);
+    /// Says in the log that another thread gave no answer, or none to its end: it has lost the request with a process. `None` if
+    /// the client had gone before.
+    pub(super) fn note_failed_thread(&mut self, index: u32, cause: Cause, why: &str) -> Option<Cause> {
+        let attempt = self.attempt_of(index)?;
+        let (heard_at, written) = (attempt.heard_at, attempt.filter.head_written());
+        let (past_total, now) = (self.is_past_total(index), self.clock.now);
         let exchange = self.exchange(index);
-        exchange.proxied = None;
-        let took = exchange.handed_off_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-        let status = if took >= timeout || past_total { 504 } else { status };
-        if !begun && status != 504 && exchange.again == RetryState::Once {
-            exchange.again = RetryState::Done;
-            self.row.retried.add(1);
-            return self.resume(index);
+        if exchange.cancelled {
+            return None;
         }
-        self.refuse_kept(index, status, fields_of(status));
+        let pool = exchange.pool?;
+        let since = if written { Some(heard_at) } else { exchange.handed_off_at };
+        let (name, timeout) = (self.shared.pool_name(pool), self.request_timeout(pool));
+        self.limiter.log(now, || tracing::warn!(pool = name, "no response from another thread: {why}"));
+        // By how much less the process may seem to have been silent here: see the margin.
+        let margin = if written { MARGIN } else { Duration::ZERO };
+        let silent = since.is_some_and(|since| now.saturating_duration_since(since) + margin >= timeout);
+        self.exchange(index).overdue = silent || past_total;
+        Some(if silent || past_total { Cause::Late } else { cause })
     }
 }

@@ -1,32 +1,32 @@
-//! Requests to HTTP servers: which server gets one, what it is sent, and what is done when it fails.
+//! Requests to servers that run by themselves: which server gets one, over which connection, and what is done when it fails. What
+//! a server is sent is its dialect's ([`http1`](super::http1)).
 //!
-//! The client's connection is `Proxied` from the request to the end of the response, and has one connection to a server
-//! meanwhile (`upstream`). Its request was read as a whole before, so that its length is known, and that a slow upload
-//! keeps no server waiting. What it is doing:
+//! A request was read as a whole before, so that its length is known, and that a slow upload keeps no server waiting. What its
+//! attempt is doing:
 //!
 //! | phase | known by | deadline | when it passes | when the server ends or breaks it |
 //! |---|---|---|---|---|
 //! | connecting | not `connected` | `connect_timeout` | another server, or 504 | another server, or 502 |
-//! | asked | not `begun` | `request_timeout` since the last byte that was sent | 504 | asked again, if that is harmless; or 502 |
+//! | sent | not `begun` | `request_timeout` since the last byte that was sent | 504 | retried, if that is harmless; or 502 |
 //! | head | `begun`, no head written | `request_timeout` since its last byte | 504 | 502 |
-//! | content | a head was written | the same, or the client's `write_timeout` | cut off | its end, or cut off |
-//! | any of these | | `request_total_timeout` since the first of them began | 504, or cut off | |
-//! | tunnel | the filter has `switched` | `tunnel_idle_timeout` | cut off | the end, once the client has all |
+//! | content | a head was written | the same, or the client's `write_timeout` | aborted | its end, or aborted |
+//! | any of these | | `request_total_timeout` since the first of them began | 504, or aborted | |
+//! | tunnel | the filter has `switched` | `tunnel_idle_timeout` | aborted | the end, once the client has all |
 //!
-//! **Asked again** (the request goes over another connection): one that could not be made has had no byte of the request, so
-//! that any request is given to the next server. One that ends without a byte of a response may have been acted on, so that
-//! only requests with a safe method (9110-9.2.1) are sent again: over a new connection, if it was an idle one, which the
-//! server may close at any time; otherwise to another server. [`ATTEMPTS_MAX`] bounds all of it.
+//! **Retried**: a connection that could not be made has had no byte of the request, so that any request is given to the next
+//! server. One that ends without a byte of a response may have been acted on, so that only requests with a safe method
+//! (9110-9.2.1) are sent again: over a new connection, if it was an idle one, which the server may close at any time;
+//! otherwise to another server. [`ATTEMPTS_MAX`] bounds all of it.
 //!
-//! **A client that goes away** takes its connection to the server with it: nothing else tells an HTTP server. One that has only
-//! stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_TIMEOUT`] is
-//! what the server has to begin with its response then, and how long it may be silent after that while the client has all
-//! there is: a stream of events without events would stay as long as `request_timeout` allows. Bytes that such a client has
-//! not taken tell by themselves whether it is there.
+//! **A client that goes away** takes its connection to the server with it: nothing else tells a server. One that has only
+//! stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_TIMEOUT`] is what the
+//! server has to begin with its response then, and how long it may be silent after that while the client has all there is: a
+//! stream of events without events would stay as long as `request_timeout` allows. Bytes that such a client has not taken tell
+//! by themselves whether it is there.
 
-use std::time::{Duration, Instant};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
 use maitred_http::h1::Persistence;
 use maitred_http::request::Method;
 use maitred_http::response::Filter;
@@ -34,28 +34,108 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 
-use super::answer::{RequestInput, Step};
-use super::connection::{Feed, Proxied, State};
-use super::errors::fields_of;
-use super::forward::{append_fields, append_switch, canonical_target, protocol};
-use super::hand_off::{append_body, payload_bytes_max};
-use super::origin::{Arrival, Client};
-use super::reactor::Reactor;
-use super::tls_session::TlsLookup;
-use crate::config::{Pool, Source, Upstream};
+use super::failure::Cause;
+use super::pump::Read;
+use super::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Source};
+use crate::config::{Pool, Source as PoolSource, Upstream};
 use crate::proxy::Failure;
 use crate::serve::RequestContext;
+use crate::worker::answer::{RequestInput, Step};
+use crate::worker::connection::State;
+use crate::worker::reactor::Reactor;
 
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
 const ATTEMPTS_MAX: u8 = 4;
-/// How long the response may take to begin, or to go on, once the client has stopped sending.
-const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of a body that one server takes in one turn, so that the others get theirs.
 const SENT_PER_TURN: u64 = 512 * 1024;
 
+/// What an attempt at a server has for itself.
+#[derive(Debug)]
+pub struct Call {
+    /// Index of the pool.
+    pub pool: u16,
+    /// The request, without a body that is spooled.
+    out: Vec<u8>,
+    /// Where it begins in `out`.
+    start: usize,
+    /// Up to where `out` has been sent.
+    sent: usize,
+    /// Asking twice does no harm (9110-9.2.1).
+    pub safe: bool,
+    /// Servers of the pool that have failed it.
+    tried: Vec<u16>,
+    /// Connections that it was sent over, or that were tried.
+    attempts: u8,
+    /// No idle connection is used any more: one has turned out to be closed.
+    fresh_only: bool,
+    /// What the client is told if nobody answers.
+    status: u16,
+    /// The server may have seen some of the request.
+    pub any_sent: bool,
+    /// The server takes no more of it.
+    send_failed: bool,
+    /// The client has finished sending, and may be gone.
+    pub half_closed: bool,
+}
+
+impl Call {
+    /// A request that no server has yet: what is in `out` from `start` on.
+    fn new(pool: u16, out: Vec<u8>, start: usize, safe: bool) -> Call {
+        Call {
+            pool,
+            out,
+            start,
+            sent: start,
+            safe,
+            tried: Vec::new(),
+            attempts: 0,
+            fresh_only: false,
+            status: 502,
+            any_sent: false,
+            send_failed: false,
+            half_closed: false,
+        }
+    }
+
+    /// Sends what the socket takes, up to [`SENT_PER_TURN`]. `Ok(true)`: it takes more than that.
+    fn send(&mut self, socket: BorrowedFd<'_>, feed: &mut Option<Feed>, moved: &mut u64) -> Result<bool, ()> {
+        while *moved < SENT_PER_TURN {
+            let rest = self.out.get(self.sent..).unwrap_or_default();
+            let sent = if !rest.is_empty() {
+                let more = if feed.is_some() { SendFlags::MORE } else { SendFlags::empty() };
+                send(socket, rest, SendFlags::NOSIGNAL | more).inspect(|sent| self.sent += sent)
+            } else if let Some(feed) = feed.as_mut().filter(|feed| feed.sent < feed.spool.bytes) {
+                let bytes = (feed.spool.bytes - feed.sent).min(SENT_PER_TURN - *moved) as usize;
+                rustix::fs::sendfile(socket, &feed.spool.file, Some(&mut feed.sent), bytes)
+            } else {
+                return Ok(false);
+            };
+            match sent {
+                // The file is shorter than it was.
+                Ok(0) => return Err(()),
+                Ok(sent) => *moved += sent as u64,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(_) => return Err(()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Memory of the request that the server has yet to take.
+    pub fn unsent_bytes(&self) -> usize {
+        if self.sent < self.out.len() && !self.send_failed { self.out.capacity() } else { 0 }
+    }
+
+    /// Whether the server has all of the request but a spooled body.
+    fn is_sent(&self) -> bool {
+        self.sent == self.out.len() && !self.send_failed
+    }
+}
+
 impl Reactor {
     /// Passes a request on to a server of this pool.
-    pub(super) fn proxy(
+    pub(in crate::worker) fn proxy(
         &mut self,
         index: u32,
         pool: usize,
@@ -68,7 +148,7 @@ impl Reactor {
         }
         let request = context.request;
         let settings = &self.shared.start.config.pools[pool];
-        let Some(out) = self.write_request(index, settings, context, given) else {
+        let Some((out, start)) = self.write_request(index, settings, context, given) else {
             return self.pool_error(index, pool, request, RequestInput { last: true, ..given }, 413);
         };
         let keep = self.persistence(index, request, given.last) != Persistence::Close;
@@ -82,68 +162,30 @@ impl Reactor {
         (exchange.pool, exchange.queue_us, exchange.handed_off_at) = (Some(pool as u16), 0, Some(now));
         exchange.overdue = false;
         let feed = exchange.spool.take().map(|spool| Feed { spool, sent: 0 });
-        exchange.proxied = Some(Box::new(Proxied::new(filter, pool as u16, out, feed, safe, keep, now)));
+        let call = By::Server(Call::new(pool as u16, out, start, safe));
+        exchange.attempt = Some(Box::new(Attempt::new(filter, keep, feed, call, now)));
         self.row.proxied.add(1);
         self.shared.pools[pool].handed[self.number].requests.add(1);
         if let Err(status) = self.attempt(index) {
-            self.exchange(index).proxied = None;
+            self.exchange(index).attempt = None;
             return self.pool_error(index, pool, request, given, status);
         }
         self.send_request(index);
         if hung_up {
-            self.on_half_closed(index);
+            self.on_client_ended(index);
         }
         Step::Waits
     }
 
-    /// The request as the server gets it, behind [`REQUEST_PREFIX_BYTES`] of something else. `None` if it is too large.
+    /// The request as the server gets it, and where that begins. `None` if it is too large.
     fn write_request(
         &mut self,
         index: u32,
         settings: &Pool,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
-    ) -> Option<Vec<u8>> {
-        let request = context.request;
-        let id = self.forwarded.next_id();
-        self.exchange(index).request_id = Some(id);
-        let connection = &self.connections[index as usize];
-        let spool = connection.exchange.as_deref().and_then(|exchange| exchange.spool.as_ref());
-        let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 1024);
-        let flags = RequestFlags {
-            keep: false,
-            http10: false,
-            head: false,
-            body_fd: false,
-            may_detach: false,
-            body_stream: false,
-        };
-        // A frame without meta lines: what is behind its prefix is the canonical head, which HTTP servers get, too.
-        let target = canonical_target(context, &self.shared.start.config.server);
-        let mut head = begin_request(&mut out, 0, 0, flags, 0).head(request.method_text, &target);
-        let host =
-            if request.authority.is_empty() { host_of(settings) } else { request.authority.to_owned() };
-        let rules = &given.routed.plan.requests;
-        head.field("host", rules.host.as_deref().unwrap_or(host.as_bytes()));
-        let switch = protocol(request, settings);
-        let peer = &connection.peer();
-        let wire = connection.wire;
-        let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
-        append_fields(&mut head, request, (&settings.request_headers, rules), client.proxied);
-        append_switch(&mut head, switch);
-        let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
-        let began_unix_us = self.clock.unix_us().saturating_sub(waited);
-        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
-        lookup.fields(wire, |name, value| head.field(name, value));
-        self.forwarded.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
-        const PREFIX: &str = "x-forwarded-prefix";
-        let told =
-            client.proxied && request.fields.iter().any(|field| field.name.eq_ignore_ascii_case(PREFIX));
-        if !settings.mount.is_empty() && !told {
-            head.field(PREFIX, settings.mount.as_bytes());
-        }
-        let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
-        append_body(head, request, given.body, spool, most).then_some(out)
+    ) -> Option<(Vec<u8>, usize)> {
+        self.write_http1(index, settings, context, given)
     }
 
     /// Finds the request a connection to a server that it was not given to yet.
@@ -153,35 +195,36 @@ impl Reactor {
     fn attempt(&mut self, index: u32) -> Result<(), u16> {
         loop {
             let now = self.clock.now;
-            let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return Err(500) };
-            let (pool, fresh) = (proxied.pool, proxied.fresh_only);
-            let tried = std::mem::take(&mut proxied.tried);
-            if proxied.attempts >= ATTEMPTS_MAX {
-                return Err(proxied.status);
-            }
-            proxied.attempts += 1;
-            (proxied.sent, proxied.any_sent, proxied.send_failed) = (REQUEST_PREFIX_BYTES, false, false);
-            if let Some(feed) = &mut proxied.feed {
+            let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Err(500) };
+            attempt.heard_at = now;
+            if let Some(feed) = &mut attempt.feed {
                 feed.sent = 0;
             }
+            let Some(call) = attempt.call_mut() else { return Err(500) };
+            let (pool, fresh) = (call.pool, call.fresh_only);
+            let tried = std::mem::take(&mut call.tried);
+            if call.attempts >= ATTEMPTS_MAX {
+                return Err(call.status);
+            }
+            call.attempts += 1;
+            (call.sent, call.any_sent, call.send_failed) = (call.start, false, false);
             let load = &self.shared.pools[usize::from(pool)].load;
             let load = |server: usize| {
                 load.get(server).map_or(0, |load| load.load(std::sync::atomic::Ordering::Relaxed))
             };
             let balancer = self.upstreams.balancer(pool);
             let chosen = balancer.and_then(|balancer| balancer.choose(now, &tried, load));
-            let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return Err(500) };
-            proxied.tried = tried;
-            let Some(server) = chosen else { return Err(proxied.status) };
+            let Some(call) = self.call_mut(index) else { return Err(500) };
+            call.tried = tried;
+            let Some(server) = chosen else { return Err(call.status) };
             let at = (pool, server as u16);
             let idle = if fresh { None } else { self.take_idle(at, index) };
             match idle.map_or_else(|| self.open_upstream(at, index), Ok) {
                 Ok(upstream) => {
-                    self.enter(index, State::Proxied { upstream });
-                    let connected = self.upstreams.get(upstream).is_some_and(|found| found.connected);
-                    let settings = &self.shared.start.config.pools[usize::from(pool)];
-                    let timeout = if connected { settings.request_timeout } else { settings.connect_timeout };
-                    self.arm_proxied(index, timeout);
+                    self.enter(index, State::Upstream(Source::Server(upstream)));
+                    if let Some(due) = self.upstream_due(index) {
+                        self.wheel.arm(index, due);
+                    }
                     return Ok(());
                 }
                 Err(error) if is_our_own(&error) => {
@@ -198,9 +241,9 @@ impl Reactor {
     fn note_failure(&mut self, index: u32, at: (u16, u16), failure: Failure, status: u16, why: &str) {
         let now = self.clock.now;
         self.row.upstream_failures.add(1);
-        if let Some(proxied) = self.exchange(index).proxied.as_deref_mut() {
-            proxied.tried.push(at.1);
-            proxied.status = status;
+        if let Some(call) = self.call_mut(index) {
+            call.tried.push(at.1);
+            call.status = status;
         }
         let settings = self.shared.start.config.pools.get(usize::from(at.0));
         let out =
@@ -227,102 +270,54 @@ impl Reactor {
     /// Sends what the server takes of the request. That it takes nothing any more shows when its response is read, or the
     /// lack of one: it may have answered before it had all.
     pub(super) fn send_request(&mut self, index: u32) {
-        let Some(key) = self.upstream_of(index) else { return };
+        let Some(Source::Server(key)) = self.source_of(index) else { return };
         let Some(upstream) = self.upstreams.get(key).filter(|upstream| !upstream.untried) else { return };
         if !upstream.connected {
             return self.count_unsent(index);
         }
         let exchange = self.connections[index as usize].exchange.as_deref_mut();
-        let Some(proxied) = exchange.and_then(|exchange| exchange.proxied.as_deref_mut()) else { return };
-        if proxied.send_failed || proxied.filter.switched() {
+        let Some(attempt) = exchange.and_then(|exchange| exchange.attempt.as_deref_mut()) else { return };
+        let (feed, switched) = (&mut attempt.feed, attempt.filter.switched());
+        let By::Server(call) = &mut attempt.by else { return };
+        if call.send_failed || switched {
             return;
         }
-        let (before, mut share) = (proxied.any_sent, SENT_PER_TURN);
-        let result = loop {
-            let rest = proxied.out.get(proxied.sent..).unwrap_or_default();
-            let sent = if !rest.is_empty() {
-                let more = if proxied.feed.is_some() { SendFlags::MORE } else { SendFlags::empty() };
-                let sent = send(upstream.socket(), rest, SendFlags::NOSIGNAL | more);
-                sent.inspect(|sent| proxied.sent += sent)
-            } else if let Some(feed) = proxied.feed.as_mut().filter(|feed| feed.sent < feed.spool.bytes) {
-                let bytes = (feed.spool.bytes - feed.sent).min(share) as usize;
-                if bytes == 0 {
-                    break Ok(true);
-                }
-                let sent =
-                    rustix::fs::sendfile(upstream.socket(), &feed.spool.file, Some(&mut feed.sent), bytes);
-                sent.inspect(|sent| share -= *sent as u64)
-            } else {
-                break Ok(false);
-            };
-            match sent {
-                // The file is shorter than it was.
-                Ok(0) => break Err(()),
-                Ok(_) => proxied.any_sent = true,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => break Ok(false),
-                Err(_) => break Err(()),
-            }
-        };
-        proxied.send_failed = result.is_err();
-        let progress = proxied.any_sent && (!before || share < SENT_PER_TURN);
-        let (waits, pool) = (!proxied.begun, proxied.pool);
-        let held = proxied.unsent_bytes() > 0;
+        let mut moved = 0;
+        let result = call.send(upstream.socket(), feed, &mut moved);
+        call.any_sent |= moved > 0;
+        call.send_failed = result.is_err();
+        if moved > 0 {
+            // A server that takes the request is not silent.
+            attempt.heard_at = self.clock.now;
+        }
         if result.is_err() {
             // Whatever the reason, nothing more will be sent, and the server must not wait for it.
             let _ = shutdown(upstream.socket(), Shutdown::Write);
         }
-        match held {
+        match attempt.unsent_bytes() > 0 {
             true => self.count_unsent(index),
             false => self.recount_unsent(index),
-        }
-        if progress && waits {
-            self.arm_proxied(index, self.request_timeout(pool));
         }
         if result != Ok(false) {
             self.look_again(index);
         }
     }
 
-    pub(super) fn request_timeout(&self, pool: u16) -> Duration {
+    fn call_mut(&mut self, index: u32) -> Option<&mut Call> {
+        self.exchange(index).attempt.as_deref_mut()?.call_mut()
+    }
+
+    /// How long the connection to a server of this pool may take.
+    pub(super) fn connect_timeout(&self, pool: u16) -> Duration {
+        self.shared.start.config.pools[usize::from(pool)].connect_timeout
+    }
+
+    /// How long whoever answers may be silent.
+    pub(in crate::worker) fn request_timeout(&self, pool: u16) -> Duration {
         self.shared.start.config.pools[usize::from(pool)].request_timeout
     }
 
-    /// Sets the deadline, unless a client that may be gone has set one.
-    pub(super) fn arm_proxied(&mut self, index: u32, timeout: Duration) {
-        let (leaves, begun) = match self.exchange(index).proxied.as_deref() {
-            Some(proxied) => (proxied.half_closed && !proxied.filter.switched(), proxied.begun),
-            None => (false, false),
-        };
-        if leaves && !begun {
-            return;
-        }
-        let until = self.clock.now + if leaves { timeout.min(HALF_CLOSED_TIMEOUT) } else { timeout };
-        let until = self.server_total_due(index).map_or(until, |total| total.min(until));
-        self.wheel.arm(index, until);
-    }
-
-    /// When the server has had all of its time. Another thread knows by itself when its process has.
-    fn server_total_due(&self, index: u32) -> Option<Instant> {
-        let across = self.upstream_of(index).is_some_and(|key| self.is_remote_thread(key));
-        let switched = self.exchange_of(index)?.proxied.as_deref()?.filter.switched();
-        self.total_due(index).filter(|_| !across && !switched)
-    }
-
-    /// Whether that is over.
-    pub(super) fn is_past_server_total(&self, index: u32) -> bool {
-        self.server_total_due(index).is_some_and(|due| due <= self.clock.now)
-    }
-
-    /// Key of the connection to the server that the client waits for.
-    pub(super) fn upstream_of(&self, index: u32) -> Option<u32> {
-        match self.connections.get(index as usize)?.state {
-            State::Proxied { upstream } => Some(upstream),
-            _ => None,
-        }
-    }
-
-    pub(super) fn on_upstream(&mut self, key: u32, serial: u32, flags: epoll::EventFlags) {
+    pub(in crate::worker) fn on_upstream(&mut self, key: u32, serial: u32, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
         let Some(upstream) = self.upstreams.current(key, serial) else { return };
         upstream.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
@@ -338,150 +333,112 @@ impl Reactor {
             return;
         }
         if !upstream.connected {
-            match sockopt::socket_error(upstream.socket()) {
-                Ok(Ok(())) if !flags.intersects(F::ERR | F::HUP) => upstream.connected = true,
-                Ok(Ok(())) => return self.fail_proxy(index, Failure::Unreachable, 502, "no connection"),
-                Ok(Err(error)) | Err(error) => {
-                    let why = error.to_string();
-                    return self.fail_proxy(index, Failure::Unreachable, 502, &why);
-                }
+            let refused = match sockopt::socket_error(upstream.socket()) {
+                Ok(Ok(())) if !flags.intersects(F::ERR | F::HUP) => None,
+                Ok(Ok(())) => Some("no connection".to_owned()),
+                Ok(Err(error)) | Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = refused {
+                return self.fail_upstream(index, Cause::Unreachable { late: false }, &why);
             }
-            let pool = upstream.at.0;
-            self.arm_proxied(index, self.request_timeout(pool));
+            upstream.connected = true;
+            self.note_heard(index);
+            self.wait_for_upstream(index);
         }
-        self.move_proxied(index);
+        self.move_upstream(index);
     }
 
-    /// Moves what can be moved, in both directions.
-    pub(super) fn move_proxied(&mut self, index: u32) {
-        self.send_request(index);
-        self.pump_from_client(index);
-        self.pump_to_client(index);
-    }
-
-    /// What epoll says of the client's socket.
-    pub(super) fn on_proxied_client(&mut self, index: u32, flags: epoll::EventFlags) {
-        use epoll::EventFlags as F;
-        let tunnel = self.is_tunnel(index);
-        if flags.contains(F::ERR) || (flags.contains(F::HUP) && !tunnel) {
-            self.row.cancelled.add(u64::from(!tunnel));
-            return self.abort(index);
-        }
-        if flags.contains(F::RDHUP) {
-            self.on_half_closed(index);
-        }
-        if flags.contains(F::OUT) || tunnel {
-            self.move_proxied(index);
-        }
-    }
-
-    fn on_half_closed(&mut self, index: u32) {
-        if let Some(key) = self.upstream_of(index).filter(|key| self.is_remote_thread(*key)) {
-            self.exchange(index).cancelled = true;
-            return self.half_close_remote_thread(key);
-        }
-        // What waits for the client says by itself whether that is gone.
-        let waits_for_client = self.has_output(index);
-        let now = self.clock.now;
-        let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return };
-        if !std::mem::replace(&mut proxied.half_closed, true)
-            && !proxied.filter.switched()
-            && !waits_for_client
-        {
-            let pool = proxied.pool;
-            let timeout = HALF_CLOSED_TIMEOUT.min(self.request_timeout(pool));
-            self.wheel.arm(index, now + timeout);
-        }
-    }
-
-    /// The server did not answer: another one is asked, if that is harmless, or the client gets an error. A response that has
-    /// begun is cut off.
-    pub(super) fn fail_proxy(&mut self, index: u32, failure: Failure, status: u16, why: &str) {
-        let Some(key) = self.upstream_of(index) else { return };
-        if self.is_remote_thread(key) {
-            return self.fail_remote_thread(index, key, status, why);
-        }
-        let Some(upstream) = self.upstreams.get(key) else { return };
-        let (at, used) = (upstream.at, upstream.used);
-        let Some(proxied) = self.exchange(index).proxied.as_deref_mut() else { return };
-        let unanswered = !proxied.begun && (proxied.safe || !proxied.any_sent);
-        let silent = failure == Failure::Broken && status == 504;
-        if used && unanswered && !silent {
+    /// Says in the log what a server has done, and has the next requests know. What the client's thread makes of it.
+    pub(super) fn note_failed_server(&mut self, index: u32, key: u32, cause: Cause, why: &str) -> Cause {
+        let Some(connection) = self.upstreams.get(key) else { return cause };
+        let (at, used) = (connection.at, connection.used);
+        self.row.request_timeouts.add(u64::from(cause == Cause::Late));
+        self.exchange(index).overdue |= cause == Cause::Late;
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return cause };
+        let begun = attempt.begun;
+        let Some(call) = attempt.call_mut() else { return cause };
+        if used && cause == Cause::Lost && !begun && (call.safe || !call.any_sent) {
             // It was closed as idle connections are, and the request may just have met that.
-            proxied.fresh_only = true;
+            call.fresh_only = true;
             self.forgive(at);
-        } else {
-            self.note_failure(index, at, failure, status, why);
+            return cause;
         }
-        self.row.request_timeouts.add(u64::from(silent));
-        if self.exchange(index).proxied.as_deref().is_some_and(|proxied| proxied.filter.head_written()) {
-            self.exchange(index).overdue = silent;
-            return self.abort(index);
-        }
-        self.drop_upstream(key);
-        let answered = match unanswered && !silent {
-            true => self.attempt(index),
-            false => Err(status),
+        let (failure, status) = match cause {
+            Cause::Unreachable { late } => (Failure::Unreachable, if late { 504 } else { 502 }),
+            Cause::Late => (Failure::Broken, 504),
+            Cause::Lost | Cause::Bad => (Failure::Broken, 502),
         };
-        match answered {
+        self.note_failure(index, at, failure, status, why);
+        cause
+    }
+
+    /// Gives the request to another connection.
+    pub(super) fn retry_server(&mut self, index: u32, key: u32) {
+        self.drop_upstream(key);
+        match self.attempt(index) {
             Ok(()) => {
                 self.row.upstream_retries.add(1);
                 self.send_request(index);
             }
-            Err(status) => self.give_up_proxying(index, status),
+            Err(status) => self.refuse_upstream(index, status),
         }
     }
 
-    /// Nobody answers.
-    fn give_up_proxying(&mut self, index: u32, status: u16) {
-        self.enter(index, State::Head);
-        self.exchange(index).proxied = None;
-        self.refuse_kept(index, status, fields_of(status));
-    }
-
     /// The idle connection that was chosen for a request is of no use. The others are as old, and a new one tells for sure.
-    pub(super) fn replace_upstream(&mut self, index: u32) {
-        let Some(key) = self.upstream_of(index) else { return };
+    pub(in crate::worker) fn replace_upstream(&mut self, index: u32) {
+        let Some(Source::Server(key)) = self.source_of(index) else { return };
         if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
             self.forgive(at);
         }
         self.drop_upstream(key);
-        if let Some(proxied) = self.exchange(index).proxied.as_deref_mut() {
-            proxied.attempts = proxied.attempts.saturating_sub(1);
-            proxied.fresh_only = true;
+        if let Some(call) = self.call_mut(index) {
+            call.attempts = call.attempts.saturating_sub(1);
+            call.fresh_only = true;
         }
         match self.attempt(index) {
             Ok(()) => self.send_request(index),
-            Err(status) => self.give_up_proxying(index, status),
+            Err(status) => self.refuse_upstream(index, status),
         }
     }
 
-    /// The deadline of a request that a server has; the module's table says which one it was.
-    pub(super) fn on_proxy_timeout(&mut self, index: u32) {
-        let Some(key) = self.upstream_of(index) else { return };
-        let connected = self.upstreams.get(key).is_some_and(|upstream| upstream.connected);
-        let waits_for_client = self.has_output(index);
-        let Some(proxied) = self.exchange(index).proxied.as_deref() else { return };
-        let leaves = proxied.half_closed && !proxied.filter.switched();
-        let gone = leaves && (!proxied.begun || !waits_for_client);
-        if gone {
-            self.row.cancelled.add(1);
+    /// The client has finished sending, and may have gone, which nothing tells the server.
+    pub(super) fn expect_client_to_leave(&mut self, index: u32) {
+        // What waits for the client says by itself whether that is gone.
+        let (waits_for_client, now) = (self.has_output(index), self.clock.now);
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let switched = attempt.filter.switched();
+        // From now on its time is short, and begins.
+        attempt.heard_at = now;
+        let Some(call) = attempt.call_mut() else { return };
+        let known = std::mem::replace(&mut call.half_closed, true);
+        if known || switched || waits_for_client {
+            return;
         }
-        let tunnel = self.is_tunnel(index);
-        if gone || tunnel {
+        let pool = call.pool;
+        let timeout = HALF_CLOSED_TIMEOUT.min(self.request_timeout(pool));
+        self.wheel.arm(index, now + timeout);
+    }
+
+    /// The deadline of a request that a server has; the module's table says which one it was.
+    pub(super) fn on_server_timeout(&mut self, index: u32, key: u32) {
+        let waits_for_client = self.has_output(index);
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let (begun, switched) = (attempt.begun, attempt.filter.switched());
+        let leaves = attempt.call_mut().is_some_and(|call| call.half_closed) && !switched;
+        let gone = leaves && (!begun || !waits_for_client);
+        self.row.cancelled.add(u64::from(gone));
+        if gone || switched {
             return self.abort(index);
         }
-        if self.is_past_server_total(index) {
+        if self.is_past_total(index) {
             return self.end_server_total(index, key);
         }
         if waits_for_client {
             return self.abort_stalled(index);
         }
-        match connected {
-            true => {
-                self.fail_proxy(index, Failure::Broken, 504, "it was silent for longer than request_timeout")
-            }
-            false => self.fail_proxy(index, Failure::Unreachable, 504, "it accepts no connection"),
+        match self.upstreams.is_connected(key) {
+            true => self.fail_upstream(index, Cause::Late, "it was silent for longer than request_timeout"),
+            false => self.fail_upstream(index, Cause::Unreachable { late: true }, "it accepts no connection"),
         }
     }
 
@@ -498,29 +455,72 @@ impl Reactor {
                 tracing::warn!(pool, server, "request ended: it took longer than request_total_timeout");
             });
         }
-        let written =
-            self.exchange(index).proxied.as_deref().is_some_and(|proxied| proxied.filter.head_written());
-        if written {
+        if self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written()) {
             self.exchange(index).overdue = true;
             return self.abort(index);
         }
-        self.drop_upstream(key);
-        self.give_up_proxying(index, 504);
+        self.refuse_upstream(index, 504);
     }
 
-    /// The connection goes on, or away, without what the server may still have to say.
-    pub(super) fn leave_proxy(&mut self, index: u32) {
-        let Some(key) = self.upstream_of(index) else { return };
-        self.enter(index, State::Head);
-        self.exchange(index).proxied = None;
-        if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
+    /// Reads once from the connection to a server, or to another thread.
+    pub(super) fn receive_from_server(
+        &mut self,
+        key: u32,
+        rx: &mut Vec<u8>,
+    ) -> Result<Read, (Cause, String)> {
+        let Some(upstream) = self.upstreams.get(key) else { return Ok(Read::Drained) };
+        if !upstream.connected || upstream.untried {
+            return Ok(Read::Drained);
+        }
+        let room = rx.capacity();
+        match upstream.receive(rx) {
+            Ok(0) => Ok(Read::Ended),
+            // A short read has emptied the socket: what comes later makes an edge. Only the end of the stream, if it was
+            // reported together with these bytes, does not.
+            Ok(bytes) if bytes < room && !upstream.hung_up => Ok(Read::Drained),
+            Ok(_) | Err(Errno::INTR) => Ok(Read::More),
+            Err(Errno::AGAIN) => Ok(Read::Drained),
+            Err(error) => Err((Cause::Lost, error.to_string())),
+        }
+    }
+
+    /// The server's connection is of no use for anything else.
+    pub(super) fn leave_server(&mut self, key: u32) {
+        if let Some(at) = self.upstreams.get(key).map(|connection| connection.at) {
             self.forgive(at);
         }
         self.drop_upstream(key);
     }
 
+    /// The response is out: the connection is kept, if nothing can be in it.
+    pub(super) fn release_server(&mut self, key: u32, attempt: &Attempt) {
+        let sent = match &attempt.by {
+            By::Server(call) => call.is_sent() && attempt.is_fed(),
+            By::Process(_) | By::Thread(_) => true,
+        };
+        match attempt.filter.lasts() && sent && (attempt.drained || self.is_clean(key)) {
+            true => self.keep_upstream(key),
+            false => self.drop_upstream(key),
+        }
+    }
+
+    /// A server that answers is well.
+    pub(super) fn note_response(&mut self, index: u32) {
+        let Some(Source::Server(key)) = self.source_of(index) else { return };
+        let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) else { return };
+        if self.upstreams.balancer(at.0).is_some_and(|balancer| balancer.succeeded(usize::from(at.1))) {
+            let (pool, settings) =
+                (self.shared.pool_name(at.0), self.shared.start.config.pools.get(usize::from(at.0)));
+            self.limiter.log(self.clock.now, || {
+                let server =
+                    settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
+                tracing::info!(pool, server, "an HTTP server is available again");
+            });
+        }
+    }
+
     /// After a panic: the connection to the server goes, and the client's with it.
-    pub(super) fn lose_upstream(&mut self, key: u32, serial: u32) {
+    pub(in crate::worker) fn lose_upstream(&mut self, key: u32, serial: u32) {
         match self.upstreams.current(key, serial).map(|upstream| upstream.index) {
             Some(Some(index)) => self.close(index),
             Some(None) => self.drop_upstream(key),
@@ -529,20 +529,9 @@ impl Reactor {
     }
 }
 
-/// The host that a request names which came without one.
-fn host_of(settings: &Pool) -> String {
-    match &settings.source {
-        Source::Http(servers) => match servers.first() {
-            Some(Upstream::Tcp { name, .. }) => name.clone(),
-            _ => "localhost".to_owned(),
-        },
-        _ => "localhost".to_owned(),
-    }
-}
-
 /// What the log calls a server of a pool.
-pub(super) fn name_of(settings: &Pool, server: usize) -> String {
-    let Source::Http(servers) = &settings.source else { return String::new() };
+pub(in crate::worker) fn name_of(settings: &Pool, server: usize) -> String {
+    let PoolSource::Http(servers) = &settings.source else { return String::new() };
     match servers.get(server) {
         Some(Upstream::Tcp { name, .. }) => name.clone(),
         Some(Upstream::Unix(path)) => path.display().to_string(),

@@ -1,0 +1,122 @@
+//! What is done when an upstream fails: one rule for all of them.
+//!
+//! | what has happened | the client has got nothing | an informational response | a part of the response |
+//! |---|---|---|---|
+//! | it has not seen the request | retried | – | – |
+//! | it has ended, and may have seen the request; that may be sent twice | retried | 502 | aborted |
+//! | the same, and it may not be sent twice | 502 | 502 | aborted |
+//! | it was silent, or took too long | 504 | 504 | aborted |
+//! | what it has sent is no response | 502 | 502 | aborted |
+//!
+//! **Retried** is bounded by whoever carries it out: a process once, a server as often as there are others
+//! (`ATTEMPTS_MAX`). A request may be sent twice if its method is safe (9110-9.2.1), and everything that it had is still there.
+//! An informational response means that somebody has begun.
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum Cause {
+    /// No connection, or none in time: nothing of the request has left.
+    Unreachable {
+        /// It was the time that had passed.
+        late: bool,
+    },
+    /// The process, or the connection, has ended.
+    Lost,
+    /// It was silent for `request_timeout`, or took longer than `request_total_timeout`.
+    Late,
+    /// What came is no response.
+    Bad,
+}
+
+/// How far an attempt had come when it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reached {
+    /// The upstream may have seen something of the request.
+    pub seen: bool,
+    /// The request may be sent twice.
+    pub safe: bool,
+    /// Something of a response has come, if only an informational one.
+    pub begun: bool,
+    /// The head of the response is with the client.
+    pub head_written: bool,
+}
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It is given to another process, or server, if there is one; otherwise it is refused with this status.
+    Retry(u16),
+    /// The client gets an error of this status.
+    Refuse(u16),
+    /// The client sees that its response is not whole.
+    Abort,
+}
+
+/// The rule of the module's table.
+pub(super) fn judge(cause: Cause, reached: Reached) -> Verdict {
+    if reached.head_written {
+        return Verdict::Abort;
+    }
+    match cause {
+        Cause::Unreachable { late } => Verdict::Retry(if late { 504 } else { 502 }),
+        Cause::Lost if !reached.begun && (reached.safe || !reached.seen) => Verdict::Retry(502),
+        Cause::Lost | Cause::Bad => Verdict::Refuse(502),
+        Cause::Late => Verdict::Refuse(504),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAUSES: [Cause; 5] = [
+        Cause::Unreachable { late: false },
+        Cause::Unreachable { late: true },
+        Cause::Lost,
+        Cause::Late,
+        Cause::Bad,
+    ];
+
+    fn all() -> impl Iterator<Item = (Cause, Reached)> {
+        CAUSES.into_iter().flat_map(|cause| {
+            (0..16).map(move |bits| {
+                let bit = |at: u32| bits >> at & 1 == 1;
+                (cause, Reached { seen: bit(0), safe: bit(1), begun: bit(2), head_written: bit(3) })
+            })
+        })
+    }
+
+    #[test]
+    fn a_client_that_has_a_part_of_a_response_gets_no_other_one() {
+        assert!(
+            all().all(|(cause, reached)| (judge(cause, reached) == Verdict::Abort) == reached.head_written)
+        );
+    }
+
+    #[test]
+    fn what_may_have_been_acted_on_is_sent_again_only_if_that_does_no_harm() {
+        for (cause, reached) in all().filter(|(_, reached)| reached.seen && !reached.safe) {
+            let connected = !matches!(cause, Cause::Unreachable { .. });
+            assert!(
+                !connected || !matches!(judge(cause, reached), Verdict::Retry(_)),
+                "{cause:?} {reached:?}"
+            );
+        }
+        let seen = Reached { seen: true, safe: true, begun: false, head_written: false };
+        assert_eq!(judge(Cause::Lost, seen), Verdict::Retry(502));
+        assert_eq!(judge(Cause::Lost, Reached { begun: true, ..seen }), Verdict::Refuse(502));
+        assert_eq!(judge(Cause::Lost, Reached { seen: false, safe: false, ..seen }), Verdict::Retry(502));
+    }
+
+    #[test]
+    fn the_status_says_whether_it_was_time_that_had_passed() {
+        for (cause, reached) in all().filter(|(_, reached)| !reached.head_written) {
+            let late = matches!(cause, Cause::Late | Cause::Unreachable { late: true });
+            let status = match judge(cause, reached) {
+                Verdict::Retry(status) | Verdict::Refuse(status) => status,
+                Verdict::Abort => panic!("{cause:?}"),
+            };
+            assert_eq!(status, if late { 504 } else { 502 });
+        }
+    }
+}
