@@ -1,8 +1,8 @@
 //! Filters: what is done to responses on their way to the client, route by route.
 //!
 //! A filter of fields is compiled once, with the configuration, into [`FieldEdits`], which the
-//! encoders carry out while they write; one of errors into the pages that take their place. A new one is a file here, its line in [`FILTERS`], and its key in the tables of the
-//! configuration.
+//! encoders carry out while they write; one of errors into the pages that take their place. A new one is a file here, its line
+//! in [`FILTERS`], and its key in the tables of the configuration.
 //!
 //! | file | filter | where |
 //! |---|---|---|

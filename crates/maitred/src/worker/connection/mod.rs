@@ -9,7 +9,7 @@
 //! | `Disk` | a helper thread fetches what the answer needs | no | none: the disk answers |
 //! | `Queued` | waits for an application process | no | the pool's `queue_timeout` |
 //! | `HandedOff` | an application process owns the connection | no | the pool's timeouts, see `overdue` |
-//! | `Upstream` | somebody else answers, and the response comes through here | after an upgrade | the pool's timeouts, or `write_timeout` |
+//! | `Upstream` | somebody else answers, through here | after an upgrade | the pool's timeouts, or `write_timeout` |
 //! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` since the master said something |
 //! | `Watching` | is told the status every second | no | `WATCHER_TIMEOUT` since it last took something |
 //! | `Http2` | HTTP/2: its streams are connections (`http2`) | yes | `keep_alive_timeout`, `write_timeout` |

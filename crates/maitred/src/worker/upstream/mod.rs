@@ -2,14 +2,15 @@
 //!
 //! | upstream | file | the request goes | the response comes | [`Source`] |
 //! |---|---|---|---|---|
-//! | process, direct | [`hand_off`](super::hand_off) | in a frame, with the client's socket | not at all: the process writes to the client | none: `State::HandedOff` |
-//! | process, by relay | [`relay`] | in a frame, with the far end of a socketpair | by the near end, as HTTP/1 | `Relay` |
-//! | HTTP server | [`http1`] | by a connection of its own, as HTTP/1 | by the same | `Server` |
-//! | FastCGI server | [`fastcgi`] | the same, in records | the same, in records | `Server` |
-//! | another thread | [`remote_thread`] | by the inbox, with the far end of a socketpair | by the near end, as HTTP/1 | `Thread` |
+//! | process, direct | [`hand_off`](super::hand_off) | in a frame, with the client's socket | not through here | `HandedOff`¹ |
+//! | process, by relay | [`relay`] | in a frame, with one end of a socketpair | by the other, as HTTP/1 | `Relay` |
+//! | server | [`server`]; its dialect: [`http1`] | by a connection to it | by the same | `Server` |
+//! | another thread | [`remote_thread`] | by its inbox, with one end of a socketpair | by the other, as HTTP/1 | `Thread` |
 //!
-//! What they have in common is here: one [`Attempt`] is one request at an upstream, from the moment in which it was given there to the
-//! end of its response.
+//! ¹ A state of its own: the process writes to the client's socket.
+//!
+//! What they have in common is here: one [`Attempt`] is one request at an upstream, from the moment in which it was given there
+//! to the end of its response.
 //!
 //! | step | process by relay | server | another thread | common |
 //! |---|---|---|---|---|

@@ -2,7 +2,7 @@
 //! cannot leave because of one of its streams; and a thread that has as many connections as it may have takes no more of them.
 //!
 //! The other thread gets the request together with one end of a socketpair, as a connection of its own
-//! ([`Connection::internal`](super::connection::Connection::internal)), which it answers as any other: the process may even be
+//! ([`Connection::internal`](crate::worker::connection::Connection::internal)), which it answers as any other: the process may even be
 //! given it to write to. The response is read from the other end, and goes to the client as that of an HTTP server does
 //! (`pump`). What differs is here.
 //!
