@@ -1,6 +1,6 @@
 //! `error_pages` of a site: which of its own files is shown for an error status, whoever is to blame for that.
 
-use super::{Compiled, Scope};
+use super::scope::{Compiled, Scope};
 
 /// A site without files of its own has nowhere to take pages from.
 pub fn compile(scope: &Scope<'_>, compiled: &mut Compiled) {

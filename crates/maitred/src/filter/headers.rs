@@ -1,6 +1,6 @@
 //! `response_headers`: fields that the operator sets, adds, removes, or fills in, on a site and on a route.
 
-use super::{Compiled, Scope};
+use super::scope::{Compiled, Scope};
 use crate::config::ResponseHeaders;
 
 /// A route's rules come behind those of its site: they have the last word.

@@ -2,13 +2,12 @@
 //! cannot leave because of one of its streams; and a thread that has as many connections as it may have takes no more of them.
 //!
 //! The other thread gets the request together with one end of a socketpair, as a connection of its own
-//! ([`Connection::internal`](crate::worker::connection::Connection::internal)), which it answers as any other: the process may even be
-//! given it to write to. The response is read from the other end, and goes to the client as that of an HTTP server does
-//! (`pump`). What differs is here.
+//! ([`Connection::internal`](crate::worker::connection::Connection::internal)), which it answers as any other: the process may
+//! even be given it to write to. The response is read from the other end. What differs from a server is here.
 //!
 //! | | an HTTP server's | another thread's |
 //! |---|---|---|
-//! | logged, counted as a request | here | here; there it is nobody's |
+//! | logged, counted as a request | here | here, and not there |
 //! | deadlines | `request_timeout`, `request_total_timeout` | the other thread's own, and then [`TIMEOUT`] |
 //! | ends without an answer | sent again if that is harmless, or 502 | the same, once; 504 behind `request_timeout` |
 //! | a client that has only finished sending | has a second | is told to the other thread, which tells the process |
