@@ -1,6 +1,7 @@
 //! A short line for a person at a terminal: `08:49:37  200  GET /index.html  1.2 kB  0.3 ms  127.0.0.1`.
 
-use super::{Line, RequestLine, decimal, escape};
+use super::escape;
+use super::line::{Line, RequestLine, decimal};
 
 /// SGR sequences of ECMA-48.
 const RESET: &[u8] = b"\x1b[0m";

@@ -1,6 +1,7 @@
 //! JSON lines: one object a line, always valid JSON. The fields are listed in `docs/metrics.md`.
 
-use super::{Line, RequestLine, decimal, escape, version_text};
+use super::escape;
+use super::line::{Line, RequestLine, decimal, version_text};
 
 /// Appends one line. `stamp` is `1994-11-06T08:49:37`.
 pub(super) fn append(line: &Line<'_>, stamp: &[u8], out: &mut Vec<u8>) {

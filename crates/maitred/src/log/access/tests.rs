@@ -1,5 +1,6 @@
 use std::time::Instant;
 
+use maitred_http::request::Version;
 use proptest::prelude::*;
 
 use super::*;
