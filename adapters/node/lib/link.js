@@ -39,7 +39,6 @@ function parseMeta(text) {
     scheme: values.get('scheme') || 'http',
     mount: values.get('mount') || '',
     earlyHints: values.get('early_hints') === '1',
-    trailers: values.get('trailers') === '1',
     sendfileRoot: values.get('sendfile_root') || null,
   };
 }

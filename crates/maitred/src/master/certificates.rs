@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::prepare::Surroundings;
+use super::surroundings::Surroundings;
 use crate::config::{Certificate, Config};
 use crate::tls::material::Material;
 use crate::tls::self_signed;

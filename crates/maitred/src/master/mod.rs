@@ -9,6 +9,7 @@
 //! | [`state`] | states × events → actions: **start reading here** |
 //! | [`shell`] | the loop: waits, hands events to the machine, carries actions out |
 //! | [`prepare`] | a configuration with everything open that it needs |
+//! | [`surroundings`] | what does not change over the master's life |
 //! | [`certificates`] | keys and certificates, read again when their files change |
 //! | [`sockets`] | listening sockets in their buckets, kept across reloads |
 //! | [`admin`], [`admin_token`] | the admin listener, and what commands by TCP take |
@@ -37,4 +38,5 @@ pub mod process;
 pub mod shell;
 pub mod sockets;
 pub mod state;
+pub mod surroundings;
 pub mod upgrade_state;

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use maitred_sys::tcp;
 
-use super::prepare::Surroundings;
 use super::sockets::{self, Group};
+use super::surroundings::Surroundings;
 use crate::config::{Buckets, Listen, Pool, Source};
 
 /// Length of each socket's accept queue, in connections, as that of `[[listen]]`. A program that calls listen(2) again on what it

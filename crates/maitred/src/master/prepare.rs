@@ -2,10 +2,9 @@
 //!
 //! Preparing is all or nothing. Dropping a [`Prepared`] closes what no other one shares.
 
-use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -17,30 +16,12 @@ use super::pid_file::PidFile;
 use super::pool_sockets::{self, PoolSockets};
 use super::sockets::{self, Group};
 use super::state::events::{ListenPlan, Plan, PoolKind, PoolPlan};
+use super::surroundings::Surroundings;
 use crate::affinity::plan as affinity;
 use crate::affinity::steering;
 use crate::affinity::topology::{self, Topology};
 use crate::config::{AdminAddress, Config, Listen, Pool, Source};
 use crate::control::{self, Descriptor, SlotId, Start};
-use crate::pki::Pair;
-use crate::tls::tickets::Seed;
-
-/// What does not change over the master's life.
-#[derive(Debug)]
-pub struct Surroundings {
-    /// Whether `SO_REUSEPORT` works.
-    pub reuseport: bool,
-    /// Listening sockets that a service manager passed.
-    pub inherited: Vec<Group>,
-    /// A listening Unix socket that it passed, for the admin address.
-    pub inherited_admin: Option<OwnedFd>,
-    /// Whether standard output is a terminal.
-    pub terminal: bool,
-    /// Where the keys of session tickets come from, in all worker processes.
-    pub tickets: RefCell<Seed>,
-    /// The certificate that stands for [`crate::config::Certificate::SelfSigned`], once one was asked for.
-    pub self_signed: OnceCell<Pair>,
-}
 
 /// See the module.
 #[derive(Debug)]

@@ -73,7 +73,6 @@ use self::events::{Action, Counts, Event, Notice, Plan, PoolKind, PoolPlan, Refu
 use self::generation::{Generation, NEXT_START_TIMEOUT, Out, WORKER_START_TIMEOUT, WorkerPhase};
 use self::listen_pool::ListenPool;
 use self::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Home, Pool};
-use self::progress::TELL_AFTER;
 use self::upgrade::{Predecessors, Upgrade};
 use crate::backoff::{Backoff, WORKER};
 use crate::control::{Command, DrainTime, FromWorker, PoolCommand, ToWorker};
@@ -317,7 +316,7 @@ impl Master {
                     .iter_mut()
                     .filter(|one| one.number == generation)
                     .for_each(Generation::is_next);
-                self.tell_at = Some(now + TELL_AFTER);
+                self.tell_later(now);
                 if let Some((reload, _)) = &mut self.reload {
                     *reload = Reload::BringingUp { generation, plan };
                 }

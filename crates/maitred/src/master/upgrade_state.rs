@@ -1,5 +1,5 @@
 //! What one image of the master leaves to the next, in a sealed memory file: sockets and pipes by their numbers, processes by
-//! their ids, and what the machine has to know ([`super::state::upgrade`]).
+//! their ids, and what the machine has to know ([`InheritedState`]).
 //!
 //! Other processes of the master's account can read that file between execve(2) and the first instructions of the new image, if
 //! that account is not root. Secrets of TLS wait in a socket instead, which nobody can open a second time.
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::sockets::Group;
-use super::state::upgrade::{InheritedState, OldWorker};
+use super::state::events::{InheritedState, OldWorker};
 use crate::config::AdminAddress;
 use crate::control::SlotId;
 use crate::pki::Pair;
@@ -344,7 +344,7 @@ mod tests {
 
     #[test]
     fn who_was_reaped_in_the_last_moment_is_not_bequeathed() {
-        use crate::master::state::upgrade::{Duty, OldApp, Owner};
+        use crate::master::state::events::{Duty, OldApp, Owner};
         let mut packed = upgrade_state();
         let worker = |generation| OldWorker { generation, duty: Duty::Draining { left_ms: 1 } };
         packed.inherited_state.workers = vec![worker(1), worker(2)];

@@ -22,7 +22,7 @@ use crate::master::pool_sockets::PoolSockets;
 use crate::master::prepare::Open;
 use crate::master::process::NOT_PASSED_ON;
 use crate::master::state::events::Event;
-use crate::master::state::upgrade::InheritedState;
+use crate::master::state::events::InheritedState;
 use crate::master::upgrade_state::{PackedAdmin, PackedApp, Packer, Unpacker, UpgradeState};
 use crate::upgrade::{CHECK_COMMAND, GO, GO_FOR_GOOD, STOP, VARIABLE, WORD_BYTES_MAX, judge};
 

@@ -6,7 +6,6 @@ use maitred_sys::signals::Signal;
 use serde::{Deserialize, Serialize};
 use tracing::Level;
 
-use super::upgrade::InheritedState;
 use crate::config::StopSignal;
 use crate::control::{DrainTime, FromWorker, Greeting, SlotId, ToWorker};
 use crate::pool::settings::Settings;
@@ -345,4 +344,66 @@ pub struct Counts {
     pub slot_crashes: u64,
     /// Application processes that are missing because the last ones died.
     pub slots_delayed: u64,
+}
+
+/// What one image of the master leaves to the next.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InheritedState {
+    /// Its counters; generations are counted on.
+    pub counts: Counts,
+    /// The last epoch that was given out.
+    pub epoch_last: u64,
+    /// The worker processes that live.
+    pub workers: Vec<OldWorker>,
+    /// The application processes that live.
+    pub apps: Vec<OldApp>,
+}
+
+/// A worker process of an earlier image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OldWorker {
+    /// Its number.
+    pub generation: u64,
+    /// What it does.
+    pub duty: Duty,
+}
+
+/// What an old worker process does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Duty {
+    /// It serves until it is told to go. At most one does.
+    Serving {
+        /// How long it may then take, in milliseconds.
+        grace_ms: u64,
+    },
+    /// It finishes what it has.
+    Draining {
+        /// How long it still may take, in milliseconds.
+        left_ms: u64,
+    },
+}
+
+/// An application process of an earlier image.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OldApp {
+    /// Its name for good.
+    pub epoch: u64,
+    /// Who it works for.
+    pub owner: Owner,
+}
+
+/// Who an application process works for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Owner {
+    /// The worker process of this generation, which has its channel.
+    Worker(u64),
+    /// Nobody: it accepts connections by itself.
+    Itself {
+        /// The name of its pool.
+        pool: String,
+        /// What asks it to end.
+        signal: StopSignal,
+        /// How long it may then take, in milliseconds.
+        patience_ms: u64,
+    },
 }

@@ -20,6 +20,11 @@ pub const TELL_EVERY: Duration = Duration::from_secs(5);
 const POOLS_SHOWN_MAX: usize = 3;
 
 impl Master {
+    /// A reload has begun: says what it waits for if that takes long.
+    pub(super) fn tell_later(&mut self, now: Instant) {
+        self.tell_at = Some(now + TELL_AFTER);
+    }
+
     /// When the next word about a reload is due.
     pub(super) fn progress_deadline(&self) -> Option<Instant> {
         self.tell_at.filter(|_| matches!(self.reload, Some((Reload::BringingUp { .. }, _))))

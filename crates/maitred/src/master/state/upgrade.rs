@@ -51,16 +51,14 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use tracing::Level;
 
-use super::events::{Action, Counts, Notice};
+use super::events::{Action, Duty, InheritedState, Notice, OldApp, OldWorker, Owner};
 use super::generation::{DRAIN_MARGIN, Generation, Out};
 use super::listen_pool::ListenPool;
 use super::pool::{APP_KILL_DELAY, APP_KILL_DELAY_AT_ONCE, Pool};
 use super::{Asker, Master, Phase};
 use crate::backoff::{Backoff, Rules};
-use crate::config::StopSignal;
 
 /// How long the new executable may take to check itself and the configuration. It reads files, and binds nothing.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -76,68 +74,6 @@ pub const RETRY: Rules =
 /// What stands for no bound where one image of the master leaves a time to the next: later than any worker process lives, and
 /// nothing that cannot be added to a time.
 const UNBOUNDED: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
-
-/// What one image of the master leaves to the next.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InheritedState {
-    /// Its counters; generations are counted on.
-    pub counts: Counts,
-    /// The last epoch that was given out.
-    pub epoch_last: u64,
-    /// The worker processes that live.
-    pub workers: Vec<OldWorker>,
-    /// The application processes that live.
-    pub apps: Vec<OldApp>,
-}
-
-/// A worker process of an earlier image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OldWorker {
-    /// Its number.
-    pub generation: u64,
-    /// What it does.
-    pub duty: Duty,
-}
-
-/// What an old worker process does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Duty {
-    /// It serves until it is told to go. At most one does.
-    Serving {
-        /// How long it may then take, in milliseconds.
-        grace_ms: u64,
-    },
-    /// It finishes what it has.
-    Draining {
-        /// How long it still may take, in milliseconds.
-        left_ms: u64,
-    },
-}
-
-/// An application process of an earlier image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OldApp {
-    /// Its name for good.
-    pub epoch: u64,
-    /// Who it works for.
-    pub owner: Owner,
-}
-
-/// Who an application process works for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Owner {
-    /// The worker process of this generation, which has its channel.
-    Worker(u64),
-    /// Nobody: it accepts connections by itself.
-    Itself {
-        /// The name of its pool.
-        pool: String,
-        /// What asks it to end.
-        signal: StopSignal,
-        /// How long it may then take, in milliseconds.
-        patience_ms: u64,
-    },
-}
 
 /// An upgrade that the old image is about.
 #[derive(Debug, Clone, PartialEq)]

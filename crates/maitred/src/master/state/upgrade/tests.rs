@@ -3,6 +3,7 @@
 use maitred_sys::signals::Signal;
 
 use super::*;
+use crate::config::StopSignal;
 use crate::control::{Command, DrainTime, FromWorker, SlotId, ToWorker};
 use crate::master::state::events::{Event, ListenPlan, Plan, PoolKind, PoolPlan, Refusal};
 use crate::pool::settings::Settings;

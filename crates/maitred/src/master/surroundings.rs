@@ -1,0 +1,25 @@
+//! What does not change over the master's life.
+
+use std::cell::{OnceCell, RefCell};
+use std::os::fd::OwnedFd;
+
+use super::sockets::Group;
+use crate::pki::Pair;
+use crate::tls::tickets::Seed;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// Whether `SO_REUSEPORT` works.
+    pub reuseport: bool,
+    /// Listening sockets that a service manager passed.
+    pub inherited: Vec<Group>,
+    /// A listening Unix socket that it passed, for the admin address.
+    pub inherited_admin: Option<OwnedFd>,
+    /// Whether standard output is a terminal.
+    pub terminal: bool,
+    /// Where the keys of session tickets come from, in all worker processes.
+    pub tickets: RefCell<Seed>,
+    /// The certificate that stands for [`crate::config::Certificate::SelfSigned`], once one was asked for.
+    pub self_signed: OnceCell<Pair>,
+}
