@@ -107,6 +107,21 @@ fn no_more_than_two_files_need_one_another() {
     report("cycles of imports", &cycles(CYCLES_LEFT, &edges));
 }
 
+/// The figure of the modules in `ARCHITECTURE.md`: the top line first, the names of a line before its explanation.
+#[test]
+fn the_architecture_shows_this_order() {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+    let text = std::fs::read_to_string(document).expect("there is ARCHITECTURE.md");
+    let figure = text.split("```").find(|block| block.starts_with("\ncli\n")).expect("it shows the modules");
+    let shown: Vec<Vec<&str>> = figure
+        .trim()
+        .lines()
+        .map(|line| line.split("  ").next().unwrap_or_default().split(' ').collect())
+        .collect();
+    let ordered: Vec<Vec<&str>> = ORDER.iter().rev().map(|line| line.to_vec()).collect();
+    assert_eq!(shown, ordered);
+}
+
 /// A crate of three modules in a directory, with this text in `low.rs`.
 fn fixture(low: &str) -> (tempfile::TempDir, Vec<Edge>) {
     let directory = tempfile::tempdir().expect("there is room for a directory");
