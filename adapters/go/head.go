@@ -172,25 +172,6 @@ func (w *response) stateLength(values []string) {
 	w.contentLength = length
 }
 
-// announce notes names of trailers. Fields that frame or route a message may not be trailers (RFC 9110, section 6.5.1).
-func (h *headState) announce(list string) {
-	for _, name := range strings.Split(list, ",") {
-		name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
-		switch {
-		case name == "" || strings.HasPrefix(name, "If-") || notTrailers[name]:
-		default:
-			h.trailers = append(h.trailers, name)
-		}
-	}
-}
-
-var notTrailers = map[string]bool{
-	"Authorization": true, "Cache-Control": true, "Connection": true, "Content-Encoding": true, "Content-Length": true,
-	"Content-Range": true, "Content-Type": true, "Expect": true, "Host": true, "Keep-Alive": true, "Max-Forwards": true,
-	"Pragma": true, "Proxy-Authenticate": true, "Proxy-Authorization": true, "Proxy-Connection": true, "Range": true,
-	"Realm": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Www-Authenticate": true,
-}
-
 // appendField writes one line; false if it must not be sent.
 func (w *response) appendField(name, value string) bool {
 	if !isToken(name) || strings.ContainsAny(value, "\r\n\x00") {
@@ -250,10 +231,7 @@ func (w *response) completeHead(first []byte) {
 		h.chunked = true
 		w.out = append(w.out, "Transfer-Encoding: chunked\r\n"...)
 	}
-	if len(h.trailers) > 0 {
-		w.out = append(append(w.out, "Trailer: "...), strings.Join(h.trailers, ", ")...)
-		w.out = append(w.out, '\r', '\n')
-	}
+	w.announceTrailers()
 	w.appendConnection(http10)
 	w.out = append(w.out, '\r', '\n')
 }
@@ -270,27 +248,6 @@ func (w *response) appendConnection(http10 bool) {
 		w.out = append(w.out, "Connection: Upgrade\r\n"...)
 	case http10:
 		w.out = append(w.out, "Connection: keep-alive\r\n"...)
-	}
-}
-
-// appendTrailers writes the fields that were announced, and those with http.TrailerPrefix. What cannot be sent is left
-// out: it is too late for an error.
-func (w *response) appendTrailers() {
-	if !w.head.sendsTrailers {
-		return
-	}
-	for _, name := range w.head.trailers {
-		for _, value := range w.fields[name] {
-			w.appendField(name, value)
-		}
-	}
-	for name, values := range w.fields {
-		if !strings.HasPrefix(name, http.TrailerPrefix) {
-			continue
-		}
-		for _, value := range values {
-			w.appendField(strings.TrimPrefix(name, http.TrailerPrefix), value)
-		}
 	}
 }
 

@@ -59,6 +59,7 @@ func application() http.Handler {
 	mux.HandleFunc("/crash", func(http.ResponseWriter, *http.Request) { os.Exit(3) })
 	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, os.Args[0]) })
 	mux.HandleFunc("/hints", hints)
+	mux.HandleFunc("/trailers", summed)
 	mux.HandleFunc("/silent", silent)
 	mux.HandleFunc("/named", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Sendfile", r.URL.RawQuery)

@@ -39,6 +39,7 @@ function parseMeta(text) {
     scheme: values.get('scheme') || 'http',
     mount: values.get('mount') || '',
     earlyHints: values.get('early_hints') === '1',
+    trailers: values.get('trailers') === '1',
     sendfileRoot: values.get('sendfile_root') || null,
   };
 }

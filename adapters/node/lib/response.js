@@ -24,12 +24,27 @@ const NAMED = /\r\nx-sendfile *: *([^\r\n]*)/i;
 const NAMES = /\r\nx-sendfile *:[^\r\n]*/gi;
 const SERVER = /\r\nserver *:/i;
 const DATE = /\r\ndate *:/i;
+const ANNOUNCED = /\r\ntrailer *:[^\r\n]*/gi;
+const FIELD = /^[!#$%&'*+.^_`|~\w-]+:[^\0\r\n]*$/;
+/** Fields that mean something else, or nothing, behind content (RFC 9110, 6.5.1): those of the crate maitred-handoff. */
+const NOT_IN_TRAILERS = new Set([
+  'connection', 'content-length', 'host', 'keep-alive', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade',
+  'authentication-info', 'authorization', 'cookie', 'forwarded', 'proxy-authenticate', 'proxy-authentication-info',
+  'proxy-authorization', 'set-cookie', 'www-authenticate', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto',
+  'cache-control', 'expect', 'if-match', 'if-modified-since', 'if-none-match', 'if-range', 'if-unmodified-since',
+  'max-forwards', 'pragma', 'priority', 'range',
+  'age', 'date', 'expires', 'location', 'retry-after', 'vary', 'warning',
+  'content-disposition', 'content-encoding', 'content-language', 'content-location', 'content-range', 'content-type',
+]);
 const INFORMATIONAL = /^HTTP\/1\.1 1\d\d[^\0\r\n]*(?:\r\n[!#$%&'*+.^_`|~\w-]+:[^\0\r\n]*)*$/;
 /** Bytes of a response head; node:http bounds only those that it reads. */
 const HEAD_BYTES_MAX = 256 * 1024;
 /** Bytes of one informational response, and how many there may be before the final one. */
 const INFORMATIONAL_BYTES_MAX = 16 * 1024;
 const INFORMATIONAL_MAX = 16;
+/** Trailers of one response, and their bytes; one that has more is sent without any. */
+const TRAILERS_MAX = 32;
+const TRAILER_BYTES_MAX = 8190;
 const EMPTY = Buffer.alloc(0);
 
 /** The application's response cannot be sent. */
@@ -45,10 +60,11 @@ function drop(name) {
 }
 
 /** A head without the fields that concern the connection, and without those that `Connection` names. */
-function withoutHop(head) {
+function withoutHop(head, keepsTrailer = false) {
   const named = [];
-  const ours = head.replace(HOP, (_, field, value) => {
+  const ours = head.replace(HOP, (line, field, value) => {
     const name = field.toLowerCase();
+    if (keepsTrailer && name === 'trailer') return line;
     if (name === 'connection') named.push(...value.toLowerCase().split(',').map((token) => token.trim()));
     if (name !== FRAMING || !/^ *chunked *$/i.test(value)) drop(name);
     return '';
@@ -69,11 +85,17 @@ class Chunks {
     this.state = 'size';
     this.bodyBytes = 0;
     this.complete = false;
+    /** Fields behind the last chunk that may stand there, and where in the data that was fed last they begin. */
+    this.trailers = [];
+    this.trailerBytes = 0;
+    this.hasTrailers = false;
+    this.trailersAt = Infinity;
   }
 
   /** Returns how much of `data` belongs to the response. `take` gets what is the body of it. */
   feed(data, take = null) {
     let at = 0;
+    this.trailersAt = this.state === 'trailers' ? 0 : Infinity;
     while (at < data.length && !this.complete) {
       const from = at;
       const isBody = this.state === 'data';
@@ -101,20 +123,45 @@ class Chunks {
       this.rest = parseInt(line, 16);
       this.bodyBytes += this.rest;
       this.state = this.rest === 0 ? 'trailers' : 'data';
+      if (this.rest === 0) this.trailersAt = stop;
     } else if (this.state === 'end of data') {
       this.state = 'size';
     } else if (line === '') {
       this.complete = true;
+    } else {
+      this.trailer(line);
     }
     return stop;
+  }
+
+  trailer(line) {
+    this.hasTrailers = true;
+    const name = line.slice(0, Math.max(0, line.indexOf(':'))).toLowerCase();
+    if (!FIELD.test(line) || NOT_IN_TRAILERS.has(name)) {
+      debug('the trailer %s may not be one: it is dropped', name);
+      return;
+    }
+    this.trailerBytes += line.length + 2;
+    if (this.trailers.length <= TRAILERS_MAX) this.trailers.push(line);
+  }
+
+  /** What follows the last chunk, as it is sent; `taken`: whether the client takes trailers. */
+  end(taken) {
+    const fit = this.trailers.length <= TRAILERS_MAX && this.trailerBytes <= TRAILER_BYTES_MAX;
+    if (!fit) debug('%d bytes of trailers are too many: they are dropped', this.trailerBytes);
+    return Buffer.from([...(taken && fit ? this.trailers : []), '', ''].join('\r\n'), 'latin1');
   }
 }
 
 class Response {
-  /** `flags` are those of the REQUEST; of its meta, whether there may be informational responses, and where named files lie. */
-  constructor(flags, { earlyHints = false, sendfileRoot = null } = {}) {
+  /**
+   * `flags` are those of the REQUEST; of its meta, whether there may be informational responses and trailers, and where named
+   * files lie.
+   */
+  constructor(flags, { earlyHints = false, trailers = false, sendfileRoot = null } = {}) {
     this.flags = flags;
     this.earlyHints = earlyHints;
+    this.takesTrailers = trailers;
     this.sendfileRoot = sendfileRoot;
     /** The status of the last informational response, and how many there were. */
     this.informed = 0;
@@ -217,7 +264,9 @@ class Response {
     }
     const coding = CODING.exec(head);
     const length = LENGTH.exec(head);
-    let ours = withoutHop(head);
+    const isChunked = coding !== null && CHUNKED.test(coding[1]);
+    const bodiless = this.flags & FLAG.HEAD || status === 204 || status === 304;
+    let ours = withoutHop(head, this.takesTrailers && isChunked && !bodiless && !(this.flags & FLAG.HTTP10));
     const upgrade = status === 426 && UPGRADE.exec(head);
     if (upgrade) ours += upgrade[0];
     this.upgradeRequired = Boolean(upgrade);
@@ -226,14 +275,14 @@ class Response {
     if (named && named[1] !== '' && status !== 204 && status !== 304) {
       this.mode = 'file';
       this.named = named[1].trimEnd();
-      this.unsized = ours.replace(LENGTHS, '');
+      this.unsized = ours.replace(LENGTHS, '').replace(ANNOUNCED, '');
       return '';
     }
-    if (this.flags & FLAG.HEAD || status === 204 || status === 304) {
+    if (bodiless) {
       this.mode = 'none';
       this.complete = true;
       if (status === 204) ours = ours.replace(LENGTHS, '');
-    } else if (coding && CHUNKED.test(coding[1])) {
+    } else if (isChunked) {
       // node:http writes chunks to anybody if the application has asked for them by the field.
       const known = !(this.flags & FLAG.HTTP10);
       this.mode = known ? 'chunked' : 'close';
@@ -278,6 +327,17 @@ class Response {
     this.complete = true;
   }
 
+  /** Chunks as they are, and trailers once they are there as a whole. */
+  inChunks(data) {
+    const taken = this.chunks.feed(data);
+    this.complete = this.chunks.complete;
+    const { trailersAt, hasTrailers } = this.chunks;
+    const atOnce = this.complete && !hasTrailers && trailersAt > 0;
+    if (trailersAt > taken || atOnce) return taken === data.length ? data : data.subarray(0, taken);
+    const chunks = data.subarray(0, trailersAt);
+    return this.complete ? Buffer.concat([chunks, this.chunks.end(this.takesTrailers)]) : chunks;
+  }
+
   counted(data) {
     this.sent += data.length;
     return data;
@@ -298,11 +358,8 @@ class Response {
         this.complete = this.rest === 0;
         return taken;
       }
-      case 'chunked': {
-        const taken = this.chunks.feed(data);
-        this.complete = this.chunks.complete;
-        return taken === data.length ? data : data.subarray(0, taken);
-      }
+      case 'chunked':
+        return this.inChunks(data);
       case 'close':
         return this.chunks ? this.withoutChunks(data) : this.counted(data);
       case 'upgraded':

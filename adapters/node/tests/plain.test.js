@@ -4,6 +4,7 @@ const assert = require('node:assert/strict');
 const { once } = require('node:events');
 const fs = require('node:fs');
 const http = require('node:http');
+const http2 = require('node:http2');
 const net = require('node:net');
 const { text } = require('node:stream/consumers');
 const { after, before, describe, test } = require('node:test');
@@ -177,10 +178,35 @@ describe('one connection', { skip: missing }, () => {
     for (let n = 0; n < 3; n += 1) marks.push(JSON.parse((await maitred.ask('/socket')).body));
     assert.deepEqual(marks.map(({ mark }) => mark), [1, 2, 3]);
     assert.deepEqual(marks[0].address, { address: '127.0.0.1', port: maitred.port, family: 'IPv4' });
-    assert.equal((await maitred.ask('/trailers')).trailers['x-sum'], '4');
     await maitred.stop();
   });
 });
+
+/** One request over HTTP/2: { trailers, body }. */
+async function askH2(port, path) {
+  const session = http2.connect(`http://127.0.0.1:${port}`);
+  const stream = session.request({ ':path': path });
+  let trailers = {};
+  stream.on('trailers', (fields) => { trailers = fields; });
+  const body = await text(stream);
+  session.close();
+  return { trailers, body };
+}
+
+for (const transport of ['direct', 'relay']) {
+  describe(`trailers, ${transport}`, { skip: missing }, () => {
+    test('go to clients that take them', async () => {
+      const maitred = await start('plain.js', { pool: `transport = "${transport}"` });
+      for (const [headers, sum] of [[{ TE: 'trailers' }, '4'], [{}, undefined], [{ TE: 'trailers' }, '4']]) {
+        const { body, trailers, headers: { trailer } } = await maitred.ask('/trailers', { headers });
+        assert.deepEqual([body, trailers['x-sum'], trailer], ['body', sum, sum && 'X-Sum']);
+      }
+      const { trailers, body } = await askH2(maitred.port, '/trailers');
+      assert.deepEqual([body, trailers['x-sum']], ['body', '4']);
+      await maitred.stop();
+    });
+  });
+}
 
 for (const transport of ['direct', 'relay']) {
   describe(`informational responses, ${transport}`, { skip: missing }, () => {

@@ -93,6 +93,13 @@ const HANDLERS = {
   'early-hints'(request, response) {
     response.writeEarlyHints({ link: '</style.css>; rel=preload; as=style' }, () => answer(response, 'hinted'));
   },
+  trailers(request, response) {
+    // node:http throws if they are announced where there are no chunks.
+    if (request.method !== 'HEAD' && request.httpVersion === '1.1') response.setHeader('Trailer', 'X-Sum');
+    response.write('bo');
+    response.addTrailers({ 'X-Sum': '4', 'Content-Length': '9' });
+    response.end('dy');
+  },
   426(request, response) {
     response.setHeader('Upgrade', 'websocket');
     answer(response, 'upgrade to websocket', 426);

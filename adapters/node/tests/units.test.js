@@ -66,11 +66,11 @@ test('tails are cut at 64 KiB', () => {
 });
 
 /** What is sent of pieces of a response, cut at every place. */
-function sent(flags, text) {
-  const whole = new Response(flags);
+function sent(flags, text, meta = {}) {
+  const whole = new Response(flags, meta);
   const out = whole.feed(text, 'latin1').toString('latin1').replace(/\r\nDate: [^\r]*/, '');
   for (let cut = 1; cut < text.length; cut += 1) {
-    const response = new Response(flags);
+    const response = new Response(flags, meta);
     const first = response.feed(text.slice(0, cut), 'latin1').toString('latin1');
     const both = first + response.feed(Buffer.from(text.slice(cut), 'latin1')).toString('latin1');
     assert.equal(both.replace(/\r\nDate: [^\r]*/, ''), out);
@@ -95,7 +95,7 @@ test('responses are framed as the request wants it', () => {
   const chunks = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${pieces}`;
   const found = sent(KEEP, chunks);
   assert.deepEqual([found.complete, found.bodyBytes], [true, 19]);
-  assert.ok(found.out.endsWith('0\r\nX-Sum: 1\r\n\r\n'));
+  assert.ok(found.out.endsWith('cdef\r\n0\r\n\r\n'));
   assert.equal(sent(KEEP, chunks.slice(0, -1)).complete, false);
   const none = sent(KEEP, 'HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nServer: s\r\n\r\n');
   assert.equal(none.out, 'HTTP/1.1 204 No Content\r\nServer: s\r\n\r\n');
@@ -126,6 +126,23 @@ test('fields of one hop are dropped, with those that Connection names', () => {
     const { out } = sent(flags, required);
     assert.ok(out.endsWith(`\r\nUpgrade: websocket\r\nConnection: ${connection}\r\n\r\n`), out);
   }
+});
+
+test('trailers go to those who take them', () => {
+  const { KEEP, HTTP10, HEAD } = FLAG;
+  const head = 'HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nServer: s\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n';
+  const text = `${head}Content-Length: 5\r\nX-Sum: 1\r\nSet-Cookie: a\r\nbad name: x\r\nEtag: x:y\r\n\r\n`;
+  const taken = sent(KEEP, text, { trailers: true });
+  assert.equal(taken.out, `${head}X-Sum: 1\r\nEtag: x:y\r\n\r\n`);
+  assert.deepEqual([taken.complete, taken.bodyBytes], [true, 2]);
+  const none = { out: head.replace('Trailer: X-Sum\r\n', '') + '\r\n', complete: true, bodyBytes: 2, status: 200 };
+  assert.deepEqual(sent(KEEP, text), none);
+  assert.equal(sent(KEEP | HTTP10, text, { trailers: true }).out, 'HTTP/1.1 200 OK\r\nServer: s\r\nConnection: close\r\n\r\nok');
+  assert.doesNotMatch(sent(KEEP | HEAD, text, { trailers: true }).out, /Trailer|X-Sum/);
+  // So many, and no more.
+  const end = (trailers) => sent(KEEP, `${head}${trailers}\r\n`, { trailers: true }).out.slice(head.length);
+  for (const trailers of ['x: y\r\n'.repeat(32), `x: ${'y'.repeat(8185)}\r\n`]) assert.equal(end(trailers), `${trailers}\r\n`);
+  for (const trailers of ['x: y\r\n'.repeat(33), `x: ${'y'.repeat(8186)}\r\n`]) assert.equal(end(trailers), '\r\n');
 });
 
 test('informational responses go to those who may have them, and only there', () => {

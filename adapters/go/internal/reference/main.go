@@ -57,6 +57,7 @@ var routes = map[string]route{
 	"426":        {0, upgradeRequired},
 
 	"early-hints":   {0, earlyHints},
+	"trailers":      {0, trailers},
 	"sendfile-path": {0, sendFilePath},
 
 	"ws":         {0, func(w http.ResponseWriter, r *http.Request, _ []int) { websocket.Echo(w, r) }},
@@ -188,6 +189,14 @@ func earlyHints(w http.ResponseWriter, _ *http.Request, _ []int) {
 	w.WriteHeader(http.StatusEarlyHints)
 	text(w)
 	_, _ = io.WriteString(w, "hinted")
+}
+
+func trailers(w http.ResponseWriter, _ *http.Request, _ []int) {
+	text(w)
+	w.Header().Set("Trailer", "X-Sum")
+	_, _ = io.WriteString(w, "body")
+	w.Header().Set("X-Sum", "4")
+	w.Header().Set(http.TrailerPrefix+"Content-Length", "9")
 }
 
 // pattern makes a file of so many bytes 0, 1, … 250, 0, …
