@@ -12,6 +12,8 @@ mod exchange;
 mod named;
 #[path = "../support/recovery.rs"]
 mod recovery;
+#[path = "../tower/serve.rs"]
+mod serve;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -40,7 +42,7 @@ async fn main() -> io::Result<()> {
     let log = variable("SPECWEB_LOG").unwrap_or_else(|| root.join("post.log"));
     let site = Rc::new(Site { root, log, advertisements: (0..ADS).map(Advertisement::new).collect() });
     let service = tower::service_fn(move |request| answer(site.clone(), request));
-    tokio::task::LocalSet::new().run_until(channel::serve(service, CAPACITY)).await
+    tokio::task::LocalSet::new().run_until(serve::serve(service, CAPACITY)).await
 }
 
 struct Site {

@@ -1,4 +1,4 @@
-//! Any `tower::Service` of `http` requests behind Maitred: `channel` takes the requests, `exchange` answers one.
+//! Any `tower::Service` of `http` requests behind Maitred: `serve` takes the requests, `exchange` answers one.
 //! Many requests run at a time, on one thread.
 //!
 //! The application answers as the conformance kit's reference application does: `/bytes/N`, `/chunks/N/SIZE`, `/slow/MS`,
@@ -12,6 +12,7 @@ mod exchange;
 mod named;
 #[path = "../support/recovery.rs"]
 mod recovery;
+mod serve;
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -36,7 +37,7 @@ const CAPACITY: u32 = 256;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
     let service = tower::service_fn(application);
-    tokio::task::LocalSet::new().run_until(channel::serve(service, CAPACITY)).await
+    tokio::task::LocalSet::new().run_until(serve::serve(service, CAPACITY)).await
 }
 
 async fn application(request: Request<Incoming>) -> Result<Response<Pieces>, &'static str> {
