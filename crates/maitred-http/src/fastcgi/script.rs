@@ -8,6 +8,9 @@
 
 use std::fmt;
 
+/// The ending of PHP's scripts.
+pub const ENDING: &[u8] = b".php";
+
 /// A script, and what follows it in the path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Script<'p> {

@@ -421,7 +421,7 @@ pub struct Pool {
     pub request_timeout: Duration,
     /// `request_total_timeout`: how long it may take for the whole of one.
     pub request_total_timeout: Option<Duration>,
-    /// `connect_timeout`: how long an HTTP server may take to accept a connection.
+    /// `connect_timeout`: how long an external server may take to accept a connection.
     pub connect_timeout: Duration,
     /// `start_timeout`: how long a worker may take to say HELLO.
     pub start_timeout: Duration,
@@ -507,6 +507,41 @@ pub enum Source {
     Channel(PathBuf),
     /// `connect = "http://…"`: HTTP/1.1 servers; never empty.
     Http(Vec<Upstream>),
+    /// `connect = "fastcgi://…"`: FastCGI applications.
+    FastCgi(FastCgi),
+}
+
+impl Source {
+    /// The external servers that requests are sent to over connections of their own: of HTTP, or of FastCGI.
+    pub fn servers(&self) -> Option<&[Upstream]> {
+        match self {
+            Source::Http(servers) | Source::FastCgi(FastCgi { servers, .. }) => Some(servers),
+            Source::Command(_) | Source::Listen { .. } | Source::Channel(_) => None,
+        }
+    }
+
+    /// Whether these are FastCGI applications.
+    pub fn fastcgi(&self) -> Option<&FastCgi> {
+        match self {
+            Source::FastCgi(fastcgi) => Some(fastcgi),
+            _ => None,
+        }
+    }
+}
+
+/// A pool of FastCGI applications.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FastCgi {
+    /// Where they listen; never empty.
+    pub servers: Vec<Upstream>,
+    /// `root`: the directory of the scripts here, absolute, without a slash at its end. `None`: the application has no files.
+    pub root: Option<PathBuf>,
+    /// `script_root`: the same as the application sees it; there if `root` is.
+    pub script_root: Option<PathBuf>,
+    /// `index`: the script of a directory.
+    pub index: String,
+    /// `php`: whether files below `root` are served, and `index` gets all other paths; there is a `root` then.
+    pub php: bool,
 }
 
 /// How the processes of a listen pool share its sockets, and how they begin and end.
@@ -535,17 +570,17 @@ pub enum StopSignal {
     Winch,
 }
 
-/// Where an HTTP/1.1 server listens.
+/// Where an external server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Upstream {
-    /// `http://host:port`, resolved when the configuration was read.
+    /// `http://host:port` or `fastcgi://host:port`, resolved when the configuration was read.
     Tcp {
         /// As it was written, for the `Host` field where none is given, and for messages.
         name: String,
         /// The address.
         address: SocketAddr,
     },
-    /// `http+unix:/path`
+    /// `http+unix:/path` or `fastcgi+unix:/path`
     Unix(PathBuf),
 }
 

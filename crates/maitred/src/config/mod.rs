@@ -6,6 +6,7 @@
 pub mod acme;
 mod build;
 mod directory;
+mod fastcgi;
 mod finding;
 mod foreign;
 pub mod fuzzing;

@@ -8,7 +8,7 @@ use super::limits::LIMITS;
 use super::logs::LOG;
 use super::meaning::Buckets;
 use super::workers::{WORKERS, WORKERS_MAX};
-use super::{headers, reload, requests};
+use super::{fastcgi, headers, reload, requests};
 use crate::bounds::THREADS_MAX;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -572,12 +572,13 @@ pub const POOL: Table = Table {
         ),
         Key::new(
             "connect",
-            Kind::TextOrTexts("`\"unix:/path\"` or `\"http://host:port\"`"),
+            Kind::TextOrTexts("`\"unix:/path\"`, `\"http://host:port\"` or `\"fastcgi://host:port\"`"),
             Default::Absent("no external server"),
             "An external server. `\"unix:/path\"` is a socket with the handoff protocol, as of Apache httpd with \
              mod_maitred, or of gunicorn's arbiter; Maitred keeps `workers` channels to it, and connects again when the \
              server restarts. `\"http://host:port\"` or `\"http+unix:/path\"` is any HTTP/1.1 server, to which requests are \
-             forwarded; several share the load.",
+             forwarded. `\"fastcgi://host:port\"` or `\"fastcgi+unix:/path\"` is a FastCGI application such as php-fpm. Of both \
+             kinds, several share the load.",
         ),
         Key::new(
             "listen",
@@ -644,7 +645,7 @@ pub const POOL: Table = Table {
             "connect_timeout",
             Kind::Time { min: Duration::from_millis(1), max: HOUR },
             Default::Time(SECOND.saturating_mul(5)),
-            "With `connect` to HTTP servers: how long a server may take to accept a connection, before the next server is \
+            "With `connect` to HTTP or FastCGI servers: how long a server may take to accept a connection, before the next server is \
              tried or the client gets 504. A reachable server accepts within a round trip; the default is enough for two \
              lost packets.",
         ),
@@ -689,6 +690,10 @@ pub const POOL: Table = Table {
         requests::REQUEST_HEADERS_KEY,
         requests::EARLY_HINTS,
         requests::SENDFILE_ROOT,
+        fastcgi::ROOT,
+        fastcgi::SCRIPT_ROOT,
+        fastcgi::INDEX,
+        fastcgi::PHP,
     ],
 };
 

@@ -113,7 +113,7 @@ impl Prepared {
             kind: match pool.source {
                 Source::Command(_) => PoolKind::Started,
                 Source::Channel(_) => PoolKind::Connected,
-                Source::Listen { .. } | Source::Http(_) => PoolKind::Absent,
+                Source::Listen { .. } | Source::Http(_) | Source::FastCgi(_) => PoolKind::Absent,
             },
             workers: pool.workers,
             start_timeout: pool.start_timeout,

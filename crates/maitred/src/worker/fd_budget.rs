@@ -2,7 +2,7 @@
 //! queue before requests of those that are there cannot be answered.
 
 use super::upstream::connections::IDLE_PER_UPSTREAM_MAX;
-use crate::config::{Pool, Source};
+use crate::config::Pool;
 use crate::control::Start;
 
 /// Descriptors of a process that are neither connections nor cached files: listeners, channels, logs, disk jobs.
@@ -69,12 +69,9 @@ impl Share {
     }
 }
 
-/// How many HTTP servers a pool has.
+/// How many external servers a pool has.
 pub(super) fn servers(pool: &Pool) -> usize {
-    match &pool.source {
-        Source::Http(servers) => servers.len(),
-        _ => 0,
-    }
+    pool.source.servers().map_or(0, <[_]>::len)
 }
 
 #[cfg(test)]

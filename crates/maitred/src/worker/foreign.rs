@@ -1,4 +1,4 @@
-//! Unix sockets whose other end is somebody else's: clients of the admin address, HTTP servers (`http+unix:`). They may pass
+//! Unix sockets whose other end is somebody else's: clients of the admin address, external servers (`http+unix:`). They may pass
 //! descriptors, which nobody here wants. recv(2) without room for them has the kernel close them before it returns, and so has
 //! close(2) with those that were not received, each for as long as whoever made them likes: a socket with `SO_LINGER` held
 //! both up for its three seconds, however non-blocking they were (Linux 6.18). So these are received, and closed by a thread that
@@ -13,17 +13,14 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{Shutdown, shutdown};
 
 use super::connection::Connection;
-use crate::config::{AdminAddress, Config, Source, Upstream};
+use crate::config::{AdminAddress, Config, Upstream};
 use crate::serve::passed::{Passed, closer};
 
 /// Whether there are such sockets.
 pub(super) fn is_wanted(config: &Config) -> bool {
     let unix = |upstream: &Upstream| matches!(upstream, Upstream::Unix(_));
     matches!(config.server.admin, Some(AdminAddress::Unix(_)))
-        || config.pools.iter().any(|pool| match &pool.source {
-            Source::Http(servers) => servers.iter().any(unix),
-            _ => false,
-        })
+        || config.pools.iter().filter_map(|pool| pool.source.servers()).flatten().any(unix)
 }
 
 impl Connection {

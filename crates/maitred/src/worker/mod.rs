@@ -109,7 +109,7 @@ use self::reactor::Reactor;
 use self::shared::{HandedOff, Local, PoolShared, Shared};
 use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
-use crate::config::{Limits, Pool, Source};
+use crate::config::{Limits, Pool};
 use crate::control::{CONTROL_FD, Descriptor, FIRST_LISTED_FD, SCOREBOARD_FD, START_FD, Start};
 use crate::log::writer::{Settings, ThreadLog, Writer};
 use crate::route::Router;
@@ -360,9 +360,9 @@ fn shared_state(
 
 /// The threads for what processes of a pool pass. One is enough for one process, which nobody else can have to wait for.
 fn helpers(pool: &Pool) -> Helpers {
-    match pool.source {
-        Source::Http(_) => Helpers::new(0),
-        _ => Helpers::new(pool.workers.slots()),
+    match pool.source.servers() {
+        Some(_) => Helpers::new(0),
+        None => Helpers::new(pool.workers.slots()),
     }
 }
 

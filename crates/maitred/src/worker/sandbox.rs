@@ -1,12 +1,12 @@
 //! What a worker process may reach: the directories that the configuration names, to read, what adaptive affinity watches, the
-//! spool, the ports of the HTTP servers that it passes requests to, and nothing else (landlock(7)). Everything else that it
+//! spool, the ports of the external servers that it passes requests to, and nothing else (landlock(7)). Everything else that it
 //! needs was opened by the master.
 
 use std::path::Path;
 
 use landlock::{AccessFs, BitFlags, RulesetError};
 
-use crate::config::{Config, Source, Upstream};
+use crate::config::{Config, Upstream};
 use crate::sandbox::{self, Connections};
 
 /// Confines the calling thread, and all that it starts later, to reading below the configuration's roots, and, if there
@@ -26,18 +26,16 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     // A root whose links may lead anywhere is no bound.
     let everywhere = files.iter().any(|files| files.symlinks_may_leave);
     let own = crate::affinity::READS.iter().map(Path::new);
-    let roots = files.iter().map(|files| files.root.as_path()).chain(own);
+    let scripts = config.pools.iter().filter_map(|pool| pool.source.fastcgi()?.root.as_deref());
+    let roots = files.iter().map(|files| files.root.as_path()).chain(scripts).chain(own);
     let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
     let spool = (!config.pools.is_empty()).then_some(config.server.spool.as_path());
     restrict(&roots, spool, &upstream_ports(config)).map_err(|error| error.to_string())
 }
 
-/// Ports of all HTTP servers: their addresses are fixed as long as this process lives.
+/// Ports of all external servers: their addresses are fixed as long as this process lives.
 fn upstream_ports(config: &Config) -> Vec<u16> {
-    let servers = config.pools.iter().flat_map(|pool| match &pool.source {
-        Source::Http(servers) => servers.as_slice(),
-        _ => &[],
-    });
+    let servers = config.pools.iter().filter_map(|pool| pool.source.servers()).flatten();
     let port = |server: &Upstream| match server {
         Upstream::Tcp { address, .. } => Some(address.port()),
         Upstream::Unix(_) => None,

@@ -5,6 +5,7 @@
 mod accounts;
 mod acme;
 mod common;
+mod fastcgi;
 mod files;
 mod headers;
 mod hosts;

@@ -10,6 +10,7 @@ use super::super::meaning::{
 };
 use super::super::reader::{Section, WordOrNumber, shorten};
 use super::super::values;
+use super::fastcgi;
 use crate::bounds::{POOLS_MAX, SLOTS_MAX};
 use crate::pool::settings::Settings;
 
@@ -20,24 +21,27 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         super::directory(section, "cwd").map_or_else(|| section.cx.origin.base.clone(), |cwd| cwd.value);
     let isolate = section.flag("isolate");
     let source = source(section, &cwd);
-    if !matches!(source, Source::Http(_))
+    if source.servers().is_none()
         && let Some(span) = section.given("connect_timeout")
     {
-        let why = "it is for a pool with `connect` to HTTP servers";
+        let why = "it is for a pool with `connect` to HTTP or FastCGI servers";
         section.cx.warn(&span, "`connect_timeout` has no effect".to_owned(), why);
     }
-    let workers = match source {
-        Source::Http(_) => no_workers(section),
-        _ => workers(section),
+    let workers = match source.servers() {
+        Some(_) => no_workers(section),
+        None => workers(section),
     };
     if let Source::Listen { .. } = source {
         has_no_effect(section, &workers);
     }
     let sendfile_root = sendfile_root(section);
-    if let (Source::Http(_), Some(span)) = (&source, section.given("sendfile_root")) {
-        let why = "an HTTP server sends its files by itself";
+    if let (Some(_), Some(span)) = (source.servers(), section.given("sendfile_root")) {
+        let why = "such a server sends its files by itself";
         section.cx.warn(&span, "`sendfile_root` has no effect".to_owned(), why);
     }
+    let upgrade = upgrade(section);
+    // There is nothing behind such a pool that could switch.
+    let upgrade = if matches!(source, Source::FastCgi(_)) { Vec::new() } else { upgrade };
     Pool {
         name: name.value.clone(),
         workers,
@@ -56,7 +60,7 @@ pub(super) fn pool(name: &At<String>, section: &Section<'_>) -> Pool {
         transport: transport(section, isolate),
         isolate,
         mount: mount(section),
-        upgrade: upgrade(section),
+        upgrade,
         request_headers: request_headers(&section.section("request_headers")),
         early_hints: match section.choice("early_hints") {
             Some("always") => EarlyHints::Always,
@@ -152,6 +156,7 @@ fn source(section: &Section<'_>, cwd: &Path) -> Source {
     if !connect.is_empty() {
         return connected(section, &connect);
     }
+    fastcgi::only_here(section);
     let address = |text: &At<String>| {
         let what = format!("`listen`: \"{}\" is not an address to listen on", shorten(&text.value));
         section.cx.accept(&text.span, &what, values::listen_address(&text.value))
@@ -224,48 +229,83 @@ fn has_no_effect(section: &Section<'_>, workers: &Settings) {
     }
 }
 
-/// `connect`: one socket of the handoff protocol, or HTTP servers.
+/// What an address of `connect` speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Dialect {
+    Http,
+    FastCgi,
+}
+
+/// `connect`: one socket of the handoff protocol, or servers of one kind.
 fn connected(section: &Section<'_>, texts: &[At<String>]) -> Source {
-    let mut upstreams = Vec::new();
+    let mut servers: Vec<Upstream> = Vec::new();
+    let mut dialect = None;
     for text in texts {
         if let Some(path) = text.value.strip_prefix("unix:") {
             if texts.len() > 1 {
                 section.cx.error(&text.span, "`connect`: a socket of the handoff protocol stands alone");
             }
+            fastcgi::only_here(section);
             return Source::Channel(section.cx.origin.base.join(path));
         }
         match upstream(section, &text.value) {
-            Ok(upstream) => upstreams.push(upstream),
+            Ok((spoken, _)) if dialect.is_some_and(|dialect| dialect != spoken) => {
+                let message = "`connect` names HTTP servers and FastCGI applications in one list";
+                section.cx.error_with(&text.span, message, "give each kind a pool of its own");
+            }
+            Ok((spoken, server)) => {
+                dialect = Some(spoken);
+                servers.push(server);
+            }
             Err(why) => section.cx.error_with(
                 &text.span,
                 format!("`connect`: \"{}\": {why}", shorten(&text.value)),
-                "it takes \"unix:/path\", \"http://host:port\" or \"http+unix:/path\"",
+                "it takes \"unix:/path\", \"http://host:port\", \"http+unix:/path\", \"fastcgi://host:port\" or \
+                 \"fastcgi+unix:/path\"",
             ),
         }
     }
-    Source::Http(upstreams)
+    match dialect {
+        Some(Dialect::FastCgi) => fastcgi::source(section, servers),
+        Some(Dialect::Http) => {
+            fastcgi::only_here(section);
+            Source::Http(servers)
+        }
+        // That is an error already; nothing is said of keys that may be right.
+        None => Source::Http(servers),
+    }
 }
 
-fn upstream(section: &Section<'_>, text: &str) -> Result<Upstream, String> {
-    if let Some(path) = text.strip_prefix("http+unix:") {
-        return Ok(Upstream::Unix(section.cx.origin.base.join(path)));
+fn upstream(section: &Section<'_>, text: &str) -> Result<(Dialect, Upstream), String> {
+    const SOCKETS: [(&str, Dialect); 2] =
+        [("http+unix:", Dialect::Http), ("fastcgi+unix:", Dialect::FastCgi)];
+    for (prefix, dialect) in SOCKETS {
+        if let Some(path) = text.strip_prefix(prefix) {
+            let path = Path::new(path);
+            if path.as_os_str().is_empty() {
+                return Err("there is no path in it".into());
+            }
+            return Ok((dialect, Upstream::Unix(section.cx.origin.base.join(path))));
+        }
     }
-    let Some(name) = text.strip_prefix("http://") else {
-        return Err("this is no address of a server".into());
+    let (dialect, name) = match (text.strip_prefix("http://"), text.strip_prefix("fastcgi://")) {
+        (Some(name), _) => (Dialect::Http, name),
+        (_, Some(name)) => (Dialect::FastCgi, name),
+        _ => return Err("this is no address of a server".into()),
     };
     let name = name.strip_suffix('/').unwrap_or(name);
     if name.is_empty() || name.contains(['/', '?', '#', '@']) {
         return Err("there is more in it than host and port".into());
     }
-    let with_port = if name.rsplit(']').next().is_some_and(|end| end.contains(':')) {
-        name.to_owned()
-    } else {
-        format!("{name}:80")
+    let with_port = match name.rsplit(']').next().is_some_and(|end| end.contains(':')) {
+        true => name.to_owned(),
+        false if dialect == Dialect::FastCgi => return Err("it has no port (php-fpm has 9000)".into()),
+        false => format!("{name}:80"),
     };
     let found =
         with_port.to_socket_addrs().map_err(|error| format!("its address cannot be found: {error}"))?;
     let address = found.into_iter().next().ok_or("it has no address")?;
-    Ok(Upstream::Tcp { name: name.to_owned(), address })
+    Ok((dialect, Upstream::Tcp { name: name.to_owned(), address }))
 }
 
 /// No error: it may be installed by the time it is started, and a pool that cannot start harms nothing else.
@@ -344,18 +384,18 @@ fn workers(section: &Section<'_>) -> Settings {
     }
 }
 
-/// HTTP servers have no processes of ours.
+/// External servers have no processes of ours.
 fn no_workers(section: &Section<'_>) -> Settings {
     if let (Some(span), Some(connect)) = (section.given("workers"), section.given("connect")) {
         let message = "`workers` is for application processes";
-        section.cx.conflict(&span, message, "HTTP servers are named here", &connect);
+        section.cx.conflict(&span, message, "external servers are named here", &connect);
     }
     if let Some(span) = section.given("queue") {
-        let hint = "leave it out: HTTP servers get every request at once";
+        let hint = "leave it out: external servers get every request at once";
         section.cx.warn(&span, "`queue` has no meaning here", hint);
     }
     if let Some(span) = section.given("sticky") {
-        let hint = "leave it out: of HTTP servers the one with the fewest requests gets the next";
+        let hint = "leave it out: of several servers the one with the fewest requests gets the next";
         section.cx.error_with(&span, "`sticky` is for application processes", hint);
     }
     Settings::fixed(0)

@@ -159,6 +159,13 @@ connect_timeout = "250ms"
 [pool.apache]
 connect = "unix:/run/apache.sock"
 
+[pool.php]
+connect = "fastcgi+unix:/run/php.sock"
+root = "/srv/www"
+script_root = "/app"
+index = "app.php"
+php = true
+
 [pool.prefork]
 command = ["gunicorn"]
 buckets = 2
@@ -395,6 +402,13 @@ fn sites_and_routes_reach_their_meaning() {
             Source::Command(vec!["app".into()]),
             Source::Http(upstreams),
             Source::Channel("/run/apache.sock".into()),
+            Source::FastCgi(FastCgi {
+                servers: vec![Upstream::Unix("/run/php.sock".into())],
+                root: Some("/srv/www".into()),
+                script_root: Some("/app".into()),
+                index: "app.php".into(),
+                php: true,
+            }),
             Source::Listen {
                 sharing: Sharing {
                     buckets: Buckets::Number(2),

@@ -3,6 +3,7 @@
 mod accounts;
 mod acme;
 mod errors;
+mod fastcgi;
 mod meaning;
 mod relations;
 mod tls;

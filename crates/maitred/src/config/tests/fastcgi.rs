@@ -1,0 +1,154 @@
+//! `connect = "fastcgi://…"`
+
+use super::*;
+
+const POOL: &str = "[pool.php]\nconnect = \"fastcgi://127.0.0.1:9000\"\n";
+
+fn with(keys: &str) -> String {
+    format!("{COMPLETE}{POOL}{keys}\n")
+}
+
+fn fastcgi(config: &Config) -> &FastCgi {
+    config.pools[0].source.fastcgi().expect("a pool of FastCGI")
+}
+
+#[test]
+fn addresses_of_fastcgi_are_known() {
+    let text =
+        "connect = [\"fastcgi://127.0.0.1:9000/\", \"fastcgi://[::1]:9001\", \"fastcgi+unix:run/php.sock\"]";
+    let config = good(&format!("{COMPLETE}[pool.php]\n{text}\n"));
+    let tcp = |name: &str| Upstream::Tcp { name: name.into(), address: name.parse().unwrap() };
+    let unix = Upstream::Unix("/etc/maitred/run/php.sock".into());
+    let expected = FastCgi {
+        servers: vec![tcp("127.0.0.1:9000"), tcp("[::1]:9001"), unix],
+        root: None,
+        script_root: None,
+        index: "index.php".into(),
+        php: false,
+    };
+    assert_eq!(config.pools[0].source, Source::FastCgi(expected));
+    assert_eq!(config.pools[0].source.servers().map(<[_]>::len), Some(3));
+    assert_eq!(config.pools[0].upgrade, [""; 0], "it has no protocols to switch to");
+    assert_eq!(config.pools[0].workers.slots(), 0);
+}
+
+#[test]
+fn the_scripts_have_a_directory() {
+    let config = good(&with("root = \"www/.\"\nindex = \"app.php\"\nphp = true"));
+    let root = Some(PathBuf::from("/etc/maitred/www"));
+    let found = fastcgi(&config);
+    assert_eq!((&found.root, &found.script_root), (&root, &root));
+    assert_eq!((found.index.as_str(), found.php), ("app.php", true));
+    let config = good(&with("root = \"/srv/www/\"\nscript_root = \"/missing/app/\""));
+    let found = fastcgi(&config);
+    assert_eq!(found.root, Some("/srv/www".into()));
+    assert_eq!(found.script_root, Some("/missing/app".into()), "it need not be there");
+    assert_eq!(found.script_root.as_ref().unwrap().as_os_str(), "/missing/app");
+}
+
+#[test]
+fn addresses_that_are_none_say_why() {
+    const HINT: &str = "it takes \"unix:/path\", \"http://host:port\", \"http+unix:/path\", \"fastcgi://host:port\" or \
+                        \"fastcgi+unix:/path\"";
+    for (address, why) in [
+        ("fastcgi://127.0.0.1", "it has no port (php-fpm has 9000)"),
+        ("fastcgi://[::1]", "it has no port (php-fpm has 9000)"),
+        ("fastcgi://", "there is more in it than host and port"),
+        ("fastcgi://127.0.0.1:9000/app.php", "there is more in it than host and port"),
+        ("fastcgi+unix:", "there is no path in it"),
+        ("fastcgi:/run/php.sock", "this is no address of a server"),
+        ("127.0.0.1:9000", "this is no address of a server"),
+    ] {
+        let text = format!("{COMPLETE}[pool.php]\nconnect = \"{address}\"\nroot = \"www\"\n");
+        assert_eq!(brief(&text), [format!("4:11 `connect`: \"{address}\": {why} | {HINT}")], "{address}");
+    }
+}
+
+#[test]
+fn one_list_has_one_kind_of_servers() {
+    for (list, column) in [
+        ("\"http://127.0.0.1:1\", \"fastcgi://127.0.0.1:2\"", 34),
+        ("\"fastcgi://127.0.0.1:2\", \"http://127.0.0.1:1\", \"fastcgi+unix:/a\"", 37),
+    ] {
+        assert_eq!(
+            brief(&format!("{COMPLETE}[pool.php]\nconnect = [{list}]\n")),
+            [format!(
+                "4:{column} `connect` names HTTP servers and FastCGI applications in one list | give each kind a pool of its own"
+            )]
+        );
+    }
+    let text = format!("{COMPLETE}[pool.php]\nconnect = [\"unix:/a\", \"fastcgi://127.0.0.1:2\"]\n");
+    assert_eq!(brief(&text), ["4:12 `connect`: a socket of the handoff protocol stands alone"]);
+}
+
+#[test]
+fn scripts_need_a_directory_that_exists() {
+    let needs =
+        |line: &str| vec![format!("5:{line} needs `root` | add root = \"…\", the directory of the scripts")];
+    assert_eq!(brief(&with("php = true")), needs("7 [pool.php]: `php`"));
+    assert_eq!(brief(&with("script_root = \"/srv\"")), needs("15 [pool.php]: `script_root`"));
+    assert_eq!(brief(&with("index = \"a.php\"")), needs("9 [pool.php]: `index`"));
+    assert!(!fastcgi(&good(&with("php = false"))).php);
+    assert_eq!(
+        brief(&with("root = \"missing\"\nphp = true")),
+        [
+            "5:8 `root`: there is no such directory: /etc/maitred/missing | a relative path starts at the directory of the \
+          configuration file"
+        ]
+    );
+    assert_eq!(
+        brief(&with("root = \"www\"\nscript_root = \"srv\"")),
+        [
+            "6:15 `script_root`: \"srv\" is not an absolute path | it starts with `/`, and Maitred need not have the directory"
+        ]
+    );
+    for index in ["index.html", "a/b.php", ".php", "index.PHP", ""] {
+        assert_eq!(
+            brief(&with(&format!("root = \"www\"\nindex = \"{index}\""))),
+            [format!(
+                "6:9 `index`: \"{index}\" is not the name of a script | it takes a name that ends in `.php`, without `/`"
+            )]
+        );
+    }
+}
+
+#[test]
+fn keys_of_fastcgi_are_errors_in_other_pools() {
+    for source in
+        ["command = [\"app\"]", "connect = \"http://127.0.0.1:1\"", "connect = \"unix:/run/a.sock\""]
+    {
+        let text = format!("{COMPLETE}[pool.web]\n{source}\nroot = \"www\"\nphp = true\n");
+        assert_eq!(
+            brief(&text),
+            [
+                "5:1 [pool.web]: `root` is for a pool with `connect = \"fastcgi://…\"` | files of a site are served by `root` and \
+                 `index` of [[site]], or of a route",
+                "6:1 [pool.web]: `php` is for a pool with `connect = \"fastcgi://…\"` | take it out, or set `connect` to the \
+                 address of php-fpm",
+            ]
+        );
+    }
+}
+
+#[test]
+fn fastcgi_applications_are_external_servers() {
+    let route = "[[site.route]]\npath = \"/*\"\npool = \"php\"\n";
+    let text = format!("{START}[[site]]\n{route}{POOL}root = \"www\"\nconnect_timeout = \"250ms\"\n");
+    let (config, warnings) = read_as(&text, false).unwrap();
+    assert!(warnings.is_empty(), "{warnings:?}");
+    assert_eq!(config.pools[0].connect_timeout, std::time::Duration::from_millis(250));
+    for (key, message) in [
+        ("queue = { max = 5 }", "`queue` has no meaning here"),
+        ("sendfile_root = \"/srv\"", "`sendfile_root` has no effect"),
+        ("upgrade = [\"websocket\"]", "`upgrade` has no effect"),
+        ("early_hints = \"always\"", "`early_hints` has no effect"),
+    ] {
+        let (config, warnings) = read_as(&format!("{text}{key}\n"), false).unwrap();
+        assert!(warnings.len() == 1 && one_line(&warnings[0].0).contains(message), "{key}: {warnings:?}");
+        assert!(config.pools[0].upgrade.is_empty());
+    }
+    assert!(brief(&format!("{text}workers = 2\n"))[0].contains("`workers` is for application processes"));
+    assert!(
+        brief(&format!("{text}sticky = \"cookie\"\n"))[0].contains("`sticky` is for application processes")
+    );
+}
