@@ -31,8 +31,11 @@ pub struct Variables<'a> {
     /// `DOCUMENT_ROOT` as the application sees it (it may live in a container), without a slash at its end. `None` for an
     /// application without files: then neither `SCRIPT_FILENAME` nor `PATH_TRANSLATED` are sent.
     pub document_root: Option<&'a [u8]>,
+    /// Where `document_root` stands among the paths of the server: empty for the root, otherwise `/blog`. `SCRIPT_NAME` and
+    /// `DOCUMENT_URI` begin with it.
+    pub mount: &'a [u8],
     /// `SCRIPT_NAME`, `PATH_INFO`, and with the root `SCRIPT_FILENAME` and `PATH_TRANSLATED`; both together are `DOCUMENT_URI`.
-    /// For an application without files, `name` is the path where it is mounted (empty for the root), and `path_info` the rest.
+    /// For an application without files, `name` is empty, and `path_info` is the path behind `mount`.
     pub script: Script<'a>,
     /// `CONTENT_LENGTH`: bytes of content, if there is content (4.1.2). PHP reads no more than this, and nothing without
     /// it: content of unknown length has to be collected first.
@@ -54,6 +57,7 @@ impl Default for Variables<'_> {
             client: None,
             server: None,
             document_root: None,
+            mount: b"",
             script: Script::default(),
             content_length: None,
             authenticated: None,
@@ -107,8 +111,9 @@ fn put_request(params: &mut Params<'_>, variables: &Variables<'_>) {
 
 fn put_script(params: &mut Params<'_>, variables: &Variables<'_>) {
     let Script { name, index, path_info } = variables.script;
-    params.put_parts(b"SCRIPT_NAME", &[name, index]);
-    params.put_parts(b"DOCUMENT_URI", &[name, index, path_info]);
+    let mount = variables.mount;
+    params.put_parts(b"SCRIPT_NAME", &[mount, name, index]);
+    params.put_parts(b"DOCUMENT_URI", &[mount, name, index, path_info]);
     params.put(b"PATH_INFO", path_info);
     let Some(root) = variables.document_root else { return };
     params.put(b"DOCUMENT_ROOT", root);

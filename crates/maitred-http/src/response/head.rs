@@ -3,6 +3,8 @@
 use std::mem::MaybeUninit;
 
 use super::{Bad, Dropped, Encode, Ending, Fields, Received, ResponseHead, ResponsePolicy};
+use crate::fastcgi;
+use crate::fields::FieldLines;
 use crate::h1::Persistence;
 use crate::limits::{
     CONNECTION_OPTIONS_MAX, INTERIM_HEAD_BYTES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
@@ -141,28 +143,9 @@ impl Source<'_, '_> {
         if self.status < 200 {
             return self.interim(&head, wanted, out);
         }
-        let delimited = matches!(framing, Framing::None | Framing::Length(_));
-        let discard = framing == Framing::None || self.status == 205;
-        let chunks = !delimited && !discard && !wanted.http10 && !wanted.framed;
-        let keep = wanted.keep && (delimited || discard || chunks);
-        let persistence = match (keep, wanted.http10) {
-            (false, _) => Persistence::Close,
-            (true, true) => Persistence::Stated,
-            (true, false) => Persistence::Implied,
-        };
-        out.head(
-            &head,
-            &Ending {
-                dated: seen.date,
-                persistence,
-                upgrade: seen.upgrade,
-                chunked: chunks,
-                ended: discard,
-                no_length: self.status == 205,
-            },
-        );
         let lasts = !seen.close && (seen.keep_alive || !self.http10);
-        Ok(Head::Final { status: self.status, framing, chunks, discard, keep, lasts })
+        let told = Told { dated: seen.date, upgrade: seen.upgrade, lasts };
+        Ok(pass_final(&head, framing, told, wanted, out))
     }
 
     /// Passes an interim response on, or not. A 100 was not asked for: whoever is behind here gets the request as a whole, and no
@@ -305,6 +288,79 @@ impl Source<'_, '_> {
             None => Framing::UntilEnd,
         })
     }
+}
+
+/// What else a final head says.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    /// It has a `Date` that goes on.
+    dated: bool,
+    /// It has an `Upgrade` that goes on.
+    upgrade: bool,
+    /// The application keeps its own connection.
+    lasts: bool,
+}
+
+/// Gives the head of a final response to `out`, with what goes for content that is framed like this.
+#[inline]
+fn pass_final(
+    head: &ResponseHead<'_>,
+    framing: Framing,
+    told: Told,
+    wanted: ResponsePolicy,
+    out: &mut impl Encode,
+) -> Head {
+    let status = head.status;
+    let delimited = matches!(framing, Framing::None | Framing::Length(_));
+    let discard = framing == Framing::None || status == 205;
+    let chunks = !delimited && !discard && !wanted.http10 && !wanted.framed;
+    let keep = wanted.keep && (delimited || discard || chunks);
+    let persistence = match (keep, wanted.http10) {
+        (false, _) => Persistence::Close,
+        (true, true) => Persistence::Stated,
+        (true, false) => Persistence::Implied,
+    };
+    let ending = Ending {
+        dated: told.dated,
+        persistence,
+        upgrade: told.upgrade,
+        chunked: chunks,
+        ended: discard,
+        no_length: status == 205,
+    };
+    out.head(head, &ending);
+    Head::Final { status, framing, chunks, discard, keep, lasts: told.lasts }
+}
+
+/// Gives to `out` what the client gets of the head of a CGI response.
+pub(super) fn take_cgi(
+    cgi: &fastcgi::head::Head<'_>,
+    wanted: ResponsePolicy,
+    out: &mut impl Encode,
+) -> Result<Head, Bad> {
+    let status = cgi.status;
+    if matches!(status, 200..300) && wanted.framed && wanted.switch.is_some() {
+        return Err(Bad::NotSwitched);
+    }
+    let mut lines = FieldLines::default();
+    let mut dated = false;
+    for (name, value) in cgi.fields() {
+        dated |= name.eq_ignore_ascii_case("date");
+        lines.push(name.as_bytes(), value);
+    }
+    if let Some(length) = cgi.content_length.filter(|_| !matches!(status, 204 | 205)) {
+        lines.push_number(b"Content-Length", length);
+    }
+    let framing = match cgi.content_length {
+        _ if wanted.head_request || matches!(status, 204 | 304) => Framing::None,
+        Some(0) => Framing::None,
+        Some(length) => Framing::Length(length),
+        None => Framing::UntilEnd,
+    };
+    let reason = Some(cgi.reason).filter(|reason| !reason.is_empty());
+    let head = ResponseHead { status, reason, fields: Fields::Own(lines.all()) };
+    // Who carries the output knows whether the connection lasts.
+    Ok(pass_final(&head, framing, Told { dated, upgrade: false, lasts: false }, wanted, out))
 }
 
 /// Refuses a line that ends in a bare LF before `end`, which `httparse` lets pass. It leaves nothing between

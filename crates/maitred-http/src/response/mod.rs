@@ -14,6 +14,7 @@ pub use value::{Fields, Received, ResponseHead};
 use head::{Framing, Head};
 
 use crate::body::{self, Decoder};
+use crate::fastcgi;
 use crate::fields::FieldLines;
 use crate::h1::{self, Persistence};
 use crate::limits::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX};
@@ -184,6 +185,17 @@ impl Filter {
         };
         self.content(content, out.content()).inspect_err(|bad| self.state = State::Failed(*bad))?;
         Ok(Progress { consumed: input.len(), complete: self.complete() })
+    }
+
+    /// Takes the head of a CGI response, which its decoder has judged, and gives to `out` what the client gets of it. Content
+    /// follows by [`feed`](Self::feed), and is delimited by `Content-Length` if there is one, otherwise by [`end`](Self::end).
+    ///
+    /// # Errors
+    ///
+    /// As [`feed`](Self::feed). To be called once, and before it.
+    pub fn begin(&mut self, head: &fastcgi::head::Head<'_>, out: &mut impl Encode) -> Result<(), Bad> {
+        let taken = head::take_cgi(head, self.wanted, out).and_then(|head| self.behind(head));
+        taken.inspect_err(|bad| self.state = State::Failed(*bad))
     }
 
     /// Says that the application has ended its response, and gives to `out` what is left of the framing.

@@ -1,4 +1,5 @@
 mod bodies;
+mod cgi;
 mod heads;
 mod properties;
 mod switching;

@@ -52,6 +52,7 @@ fn a_script_of_php_gets_all_of_them() {
         client: Some("[2001:db8::7]:50000".parse().unwrap()),
         server: Some("192.0.2.1:8443".parse().unwrap()),
         document_root: Some(b"/srv/www"),
+        mount: b"",
         script: Script { name: b"/app.php", index: b"", path_info: b"/page one" },
         content_length: Some(12),
         authenticated: Some(("Basic", "ann")),
@@ -130,6 +131,25 @@ fn the_index_belongs_to_the_script() {
         assert_eq!(found[name], value);
     }
     assert!(!found.contains_key("PATH_TRANSLATED"));
+}
+
+#[test]
+fn a_mount_is_part_of_urls_and_not_of_files() {
+    let script = Script { name: b"/dir/", index: b"index.php", path_info: b"" };
+    let mounted = Variables { document_root: Some(b"/srv"), mount: b"/blog", script, ..Variables::default() };
+    let found = map(&mounted, &[]);
+    for (name, value) in [
+        ("SCRIPT_NAME", "/blog/dir/index.php"),
+        ("DOCUMENT_URI", "/blog/dir/index.php"),
+        ("SCRIPT_FILENAME", "/srv/dir/index.php"),
+        ("PATH_INFO", ""),
+    ] {
+        assert_eq!(found[name], value);
+    }
+    let script = Script { path_info: b"/page", ..Script::default() };
+    let found = map(&Variables { mount: b"/app", script, ..Variables::default() }, &[]);
+    assert_eq!((&*found["SCRIPT_NAME"], &*found["PATH_INFO"]), ("/app", "/page"));
+    assert!(!found.contains_key("SCRIPT_FILENAME"));
 }
 
 #[test]
