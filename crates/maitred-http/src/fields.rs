@@ -126,7 +126,7 @@ impl<'a> FieldsRef<'a> {
 
     /// Names and values, in their order.
     #[inline]
-    pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    pub fn iter(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone + use<'a> {
         self.lines.iter().map(move |line| (line.name(self.text), line.value(self.text)))
     }
 

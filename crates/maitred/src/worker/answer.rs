@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use maitred_http::fastcgi::script::Script;
 use maitred_http::fields::{FieldEdits, FieldLines};
 use maitred_http::h1::Persistence;
 use maitred_http::h2::StreamKey;
@@ -62,6 +63,8 @@ pub(super) struct RequestInput<'a> {
     pub followed: bool,
     /// The head, if the request waited in the connection's buffers.
     pub kept: Option<&'a RequestHead>,
+    /// The script that it is for, of a FastCGI application that has any.
+    pub script: Option<&'a Script<'a>>,
 }
 
 impl Reactor {

@@ -10,7 +10,7 @@ use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::uri;
 
 use super::connection::Connection;
-use super::origin;
+use super::origin::{self, PutField};
 use crate::config::{EarlyHints, Pool, RequestHeaders, Server};
 use crate::plan::RequestEdits;
 use crate::route::Choice;
@@ -96,7 +96,7 @@ pub(super) fn takes_trailers(connection: &Connection, request: &Request<'_, '_>)
 /// Appends the fields that go on: not those of this hop, nor those that [`origin::ForwardedHeaders::tell`] writes, nor those that
 /// only a proxy may send, unless the peer is one that is believed (`proxied`).
 pub(super) fn append_fields(
-    head: &mut HeadPart<'_>,
+    head: &mut impl PutField,
     request: &Request<'_, '_>,
     (kept, rules): (&RequestHeaders, &RequestEdits),
     proxied: bool,

@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
 use maitred_handoff::HeadPart;
+use maitred_http::fields::FieldLines;
 use maitred_http::forwarded::{self, Hop};
 use maitred_http::request::Request;
 
@@ -177,6 +178,25 @@ fn last_item(value: &[u8]) -> &[u8] {
     value.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii()
 }
 
+/// Where the fields go that an upstream gets: a head of HTTP/1.1, or a list of which something else is made.
+pub(super) trait PutField {
+    /// Takes a field. Neither name nor value holds CR, LF or NUL.
+    fn field(&mut self, name: &str, value: &[u8]);
+}
+
+impl PutField for HeadPart<'_> {
+    #[inline]
+    fn field(&mut self, name: &str, value: &[u8]) {
+        HeadPart::field(self, name, value);
+    }
+}
+
+impl PutField for FieldLines {
+    fn field(&mut self, name: &str, value: &[u8]) {
+        self.push(name.as_bytes(), value);
+    }
+}
+
 /// What is known of a request, besides what stands in its head.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival<'a> {
@@ -209,7 +229,7 @@ impl ForwardedHeaders {
     }
 
     /// Appends the fields to an application's request head.
-    pub(super) fn tell(&mut self, head: &mut HeadPart<'_>, request: &Request<'_, '_>, arrival: Arrival<'_>) {
+    pub(super) fn tell(&mut self, head: &mut impl PutField, request: &Request<'_, '_>, arrival: Arrival<'_>) {
         if arrival.client.proxied {
             pass_on(head, request, arrival.peer.secure);
         }
@@ -234,7 +254,7 @@ impl ForwardedHeaders {
         }
     }
 
-    fn tell_start(&mut self, head: &mut HeadPart<'_>, unix_us: u64) {
+    fn tell_start(&mut self, head: &mut impl PutField, unix_us: u64) {
         let (secs, millis) = (unix_us / 1_000_000, unix_us / 1000 % 1000);
         self.scratch.clear();
         self.scratch.extend_from_slice(b"t=");
@@ -248,7 +268,7 @@ impl ForwardedHeaders {
     /// two never tell different stories by omission.
     fn tell_hops(
         &mut self,
-        head: &mut HeadPart<'_>,
+        head: &mut impl PutField,
         request: &Request<'_, '_>,
         arrival: Arrival<'_>,
         peer: IpAddr,
@@ -282,7 +302,7 @@ impl ForwardedHeaders {
 
 /// What a trusted proxy says, and is not added to.
 /// What it says of the client's TLS gives way to what is known of its own.
-fn pass_on(head: &mut HeadPart<'_>, request: &Request<'_, '_>, secure: bool) {
+fn pass_on(head: &mut impl PutField, request: &Request<'_, '_>, secure: bool) {
     for field in request.fields {
         match told(field.name) {
             Some(Told::Proto | Told::Host | Told::Other) => head.field(field.name, field.value),

@@ -80,7 +80,7 @@ impl<'a> Unread<'a> {
     fn given(self, body: &'a [u8], last: bool) -> RequestInput<'a> {
         let Unread { head, rest, routed, path } = self;
         let followed = rest.len() > body.len();
-        RequestInput { head, body, routed, path, warmed: false, last, followed, kept: None }
+        RequestInput { head, body, routed, path, warmed: false, last, followed, kept: None, script: None }
     }
 }
 
@@ -513,6 +513,7 @@ impl Reactor {
             last,
             followed,
             kept: Some(&head),
+            script: None,
         };
         let step = match refusal {
             None => self.answer(index, &request, given),

@@ -14,6 +14,8 @@
 //! reported by then does not tell, since it is as old as the turn. To ask each connection would be a system call for each
 //! request. So requests on idle connections are sent at the end of the turn, behind one poll(2) for all of them.
 
+pub(super) mod fastcgi;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};

@@ -1,0 +1,349 @@
+//! Requests to FastCGI applications, and what comes back: records, which `maitred_http::fastcgi` encodes and decodes.
+//!
+//! | what comes | what becomes of it |
+//! |---|---|
+//! | `STDOUT` | its header is judged, and goes to the client's [`Filter`]; so does the content behind it |
+//! | `STDERR` | lines for the error log, [`MESSAGE_BYTES_MAX`] of a request |
+//! | an empty `STDOUT`, or `END_REQUEST` | the response is complete; the end of the stream is not waited for |
+//! | `END_REQUEST` with another status than 0 | [`Failed::Overloaded`]: nothing was done; all others are [`Failed::Bad`] |
+//! | the end of the stream before that | [`Failed::Bad`]: the response is not whole |
+//! | anything behind the end, an error of the socket as well | nothing: php-fpm closes its side before it has read everything |
+//!
+//! `Location` without `Status` and with a path alone (a local redirect, RFC 3875 section 6.2.2) is passed on as 302, as nginx does.
+//!
+//! A request has a connection of its own: the application closes it at the end. php-fpm keeps one process for each connection that
+//! is open, idle or not.
+
+use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
+
+use maitred_http::fastcgi::decode::{Decoder, Event, ProtocolStatus};
+use maitred_http::fastcgi::encode::{self, PairTooBig};
+use maitred_http::fastcgi::head::{self, HeadBuffer};
+use maitred_http::fastcgi::script::Script;
+use maitred_http::fastcgi::variables::{self, Variables};
+use maitred_http::fields::FieldLines;
+use maitred_http::request::Version;
+use maitred_http::response::{Encode, Filter};
+
+use crate::config::{FastCgi, Pool};
+use crate::serve::RequestContext;
+use crate::worker::answer::RequestInput;
+use crate::worker::forward::{append_fields, canonical_target, content_length};
+use crate::worker::origin::{Arrival, Client, PutField as _};
+use crate::worker::reactor::Reactor;
+use crate::worker::tls_session::TlsLookup;
+
+/// Bytes of messages (`STDERR`) of one request that are logged; the rest is counted. A warning of PHP with its stack trace has a
+/// few KiB; a script that warns in a loop would fill the disk.
+pub(in crate::worker) const MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a line of messages. php-fpm writes all messages of a request into one.
+const LINE_BYTES_MAX: usize = 4 << 10;
+
+/// Why there is no response, or no whole one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::worker) enum Failed {
+    /// The application has refused the request, whatever it was: another server may be asked, or the client gets 503.
+    Overloaded,
+    /// What came is no response (502).
+    Bad(String),
+}
+
+impl Failed {
+    /// What the client gets if no other server is asked.
+    pub(in crate::worker) fn status(&self) -> u16 {
+        match self {
+            Failed::Overloaded => 503,
+            Failed::Bad(_) => 502,
+        }
+    }
+
+    fn bad(why: impl fmt::Display) -> Failed {
+        Failed::Bad(why.to_string())
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failed::Overloaded => ProtocolStatus::Overloaded.fmt(f),
+            Failed::Bad(why) => f.write_str(why),
+        }
+    }
+}
+
+/// The response to one request, as it arrives.
+#[derive(Debug, Default)]
+pub(in crate::worker) struct Reply {
+    records: Decoder,
+    /// The header, until all of it is there.
+    head: HeadBuffer,
+    headed: bool,
+    complete: bool,
+    messages: Messages,
+}
+
+impl Reply {
+    /// Takes bytes of the application, and gives to `out` what the client gets. `log` gets whole lines of messages, without their
+    /// ends, as they become known.
+    ///
+    /// # Errors
+    /// [`Failed`]; the same or a similar one for later calls.
+    pub(in crate::worker) fn feed(
+        &mut self,
+        mut input: &[u8],
+        filter: &mut Filter,
+        out: &mut impl Encode,
+        log: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Failed> {
+        if self.complete {
+            return Ok(());
+        }
+        while let Some(event) = self.records.next(&mut input).map_err(Failed::bad)? {
+            match event {
+                Event::Stdout(part) => self.output(part, filter, out)?,
+                Event::Stderr(part) => self.messages.take(part, log),
+                Event::End { protocol_status: ProtocolStatus::RequestComplete, .. } => break,
+                Event::End { protocol_status: ProtocolStatus::Overloaded, .. } => {
+                    return Err(Failed::Overloaded);
+                }
+                Event::End { protocol_status, .. } => return Err(Failed::bad(protocol_status)),
+            }
+        }
+        // PHP says nothing of the end of the output but END_REQUEST, others end it before.
+        if self.records.output_complete() { self.finish(filter, out, log) } else { Ok(()) }
+    }
+
+    /// The application has closed the connection. Also to be called when reading it has failed.
+    ///
+    /// # Errors
+    /// [`Failed`], unless the response was complete by then.
+    pub(in crate::worker) fn end(&mut self, log: &mut dyn FnMut(&[u8])) -> Result<(), Failed> {
+        self.messages.finish(log);
+        if self.complete {
+            return Ok(());
+        }
+        self.records.end().map_err(Failed::bad)?;
+        Err(Failed::bad(self.head.incomplete()))
+    }
+
+    /// Whether the application has said all that it will. The client has a whole response before that if its length was announced;
+    /// closing the connection then would have PHP abort a script that still works.
+    pub(in crate::worker) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    fn output(&mut self, part: &[u8], filter: &mut Filter, out: &mut impl Encode) -> Result<(), Failed> {
+        if self.headed {
+            return filter.feed(part, out).map(drop).map_err(Failed::bad);
+        }
+        let Some(content) = self.head.feed(part).map_err(Failed::bad)? else { return Ok(()) };
+        let parsed = head::parse(self.head.head()).map_err(Failed::bad)?;
+        let (head, _) = parsed.ok_or_else(|| Failed::bad(self.head.incomplete()))?;
+        filter.begin(&head, out).map_err(Failed::bad)?;
+        (self.headed, self.head) = (true, HeadBuffer::default());
+        filter.feed(content, out).map(drop).map_err(Failed::bad)
+    }
+
+    /// The output is complete.
+    fn finish(
+        &mut self,
+        filter: &mut Filter,
+        out: &mut impl Encode,
+        log: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Failed> {
+        self.messages.finish(log);
+        if !self.headed {
+            return Err(Failed::bad(self.head.incomplete()));
+        }
+        filter.end(out).map_err(Failed::bad)?;
+        self.complete = true;
+        Ok(())
+    }
+}
+
+/// Messages of a request, line by line.
+#[derive(Debug, Default)]
+struct Messages {
+    line: Vec<u8>,
+    /// Bytes that were taken.
+    taken: usize,
+    /// Bytes that were not.
+    dropped: u64,
+}
+
+impl Messages {
+    fn take(&mut self, part: &[u8], log: &mut dyn FnMut(&[u8])) {
+        let free = MESSAGE_BYTES_MAX.saturating_sub(self.taken);
+        let (mut part, rest) = part.split_at(free.min(part.len()));
+        self.taken += part.len();
+        self.dropped += rest.len() as u64;
+        while !part.is_empty() {
+            let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
+            let end = memchr::memchr(b'\n', part).map_or(part.len(), |at| at + 1);
+            let (piece, behind) = part.split_at(end.min(room).max(1));
+            self.line.extend_from_slice(piece);
+            part = behind;
+            if piece.ends_with(b"\n") || self.line.len() >= LINE_BYTES_MAX {
+                self.flush(log);
+            }
+        }
+    }
+
+    fn flush(&mut self, log: &mut dyn FnMut(&[u8])) {
+        let line = self.line.trim_ascii_end();
+        if !line.is_empty() {
+            log(line);
+        }
+        self.line.clear();
+    }
+
+    /// None follow.
+    fn finish(&mut self, log: &mut dyn FnMut(&[u8])) {
+        self.flush(log);
+        if self.dropped > 0 {
+            log(format!("{} more bytes of messages", self.dropped).as_bytes());
+        }
+        (self.line, self.dropped) = (Vec::new(), 0);
+    }
+}
+
+/// A request, as an application is to see it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker) struct Asked<'a> {
+    /// The head, and the path that the route was chosen by.
+    pub context: &'a RequestContext<'a>,
+    /// The target, in its one form.
+    pub target: &'a str,
+    /// What the pool says.
+    pub settings: &'a FastCgi,
+    /// Where the pool is mounted.
+    pub mount: &'a str,
+    /// The script, with paths below `mount`; `None` for an application without files.
+    pub script: Option<&'a Script<'a>>,
+    /// Who the client is.
+    pub client: &'a Client,
+    /// Where its connection has come in.
+    pub local: Option<std::net::SocketAddr>,
+    /// The fields that go on, `Host` included.
+    pub fields: &'a FieldLines,
+    /// Bytes of content, if there is content.
+    pub content_length: Option<u64>,
+}
+
+/// Appends a request, and its content if that is `inline`. Of content that is elsewhere, the records and the empty one behind them
+/// are the caller's to write (`encode::stdin_record`, `encode::put_stdin_end`).
+///
+/// # Errors
+/// One of the variables is too long: 431. Nothing was appended then.
+pub(in crate::worker) fn write_request(
+    out: &mut Vec<u8>,
+    asked: &Asked<'_>,
+    inline: Option<&[u8]>,
+) -> Result<(), PairTooBig> {
+    let request = asked.context.request;
+    let root = asked.settings.script_root.as_deref().map(|root| root.as_os_str().as_bytes());
+    // That of the root directory is the only one with a slash at its end.
+    let root = root.map(|root| root.strip_suffix(b"/").unwrap_or(root));
+    let below = asked.context.path.strip_prefix(asked.mount.as_bytes()).unwrap_or(asked.context.path);
+    let whole = Script { path_info: below, ..Script::default() };
+    let variables = Variables {
+        method: request.method_text,
+        target: asked.target,
+        query: asked.target.split_once('?').map_or("", |(_, query)| query),
+        protocol: match request.version {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
+        },
+        software: "maitred",
+        server_name: host(request.authority),
+        https: asked.client.https,
+        client: asked.client.remote.address,
+        server: asked.local,
+        document_root: root.filter(|_| asked.script.is_some()),
+        mount: asked.mount.as_bytes(),
+        script: asked.script.copied().unwrap_or(whole),
+        content_length: asked.content_length,
+        authenticated: None,
+    };
+    let fields = asked.fields.all().iter();
+    let fields = fields.filter_map(|(name, value)| Some((std::str::from_utf8(name).ok()?, value)));
+    let before = out.len();
+    encode::put_begin_request(out, false);
+    encode::put_params(out, |params| variables::put(params, &variables, fields))
+        .inspect_err(|_| out.truncate(before))?;
+    if let Some(content) = inline {
+        encode::put_stdin(out, content);
+        encode::put_stdin_end(out);
+    }
+    Ok(())
+}
+
+/// The host of an authority, without a port (RFC 3875 section 4.1.14). A request of HTTP/1.0 may have none.
+fn host(authority: &str) -> &str {
+    if authority.is_empty() {
+        return "localhost";
+    }
+    let digits = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit());
+    match authority.rsplit_once(':') {
+        Some((host, port)) if digits(port) && !host.is_empty() => host,
+        _ => authority,
+    }
+}
+
+impl Reactor {
+    /// The request as an application gets it, without a body that is spooled.
+    ///
+    /// # Errors
+    /// The status to answer with.
+    pub(in crate::worker) fn write_fastcgi(
+        &mut self,
+        index: u32,
+        (settings, fastcgi): (&Pool, &FastCgi),
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Result<Vec<u8>, u16> {
+        let request = context.request;
+        let id = self.forwarded.next_id();
+        self.exchange(index).request_id = Some(id);
+        let connection = &self.connections[index as usize];
+        let spool = connection.exchange.as_deref().and_then(|exchange| exchange.spool.as_ref());
+        let target = canonical_target(context, &self.shared.start.config.server);
+        let peer = &connection.peer();
+        let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
+        let mut fields = FieldLines::default();
+        let rules = &given.routed.plan.requests;
+        let host = Some(request.authority.as_bytes()).filter(|host| !host.is_empty());
+        if let Some(host) = rules.host.as_deref().or(host) {
+            fields.field("host", host);
+        }
+        append_fields(&mut fields, request, (&settings.request_headers, rules), client.proxied);
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.fields(connection.wire, |name, value| fields.field(name, value));
+        let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
+        let began_unix_us = self.clock.unix_us().saturating_sub(waited);
+        self.forwarded.tell(&mut fields, request, Arrival { peer, client, id, began_unix_us });
+        let asked = Asked {
+            context,
+            target: &target,
+            settings: fastcgi,
+            mount: &settings.mount,
+            script: given.script,
+            client,
+            local: self.shared.locals.get(usize::from(connection.listen)).and_then(|local| local.address),
+            fields: &fields,
+            content_length: match spool {
+                Some(spool) => Some(spool.bytes),
+                None => content_length(request, given.body),
+            },
+        };
+        let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 2048);
+        let inline = if spool.is_none() { Some(given.body) } else { None };
+        write_request(&mut out, &asked, inline).map_err(|_| 431_u16)?;
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests;
