@@ -14,6 +14,8 @@ pub struct Plan {
     pub error_set: Option<usize>,
     /// Which of its files is shown for a status.
     pub error_pages: Vec<(u16, String)>,
+    /// The file set of the scripts of the route's pool.
+    pub script_set: Option<usize>,
     /// Responses have to pass here, so that an application cannot write to the client's socket itself.
     pub needs_response: bool,
     /// Changes of requests that go to a pool.
@@ -67,6 +69,7 @@ impl Plan {
             site,
             error_set: None,
             error_pages: compiled.error_pages,
+            script_set: None,
             needs_response: compiled.needs_response,
             requests: RequestEdits::new(scope),
             clear: compiled.always,

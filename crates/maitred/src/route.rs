@@ -43,6 +43,8 @@ pub struct SetPlan {
     pub error_set: usize,
     /// What the filters change in heads that are prepared.
     pub edits: FieldEdits,
+    /// The site has a pool of FastCGI: sources of scripts are never served.
+    pub withholds_sources: bool,
 }
 
 #[derive(Debug)]
@@ -108,7 +110,7 @@ impl Router {
                     HostPattern::Suffix(suffix) => router.suffixes.push((suffix.as_bytes().into(), number)),
                 }
             }
-            router.sites.push(Site::new(number, site, server_header, &mut sets));
+            router.sites.push(Site::new(number, site, (server_header, &config.pools), &mut sets));
         }
         router.suffixes.sort_by_key(|(suffix, _)| std::cmp::Reverse(suffix.len()));
         (router, sets)
@@ -182,7 +184,17 @@ impl Route {
 }
 
 impl Site {
-    fn new(number: usize, site: &config::Site, server_header: bool, sets: &mut Vec<SetPlan>) -> Self {
+    fn new(
+        number: usize,
+        site: &config::Site,
+        (server_header, pools): (bool, &[config::Pool]),
+        sets: &mut Vec<SetPlan>,
+    ) -> Self {
+        let runs_scripts = |route: &config::Route| match route.target {
+            Target::Pool(pool) => pools.get(pool).is_some_and(|pool| pool.source.fastcgi().is_some()),
+            _ => false,
+        };
+        let withholds_sources = site.routes.iter().any(runs_scripts);
         let of_site = Scope { server_header, site: Some(site), route: None };
         // The site's own files come first, so that all its sets can name them as the place of its error pages.
         let error_set = sets.len();
@@ -194,7 +206,8 @@ impl Site {
             known.position(|known| known.files == *files && known.edits == *edits).map_or_else(
                 || {
                     let error_pages = plan.error_pages.clone();
-                    sets.push(SetPlan { files: files.clone(), error_pages, error_set, edits: edits.clone() });
+                    let (files, edits) = (files.clone(), edits.clone());
+                    sets.push(SetPlan { files, error_pages, error_set, edits, withholds_sources });
                     sets.len() - 1
                 },
                 |at| error_set + at,
@@ -207,7 +220,8 @@ impl Site {
             of_route
         };
         let routes = site.routes.iter().map(|route| {
-            let plan = of_route(route);
+            let mut plan = of_route(route);
+            plan.script_set = route.scripts.as_ref().map(|files| set(files, &plan));
             let to = match &route.target {
                 Target::Files(files) => To::Files(set(files, &plan)),
                 Target::Redirect { to, status } => To::Redirect { to: to.clone(), status: *status },
@@ -275,6 +289,7 @@ mod tests {
                 pattern: pattern.clone(),
                 methods: Vec::new(),
                 target: target.clone(),
+                scripts: None,
                 response_headers: config::ResponseHeaders::default(),
                 request_headers: config::RequestHeaderRules::default(),
             })
@@ -290,7 +305,7 @@ mod tests {
             response_headers: config::ResponseHeaders::default(),
             request_headers: config::RequestHeaderRules::default(),
         };
-        Site::new(0, &site, true, &mut Vec::new())
+        Site::new(0, &site, (true, &[]), &mut Vec::new())
     }
 
     fn router(hosts: &[&[HostPattern]]) -> Router {

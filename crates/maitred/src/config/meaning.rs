@@ -296,6 +296,8 @@ pub struct Route {
     pub methods: Vec<String>,
     /// What answers.
     pub target: Target,
+    /// For a pool with scripts: its `root`, with the options that the site has for files.
+    pub scripts: Option<Files>,
     /// `response_headers`
     pub response_headers: ResponseHeaders,
     /// `request_headers`

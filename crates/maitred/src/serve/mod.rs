@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use crate::clock::Clock;
 
-pub use files::{CachedBytes, FileServer, FileSet, Wanted};
+pub use files::{CachedBytes, FileServer, FileSet, ScriptRules, Wanted};
 pub use passed::ServedFile;
 pub use residency::OpenFile;
 

@@ -136,7 +136,10 @@ impl Reactor {
                 let served = files.serve(set, &context, &mut writer);
                 self.served(index, request, given, reply.persistence, served)
             }
-            Choice::Pool(pool) => self.send_to_pool(index, pool, &context, given),
+            Choice::Pool(pool) => match given.routed.plan.script_set {
+                None => self.send_to_pool(index, pool, &context, given),
+                Some(set) => self.send_to_script(index, (pool, set), &context, given),
+            },
             Choice::Redirect { to, status } => {
                 self.reply(index, request, given, |writer| fixed::redirect(to, status, &context, writer))
             }

@@ -73,6 +73,7 @@ mod receive;
 mod reclaim;
 mod sandbox;
 mod scratch;
+mod scripts;
 mod send;
 pub mod shared;
 mod spool;
@@ -304,7 +305,8 @@ fn shared_state(
     let threads = start.threads.len().max(1);
     let (router, plans) = Router::new(&start.config);
     let file_sets = plans.into_iter().map(|plan| {
-        FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages).with_edits(plan.edits)
+        let set = FileSet::open(plan.files).with_error_pages(plan.error_set, plan.error_pages);
+        set.with_edits(plan.edits).withholding_sources(plan.withholds_sources)
     });
     let pools = start.config.pools.iter().map(|pool| PoolShared {
         room: std::iter::repeat_with(AtomicU32::default).take(threads).collect(),

@@ -18,7 +18,7 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     let files = config.sites.iter().flat_map(|site| {
         let routes = site.routes.iter().filter_map(|route| match &route.target {
             crate::config::Target::Files(files) => Some(files),
-            _ => None,
+            _ => route.scripts.as_ref(),
         });
         routes.chain(&site.files)
     });
@@ -26,8 +26,7 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     // A root whose links may lead anywhere is no bound.
     let everywhere = files.iter().any(|files| files.symlinks_may_leave);
     let own = crate::affinity::READS.iter().map(Path::new);
-    let scripts = config.pools.iter().filter_map(|pool| pool.source.fastcgi()?.root.as_deref());
-    let roots = files.iter().map(|files| files.root.as_path()).chain(scripts).chain(own);
+    let roots = files.iter().map(|files| files.root.as_path()).chain(own);
     let roots: Vec<&Path> = if everywhere { vec![Path::new("/")] } else { roots.collect() };
     let spool = (!config.pools.is_empty()).then_some(config.server.spool.as_path());
     restrict(&roots, spool, &upstream_ports(config)).map_err(|error| error.to_string())

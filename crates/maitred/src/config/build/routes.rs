@@ -22,6 +22,7 @@ pub(super) fn routes(sections: &[Section<'_>], site: &Files, pools: &Known<'_>) 
         let route = Route {
             pattern: pattern.value,
             methods,
+            scripts: scripts(&target, site, pools),
             target,
             response_headers: headers::of_responses(&section.section("response_headers")),
             request_headers: headers::of_requests(&section.section("request_headers")),
@@ -263,6 +264,15 @@ fn pool_target(
         );
     }
     Some(Target::Pool(index))
+}
+
+/// The files beside the scripts of a pool. Neither `listing` nor `try` has a meaning there: what is not found is the script's.
+fn scripts(target: &Target, site: &Files, pools: &Known<'_>) -> Option<Files> {
+    let Target::Pool(index) = target else { return None };
+    let pool = pools.pools.get(*index)?;
+    let root = pool.source.fastcgi()?.root.clone()?;
+    let strip_prefix = format!("{}/", pool.mount);
+    Some(Files { root, strip_prefix, listing: false, try_files: Vec::new(), ..site.clone() })
 }
 
 /// A pool that accepts connections by itself takes no requests.

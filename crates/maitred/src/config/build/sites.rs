@@ -62,16 +62,19 @@ fn site(
     let routes = section.sections("route");
     let root = super::directory(section, "root");
     let files = root.map(|root| Files { root: root.value, ..options.clone() });
-    if files.is_none() && section.given("root").is_none() {
-        without_root(section, &routes);
+    let sections = routes;
+    let mut routes = routes::routes(&sections, &options, pools);
+    let scripts = routes.iter().any(|route| route.scripts.is_some());
+    if files.is_none() && section.given("root").is_none() && !scripts {
+        without_root(section, &sections);
     }
-    let mut routes = routes::routes(&routes, &options, pools);
     if let Some(files) = &files {
         let target = Target::Files(files.clone());
         routes.push(Route {
             pattern: PathPattern::All,
             methods: Vec::new(),
             target,
+            scripts: None,
             response_headers: ResponseHeaders::default(),
             request_headers: RequestHeaderRules::default(),
         });

@@ -11,12 +11,14 @@ mod listing;
 mod media_type;
 mod prepare;
 mod resolve;
+mod scripts;
 mod set;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Instant;
 
+use maitred_http::fastcgi::script::Script;
 use maitred_http::request::Method;
 use maitred_http::uri;
 use rustix::io::Errno;
@@ -29,6 +31,7 @@ use self::entry::{Entry, Maker, Representation};
 use self::prepare::Facts;
 pub use self::resolve::Wanted;
 use self::resolve::{Found, FoundFile, Miss, Patience};
+pub use self::scripts::{ScriptRules, WantedScript};
 pub use self::set::FileSet;
 use super::fixed::{self, Failure, Reply};
 use super::{DiskJob, RequestContext, Served};
@@ -125,13 +128,56 @@ impl FileServer {
         };
         match answer {
             Answer::Served(served) => served,
-            Answer::Error(status, field) => {
-                // Too many files are open, or memory is short: that passes.
-                let field = if status == 503 { Some(Field::new("Retry-After", "1")) } else { field };
-                let fields = field.as_slice();
-                self.error(set, &Failure { status, fields, request_id: None }, context, writer)
-            }
+            Answer::Error(status, field) => self.refuse(set, (status, field), context, writer),
         }
+    }
+
+    /// Finds the script that a request is for, in a set of a pool with scripts; or answers it, as [`FileServer::serve`] does, with
+    /// what is there instead.
+    ///
+    /// # Errors
+    /// The answer.
+    pub fn script<'p>(
+        &mut self,
+        set: usize,
+        rules: ScriptRules<'p>,
+        context: &RequestContext<'p>,
+        writer: &mut ResponseWriter<'_>,
+    ) -> Result<Script<'p>, Served> {
+        let (path, now) = (context.path, context.clock.now);
+        let gets = matches!(context.request.method, Method::Get | Method::Head);
+        let cache = &mut self.cache;
+        let found = match self.sets.get(set) {
+            Some(files) => scripts::find(files, rules, (path, gets), timeout(context), &mut || {
+                cache.fresh(Space::requests(set), path, now).is_some()
+            }),
+            None => Err(Miss::Status(500)),
+        };
+        Err(match found {
+            Ok(scripts::Found::Script(script)) => return Ok(script),
+            Ok(scripts::Found::File) => self.serve(set, context, writer),
+            Ok(scripts::Found::AddSlash) => self.add_slash(set, context, writer),
+            Err(Miss::WouldWait) => {
+                let (path, index) = (path.into(), rules.index.into());
+                let wanted = WantedScript { path, index, php: rules.php, gets };
+                self.blocked(set, Wanted::Script(wanted), writer)
+            }
+            Err(Miss::Status(status)) => self.refuse(set, (status, None), context, writer),
+        })
+    }
+
+    /// Answers with an error of this status.
+    fn refuse(
+        &mut self,
+        set: usize,
+        (status, field): (u16, Option<Field<'_>>),
+        context: &RequestContext<'_>,
+        writer: &mut ResponseWriter<'_>,
+    ) -> Served {
+        // Too many files are open, or memory is short: that passes.
+        let field = if status == 503 { Some(Field::new("Retry-After", "1")) } else { field };
+        let fields = field.as_slice();
+        self.error(set, &Failure { status, fields, request_id: None }, context, writer)
     }
 
     /// Answers with an error: with the set's page for it if there is one, otherwise with a line of text.
@@ -330,6 +376,13 @@ pub(super) fn warm(
     inline_bytes_max: u32,
     read: &mut dyn FnMut(BorrowedFd<'_>, u64) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
+    if let Wanted::Script(WantedScript { path, index, php, gets }) = wanted {
+        let rules = ScriptRules { index, php: *php };
+        let found = scripts::find(set, rules, (path, *gets), Patience::Disk, &mut || false);
+        if !matches!(found, Ok(scripts::Found::File)) {
+            return Ok(());
+        }
+    }
     match resolve::resolve(set, wanted, Patience::Disk, &mut |_| false) {
         Ok(Found::File(found)) => {
             let encoded = found.encoded.iter().map(|(_, opened)| opened);

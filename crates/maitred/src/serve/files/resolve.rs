@@ -9,6 +9,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::prepare;
+use super::scripts::WantedScript;
 use super::set::FileSet;
 use crate::config::{Coding, TryItem};
 
@@ -19,6 +20,8 @@ pub enum Wanted {
     Request(Box<[u8]>),
     /// The file of this path below the root; the operator chose it.
     AsIs(Box<[u8]>),
+    /// The script that a request is for, or what is there instead.
+    Script(WantedScript),
 }
 
 /// Whether a look-up may wait.
@@ -98,7 +101,7 @@ pub(super) enum Miss {
 }
 
 /// What an open gave, errors that mean "not here" apart.
-enum Node {
+pub(super) enum Node {
     File(Opened),
     Directory(OwnedFd),
     Nothing,
@@ -113,7 +116,7 @@ pub(super) fn resolve(
 ) -> Result<Found, Miss> {
     let path = match wanted {
         Wanted::AsIs(path) => return as_is(set, path, timeout)?.map(Found::File).ok_or(Miss::Status(404)),
-        Wanted::Request(path) => path,
+        Wanted::Request(path) | Wanted::Script(WantedScript { path, .. }) => path,
     };
     let Some(below) = below_prefix(path, set.files().strip_prefix.as_bytes()) else {
         // The prefix without its slash stands for the directory that is mounted there.
@@ -140,14 +143,14 @@ pub(super) fn resolve(
 }
 
 /// `path` without the prefix but with a slash before it; `None` if it does not start with the prefix.
-fn below_prefix<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
+pub(super) fn below_prefix<'p>(path: &'p [u8], prefix: &[u8]) -> Option<&'p [u8]> {
     let kept = prefix.len().checked_sub(1)?;
     path.starts_with(prefix).then(|| path.get(kept..)).flatten()
 }
 
 /// Whether a segment starts with a dot; `.well-known` (RFC 8615) does not count. That covers `..` too, which cannot
 /// come this far.
-fn has_hidden_segment(path: &[u8]) -> bool {
+pub(super) fn has_hidden_segment(path: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').any(|segment| segment.starts_with(b".") && segment != b".well-known")
 }
 
@@ -207,7 +210,11 @@ fn as_is(set: &FileSet, path: &[u8], timeout: Patience) -> Result<Option<FoundFi
     }
 }
 
+/// All files that are served come through here.
 fn with_siblings(set: &FileSet, path: Vec<u8>, plain: Opened, timeout: Patience) -> Result<FoundFile, Miss> {
+    if set.withholds(&path) {
+        return Err(Miss::Status(404));
+    }
     let mut encoded = Vec::new();
     for coding in &set.files().precompressed {
         let sibling = [path.as_slice(), prepare::extension(*coding).as_bytes()].concat();
@@ -223,6 +230,11 @@ fn with_siblings(set: &FileSet, path: Vec<u8>, plain: Opened, timeout: Patience)
 
 /// Opens a path below the root, by the rules of the set. The empty path is the root itself.
 fn open(set: &FileSet, path: &[u8], timeout: Patience) -> Result<Node, Miss> {
+    open_as(set, path, RDONLY, timeout)
+}
+
+/// The same, with flags.
+pub(super) fn open_as(set: &FileSet, path: &[u8], flags: OFlags, timeout: Patience) -> Result<Node, Miss> {
     let root = set.root().map_err(|_| Miss::Status(500))?;
     // A path that `..` or NUL could be part of does not come from `uri::normalise`; nothing good can be behind it.
     if path.split(|byte| *byte == b'/').any(|segment| segment == b"..") || memchr::memchr(0, path).is_some() {
@@ -230,7 +242,7 @@ fn open(set: &FileSet, path: &[u8], timeout: Patience) -> Result<Node, Miss> {
     }
     let path = if path.is_empty() { b".".as_slice() } else { path };
     let resolve = resolve_flags(set);
-    let opened = open_below(root, path, RDONLY, resolve, timeout).and_then(|file| {
+    let opened = open_below(root, path, flags, resolve, timeout).and_then(|file| {
         let stat = rustix::fs::fstat(&file)?;
         Ok((file, stat))
     });

@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::prepare::FieldRules;
+use super::scripts;
 use crate::config::{Files, TryItem};
 use crate::log::error::Limiter;
 
@@ -23,6 +24,7 @@ pub struct FileSet {
     inner: Arc<Inner>,
     error_pages: Arc<ErrorPages>,
     edits: Arc<FieldEdits>,
+    withholds_sources: bool,
 }
 
 struct Inner {
@@ -55,7 +57,12 @@ impl FileSet {
         let rules = FieldRules::new(&files.headers);
         let complaints = Mutex::new(Limiter::new(COMPLAINTS_PER_SECOND_MAX));
         let inner = Inner { files, root, complaints, try_files, rules };
-        FileSet { inner: Arc::new(inner), error_pages: Arc::default(), edits: Arc::default() }
+        FileSet {
+            inner: Arc::new(inner),
+            error_pages: Arc::default(),
+            edits: Arc::default(),
+            withholds_sources: false,
+        }
     }
 
     /// The same root, whose heads are prepared with these changes. What `headers` takes out is not filled in again.
@@ -70,6 +77,18 @@ impl FileSet {
     #[must_use]
     pub fn with_error_pages(self, set: usize, pages: Vec<(u16, String)>) -> FileSet {
         FileSet { error_pages: Arc::new(ErrorPages { set, pages }), ..self }
+    }
+
+    /// The same root; whether scripts' sources are no files (`withholds`): their site has an application that runs them.
+    #[must_use]
+    pub fn withholding_sources(self, withholds: bool) -> FileSet {
+        FileSet { withholds_sources: withholds, ..self }
+    }
+
+    /// Whether a file of this name is never served.
+    #[inline]
+    pub(super) fn withholds(&self, path: &[u8]) -> bool {
+        self.withholds_sources && scripts::is_source(path)
     }
 
     /// The configuration.

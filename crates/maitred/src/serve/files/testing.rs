@@ -173,7 +173,7 @@ impl Bench {
 }
 
 /// Puts an answer together, and checks what every answer has to hold to.
-fn read(served: Served, out: &[u8], head_only: bool, blocked: bool) -> Answer {
+pub(super) fn read(served: Served, out: &[u8], head_only: bool, blocked: bool) -> Answer {
     let (summary, segments) = match served {
         Served::Whole(summary) => (summary, Default::default()),
         Served::Cached(summary, cached) => {

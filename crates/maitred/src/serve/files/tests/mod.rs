@@ -8,6 +8,7 @@ mod confinement;
 mod directories;
 mod errors;
 mod manual;
+mod scripts;
 
 use std::fs;
 use std::path::Path;
