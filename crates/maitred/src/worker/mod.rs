@@ -23,6 +23,7 @@
 //! | [`unsent`] | what clients do not take: counted, bounded, and what is done when it is much |
 //! | [`hand_off`], [`transport_tuner`] | requests to application processes, and the cheaper way to answer them |
 //! | [`sticky`] | which of them a client is led to, where it has to be one |
+//! | [`scripts`] | which script a request to a pool of FastCGI is for, or which file answers it |
 //! | [`forward`] | what of a request goes on to an application or a server |
 //! | [`upstream`] | who else answers: processes by relay, servers, other threads |
 //! | [`overdue`] | processes and servers that take too long for a request |

@@ -19,6 +19,7 @@ mod overload;
 mod priorities;
 mod proxied;
 mod rates;
+mod scripts;
 mod secure;
 mod streams;
 #[path = "../support/mod.rs"]

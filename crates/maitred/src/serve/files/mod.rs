@@ -132,8 +132,8 @@ impl FileServer {
         }
     }
 
-    /// Finds the script that a request is for, in a set of a pool with scripts; or answers it, as [`FileServer::serve`] does, with
-    /// what is there instead.
+    /// Finds the script that a request is for, in a set of a pool with scripts; or answers it, as [`FileServer::serve`] does,
+    /// with what is there instead.
     ///
     /// # Errors
     /// The answer.

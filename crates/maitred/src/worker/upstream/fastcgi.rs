@@ -5,14 +5,15 @@
 //! | `STDOUT` | its header is judged, and goes to the client's [`Filter`]; so does the content behind it |
 //! | `STDERR` | lines for the error log, [`MESSAGE_BYTES_MAX`] of a request |
 //! | an empty `STDOUT`, or `END_REQUEST` | the response is complete; the end of the stream is not waited for |
-//! | `END_REQUEST` with another status than 0 | [`Failed::Overloaded`]: nothing was done; all others are [`Failed::Bad`] |
+//! | `END_REQUEST` with another status than 0 | [`Failed::Overloaded`]: nothing was done; or [`Failed::Bad`] |
 //! | the end of the stream before that | [`Failed::Bad`]: the response is not whole |
 //! | anything behind the end, an error of the socket as well | nothing: php-fpm closes its side before it has read everything |
 //!
-//! `Location` without `Status` and with a path alone (a local redirect, RFC 3875 section 6.2.2) is passed on as 302, as nginx does.
+//! `Location` without `Status` and with a path alone (a local redirect, RFC 3875 section 6.2.2) is passed on as 302, as nginx
+//! does.
 //!
-//! A request has a connection of its own: the application closes it at the end. php-fpm keeps one process for each connection that
-//! is open, idle or not.
+//! A request has a connection of its own: the application closes it at the end. php-fpm keeps one process for each connection
+//! that is open, idle or not.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
@@ -127,8 +128,8 @@ impl Reply {
         Err(Failed::bad(self.head.incomplete()))
     }
 
-    /// Whether the application has said all that it will. The client has a whole response before that if its length was announced;
-    /// closing the connection then would have PHP abort a script that still works.
+    /// Whether the application has said all that it will. The client has a whole response before that if its length was
+    /// announced; closing the connection then would have PHP abort a script that still works.
     pub(in crate::worker) fn is_complete(&self) -> bool {
         self.complete
     }
@@ -231,8 +232,8 @@ pub(in crate::worker) struct Asked<'a> {
     pub content_length: Option<u64>,
 }
 
-/// Appends a request, and its content if that is `inline`. Of content that is elsewhere, the records and the empty one behind them
-/// are the caller's to write (`encode::stdin_record`, `encode::put_stdin_end`).
+/// Appends a request, and its content if that is `inline`. Of content that is elsewhere, the records and the empty one behind
+/// them are the caller's to write (`encode::stdin_record`, `encode::put_stdin_end`).
 ///
 /// # Errors
 /// One of the variables is too long: 431. Nothing was appended then.
