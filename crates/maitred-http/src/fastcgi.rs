@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`record`] | headers of records, their types and sizes |
 //! | [`encode`] | records for the application: the request, its parameters, its content, an abort |
+//! | [`stdin`] | content that is sent out of a file |
 //! | [`variables`] | the parameters of a request: the meta-variables of CGI/1.1, and those that PHP looks for |
 //! | [`script`] | which part of a path is the script, and which its `PATH_INFO` |
 //! | [`decode`] | records of the application: output, messages, the end |
@@ -45,6 +46,7 @@ pub mod encode;
 pub mod head;
 pub mod record;
 pub mod script;
+pub mod stdin;
 pub mod variables;
 
 #[cfg(test)]

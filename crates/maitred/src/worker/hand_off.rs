@@ -26,7 +26,7 @@ use super::reactor::Reactor;
 use super::shared::Local;
 use super::tls_session::TlsLookup;
 use super::wire::Wire;
-use crate::config::{Pool, Source, Transport};
+use crate::config::{Pool, Transport};
 use crate::control::SlotId;
 use crate::handoff::{Channel, Flushed, RELAY_BIT, SentBody};
 use crate::plan::Plan;
@@ -48,7 +48,7 @@ impl Reactor {
             // The process writes to the socket itself: what was answered before has to be out first.
             return Step::FlushFirst;
         }
-        if matches!(self.shared.start.config.pools[pool].source, Source::Http(_)) {
+        if self.shared.start.config.pools[pool].source.servers().is_some() {
             return self.proxy(index, pool, context, given);
         }
         if let Some((slot, home)) = self.pinned(index, pool, context.request) {

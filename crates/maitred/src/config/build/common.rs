@@ -66,7 +66,7 @@ fn shorten_path(path: &Path) -> String {
 }
 
 /// Without `.` components; `..` stays, because what it leads to depends on symbolic links.
-fn normal(path: &Path) -> PathBuf {
+pub(super) fn normal(path: &Path) -> PathBuf {
     path.components().collect()
 }
 

@@ -58,7 +58,7 @@ fn script_root(section: &Section<'_>) -> Option<PathBuf> {
         );
         return None;
     }
-    Some(super::normal(text.value.as_ref()))
+    Some(super::common::normal(text.value.as_ref()))
 }
 
 fn index(section: &Section<'_>) -> String {

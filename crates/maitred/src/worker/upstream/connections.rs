@@ -14,8 +14,6 @@
 //! reported by then does not tell, since it is as old as the turn. To ask each connection would be a system call for each
 //! request. So requests on idle connections are sent at the end of the turn, behind one poll(2) for all of them.
 
-pub(super) mod fastcgi;
-
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -29,7 +27,7 @@ use rustix::net::{
 use slab::Slab;
 
 use crate::budget::Permit;
-use crate::config::{Pool, Source, Upstream};
+use crate::config::{Pool, Upstream};
 use crate::proxy::Balancer;
 use crate::worker::foreign;
 use crate::worker::reactor::{Reactor, Token};
@@ -92,12 +90,11 @@ pub(in crate::worker) struct Upstreams {
 impl Upstreams {
     /// No connections yet.
     pub(in crate::worker) fn new(pools: &[Pool], thread: usize) -> Upstreams {
-        let servers = |pool: &Pool| match &pool.source {
-            Source::Http(servers) => Some(Servers {
+        let servers = |pool: &Pool| {
+            pool.source.servers().map(|servers| Servers {
                 balancer: Balancer::new(servers.len(), thread),
                 idle: vec![Vec::new(); servers.len()],
-            }),
-            _ => None,
+            })
         };
         Upstreams {
             connections: Slab::new(),
@@ -270,10 +267,8 @@ impl Reactor {
     /// What socket(2) or connect(2) say at once.
     pub(in crate::worker) fn open_upstream(&mut self, at: (u16, u16), index: u32) -> io::Result<u32> {
         let pool = self.shared.start.config.pools.get(usize::from(at.0));
-        let server = match pool.map(|pool| &pool.source) {
-            Some(Source::Http(servers)) => servers.get(usize::from(at.1)),
-            _ => None,
-        };
+        let servers = pool.and_then(|pool| pool.source.servers());
+        let server = servers.and_then(|servers| servers.get(usize::from(at.1)));
         let held = self.shared.descriptor()?;
         let foreign = matches!(server, Some(Upstream::Unix(_)));
         let (socket, connected) = open(server.ok_or(io::ErrorKind::NotFound)?)?;

@@ -2,7 +2,7 @@
 //!
 //! | what has happened | the client has got nothing | an informational response | a part of the response |
 //! |---|---|---|---|
-//! | it has not seen the request | retried | – | – |
+//! | it has not seen the request, or has refused it unseen | retried | – | – |
 //! | it has ended, and may have seen the request; that may be sent twice | retried | 502 | aborted |
 //! | the same, and it may not be sent twice | 502 | 502 | aborted |
 //! | it was silent, or took too long | 504 | 504 | aborted |
@@ -20,6 +20,8 @@ pub(in crate::worker) enum Cause {
         /// It was the time that had passed.
         late: bool,
     },
+    /// It has refused the request because it has too much to do: nothing was done.
+    Overloaded,
     /// The process, or the connection, has ended.
     Lost,
     /// It was silent for `request_timeout`, or took longer than `request_total_timeout`.
@@ -59,6 +61,7 @@ pub(super) fn judge(cause: Cause, reached: Reached) -> Verdict {
     }
     match cause {
         Cause::Unreachable { late } => Verdict::Retry(if late { 504 } else { 502 }),
+        Cause::Overloaded => Verdict::Retry(503),
         Cause::Lost if !reached.begun && (reached.safe || !reached.seen) => Verdict::Retry(502),
         Cause::Lost | Cause::Bad => Verdict::Refuse(502),
         Cause::Late => Verdict::Refuse(504),
@@ -69,9 +72,10 @@ pub(super) fn judge(cause: Cause, reached: Reached) -> Verdict {
 mod tests {
     use super::*;
 
-    const CAUSES: [Cause; 5] = [
+    const CAUSES: [Cause; 6] = [
         Cause::Unreachable { late: false },
         Cause::Unreachable { late: true },
+        Cause::Overloaded,
         Cause::Lost,
         Cause::Late,
         Cause::Bad,
@@ -96,7 +100,7 @@ mod tests {
     #[test]
     fn what_may_have_been_acted_on_is_sent_again_only_if_that_does_no_harm() {
         for (cause, reached) in all().filter(|(_, reached)| reached.seen && !reached.safe) {
-            let connected = !matches!(cause, Cause::Unreachable { .. });
+            let connected = !matches!(cause, Cause::Unreachable { .. } | Cause::Overloaded);
             assert!(
                 !connected || !matches!(judge(cause, reached), Verdict::Retry(_)),
                 "{cause:?} {reached:?}"
@@ -116,7 +120,12 @@ mod tests {
                 Verdict::Retry(status) | Verdict::Refuse(status) => status,
                 Verdict::Abort => panic!("{cause:?}"),
             };
-            assert_eq!(status, if late { 504 } else { 502 });
+            let expected = match cause {
+                Cause::Overloaded => 503,
+                _ if late => 504,
+                _ => 502,
+            };
+            assert_eq!(status, expected);
         }
     }
 }

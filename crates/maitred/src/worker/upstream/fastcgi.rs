@@ -22,11 +22,13 @@ use maitred_http::fastcgi::decode::{Decoder, Event, ProtocolStatus};
 use maitred_http::fastcgi::encode::{self, PairTooBig};
 use maitred_http::fastcgi::head::{self, HeadBuffer};
 use maitred_http::fastcgi::script::Script;
+use maitred_http::fastcgi::stdin::Stdin;
 use maitred_http::fastcgi::variables::{self, Variables};
 use maitred_http::fields::FieldLines;
 use maitred_http::request::Version;
 use maitred_http::response::{Encode, Filter};
 
+use super::failure::Cause;
 use crate::config::{FastCgi, Pool};
 use crate::serve::RequestContext;
 use crate::worker::answer::RequestInput;
@@ -51,11 +53,11 @@ pub(in crate::worker) enum Failed {
 }
 
 impl Failed {
-    /// What the client gets if no other server is asked.
-    pub(in crate::worker) fn status(&self) -> u16 {
+    /// What that is for the rule of failures.
+    pub(super) fn cause(&self) -> Cause {
         match self {
-            Failed::Overloaded => 503,
-            Failed::Bad(_) => 502,
+            Failed::Overloaded => Cause::Overloaded,
+            Failed::Bad(_) => Cause::Bad,
         }
     }
 
@@ -71,6 +73,15 @@ impl fmt::Display for Failed {
             Failed::Bad(why) => f.write_str(why),
         }
     }
+}
+
+/// One request, and its response, on one connection.
+#[derive(Debug, Default)]
+pub struct Spoken {
+    /// What comes back.
+    pub(super) reply: Reply,
+    /// A body that is spooled.
+    pub(super) stdin: Stdin,
 }
 
 /// The response to one request, as it arrives.

@@ -4,7 +4,7 @@
 //! |---|---|---|---|---|
 //! | process, direct | [`hand_off`](super::hand_off) | in a frame, with the client's socket | not through here | `HandedOff`¹ |
 //! | process, by relay | [`relay`] | in a frame, with one end of a socketpair | by the other, as HTTP/1 | `Relay` |
-//! | server | [`server`]; its dialect: [`http1`] | by a connection to it | by the same | `Server` |
+//! | server | [`server`]; its dialect: [`http1`], [`fastcgi`] | by a connection to it | by the same | `Server` |
 //! | another thread | [`remote_thread`] | by its inbox, with one end of a socketpair | by the other, as HTTP/1 | `Thread` |
 //!
 //! ¹ A state of its own: the process writes to the client's socket.
@@ -25,6 +25,7 @@
 
 pub(super) mod connections;
 pub(super) mod failure;
+mod fastcgi;
 mod feed;
 mod http1;
 mod pump;
@@ -39,7 +40,7 @@ use maitred_http::response::Filter;
 use self::failure::{Cause, Reached, Verdict, judge};
 use self::relay::Handed;
 use self::remote_thread::Remote;
-use self::server::Call;
+use self::server::{Call, Dialect};
 use crate::exchange::ResponseWriter;
 use crate::worker::connection::Spool;
 use crate::worker::connection::{Exchange, RetryState, State};
@@ -113,20 +114,47 @@ impl Attempt {
         }
     }
 
-    /// Has bytes of the upstream judged, and written for the client.
-    fn feed(&mut self, input: &[u8], writer: &mut ResponseWriter<'_>) -> Result<(), String> {
-        self.filter.feed(input, writer).map(drop).map_err(|bad| bad.to_string())
+    /// Has bytes of the upstream judged, and written for the client. `log` gets what the application says besides.
+    fn feed(
+        &mut self,
+        input: &[u8],
+        writer: &mut ResponseWriter<'_>,
+        log: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), (Cause, String)> {
+        match &mut self.by {
+            By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => {
+                let fed = spoken.reply.feed(input, &mut self.filter, writer, log);
+                fed.map_err(|failed| (failed.cause(), failed.to_string()))
+            }
+            _ => {
+                let fed = self.filter.feed(input, writer);
+                fed.map(drop).map_err(|bad| (Cause::Bad, bad.to_string()))
+            }
+        }
     }
 
     /// Nothing follows.
-    fn end(&mut self, writer: &mut ResponseWriter<'_>) -> Result<(), String> {
-        self.filter.end(writer).map_err(|bad| bad.to_string())
+    fn end(
+        &mut self,
+        writer: &mut ResponseWriter<'_>,
+        log: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), (Cause, String)> {
+        match &mut self.by {
+            By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => {
+                spoken.reply.end(log).map_err(|failed| (Cause::Lost, failed.to_string()))
+            }
+            _ => self.filter.end(writer).map_err(|bad| (Cause::Bad, bad.to_string())),
+        }
     }
 
     /// Whether nothing more belongs to the response. A process may have written more than it has announced, which has to be seen
     /// before its relay is used again.
     fn is_answered(&self) -> bool {
-        self.filter.complete() && (self.drained || !matches!(self.by, By::Process(_)))
+        match &self.by {
+            By::Process(_) => self.filter.complete() && self.drained,
+            By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
+            By::Server(_) | By::Thread(_) => self.filter.complete(),
+        }
     }
 
     /// Whether the upstream has all of a body that is spooled.
@@ -315,7 +343,10 @@ impl Reactor {
         let attempt = self.exchange(index).attempt.take();
         match source {
             Source::Relay(relay) => self.leave_relay(relay, attempt),
-            Source::Server(key) | Source::Thread(key) => self.leave_server(key),
+            Source::Server(key) | Source::Thread(key) => {
+                self.note_last_words(index, attempt);
+                self.leave_server(key);
+            }
         }
     }
 }

@@ -122,11 +122,7 @@ impl Reactor {
         let judged = if rx.is_empty() { Ok(()) } else { self.pass_on(index, &rx) };
         self.rx.put_back(rx);
         match (received, judged) {
-            (_, Err(why)) => {
-                self.fail_upstream(index, Cause::Bad, &why);
-                Read::Failed
-            }
-            (Err((cause, why)), Ok(())) => {
+            (_, Err((cause, why))) | (Err((cause, why)), Ok(())) => {
                 self.fail_upstream(index, cause, &why);
                 Read::Failed
             }
@@ -135,7 +131,7 @@ impl Reactor {
     }
 
     /// Has bytes of the upstream judged, and sends what became of them.
-    pub(super) fn pass_on(&mut self, index: u32, input: &[u8]) -> Result<(), String> {
+    pub(super) fn pass_on(&mut self, index: u32, input: &[u8]) -> Result<(), (Cause, String)> {
         let (now, ends) = (self.clock.now, self.ends_soon(index));
         let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Ok(()) };
         let (headless, switched) = (!attempt.filter.head_written(), attempt.filter.switched());
@@ -144,7 +140,7 @@ impl Reactor {
         if headless && ends {
             attempt.filter.say_close();
         }
-        let result = self.encode_attempt(index, |attempt, writer| attempt.feed(input, writer));
+        let result = self.encode_attempt(index, |attempt, writer, log| attempt.feed(input, writer, log));
         let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Ok(()) };
         let headed = headless && attempt.filter.head_written();
         let switches = !switched && attempt.filter.switched();
@@ -161,15 +157,22 @@ impl Reactor {
     }
 
     /// Has something written to the client by the attempt, if there is one.
-    pub(super) fn encode_attempt(
+    fn encode_attempt(
         &mut self,
         index: u32,
-        write: impl FnOnce(&mut Attempt, &mut ResponseWriter<'_>) -> Result<(), String>,
-    ) -> Result<(), String> {
-        self.encode(index, |exchange, writer| match exchange.attempt.as_deref_mut() {
-            Some(attempt) => write(attempt, writer),
+        write: impl FnOnce(
+            &mut Attempt,
+            &mut ResponseWriter<'_>,
+            &mut dyn FnMut(&[u8]),
+        ) -> Result<(), (Cause, String)>,
+    ) -> Result<(), (Cause, String)> {
+        let mut messages = Vec::new();
+        let result = self.encode(index, |exchange, writer| match exchange.attempt.as_deref_mut() {
+            Some(attempt) => write(attempt, writer, &mut |line| messages.push(line.to_vec())),
             None => Ok(()),
-        })
+        });
+        self.log_messages(index, &messages);
+        result
     }
 
     /// Sends what was written at once, as far as it goes; nothing else waits to be sent.
@@ -208,7 +211,7 @@ impl Reactor {
         // A filter that has seen nothing is used again.
         let begun = self.attempt_of(index).is_some_and(|attempt| attempt.begun);
         match begun {
-            true => self.end_of_stream(index, Cause::Bad),
+            true => self.end_of_stream(index),
             false => {
                 self.fail_upstream(index, Cause::Lost, "it closed the connection without an answer");
                 false
@@ -217,10 +220,10 @@ impl Reactor {
     }
 
     /// Nothing follows: the response is whole, or has failed. True in the first case.
-    pub(super) fn end_of_stream(&mut self, index: u32, cause: Cause) -> bool {
-        let ended = self.encode_attempt(index, |attempt, writer| attempt.end(writer));
+    pub(super) fn end_of_stream(&mut self, index: u32) -> bool {
+        let ended = self.encode_attempt(index, |attempt, writer, log| attempt.end(writer, log));
         self.send_encoded(index);
-        if let Err(why) = ended {
+        if let Err((cause, why)) = ended {
             self.fail_upstream(index, cause, &why);
             return false;
         }

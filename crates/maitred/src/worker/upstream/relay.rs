@@ -198,15 +198,15 @@ impl Reactor {
             // No process returns such bytes.
             Some(Segment::Cached(_)) => true,
             Some(file @ Segment::File { .. }) => self.tail_file(index, file),
-            None => self.end_of_stream(index, Cause::Bad),
+            None => self.end_of_stream(index),
         }
     }
 
     /// Sends what the process has returned. False if it was no part of a response.
     fn pass_tail(&mut self, index: u32, bytes: &[u8]) -> bool {
         let passed = self.pass_on(index, bytes);
-        if let Err(why) = &passed {
-            self.fail_upstream(index, Cause::Bad, why);
+        if let Err((cause, why)) = &passed {
+            self.fail_upstream(index, *cause, why);
         }
         passed.is_ok()
     }

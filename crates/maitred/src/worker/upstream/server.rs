@@ -27,6 +27,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use maitred_http::fastcgi::stdin::Piece;
 use maitred_http::h1::Persistence;
 use maitred_http::request::Method;
 use maitred_http::response::Filter;
@@ -36,12 +37,13 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 
 use super::failure::Cause;
 use super::pump::Read;
-use super::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Source};
-use crate::config::{Pool, Source as PoolSource, Upstream};
+use super::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Source, fastcgi};
+use crate::config::{Pool, Upstream};
 use crate::proxy::Failure;
 use crate::serve::RequestContext;
 use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::State;
+use crate::worker::origin;
 use crate::worker::reactor::Reactor;
 
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
@@ -49,9 +51,51 @@ const ATTEMPTS_MAX: u8 = 4;
 /// Bytes of a body that one server takes in one turn, so that the others get theirs.
 const SENT_PER_TURN: u64 = 512 * 1024;
 
+/// What a server speaks.
+#[derive(Debug)]
+pub enum Dialect {
+    /// HTTP/1.1.
+    Http1,
+    /// FastCGI, and what there is of that.
+    FastCgi(Box<fastcgi::Spoken>),
+}
+
+impl Dialect {
+    fn of(pool: &Pool) -> Dialect {
+        match pool.source.fastcgi() {
+            Some(_) => Dialect::FastCgi(Box::default()),
+            None => Dialect::Http1,
+        }
+    }
+
+    /// What is to be sent next of a body of which so much is left, behind what has been said to have been sent.
+    fn next_piece(&mut self, left: u64) -> Piece<'_> {
+        match self {
+            Dialect::Http1 if left > 0 => Piece::Content(left),
+            Dialect::Http1 => Piece::Nothing,
+            Dialect::FastCgi(spoken) => spoken.stdin.next_piece(left),
+        }
+    }
+
+    fn note_sent(&mut self, bytes: usize) {
+        if let Dialect::FastCgi(spoken) = self {
+            spoken.stdin.note_sent(bytes);
+        }
+    }
+
+    /// Another attempt begins.
+    fn reset(&mut self) {
+        if let Dialect::FastCgi(spoken) = self {
+            **spoken = fastcgi::Spoken::default();
+        }
+    }
+}
+
 /// What an attempt at a server has for itself.
 #[derive(Debug)]
 pub struct Call {
+    /// What it speaks.
+    pub dialect: Dialect,
     /// Index of the pool.
     pub pool: u16,
     /// The request, without a body that is spooled.
@@ -80,8 +124,9 @@ pub struct Call {
 
 impl Call {
     /// A request that no server has yet: what is in `out` from `start` on.
-    fn new(pool: u16, out: Vec<u8>, start: usize, safe: bool) -> Call {
+    fn new(pool: u16, dialect: Dialect, (out, start): (Vec<u8>, usize), safe: bool) -> Call {
         Call {
+            dialect,
             pool,
             out,
             start,
@@ -101,14 +146,22 @@ impl Call {
     fn send(&mut self, socket: BorrowedFd<'_>, feed: &mut Option<Feed>, moved: &mut u64) -> Result<bool, ()> {
         while *moved < SENT_PER_TURN {
             let rest = self.out.get(self.sent..).unwrap_or_default();
-            let sent = if !rest.is_empty() {
-                let more = if feed.is_some() { SendFlags::MORE } else { SendFlags::empty() };
-                send(socket, rest, SendFlags::NOSIGNAL | more).inspect(|sent| self.sent += sent)
-            } else if let Some(feed) = feed.as_mut().filter(|feed| feed.sent < feed.spool.bytes) {
-                let bytes = (feed.spool.bytes - feed.sent).min(SENT_PER_TURN - *moved) as usize;
-                rustix::fs::sendfile(socket, &feed.spool.file, Some(&mut feed.sent), bytes)
-            } else {
-                return Ok(false);
+            let flags =
+                SendFlags::NOSIGNAL | if feed.is_some() { SendFlags::MORE } else { SendFlags::empty() };
+            let sent = match (rest, feed.as_mut()) {
+                ([_, ..], _) => send(socket, rest, flags).inspect(|sent| self.sent += sent),
+                ([], None) => return Ok(false),
+                ([], Some(feed)) => {
+                    let sent = match self.dialect.next_piece(feed.spool.bytes.saturating_sub(feed.sent)) {
+                        Piece::Frame(bytes) => send(socket, bytes, flags),
+                        Piece::Content(bytes) => {
+                            let bytes = bytes.min(SENT_PER_TURN - *moved) as usize;
+                            rustix::fs::sendfile(socket, &feed.spool.file, Some(&mut feed.sent), bytes)
+                        }
+                        Piece::Nothing => return Ok(false),
+                    };
+                    sent.inspect(|sent| self.dialect.note_sent(*sent))
+                }
             };
             match sent {
                 // The file is shorter than it was.
@@ -148,8 +201,11 @@ impl Reactor {
         }
         let request = context.request;
         let settings = &self.shared.start.config.pools[pool];
-        let Some((out, start)) = self.write_request(index, settings, context, given) else {
-            return self.pool_error(index, pool, request, RequestInput { last: true, ..given }, 413);
+        let out = match self.write_request(index, settings, context, given) {
+            Ok(out) => out,
+            Err(status) => {
+                return self.pool_error(index, pool, request, RequestInput { last: true, ..given }, status);
+            }
         };
         let keep = self.persistence(index, request, given.last) != Persistence::Close;
         let filter = Filter::new(self.wanted(index, request, keep, settings));
@@ -162,8 +218,8 @@ impl Reactor {
         (exchange.pool, exchange.queue_us, exchange.handed_off_at) = (Some(pool as u16), 0, Some(now));
         exchange.overdue = false;
         let feed = exchange.spool.take().map(|spool| Feed { spool, sent: 0 });
-        let call = By::Server(Call::new(pool as u16, out, start, safe));
-        exchange.attempt = Some(Box::new(Attempt::new(filter, keep, feed, call, now)));
+        let call = Call::new(pool as u16, Dialect::of(settings), out, safe);
+        exchange.attempt = Some(Box::new(Attempt::new(filter, keep, feed, By::Server(call), now)));
         self.row.proxied.add(1);
         self.shared.pools[pool].handed[self.number].requests.add(1);
         if let Err(status) = self.attempt(index) {
@@ -177,15 +233,21 @@ impl Reactor {
         Step::Waits
     }
 
-    /// The request as the server gets it, and where that begins. `None` if it is too large.
+    /// The request as the server gets it, and where that begins.
+    ///
+    /// # Errors
+    /// The status to answer with.
     fn write_request(
         &mut self,
         index: u32,
         settings: &Pool,
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
-    ) -> Option<(Vec<u8>, usize)> {
-        self.write_http1(index, settings, context, given)
+    ) -> Result<(Vec<u8>, usize), u16> {
+        match settings.source.fastcgi() {
+            Some(fastcgi) => Ok((self.write_fastcgi(index, (settings, fastcgi), context, given)?, 0)),
+            None => self.write_http1(index, settings, context, given).ok_or(413),
+        }
     }
 
     /// Finds the request a connection to a server that it was not given to yet.
@@ -208,6 +270,7 @@ impl Reactor {
             }
             call.attempts += 1;
             (call.sent, call.any_sent, call.send_failed) = (call.start, false, false);
+            call.dialect.reset();
             let load = &self.shared.pools[usize::from(pool)].load;
             let load = |server: usize| {
                 load.get(server).map_or(0, |load| load.load(std::sync::atomic::Ordering::Relaxed))
@@ -366,6 +429,7 @@ impl Reactor {
         let (failure, status) = match cause {
             Cause::Unreachable { late } => (Failure::Unreachable, if late { 504 } else { 502 }),
             Cause::Late => (Failure::Broken, 504),
+            Cause::Overloaded => (Failure::Broken, 503),
             Cause::Lost | Cause::Bad => (Failure::Broken, 502),
         };
         self.note_failure(index, at, failure, status, why);
@@ -484,6 +548,29 @@ impl Reactor {
         }
     }
 
+    /// What applications say besides their responses.
+    pub(super) fn log_messages(&mut self, index: u32, messages: &[Vec<u8>]) {
+        if messages.is_empty() {
+            return;
+        }
+        let id = self.exchange(index).request_id.map(origin::hexadecimal).unwrap_or([b'-'; 32]);
+        let pool = self.exchange(index).pool.map_or("", |pool| self.shared.pool_name(pool));
+        let request_id = String::from_utf8_lossy(&id);
+        for line in messages {
+            tracing::warn!(pool, %request_id, "FastCGI: {}", String::from_utf8_lossy(line));
+        }
+    }
+
+    /// The same that was not whole when the attempt ended.
+    pub(super) fn note_last_words(&mut self, index: u32, attempt: Option<Box<Attempt>>) {
+        let Some(By::Server(call)) = attempt.map(|attempt| attempt.by) else { return };
+        if let Dialect::FastCgi(mut spoken) = call.dialect {
+            let mut messages = Vec::new();
+            let _ = spoken.reply.end(&mut |line| messages.push(line.to_vec()));
+            self.log_messages(index, &messages);
+        }
+    }
+
     /// The server's connection is of no use for anything else.
     pub(super) fn leave_server(&mut self, key: u32) {
         if let Some(at) = self.upstreams.get(key).map(|connection| connection.at) {
@@ -531,8 +618,7 @@ impl Reactor {
 
 /// What the log calls a server of a pool.
 pub(in crate::worker) fn name_of(settings: &Pool, server: usize) -> String {
-    let PoolSource::Http(servers) = &settings.source else { return String::new() };
-    match servers.get(server) {
+    match settings.source.servers().and_then(|servers| servers.get(server)) {
         Some(Upstream::Tcp { name, .. }) => name.clone(),
         Some(Upstream::Unix(path)) => path.display().to_string(),
         None => String::new(),

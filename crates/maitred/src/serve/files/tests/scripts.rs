@@ -33,7 +33,7 @@ fn application() -> TempDir {
         (".git/hook.php", "secret"),
         ("dir.php/file.txt", "text"),
     ]);
-    std::fs::set_permissions(root.path().join("a.php"), std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(root.path().join("a.php"), std::fs::Permissions::from_mode(0o000)).unwrap();
     root
 }
 
@@ -214,7 +214,7 @@ fn a_script_that_came_or_went_is_seen_at_once() {
 fn sources_are_never_files() {
     let root = application();
     let put = |name: &str| super::put(root.path(), name, "secret");
-    ["c.pHp.br", "d.php.GZ.zst", "404.php", "e.txt.php"].map(put);
+    ["c.pHp.br", "d.php.GZ.zst", "404.php", "e.txt.php"].into_iter().for_each(put);
     super::put(root.path(), "page.phps", "shown");
     super::put(root.path(), "phpinfo", "shown");
     let around = |after: &str| TryItem::Around(String::new(), after.into());

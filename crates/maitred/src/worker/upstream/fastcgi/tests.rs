@@ -8,7 +8,7 @@ use maitred_http::request::{self, HeadLimits};
 use maitred_http::response::ResponsePolicy;
 
 use super::*;
-use crate::serve::Clock;
+use crate::clock::Clock;
 use crate::worker::connection::Remote;
 
 const DATE: [u8; 29] = *b"Sun, 06 Nov 1994 08:49:37 GMT";
@@ -88,7 +88,7 @@ fn a_response_is_complete_with_the_end_of_its_request() {
     let mut parts = Got::new();
     for (at, byte) in response.iter().enumerate() {
         assert!(!parts.reply.is_complete());
-        assert_eq!(parts.end().is_err(), true, "not before byte {at}");
+        assert!(parts.end().is_err(), "not before byte {at}");
         parts.feed(&[*byte]).unwrap();
     }
     assert!(parts.reply.is_complete());
@@ -141,7 +141,7 @@ fn a_response_that_is_not_whole_fails() {
     ] {
         let (got, result) = fed(&input);
         assert_eq!(result, Err(Failed::Bad(why.into())));
-        assert_eq!(result.unwrap_err().status(), 502);
+        assert_eq!(result.unwrap_err().cause(), Cause::Bad);
         assert!(!got.reply.is_complete());
     }
 }
@@ -150,7 +150,7 @@ fn a_response_that_is_not_whole_fails() {
 fn a_request_that_was_refused_may_go_elsewhere() {
     let (_, result) = fed(&ended(2));
     assert_eq!(result, Err(Failed::Overloaded));
-    assert_eq!(Failed::Overloaded.status(), 503);
+    assert_eq!(Failed::Overloaded.cause(), Cause::Overloaded);
     for (status, why) in
         [(1, "another one runs"), (3, "no FastCGI responder"), (9, "unknown protocol status 9")]
     {
