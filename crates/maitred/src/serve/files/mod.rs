@@ -13,6 +13,7 @@ mod prepare;
 mod resolve;
 mod scripts;
 mod set;
+mod sources;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;

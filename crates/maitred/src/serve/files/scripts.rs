@@ -17,10 +17,9 @@
 use maitred_http::fastcgi::script::{self, ENDING, Script};
 use rustix::fs::OFlags;
 
-use super::prepare;
 use super::resolve::{Miss, Node, Patience, below_prefix, has_hidden_segment, open_as};
 use super::set::FileSet;
-use crate::config::Coding;
+use super::sources::is_source;
 
 /// The rules of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,18 +136,4 @@ fn look(set: &FileSet, parts: &[&[u8]], timeout: Patience) -> Result<Node, Miss>
     let leading = path.iter().take_while(|byte| **byte == b'/').count();
     let path = path.get(leading..).unwrap_or_default();
     open_as(set, path, OFlags::PATH | OFlags::CLOEXEC, timeout)
-}
-
-/// Whether a file of this name is source code: its name ends in `.php`, in any case, or that has endings of codings behind it.
-pub(super) fn is_source(path: &[u8]) -> bool {
-    const CODINGS: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
-    let mut name = path;
-    while let Some(coding) = CODINGS
-        .iter()
-        .map(|coding| prepare::extension(*coding))
-        .find(|end| script::has_ending(name, end.as_bytes()))
-    {
-        name = name.get(..name.len() - coding.len()).unwrap_or_default();
-    }
-    script::has_ending(name, ENDING)
 }

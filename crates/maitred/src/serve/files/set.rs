@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use super::prepare::FieldRules;
-use super::scripts;
+use super::sources;
 use crate::config::{Files, TryItem};
 use crate::log::error::Limiter;
 
@@ -88,7 +88,7 @@ impl FileSet {
     /// Whether a file of this name is never served.
     #[inline]
     pub(super) fn withholds(&self, path: &[u8]) -> bool {
-        self.withholds_sources && scripts::is_source(path)
+        self.withholds_sources && sources::is_source(path)
     }
 
     /// The configuration.

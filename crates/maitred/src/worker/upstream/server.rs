@@ -295,6 +295,14 @@ impl Reactor {
                     self.forgive(at);
                     return Err(503);
                 }
+                // The accept queue of a Unix socket is full (connect(2)): the server is busy, and not out of order.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    self.forgive(at);
+                    if let Some(call) = self.call_mut(index) {
+                        call.tried.push(at.1);
+                        call.status = 503;
+                    }
+                }
                 Err(error) => self.note_failure(index, at, Failure::Unreachable, 502, &error.to_string()),
             }
         }
