@@ -24,7 +24,10 @@ pub(super) const WORDS: &[Word] = &[
     ("error_log", "`error_file` and `level` in [log]"),
     ("error_page", "`error_pages = { 404 = \"/404.html\" }` in [[site]]"),
     ("expires", "`headers = { set = { Cache-Control = \"max-age=3600\" } }` in [[site.route]]"),
-    ("fastcgi_pass", "there is no FastCGI yet; PHP runs in Apache with mod_maitred: docs/applications.md"),
+    (
+        "fastcgi_pass",
+        "`connect = \"fastcgi+unix:/run/php/php-fpm.sock\"` in [pool.NAME], with `root` and `php = true`: docs/php.md",
+    ),
     ("file_server", "`root` in [[site]] or [[site.route]]"),
     ("frontend", "[[listen]] and [[site]]"),
     ("gzip", "`precompressed` in [[site]]: files are compressed beforehand"),

@@ -5,6 +5,7 @@
 
 mod balancing;
 mod failing;
+mod fastcgi;
 mod passing;
 mod reusing;
 mod slow;

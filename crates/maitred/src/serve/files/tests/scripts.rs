@@ -209,6 +209,25 @@ fn a_script_that_came_or_went_is_seen_at_once() {
     assert_eq!(ask(&mut bench, PHP, "/static/"), "200 static");
 }
 
+#[test]
+fn a_script_that_was_never_looked_up_is_looked_up_by_a_helper_thread() {
+    // A directory on a disk, whose names are not in memory before.
+    let root = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut bench = bench_of(files(root.path()));
+    let request = request(Method::Get);
+    let clock = bench.clock.clone();
+    let mut asked = |path: &str, warmed| {
+        let context = RequestContext { request: &request, path: path.as_bytes(), clock: &clock, warmed };
+        let mut written = Written::new(Persistence::Implied);
+        bench.server.script(0, PHP, &context, &mut written.writer()).map(shown)
+    };
+    for path in ["/none.php", "/none", "/dir/"] {
+        let Err(Served::Blocked(job)) = asked(path, false) else { panic!("{path} was not waited for") };
+        crate::serve::disk::tests::run_here(&job);
+        assert!(matches!(asked(path, true), Err(Served::Whole(summary)) if summary.status == 404), "{path}");
+    }
+}
+
 /// All that the file server could be made to give away of a site with scripts.
 #[test]
 fn sources_are_never_files() {
