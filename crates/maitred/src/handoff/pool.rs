@@ -31,6 +31,8 @@ pub struct LocalPool {
     pub channels: Vec<usize>,
     /// Indices of the connections that wait, oldest first. One that goes away is taken out.
     pub queue: VecDeque<u32>,
+    /// How many of them wait for the process of one slot.
+    pub pinned: usize,
     /// When the master was last told that requests wait.
     pub pressed_at: Option<Instant>,
     /// Bytes of content that its processes have answered with.

@@ -55,6 +55,8 @@ impl Reactor {
             if home != self.number {
                 self.note_waiting(index);
                 self.keep(index, context.request, given);
+                // Room here may have been offered to it when it was anybody's: another one may have that.
+                self.publish_room(pool);
                 return Step::Moves(pool as u16, home);
             }
             return match self.pools.choose_slot(pool, slot, self.clock.now) {
@@ -179,7 +181,9 @@ impl Reactor {
         self.exchange(index).pin = pin;
         self.enter(index, State::Queued { pool: pool as u16 });
         self.wheel.arm(index, self.clock.now + settings.queue_timeout);
-        self.pools.pools[pool].queue.push_back(index);
+        let local = &mut self.pools.pools[pool];
+        local.queue.push_back(index);
+        local.pinned += usize::from(pin.is_some());
         self.publish_room(pool);
         // A thread that got room since it was looked at may not have seen yet that anybody waits.
         if pin.is_none()
@@ -240,10 +244,13 @@ impl Reactor {
     pub(super) fn leave_queue(&mut self, index: u32) {
         if let State::Queued { pool } = self.connections[index as usize].state {
             self.shared.quit_queue(usize::from(pool));
-            let queue = &mut self.pools.pools[usize::from(pool)].queue;
-            if let Some(at) = queue.iter().position(|waiting| *waiting == index) {
-                queue.remove(at);
+            let pinned = self.pin_of(index).is_some();
+            let local = &mut self.pools.pools[usize::from(pool)];
+            if let Some(at) = local.queue.iter().position(|waiting| *waiting == index) {
+                local.queue.remove(at);
+                local.pinned -= usize::from(pinned);
             }
+            self.publish_waiting(usize::from(pool));
             self.enter(index, State::Head);
         }
     }
@@ -560,35 +567,46 @@ impl Reactor {
     pub(super) fn publish_room(&self, pool: usize) {
         self.publish_slots(pool);
         let (room, live) = self.pools.room(pool);
-        let waiting = self.pools.pools.get(pool).map_or(0, |pool| pool.queue.len() as u32);
+        let waiting = self.publish_waiting(pool);
         if let Some(known) = self.shared.pools.get(pool) {
             known.room[self.number].store(room.saturating_sub(waiting), Relaxed);
             known.live[self.number].store(live, Relaxed);
-            known.waiting[self.number].store(waiting, Relaxed);
             // One thread says that it has room, and looks whether another waits; the other says that it waits, and looks whether
             // there is room. With this between the two steps of each, at least one of them sees the other.
             fence(SeqCst);
             if room > 0 && waiting == 0 && self.shared.queued(pool) > 0 {
-                self.offer(pool);
+                self.offer(pool, self.number);
             }
         }
     }
 
-    /// Tells a thread where requests wait that there is room for one here.
-    fn offer(&self, pool: usize) {
+    /// Lets other threads know how many requests wait here that could go to one of them.
+    fn publish_waiting(&self, pool: usize) -> u32 {
+        let waiting = self.pools.pools.get(pool).map_or(0, |pool| pool.queue.len() - pool.pinned) as u32;
+        if let Some(known) = self.shared.pools.get(pool) {
+            known.waiting[self.number].store(waiting, Relaxed);
+        }
+        waiting
+    }
+
+    /// Tells a thread where requests wait that there is room for one at another.
+    fn offer(&self, pool: usize, room_at: usize) {
         let waiting = &self.shared.pools[pool].waiting;
         let longest = (0..waiting.len())
-            .filter(|thread| *thread != self.number)
+            .filter(|thread| *thread != self.number && *thread != room_at)
             .max_by_key(|thread| waiting[*thread].load(Relaxed));
         if let Some(thread) = longest.filter(|thread| waiting[*thread].load(Relaxed) > 0) {
-            self.shared.inboxes[thread].send(Message::Offer { pool, thread: self.number });
+            self.shared.inboxes[thread].send(Message::Offer { pool, thread: room_at });
         }
     }
 
     /// Another thread has room: the request that waits longest goes there.
     pub(super) fn on_offer(&mut self, pool: usize, thread: usize) {
         let Some(waiting) = self.pools.pools.get(pool).map(|pool| &pool.queue) else { return };
-        let Some(index) = waiting.iter().copied().find(|index| self.pin_of(*index).is_none()) else { return };
+        let Some(index) = waiting.iter().copied().find(|index| self.pin_of(*index).is_none()) else {
+            // It has gone meanwhile, and the offer with it, if nobody passed that on.
+            return self.offer(pool, thread);
+        };
         self.leave_queue(index);
         self.transfer_connection(index, pool as u16, thread);
         self.publish_room(pool);
