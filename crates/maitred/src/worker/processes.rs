@@ -319,6 +319,12 @@ impl Reactor {
         }
         let said = heard.as_ref().err().filter(|why| why.as_str() != CLOSED);
         self.note_end(id, &said.map_or_else(|| how.to_owned(), |why| format!("{why}; {how}")));
+        let Some(leaving) = self.pools.channels.get(key).map(|channel| channel.phase == Phase::Leaving)
+        else {
+            return;
+        };
+        // What it was given when it had answered for the last time, it has not seen.
+        self.let_leave(key);
         let Some(channel) = self.take_out(key) else { return };
         if channel.linked {
             // Should requests wait, they need another way to it.
@@ -328,10 +334,8 @@ impl Reactor {
         let foreign = self.shared.start.config.pools.get(usize::from(id.pool));
         let foreign = foreign.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
         let closed = matches!(&channel.phase, Phase::Condemned(why) if why == CLOSED);
-        let expected = self.drain.is_some()
-            || channel.phase == Phase::Leaving
-            || channel.leave == DrainMode::Told
-            || foreign && closed;
+        let expected =
+            self.drain.is_some() || leaving || channel.leave == DrainMode::Told || foreign && closed;
         if !expected && channel.in_flight.is_empty() && said.is_none() && how == CLEAN_EXIT {
             let (pool, slot, pid) = (self.shared.pool_name(id.pool), id.slot, channel.pid);
             tracing::info!(pool, slot, pid, "application process has ended: {how}");
