@@ -144,7 +144,8 @@ impl Reactor {
             path,
             body,
             spool,
-            again: RetryState::Never,
+            // Two processes that are lost with a request are enough, wherever they are.
+            again: if retry == RetryState::Done { RetryState::Done } else { RetryState::Never },
             waits_since: self.exchange_of(index).and_then(|exchange| exchange.waits_since),
             origin: Origin::ForSlot,
             awaits_proxy: false,
