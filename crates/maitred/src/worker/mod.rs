@@ -42,6 +42,7 @@
 //! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
 //! | [`watchdog`] | turns of an event loop that take too long |
 //! | [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
+//! | `worlds` | their test: simulated worlds |
 
 mod aborted;
 pub mod accept;
@@ -89,6 +90,8 @@ mod upstream;
 mod watch;
 mod watchdog;
 mod wire;
+#[cfg(test)]
+mod worlds;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -171,6 +171,7 @@ fn connect(stage: &mut Stage, mood: Mood) {
             keep: if http10 { random.percent(50) } else { random.percent(85) },
             transport: only.unwrap_or(either),
             upgrade: false,
+            fixed: false,
             body: if method == "POST" { response::pattern(id, length) } else { Vec::new() },
         };
         let upgrade = method == "GET" && !http10 && asked.keep && random.percent(12);
@@ -192,7 +193,7 @@ fn connect(stage: &mut Stage, mood: Mood) {
 }
 
 fn shown(asked: &Asked) -> String {
-    let Asked { id, method, http10, keep, transport, upgrade, body } = asked;
+    let Asked { id, method, http10, keep, transport, upgrade, body, .. } = asked;
     let more = [(*http10, " 1.0"), (!keep, " close"), (*upgrade, " upgrade")];
     let more: String = more.iter().filter(|(is, _)| *is).map(|(_, text)| *text).collect();
     format!("{method} {id} {transport:?}{more} +{}", body.len())

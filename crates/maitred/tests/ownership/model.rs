@@ -27,6 +27,8 @@ pub(crate) struct Asked {
     pub(crate) keep: bool,
     pub(crate) transport: Transport,
     pub(crate) upgrade: bool,
+    /// Maitred answers it by itself, with 200.
+    pub(crate) fixed: bool,
     pub(crate) body: Vec<u8>,
 }
 
@@ -83,6 +85,12 @@ pub(crate) struct Request {
     pub(crate) may_be_unseen: bool,
     /// The process that had it was lost because a request took too long.
     pub(crate) overdue: bool,
+    /// It takes so long itself that Maitred may have ended it, whatever its process says of it then.
+    pub(crate) timed_out: bool,
+    /// The client takes longer to send it than it may.
+    pub(crate) late: bool,
+    /// Another thread than that of its connection may have it: what fails there ends a connection within the server.
+    pub(crate) across: bool,
 }
 
 impl Request {
@@ -97,6 +105,9 @@ impl Request {
             written: 0,
             may_be_unseen: false,
             overdue: false,
+            timed_out: false,
+            late: false,
+            across: false,
         }
     }
 
@@ -132,6 +143,9 @@ impl Request {
 
     fn may_be_error(&self, status: u16, refusals: bool) -> bool {
         match (self.fate, status) {
+            (_, 504) if self.timed_out => true,
+            (Fate::Waiting, 200) => self.asked.fixed,
+            (Fate::Waiting, 408) => self.late,
             (Fate::Lost, 502) => self.is_untouched(),
             (Fate::Lost, 504) => self.overdue && self.is_untouched(),
             // It was to be given again, and found the queue full.
@@ -189,11 +203,19 @@ impl Connection {
         for earlier in &self.requests[..at] {
             let id = earlier.asked.id;
             match earlier.fate {
-                Fate::UnderWay => return Err(format!("it has two owners: request {id} is under way")),
+                // Its connection was another one, of which the client's thread sees how much of a response came by it.
+                Fate::UnderWay | Fate::Lost
+                    if earlier.across && earlier.written == earlier.answer.full.len() => {}
+                Fate::Broken | Fate::Nothing | Fate::Lost if earlier.across && earlier.is_headless() => {}
+                Fate::UnderWay if !earlier.timed_out => {
+                    return Err(format!("it has two owners: request {id} is under way"));
+                }
                 Fate::Whole if earlier.answer.closes => return Err(format!("request {id} was the last")),
                 Fate::Whole => {}
                 // A refusal for want of room keeps the connection.
-                Fate::Waiting if self.refusals => {}
+                Fate::Waiting if self.refusals || earlier.asked.fixed => {}
+                // It had its answer, behind the back of its process.
+                _ if earlier.timed_out && earlier.asked.transport == Transport::Relay => {}
                 Fate::Lost if self.refusals && earlier.is_safe() && earlier.is_untouched() => {}
                 fate => return Err(format!("request {id} before it is {fate:?}")),
             }
@@ -230,7 +252,8 @@ impl Connection {
                 }
                 // Without a report nobody knows that this was all.
                 Reply::Whole { used, closes } => {
-                    (used, closes || request.fate != Fate::Whole && request.has_ended())
+                    let unreported = request.fate != Fate::Whole && request.has_ended() && !request.across;
+                    (used, closes || unreported)
                 }
                 Reply::Error { status, .. } if !request.may_be_error(status, self.refusals) => {
                     return Err(format!("request {id}, which is {:?}, is answered {status}", request.fate));
@@ -253,7 +276,10 @@ impl Connection {
     /// Judges a connection that has ended. `early` if the server ended it before the client did.
     pub(crate) fn ended(&self, stream: &[u8], early: bool) -> Result<(), String> {
         let progress = self.progress(stream)?;
-        if self.left || self.cut || progress.over {
+        let unreported =
+            |request: &Request| request.across && request.fate != Fate::Whole && request.has_ended();
+        if self.left || self.cut || progress.over || self.requests[..progress.answered].iter().any(unreported)
+        {
             return Ok(());
         }
         let Some(next) = self.requests.get(progress.answered) else {
@@ -265,6 +291,7 @@ impl Connection {
         };
         let id = next.asked.id;
         let excused = match next.fate {
+            _ if next.timed_out => true,
             Fate::Broken | Fate::Detached => true,
             // What happened to the socket before can hide that nothing was written.
             Fate::Lost => next.offered > 0 || next.asked.transport == Transport::Direct,

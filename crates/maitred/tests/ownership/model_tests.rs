@@ -1,7 +1,7 @@
 use super::*;
 
 fn asked(id: Id, method: &'static str, transport: Transport) -> Asked {
-    Asked { id, method, http10: false, keep: true, transport, upgrade: false, body: Vec::new() }
+    Asked { id, method, http10: false, keep: true, transport, upgrade: false, fixed: false, body: Vec::new() }
 }
 
 fn answer(id: Id, body: &str) -> Answer {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use maitred_handoff::RequestFlags;
 
-use crate::model::{Answer, Asked, Id, Transport};
-use crate::random::Random;
+use super::model::{Answer, Asked, Id, Transport};
+use super::random::Random;
 
 /// So many bytes that belong to this request and to no other: each 16 of them say whose they are, and where they belong.
 pub(crate) fn pattern(id: Id, bytes: usize) -> Vec<u8> {
@@ -24,12 +24,17 @@ pub(crate) fn length(random: &mut Random) -> usize {
     random.within(from..to)
 }
 
-/// The bytes of a request.
+/// The bytes of a request to the pool that answers by its transport.
 pub(crate) fn request_bytes(asked: &Asked, random: &mut Random) -> Vec<u8> {
     let pool = match asked.transport {
         Transport::Direct => "direct",
         Transport::Relay => "relay",
     };
+    request_to(pool, asked, random)
+}
+
+/// The bytes of a request to this pool.
+pub(crate) fn request_to(pool: &str, asked: &Asked, random: &mut Random) -> Vec<u8> {
     let version = if asked.http10 { "1.0" } else { "1.1" };
     let mut text = format!("{} /{pool}/{} HTTP/{version}\r\nHost: localhost\r\n", asked.method, asked.id);
     match (asked.keep, asked.http10, asked.upgrade) {
@@ -65,9 +70,20 @@ fn chunk(body: &[u8], random: &mut Random, out: &mut Vec<u8>) {
 
 /// A response as PROTOCOL.md, section 5, has it.
 pub(crate) fn answer(id: Id, flags: RequestFlags, random: &mut Random) -> Answer {
+    answer_of(id, flags, length, random)
+}
+
+/// The same, with a body whose length somebody else chooses.
+pub(crate) fn answer_of(
+    id: Id,
+    flags: RequestFlags,
+    length: fn(&mut Random) -> usize,
+    random: &mut Random,
+) -> Answer {
     let status = random.weighted(&[(20, 200), (2, 404), (1, 204), (1, 304), (1, 500)]);
     let bare = flags.head || matches!(status, 204 | 304);
-    let mut body = pattern(id, length(random));
+    let bytes = length(random);
+    let mut body = pattern(id, bytes);
     let mut head =
         format!("HTTP/1.1 {status} Puppet\r\nX-Id: {id}\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
     let known = random.percent(60);

@@ -1,0 +1,135 @@
+//! What has to be true in a world: after each turn, when nothing can happen, and at its end.
+
+use super::time;
+use super::world::World;
+use crate::handoff::RELAY_BIT;
+use crate::worker::connection::State;
+use crate::worker::reactor::Reactor;
+use crate::worker::upstream::Source;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl World<'_> {
+    /// After each turn: what a thread knows of its connections is consistent.
+    pub(super) fn check(&self, thread: usize) {
+        let Some(reactor) = &self.reactors[thread] else { return };
+        if let Err(why) = is_consistent(reactor) {
+            self.fail(&format!("thread {thread}: {why}"));
+        }
+    }
+
+    /// When nothing can happen at this time: nobody waits for what is there.
+    pub(super) fn check_quiet(&self) {
+        let shared = self.stage.shared;
+        if shared.in_transit.load(Relaxed) > 0 {
+            self.fail("a connection is on its way, and nobody expects it");
+        }
+        for pool in 0..self.stage.kind.pools.len() {
+            let threads = || self.reactors.iter().flatten();
+            let queued: usize = threads().map(|reactor| reactor.pools.pools[pool].queue.len()).sum();
+            if queued as u64 != shared.queued(pool) {
+                self.fail(&format!(
+                    "{} requests are said to wait for pool {pool}, {queued} do",
+                    shared.queued(pool)
+                ));
+            }
+            let anybody = |reactor: &&Reactor| {
+                let any = |index: &u32| reactor.pin_of(*index).is_none();
+                reactor.pools.pools[pool].queue.iter().any(any)
+            };
+            let room: u32 = threads().map(|reactor| reactor.pools.room(pool).0).sum();
+            if room > 0 && threads().any(|reactor| anybody(&reactor)) {
+                self.fail(&format!("a request waits for pool {pool}, which has room for {room}"));
+            }
+        }
+    }
+
+    /// Judges every client of the world.
+    pub(super) fn judge(&self) {
+        for (at, client) in self.clients.iter().enumerate() {
+            if let Err(why) = client.model.ended(&client.received, client.early) {
+                self.fail(&format!(
+                    "client {at}: {why}; received {}, left {}, cut {}",
+                    client.received.len(),
+                    client.model.left,
+                    client.model.cut
+                ));
+            }
+        }
+    }
+
+    /// The server stops, and has nothing left.
+    pub(super) fn close(&mut self) {
+        if !self.draining {
+            self.drain();
+        }
+        (0..self.puppets.len()).for_each(|at| self.retire(at));
+        let began = time::now();
+        loop {
+            self.settle();
+            if self.work() {
+                continue;
+            }
+            if self.reactors.iter().all(Option::is_none) {
+                break;
+            }
+            self.wait_for_time(began);
+        }
+        let left = self.stage.leftovers();
+        if !left.is_empty() {
+            self.fail(&format!("left over: {}", left.join(", ")));
+        }
+    }
+}
+
+fn is_consistent(reactor: &Reactor) -> Result<(), String> {
+    if reactor.row.panics.get() > 0 {
+        return Err("it panicked".into());
+    }
+    for (index, connection) in &reactor.connections {
+        let index = index as u32;
+        match connection.state {
+            State::HandedOff { channel, request } => {
+                let channel = reactor.pools.channels.get(channel as usize);
+                let found = channel.and_then(|channel| channel.in_flight.get(&request));
+                if found.is_none_or(|found| found.index != Some(index) || found.number != index) {
+                    return Err(format!("connection {index} is with a process that does not have it"));
+                }
+            }
+            State::Upstream(Source::Relay(relay))
+                if reactor
+                    .pools
+                    .relays
+                    .get(relay as usize)
+                    .is_none_or(|relay| relay.index != Some(index)) =>
+            {
+                return Err(format!("connection {index} has a relay that is not its own"));
+            }
+            State::Queued { pool } if !reactor.pools.pools[usize::from(pool)].queue.contains(&index) => {
+                return Err(format!("connection {index} waits in no queue"));
+            }
+            State::Spooling | State::Disk | State::Command => {}
+            _ if !reactor.wheel.is_armed(index) && !connection.is_stream() => {
+                return Err(format!("connection {index} is {:?} without a deadline", connection.state));
+            }
+            _ => {}
+        }
+    }
+    for (_, channel) in &reactor.pools.channels {
+        for (request, found) in &channel.in_flight {
+            let (Some(index), false) = (found.index, found.number & RELAY_BIT != 0) else { continue };
+            let state = reactor.connections.get(index as usize).map(|connection| connection.state);
+            if !matches!(state, Some(State::HandedOff { request: other, .. }) if other == *request) {
+                return Err(format!("request {request} belongs to connection {index}, which is {state:?}"));
+            }
+        }
+    }
+    for pool in &reactor.pools.pools {
+        for index in &pool.queue {
+            let state = reactor.connections.get(*index as usize).map(|connection| connection.state);
+            if !matches!(state, Some(State::Queued { .. })) {
+                return Err(format!("connection {index} is queued, and {state:?}"));
+            }
+        }
+    }
+    Ok(())
+}

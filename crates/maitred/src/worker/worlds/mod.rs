@@ -1,0 +1,101 @@
+//! Simulated worlds: the real threads of a worker process, without threads.
+//!
+//! A world has everything in its hands: it makes the threads ([`super::reactor`]) and runs them turn by turn, in an order that a
+//! seed chooses; it has the near ends of the clients' sockets, the far ends of the channels to application processes, the
+//! messages of the master, and the time, which passes when it says so. Nothing else has a part in it, so that a seed plays the
+//! same world again. `tests/ownership` has the same model in the real binary, where the kernel and other processes take part.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`world`] | the world and its steps |
+//! | [`application`] | what application processes do with requests |
+//! | [`judge`] | what has to be true after a turn, when nothing can happen, and at the end |
+//! | [`stage`] | configurations, threads, and what must be left of a world: nothing |
+//! | [`client`], [`puppet`] | the two sides around the server |
+//! | [`time`] | the clock, and who has written to whom |
+//! | [`model`], [`response`], [`random`] | those of `tests/ownership` |
+//!
+//! `MAITRED_WORLD=7` plays the world of that seed alone, `MAITRED_WORLDS=200000` plays so many.
+
+mod application;
+mod client;
+mod judge;
+#[path = "../../../tests/ownership/model.rs"]
+#[allow(dead_code, reason = "here nobody takes a connection over")]
+mod model;
+mod puppet;
+#[path = "../../../tests/ownership/random.rs"]
+mod random;
+#[path = "../../../tests/ownership/response.rs"]
+#[allow(dead_code, reason = "likewise")]
+mod response;
+mod stage;
+mod time;
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use self::stage::{KINDS, Stage};
+use self::world::World;
+
+/// Worlds that are played if the environment does not say otherwise.
+const WORLDS: u64 = 10_000;
+
+/// A number from the environment.
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name)
+        .ok()
+        .map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number")))
+}
+
+/// Stages of one thread of the test.
+#[derive(Default)]
+struct Stages(BTreeMap<u64, Stage>);
+
+impl Stages {
+    fn play(&mut self, seed: u64) -> u64 {
+        let kind = seed % KINDS;
+        let stage = self.0.entry(kind).or_insert_with(|| Stage::new(kind));
+        World::new(stage, seed).play()
+    }
+
+    fn show(&mut self, seed: u64) {
+        let kind = seed % KINDS;
+        let stage = self.0.entry(kind).or_insert_with(|| Stage::new(kind));
+        let mut world = World::new(stage, seed);
+        world.play();
+        println!("{}", world.trace());
+    }
+}
+
+#[test]
+fn whatever_happens_in_any_order_everybody_gets_what_is_theirs() {
+    if let Some(seed) = variable("MAITRED_WORLD") {
+        return Stages::default().show(seed);
+    }
+    let (next, worlds) = (AtomicU64::new(0), variable("MAITRED_WORLDS").unwrap_or(WORLDS));
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut stages = Stages::default();
+                loop {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if seed >= worlds {
+                        break;
+                    }
+                    stages.play(seed);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_seed_plays_the_same_world_again() {
+    for seed in 0..2 * KINDS {
+        let [one, other] = [(); 2].map(|()| Stages::default().play(seed));
+        assert_eq!(one, other, "world {seed}");
+    }
+}

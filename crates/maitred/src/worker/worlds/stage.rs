@@ -1,0 +1,236 @@
+//! What a world is played on: the shared state of one configuration, and threads that are run by hand.
+//!
+//! Shared state lives as long as the process, so that there is one of each kind for all worlds of a test's thread; what a world
+//! leaves behind in it fails that world.
+
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use maitred_sys::memfile::SharedMap;
+
+use super::random::Random;
+use super::time;
+use crate::config::{Identity, Limits, Lookup, Origin};
+use crate::control::Start;
+use crate::log::writer::{Settings, Writer};
+use crate::serve::disk::DiskPool;
+use crate::serve::files::{FileServer, GivenUp};
+use crate::serve::passed::Helpers;
+use crate::status::scoreboard::Scoreboard;
+use crate::tls::TlsServer;
+use crate::worker::reactor::Reactor;
+use crate::worker::shared::Shared;
+use crate::worker::{HelperThreads, shared_state};
+
+/// How many configurations there are.
+pub(super) const KINDS: u64 = 48;
+/// Times of every configuration. What waits for a client waits longer than what waits for an application.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(6);
+pub(super) const QUEUE_TIMEOUT: Duration = Duration::from_secs(4);
+pub(super) const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A pool of a kind.
+#[derive(Debug, Clone)]
+pub(super) struct PoolKind {
+    pub(super) slots: u16,
+    pub(super) capacity: u32,
+    queue: usize,
+    transport: &'static str,
+    sticky: bool,
+}
+
+/// What differs between configurations.
+#[derive(Debug, Clone)]
+pub(super) struct Kind {
+    pub(super) threads: usize,
+    pub(super) pools: Vec<PoolKind>,
+    pub(super) connections_max: usize,
+}
+
+impl Kind {
+    fn of(number: u64) -> Kind {
+        let mut random = Random::new(number);
+        let pool = |random: &mut Random| PoolKind {
+            slots: random.within(1..5) as u16,
+            capacity: random.weighted(&[(3, 1), (2, 2), (1, 5)]),
+            queue: random.weighted(&[(1, 1), (2, 3), (3, 1000)]),
+            transport: random.weighted(&[(3, "direct"), (3, "relay"), (2, "auto")]),
+            sticky: random.percent(20),
+        };
+        let threads = random.within(1..4);
+        let pools = random.within(1..4);
+        Kind {
+            threads,
+            pools: (0..pools).map(|_| pool(&mut random)).collect(),
+            connections_max: random.weighted(&[(3, 1000), (1, 4)]),
+        }
+    }
+
+    fn configuration(&self) -> String {
+        let mut text = format!(
+            "[server]\nthreads = {}\n[[listen]]\naddress = \"127.0.0.1:8080\"\n[log]\naccess = \"off\"\n\
+             [limits]\nconnections_per_thread_max = {}\nbody_inline_bytes_max = \"8KiB\"\n\
+             body_memory_bytes_max = \"1MiB\"\nhead_timeout = \"20s\"\nbody_timeout = \"20s\"\n\
+             keep_alive_timeout = \"20s\"\nwrite_timeout = \"20s\"\nlinger_timeout = \"20s\"\n\
+             connections_per_address_max = 1000\n\
+             [[site]]\n[[site.route]]\npath = \"/fixed/*\"\nrespond = {{ status = 200, body = \"fixed\" }}\n",
+            self.threads, self.connections_max
+        );
+        for at in 0..self.pools.len() {
+            text += &format!("[[site.route]]\npath = \"/p{at}/*\"\npool = \"p{at}\"\n");
+        }
+        for (at, pool) in self.pools.iter().enumerate() {
+            let PoolKind { slots, queue, transport, sticky, .. } = pool;
+            text += &format!(
+                "[pool.p{at}]\ncommand = [\"application\"]\nworkers = {slots}\ntransport = \"{transport}\"\n\
+                 request_timeout = \"{}s\"\nqueue = {{ max = {queue}, timeout = \"{}s\" }}\n",
+                REQUEST_TIMEOUT.as_secs(),
+                QUEUE_TIMEOUT.as_secs()
+            );
+            if *sticky {
+                text += "sticky = \"address\"\n";
+            }
+        }
+        text
+    }
+}
+
+/// A machine that has what it is asked for.
+struct Machine;
+
+impl Lookup for Machine {
+    fn user(&self, _name: &str) -> std::io::Result<Option<Identity>> {
+        Ok(None)
+    }
+
+    fn is_root(&self) -> bool {
+        false
+    }
+
+    fn directory(&self, _path: &Path) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// See the module.
+pub(super) struct Stage {
+    pub(super) kind: Kind,
+    pub(super) shared: &'static Shared,
+}
+
+impl Stage {
+    /// The stage of this kind.
+    pub(super) fn new(number: u64) -> Stage {
+        let kind = Kind::of(number);
+        let origin = Origin { name: "world.toml".into(), base: PathBuf::from("/") };
+        let config = match crate::config::read(&kind.configuration(), &origin, &Machine) {
+            Ok((config, _)) => config,
+            Err(errors) => panic!("{errors:?}"),
+        };
+        let start = Start {
+            generation: 1,
+            account: None,
+            master_uid: 0,
+            admin_token: None,
+            config,
+            threads: vec![None; kind.threads],
+            affinity_why: String::new(),
+            usable_cpus: Vec::new(),
+            reuseport: false,
+            pool_addresses: vec![(Vec::new(), 0); kind.pools.len()],
+            descriptors: Vec::new(),
+            terminal: false,
+            ktls: String::new(),
+            adopts: false,
+            challenges: Vec::new(),
+            certificate_reports: Vec::new(),
+        };
+        let board = SharedMap::<Scoreboard>::create("worlds").unwrap();
+        let board = board.file().try_clone_to_owned().unwrap();
+        // Threads would do things in their own time.
+        let passed = kind.pools.iter().map(|_| Helpers::new(0)).collect();
+        let helpers = HelperThreads { disk: DiskPool::new(0), passed };
+        let shared = shared_state(start, board, &[], TlsServer::none(), helpers).unwrap();
+        Stage { kind, shared: Box::leak(Box::new(shared)) }
+    }
+
+    /// The threads of one world.
+    pub(super) fn reactors(&self) -> Vec<Reactor> {
+        self.shared.draining.store(false, Relaxed);
+        self.shared.accepting.store(self.kind.threads as u32, Relaxed);
+        (0..self.kind.threads).map(|number| self.reactor(number)).collect()
+    }
+
+    fn reactor(&self, number: usize) -> Reactor {
+        let shared = self.shared;
+        let limits =
+            Limits { file_cache_files_max: shared.cached_files_max, ..shared.start.config.limits.clone() };
+        let given_up =
+            GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
+        let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
+        let settings = Settings {
+            format: shared.start.config.log.access,
+            colour: false,
+            threads: self.kind.threads,
+            buffer_bytes_max: 0,
+        };
+        let log = Writer::start(shared.board.file().as_fd().try_clone_to_owned().unwrap(), settings);
+        let log = log.unwrap().thread_log();
+        let row = &shared.board.threads[number];
+        Reactor::new(shared, number, row, files, log, time::SIMULATED).unwrap()
+    }
+
+    /// What is left of a world in the shared state, which should be nothing.
+    pub(super) fn leftovers(&self) -> Vec<String> {
+        let shared = self.shared;
+        let mut left = Vec::new();
+        let mut note = |what: String, number: u64| {
+            if number != 0 {
+                left.push(format!("{what}: {number}"));
+            }
+        };
+        for (name, budget) in [
+            ("descriptors", &shared.descriptors),
+            ("bodies_in_memory", &shared.bodies_in_memory),
+            ("bodies_on_disk", &shared.bodies_on_disk),
+            ("unsent", &shared.unsent),
+            ("unsent_files", &shared.unsent_files),
+        ] {
+            note(format!("budget {name}"), budget.used());
+        }
+        note("in transit".into(), shared.in_transit.load(Relaxed).into());
+        note("accepting".into(), shared.accepting.load(Relaxed).into());
+        for thread in 0..self.kind.threads {
+            let row = &shared.board.threads[thread];
+            note(format!("load of thread {thread}"), shared.loads[thread].load(Relaxed).into());
+            for (name, cell) in [
+                ("connections", &row.connections),
+                ("idle", &row.idle),
+                ("handed_off", &row.handed_off),
+                ("reading", &row.reading),
+                ("writing", &row.writing),
+                ("waiting", &row.waiting),
+                ("multiplexed", &row.multiplexed),
+                ("lingering", &row.lingering),
+                ("queued", &row.queued),
+                ("panics", &row.panics),
+            ] {
+                note(format!("{name} of thread {thread}"), cell.get());
+            }
+            // What the master says of processes that have exited since.
+            drop(shared.inboxes[thread].take());
+        }
+        for (at, pool) in shared.pools.iter().enumerate() {
+            note(format!("queue of pool {at}"), shared.queued(at));
+            pool.waiting
+                .iter()
+                .for_each(|cell| note(format!("waiting for pool {at}"), cell.load(Relaxed).into()));
+            // A thread that ends does so with its processes.
+            pool.room.iter().chain(&pool.live).chain(&pool.slots).for_each(|cell| cell.store(0, Relaxed));
+        }
+        left
+    }
+}

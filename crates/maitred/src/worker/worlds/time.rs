@@ -1,0 +1,64 @@
+//! The time of a world, which passes only when the world says so, and who has written to whom in it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use crate::worker::clock::Environment;
+
+/// When each world begins, since 1970: a time in November 2023.
+const BEGIN: Duration = Duration::from_secs(1_700_000_000);
+
+thread_local! {
+    /// What worlds of this thread count from.
+    static ORIGIN: Instant = Instant::now();
+    /// Time that has passed in the world.
+    static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// When an application process has last written to each client's own socket, by inode.
+    static WRITTEN: RefCell<BTreeMap<u64, Option<Instant>>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// The environment of the threads of a world.
+pub(super) const SIMULATED: Environment = Environment {
+    now,
+    unix_time: || BEGIN + PASSED.get(),
+    is_quiet: |socket, since, _| {
+        // Of sockets within the server the kernel knows nothing.
+        let last = WRITTEN.with_borrow(|written| written.get(&inode(socket)).copied());
+        last.is_some_and(|last| last.is_none_or(|last| last < since))
+    },
+};
+
+/// A world begins.
+pub(super) fn begin() {
+    PASSED.set(Duration::ZERO);
+    WRITTEN.with_borrow_mut(BTreeMap::clear);
+}
+
+pub(super) fn now() -> Instant {
+    ORIGIN.with(|origin| *origin) + PASSED.get()
+}
+
+pub(super) fn pass(time: Duration) {
+    PASSED.set(PASSED.get() + time);
+}
+
+/// This is a client's socket.
+pub(super) fn note_client(inode: u64) {
+    WRITTEN.with_borrow_mut(|written| written.insert(inode, None));
+}
+
+/// An application process has written to a socket.
+pub(super) fn note_write(inode: u64) {
+    let now = now();
+    WRITTEN.with_borrow_mut(|written| written.get_mut(&inode).map(|last| *last = Some(now)));
+}
+
+/// Names an open socket, whichever descriptor leads to it.
+pub(super) fn inode(socket: impl AsFd) -> u64 {
+    fn inode_of(socket: BorrowedFd<'_>) -> u64 {
+        rustix::fs::fstat(socket).map_or(0, |stat| stat.st_ino)
+    }
+    inode_of(socket.as_fd())
+}
