@@ -15,7 +15,7 @@ PROTOCOLS = ("http/1.1", "https/1.1", "https/2")
 TRANSPORTS = ("auto", "direct", "relay")
 # Each transport and each protocol once: what the quick subset has time for.
 _QUICK = (("direct", "http/1.1"), ("relay", "https/1.1"), ("auto", "https/2"))
-# Maitred as a proxy has no transport to choose.
+# Towards a server that speaks HTTP or FastCGI there is no transport to choose.
 PROXY = "proxy"
 
 _KEYS = {
@@ -38,7 +38,7 @@ _KEYS = {
 _PARTS = {
     "install": {"pip", "client", "npm", "go", "run"},
     "alone": {"command", "ready", "prepare"},
-    "behind": {"pool", "site", "more", "limits", "proxy", "path", "prepare", "start"},
+    "behind": {"pool", "site", "more", "limits", "proxy", "upstream", "path", "prepare", "start"},
 }
 
 
@@ -84,7 +84,7 @@ class Application:
 
     def configurations(self, quick):
         """Pairs of a transport and a protocol in which it is tried behind Maitred."""
-        if self.behind.get("proxy"):
+        if self.behind.get("proxy") or self.behind.get("upstream"):
             protocols = [protocol for _, protocol in _QUICK] if quick else PROTOCOLS
             pairs = [(PROXY, protocol) for protocol in protocols]
         else:

@@ -172,7 +172,8 @@ class Server:
                 process = self.start(name, entry["command"])
                 path = Path(self.filled(entry["until"]))
                 process.until(f"making {path}", path.exists)
-            pool = f'transport = "{transport}"\n' + table["pool"]
+            # A server of another protocol has no transport.
+            pool = table["pool"] if table.get("upstream") else f'transport = "{transport}"\n' + table["pool"]
         configuration = self.directory / "maitred.toml"
         configuration.write_text(self._configuration(table, pool, files))
         process = self.start("maitred", [str(binary), "run", "-c", str(configuration)])

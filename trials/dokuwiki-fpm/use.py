@@ -1,0 +1,1 @@
+../dokuwiki/use.py
