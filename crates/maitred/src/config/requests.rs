@@ -12,7 +12,7 @@ pub(super) const REQUEST_TIMEOUT: Key = Key::new(
     "request_timeout",
     Kind::Time { min: TIME_MIN, max: DAY },
     Default::Time(Duration::from_secs(60)),
-    "How long a process, or an HTTP server, may send nothing of the response to a request, while the client reads what there \
+    "How long a process, or an external server, may send nothing of the response to a request, while the client reads what there \
      is. Then the request is cancelled: the client gets 504, or its response is aborted if a part was sent. A process that \
      takes one request at a time is killed and replaced; `docs/pools.md` says when another one is.",
 );
@@ -22,7 +22,7 @@ pub(super) const REQUEST_TOTAL_TIMEOUT: Key = Key::new(
     "request_total_timeout",
     Kind::Time { min: TIME_MIN, max: DAY },
     Default::Absent("no bound"),
-    "How long a process, or an HTTP server, may take for a whole request and its response. Then the request is cancelled as \
+    "How long a process, or an external server, may take for a whole request and its response. Then the request is cancelled as \
      by `request_timeout`. This includes event streams and long downloads, but not upgraded connections (WebSocket).",
 );
 

@@ -127,7 +127,7 @@ pub const OLD_WORKER: &[Field<OldWorkerRow>] = &[
         One,
         handed_off,
         "maitred_old_worker_handed_off",
-        "Requests at an application process or an HTTP server, WebSockets included."
+        "Requests at an application process or an external server, WebSockets included."
     ),
     cell!(
         Gauge,
@@ -446,20 +446,26 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         "maitred_thread_handoff_retries_total",
         "Of these requests, those retried on another application process."
     ),
-    cell!(Counter, One, proxied as "upstream_requests", "maitred_thread_upstream_requests_total", "Requests forwarded to HTTP servers."),
+    cell!(
+        Counter,
+        One,
+        proxied as "upstream_requests",
+        "maitred_thread_upstream_requests_total",
+        "Requests forwarded to HTTP and FastCGI servers."
+    ),
     cell!(
         Counter,
         One,
         upstream_connections,
         "maitred_thread_upstream_connections_total",
-        "Connections made to HTTP servers; requests divided by this: requests per connection."
+        "Connections made to HTTP and FastCGI servers; requests divided by this: requests per connection."
     ),
     cell!(
         Counter,
         One,
         upstream_failures,
         "maitred_thread_upstream_failures_total",
-        "Times that an HTTP server could not be reached, aborted a response, or timed out."
+        "Times that an external server could not be reached, aborted a response, or timed out."
     ),
     cell!(
         Counter,
@@ -481,8 +487,8 @@ pub const THREAD: &[Field<ThreadRow>] = &[
         One,
         request_timeouts,
         "maitred_thread_request_timeouts_total",
-        "Requests that were ended because a process, or an HTTP server, was silent for `request_timeout`, or took longer than \
-         `request_total_timeout`."
+        "Requests that were ended because a process, or an external server, was silent for `request_timeout`, or took longer \
+         than `request_total_timeout`."
     ),
     cell!(
         Counter,

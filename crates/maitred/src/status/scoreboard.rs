@@ -108,7 +108,7 @@ maitred_sys::shared! {
         pub reading: Cell,
         /// Responses on their way out.
         pub writing: Cell,
-        /// Requests at an application process or an HTTP server, with its WebSockets.
+        /// Requests at an application process or an external server, with its WebSockets.
         pub handed_off: Cell,
         /// Requests that wait for a process.
         pub queued: Cell,
@@ -246,7 +246,7 @@ maitred_sys::shared! {
         pub handoff_lost: Cell,
         /// Of these, given to another one.
         pub retried: Cell,
-        /// Requests passed on to HTTP servers.
+        /// Requests passed on to external servers.
         pub proxied: Cell,
         /// Connections made to these.
         pub upstream_connections: Cell,
@@ -258,7 +258,7 @@ maitred_sys::shared! {
         pub malformed: Cell,
         /// Requests that were cut off before they had an answer, or all of it: status 499 in the access log.
         pub aborted: Cell,
-        /// Requests that were ended because a process, or an HTTP server, was silent for too long, or took too long.
+        /// Requests that were ended because a process, or an external server, was silent for too long, or took too long.
         pub request_timeouts: Cell,
         /// Of these, those whose client had a part of the response: status 598 in the access log.
         pub timed_out_in_response: Cell,

@@ -118,7 +118,7 @@ impl Reactor {
                 Some(relay) => format!("relay of {}", process(relay.channel)),
                 None => "a relay that is gone".to_owned(),
             },
-            Token::Upstream { .. } => "connection to an HTTP server".to_owned(),
+            Token::Upstream { .. } => "connection to a server".to_owned(),
             Token::Inbox => "messages of other threads".to_owned(),
         }
     }

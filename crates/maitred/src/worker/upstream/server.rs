@@ -291,7 +291,7 @@ impl Reactor {
                     return Ok(());
                 }
                 Err(error) if is_our_own(&error) => {
-                    self.limiter.log(now, || tracing::error!(%error, "no connection to an HTTP server"));
+                    self.limiter.log(now, || tracing::error!(%error, "no connection to a server"));
                     self.forgive(at);
                     return Err(503);
                 }
@@ -322,12 +322,7 @@ impl Reactor {
         self.limiter.log(now, || {
             let server = settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
             let out_ms = out.map(|out| out.as_millis() as u64);
-            tracing::warn!(
-                pool = self.shared.pool_name(at.0),
-                server,
-                out_ms,
-                "an HTTP server failed: {why}"
-            );
+            tracing::warn!(pool = self.shared.pool_name(at.0), server, out_ms, "a server failed: {why}");
         });
     }
 
@@ -609,7 +604,7 @@ impl Reactor {
             self.limiter.log(self.clock.now, || {
                 let server =
                     settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
-                tracing::info!(pool, server, "an HTTP server is available again");
+                tracing::info!(pool, server, "a server is available again");
             });
         }
     }
