@@ -14,7 +14,7 @@ use crate::stage::{Pace, Stage};
 use crate::support::{Server, Setup};
 
 /// Worlds that are played if the environment does not say otherwise, and how many at the same time.
-const WORLDS: u64 = 12;
+const WORLDS: u64 = 6;
 const WORLDS_AT_A_TIME: usize = 4;
 /// Parts of a world, and events in each.
 const EPISODES: usize = 5;

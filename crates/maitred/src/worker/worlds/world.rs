@@ -340,6 +340,10 @@ impl World<'_> {
         let wait = reactor.timeout(time::now());
         // It is rounded up to the next millisecond.
         let due = wait.is_some_and(|wait| wait.tv_sec == 0 && wait.tv_nsec < 1_000_000);
+        if events.is_empty() && !due {
+            // Nothing would wake it.
+            return false;
+        }
         // The kernel names them in the order in which they came, which on another machine may be another.
         let number = |event: &epoll::Event| event.data.u64();
         events.sort_unstable_by_key(number);
@@ -362,8 +366,8 @@ impl World<'_> {
             self.note(|| format!("thread {thread} ends"));
             reactor.end();
         }
-        let said = self.take_outbox();
-        !events.is_empty() || due || said
+        self.take_outbox();
+        true
     }
 
     /// Threads go on until there is nothing to do at this time.
@@ -383,11 +387,9 @@ impl World<'_> {
         }
     }
 
-    /// The control thread's and the master's part of what threads say. Whether there was anything.
-    fn take_outbox(&mut self) -> bool {
-        let said = self.stage.shared.outbox.take();
-        let any = !said.is_empty();
-        for outgoing in said {
+    /// The control thread's and the master's part of what threads say.
+    fn take_outbox(&mut self) {
+        for outgoing in self.stage.shared.outbox.take() {
             let Outgoing::Tell(said) = outgoing else { continue };
             self.note(|| format!("to the master: {said:?}"));
             if let FromWorker::SlotLost(id, _) | FromWorker::SlotClosed(id) = said
@@ -396,7 +398,6 @@ impl World<'_> {
                 self.doom(at);
             }
         }
-        any
     }
 
     fn hear_or_greet(&mut self, at: usize) -> bool {
@@ -507,7 +508,9 @@ impl World<'_> {
         if time::now().saturating_duration_since(began) > Duration::from_secs(900) {
             self.fail(&format!("somebody waits in vain: {}", self.described()));
         }
-        self.pass(due.max(Duration::from_millis(1)));
+        // Threads may be late.
+        let late = Duration::from_millis(self.random.within(1..60) as u64);
+        self.pass(due + late);
     }
 
     pub(super) fn described(&self) -> String {
