@@ -81,9 +81,6 @@ pub(crate) fn on_both_within(php: &Php, timeout: &str, case: impl Fn(&Front<'_>)
     if let Some(nginx) = Nginx::start(root, php, &authority, timeout) {
         case(&Front { name: "nginx", address: nginx.address, tls: nginx.tls, root, client });
     }
-    if std::env::var_os("DEV_NGINX").is_some() {
-        return;
-    }
     let server = setup.start();
     let (address, tls) = (server.address_of("http"), server.address_of("https"));
     case(&Front { name: "maitred", address, tls, root, client });
