@@ -40,6 +40,8 @@ pub struct Tunnel {
     far_end_ended: bool,
     /// The client was told that nothing more will come.
     client_told: bool,
+    /// So was the other end. Once is enough, and each time makes an event of its own on the socket: it would never end.
+    far_end_told: bool,
 }
 
 impl Tunnel {
@@ -60,7 +62,7 @@ impl Tunnel {
         }
         self.out.clear();
         self.sent = 0;
-        if self.client_ended {
+        if self.client_ended && !std::mem::replace(&mut self.far_end_told, true) {
             let _ = shutdown(far_end, Shutdown::Write);
         }
         !self.client_ended
@@ -290,5 +292,35 @@ impl Reactor {
             self.shut_down_sending(index);
         }
         self.arm_tunnel(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::buffer::spare_capacity;
+    use rustix::event::{Timespec, epoll};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn the_other_end_is_told_once_that_the_client_has_ended() {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (near, _far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let both = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        epoll::add(&poll, &near, epoll::EventData::new_u64(0), both).unwrap();
+        let events = || {
+            let mut events: Vec<epoll::Event> = Vec::with_capacity(4);
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            epoll::wait(&poll, spare_capacity(&mut events), Some(&now)).unwrap()
+        };
+        assert_eq!((events(), events()), (1, 0), "there is room");
+        let mut tunnel = Tunnel { client_ended: true, ..Tunnel::default() };
+        assert!(!tunnel.send_to(near.as_fd()));
+        assert_eq!(events(), 1, "a shutdown makes an event on the socket itself");
+        assert!(!tunnel.send_to(near.as_fd()));
+        assert_eq!(events(), 0, "what acts on it must not make another one");
     }
 }
