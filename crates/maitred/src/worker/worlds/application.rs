@@ -1,10 +1,10 @@
 //! What the application processes of a world do with their requests.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
 
-use maitred_handoff::{Done, Outcome, encode_done, encode_tail, encode_tail_file};
+use maitred_handoff::{Done, Outcome, encode_detach, encode_done, encode_tail, encode_tail_file};
 use rustix::io::Errno;
-use rustix::net::{SendFlags, send};
+use rustix::net::{RecvFlags, SendFlags, send};
 
 use super::model::{Answer, Fate, Id, Request, Transport};
 use super::puppet::{Given, Heard, Phase};
@@ -34,6 +34,17 @@ enum Ending {
     Leaves,
     /// Does nothing at all.
     Never,
+    /// Takes the connection over.
+    Detach,
+}
+
+/// A connection that an application has taken over.
+#[derive(Debug)]
+pub(super) struct Detached {
+    socket: Option<OwnedFd>,
+    client: usize,
+    place: usize,
+    received: Vec<u8>,
 }
 
 /// A request that a process is at.
@@ -51,6 +62,8 @@ pub(super) struct Job {
     /// Where it stops.
     limit: usize,
     ending: Ending,
+    /// What the client sent behind a request to upgrade, and the server had already read.
+    early: Vec<u8>,
     cancelled: bool,
     /// It was told to forget the connection: it writes nothing more.
     forgotten: bool,
@@ -132,12 +145,16 @@ impl World<'_> {
             self.clients[client].model.requests[place].fate = Fate::Lost;
             return;
         }
-        let mut answer = response::answer_of(asked.id, given.flags, length, &mut self.random);
-        if asked.transport == Transport::Relay {
+        let detaches = given.flags.may_detach && self.random.percent(70);
+        let mut answer = match detaches {
+            true => response::upgrade(asked.id),
+            false => response::answer_of(asked.id, given.flags, length, &mut self.random),
+        };
+        if !detaches && asked.transport == Transport::Relay {
             // The connection's end is for the server to say.
             answer.closes = !asked.keep || answer.open_ended;
         }
-        let job = self.plan(at, given, &answer, asked.id);
+        let job = self.plan(at, given, &answer, asked.id, detaches);
         self.note(|| {
             format!("  {:?} from {} to {} of {}", job.ending, job.split, job.limit, answer.full.len())
         });
@@ -169,19 +186,22 @@ impl World<'_> {
         if given.target != format!("/p{pool}/{}", asked.id) {
             return Err("it is for another pool".into());
         }
+        if flags.may_detach && !asked.upgrade {
+            return Err("it may take over what is not its to take".into());
+        }
         if (flags.http10, flags.head) != (asked.http10, asked.method == "HEAD") {
             return Err("its flags are not those of the request".into());
         }
         if own && (flags.keep && !asked.keep || !flags.keep && asked.keep && !draining) {
             return Err(format!("KEEP is {}", flags.keep));
         }
-        if given.body != asked.body {
+        if given.body != asked.body && !flags.may_detach {
             return Err(format!("its body has {} bytes, or others than were sent", given.body.len()));
         }
         Ok(())
     }
 
-    fn plan(&mut self, at: usize, given: &Given, answer: &Answer, id: Id) -> Job {
+    fn plan(&mut self, at: usize, given: &Given, answer: &Answer, id: Id, detaches: bool) -> Job {
         use Ending as E;
         let wild = [
             (60, E::Clean),
@@ -196,16 +216,20 @@ impl World<'_> {
             (3, E::Never),
         ];
         let whole = answer.full.len();
-        let ending = if self.wild { self.random.weighted(&wild) } else { E::Clean };
+        let ending = match (detaches, self.wild) {
+            (true, _) => E::Detach,
+            (false, true) => self.random.weighted(&wild),
+            (false, false) => E::Clean,
+        };
         let random = &mut self.random;
         let limit = match ending {
-            E::Clean | E::Twice | E::Leaves => whole,
+            E::Clean | E::Twice | E::Leaves | E::Detach => whole,
             E::Nothing => 0,
             E::Broken => random.within(1..whole),
             _ if random.percent(30) => 0,
             _ => random.within(0..whole + 1),
         };
-        let split = if random.percent(50) { limit } else { random.within(0..limit + 1) };
+        let split = if detaches || random.percent(50) { limit } else { random.within(0..limit + 1) };
         Job {
             epoch: self.puppets[at].id.epoch,
             connection: given.connection,
@@ -215,6 +239,7 @@ impl World<'_> {
             split,
             limit,
             ending,
+            early: if detaches { given.body.clone() } else { Vec::new() },
             cancelled: false,
             forgotten: false,
         }
@@ -304,7 +329,9 @@ impl World<'_> {
                 time::note_write(descriptor.map_or(0, time::inode));
             }
             // The rest is the server's, or waits.
-            Err(Errno::AGAIN) if self.random.percent(50) => job.split = job.at,
+            Err(Errno::AGAIN) if job.ending != Ending::Detach && self.random.percent(50) => {
+                job.split = job.at
+            }
             Err(Errno::AGAIN) => {}
             Err(_) => {
                 (job.limit, job.split) = (job.at, job.at);
@@ -349,7 +376,9 @@ impl World<'_> {
     }
 
     fn end_job(&mut self, at: usize, puppet: usize) -> bool {
-        let Job { ending, id, connection, request, limit, epoch, .. } = self.jobs[at];
+        let Job { ending, id, connection, request, limit, epoch, forgotten, .. } = self.jobs[at];
+        // It has nothing left that it could take over.
+        let ending = if forgotten && ending == Ending::Detach { Ending::Broken } else { ending };
         if ending == Ending::Never {
             return false;
         }
@@ -394,9 +423,53 @@ impl World<'_> {
                     self.leave(puppet);
                 }
             }
+            Ending::Detach => self.detach(at, puppet),
             Ending::Never => {}
         }
         true
+    }
+
+    fn detach(&mut self, at: usize, puppet: usize) {
+        let Job { id, connection, request, .. } = self.jobs[at];
+        let early = std::mem::take(&mut self.jobs[at].early);
+        let mut frame = Vec::new();
+        encode_detach(&mut frame, connection, request);
+        let socket = self.puppets[puppet].kept.remove(&connection);
+        let (client, place) = self.ids[&id];
+        self.report(at, puppet, &frame, Fate::Detached);
+        self.detached.push(Detached { socket, client, place, received: early });
+    }
+
+    /// The new owners of connections read to the end, and close then. Whether anything came.
+    pub(super) fn listen_to_detached(&mut self) -> bool {
+        let mut came = false;
+        for detached in &mut self.detached {
+            let mut piece = [0; 4096];
+            while let Some(socket) = &detached.socket {
+                match rustix::net::recv(socket, &mut piece, RecvFlags::DONTWAIT) {
+                    Ok((bytes, _)) if bytes > 0 => detached.received.extend_from_slice(&piece[..bytes]),
+                    Err(Errno::AGAIN) => break,
+                    _ => {
+                        let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+                        detached.socket = None;
+                    }
+                }
+                came = true;
+            }
+        }
+        came
+    }
+
+    /// The new owner of a connection gets what its client has sent since, and nothing else.
+    pub(super) fn judge_detached(&self) {
+        for Detached { client, place, received, .. } in &self.detached {
+            let found = &self.clients[*client];
+            let sent = found.bytes_sent().get(found.boundaries[*place]..).unwrap_or_default();
+            if !sent.starts_with(received) {
+                let (sent, got) = (sent.len(), received.len());
+                self.fail(&format!("client {client}: after the upgrade it sent {sent} bytes, {got} arrived"));
+            }
+        }
     }
 
     fn report(&mut self, at: usize, puppet: usize, frames: &[u8], fate: Fate) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType};
 
-use super::model::{Connection, Progress};
+use super::model::{Connection, Fate, Progress};
 use super::stage::{CLIENT_TIMEOUT, QUEUE_TIMEOUT, REQUEST_TIMEOUT};
 use super::time;
 
@@ -116,6 +116,11 @@ impl Client {
         came
     }
 
+    /// The bytes that have left.
+    pub(super) fn bytes_sent(&self) -> &[u8] {
+        &self.out[..self.sent]
+    }
+
     pub(super) fn half_close(&mut self) {
         self.model.half_closed = true;
         // A request that no process has seen is then not given to another one.
@@ -134,8 +139,12 @@ impl Client {
 
     /// Whether it has what it has asked for, and may go.
     pub(super) fn is_content(&self, progress: Progress, unfinished: bool) -> bool {
-        if self.model.half_closed || progress.partly || progress.over {
+        if self.model.half_closed || progress.partly {
             return false;
+        }
+        if progress.over {
+            // The server has to end it, unless it is not the server's any more.
+            return self.model.requests.iter().any(|request| request.fate == Fate::Detached);
         }
         let sent = self.model.requests.iter().filter(|request| request.sent).count();
         progress.answered >= sent && (unfinished || !self.may_send())

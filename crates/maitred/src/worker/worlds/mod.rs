@@ -21,7 +21,7 @@ mod application;
 mod client;
 mod judge;
 #[path = "../../../tests/ownership/model.rs"]
-#[allow(dead_code, reason = "here nobody takes a connection over")]
+#[allow(dead_code, reason = "not all of it is used in both places")]
 mod model;
 mod puppet;
 #[path = "../../../tests/ownership/random.rs"]

@@ -150,7 +150,9 @@ impl Puppet {
             let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
             match rustix::net::send(channel, &self.out, flags) {
                 Ok(sent) => drop(self.out.drain(..sent)),
-                Err(_) => break,
+                Err(Errno::AGAIN) => break,
+                // Nobody is there to hear it.
+                Err(_) => self.out.clear(),
             }
         }
         self.out.len() < before

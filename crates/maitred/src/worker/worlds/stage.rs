@@ -86,7 +86,7 @@ impl Kind {
             let PoolKind { slots, queue, transport, sticky, .. } = pool;
             text += &format!(
                 "[pool.p{at}]\ncommand = [\"application\"]\nworkers = {slots}\ntransport = \"{transport}\"\n\
-                 request_timeout = \"{}s\"\nqueue = {{ max = {queue}, timeout = \"{}s\" }}\n",
+                 request_timeout = \"{}s\"\nqueue = {{ max = {queue}, timeout = \"{}s\" }}\nupgrade = [\"puppet\"]\n",
                 REQUEST_TIMEOUT.as_secs(),
                 QUEUE_TIMEOUT.as_secs()
             );

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
-use super::application::Job;
+use super::application::{Detached, Job};
 use super::client::Client;
 use super::model::{Asked, Connection, Id, Request, Transport};
 use super::puppet::{Phase, Puppet};
@@ -38,6 +38,7 @@ pub(super) struct World<'s> {
     pub(super) clients: Vec<Client>,
     pub(super) puppets: Vec<Puppet>,
     pub(super) jobs: Vec<Job>,
+    pub(super) detached: Vec<Detached>,
     /// Which client a request belongs to, and which of its requests it is.
     pub(super) ids: BTreeMap<Id, (usize, usize)>,
     /// Slots without a process.
@@ -90,6 +91,7 @@ impl World<'_> {
             clients: Vec::new(),
             puppets: Vec::new(),
             jobs: Vec::new(),
+            detached: Vec::new(),
             ids: BTreeMap::new(),
             vacant: vacant.collect(),
             next_id: 0,
@@ -318,13 +320,15 @@ impl World<'_> {
         let length = if random.percent(15) { random.within(8000..30_000) } else { random.within(0..1500) };
         let fixed = method == "GET" && random.percent(15);
         let pool = random.within(0..self.stage.kind.pools.len());
+        let keep = if http10 { random.percent(50) } else { random.percent(85) };
+        let upgrade = method == "GET" && !http10 && keep && !fixed && random.percent(12);
         let asked = Asked {
             id,
             method,
             http10,
-            keep: if http10 { random.percent(50) } else { random.percent(85) },
+            keep,
             transport: Transport::Relay,
-            upgrade: false,
+            upgrade,
             fixed,
             body: if method == "POST" { response::pattern(id, length) } else { Vec::new() },
         };
@@ -497,6 +501,7 @@ impl World<'_> {
             }
         }
         self.judge();
+        self.judge_detached();
         self.close();
     }
 
@@ -524,7 +529,7 @@ impl World<'_> {
 
     /// Processes and the master do all that they can. Whether anything happened.
     pub(super) fn work(&mut self) -> bool {
-        let mut moved = false;
+        let mut moved = self.listen_to_detached();
         for at in 0..self.puppets.len() {
             moved |= self.puppets[at].phase != Phase::Dead && self.hear_or_greet(at);
         }
