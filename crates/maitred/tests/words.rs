@@ -155,6 +155,7 @@ fn is_test(name: &str) -> bool {
     name.contains("/tests/")
         || name.ends_with("tests.rs")
         || name.contains("/testing")
+        || name.contains("/worlds/")
         || name.contains("/benches/")
 }
 

@@ -126,7 +126,7 @@ impl Attempt {
                 let fed = spoken.reply.feed(input, &mut self.filter, writer, log);
                 fed.map_err(|failed| (failed.cause(), failed.to_string()))
             }
-            _ => {
+            By::Server(Call { dialect: Dialect::Http1, .. }) | By::Process(_) | By::Thread(_) => {
                 let fed = self.filter.feed(input, writer);
                 fed.map(drop).map_err(|bad| (Cause::Bad, bad.to_string()))
             }
@@ -143,7 +143,9 @@ impl Attempt {
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => {
                 spoken.reply.end(log).map_err(|failed| (Cause::Lost, failed.to_string()))
             }
-            _ => self.filter.end(writer).map_err(|bad| (Cause::Bad, bad.to_string())),
+            By::Server(Call { dialect: Dialect::Http1, .. }) | By::Process(_) | By::Thread(_) => {
+                self.filter.end(writer).map_err(|bad| (Cause::Bad, bad.to_string()))
+            }
         }
     }
 
@@ -153,7 +155,7 @@ impl Attempt {
         match &self.by {
             By::Process(_) => self.filter.complete() && self.drained,
             By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
-            By::Server(_) | By::Thread(_) => self.filter.complete(),
+            By::Server(Call { dialect: Dialect::Http1, .. }) | By::Thread(_) => self.filter.complete(),
         }
     }
 

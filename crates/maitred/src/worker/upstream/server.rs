@@ -38,7 +38,7 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
 use super::failure::Cause;
 use super::pump::Read;
 use super::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Source, fastcgi};
-use crate::config::{Pool, Upstream};
+use crate::config::{Pool, Source as PoolSource, Upstream};
 use crate::proxy::Failure;
 use crate::serve::RequestContext;
 use crate::worker::answer::{RequestInput, Step};
@@ -62,9 +62,11 @@ pub enum Dialect {
 
 impl Dialect {
     fn of(pool: &Pool) -> Dialect {
-        match pool.source.fastcgi() {
-            Some(_) => Dialect::FastCgi(Box::default()),
-            None => Dialect::Http1,
+        match &pool.source {
+            PoolSource::FastCgi(_) => Dialect::FastCgi(Box::default()),
+            PoolSource::Http(_) => Dialect::Http1,
+            // Their processes are asked in another way.
+            PoolSource::Command(_) | PoolSource::Listen { .. } | PoolSource::Channel(_) => Dialect::Http1,
         }
     }
 
@@ -78,15 +80,17 @@ impl Dialect {
     }
 
     fn note_sent(&mut self, bytes: usize) {
-        if let Dialect::FastCgi(spoken) = self {
-            spoken.stdin.note_sent(bytes);
+        match self {
+            Dialect::Http1 => {}
+            Dialect::FastCgi(spoken) => spoken.stdin.note_sent(bytes),
         }
     }
 
     /// Another attempt begins.
     fn reset(&mut self) {
-        if let Dialect::FastCgi(spoken) = self {
-            **spoken = fastcgi::Spoken::default();
+        match self {
+            Dialect::Http1 => {}
+            Dialect::FastCgi(spoken) => **spoken = fastcgi::Spoken::default(),
         }
     }
 }
@@ -244,9 +248,14 @@ impl Reactor {
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
     ) -> Result<(Vec<u8>, usize), u16> {
-        match settings.source.fastcgi() {
-            Some(fastcgi) => Ok((self.write_fastcgi(index, (settings, fastcgi), context, given)?, 0)),
-            None => self.write_http1(index, settings, context, given).ok_or(413),
+        match &settings.source {
+            PoolSource::FastCgi(fastcgi) => {
+                Ok((self.write_fastcgi(index, (settings, fastcgi), context, given)?, 0))
+            }
+            PoolSource::Http(_)
+            | PoolSource::Command(_)
+            | PoolSource::Listen { .. }
+            | PoolSource::Channel(_) => self.write_http1(index, settings, context, given).ok_or(413),
         }
     }
 
