@@ -321,7 +321,8 @@ fn read(request: &Request, bytes: &[u8]) -> Result<Reply, String> {
         if bytes.starts_with(full) {
             return Ok(Reply::Whole { used: full.len(), closes: request.answer.closes });
         }
-        if full.starts_with(bytes) {
+        // Up to the status it may be an error as well.
+        if full.starts_with(bytes) && bytes.len() > b"HTTP/1.1 200".len() {
             return Ok(Reply::Part(Some(bytes.len())));
         }
     }
