@@ -1,6 +1,7 @@
 //! The one function that chooses what answers a request: [`Router::choose`].
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use maitred_http::fields::FieldEdits;
 use maitred_http::request::Method;
@@ -43,7 +44,7 @@ pub struct SetPlan {
     pub error_set: usize,
     /// What the filters change in heads that are prepared.
     pub edits: FieldEdits,
-    /// The site has a pool of FastCGI: sources of scripts are never served.
+    /// The site has a pool of FastCGI, or one has its scripts among these files: their sources are never served.
     pub withholds_sources: bool,
 }
 
@@ -194,7 +195,10 @@ impl Site {
             Target::Pool(pool) => pools.get(pool).is_some_and(|pool| pool.source.fastcgi().is_some()),
             _ => false,
         };
-        let withholds_sources = site.routes.iter().any(runs_scripts);
+        let runs = site.routes.iter().any(runs_scripts);
+        // Another site with the same files must not show what this server runs elsewhere.
+        let scripts = || pools.iter().filter_map(|pool| pool.source.fastcgi()?.root.as_deref());
+        let overlaps = |root: &Path| scripts().any(|of| of.starts_with(root) || root.starts_with(of));
         let of_site = Scope { server_header, site: Some(site), route: None };
         // The site's own files come first, so that all its sets can name them as the place of its error pages.
         let error_set = sets.len();
@@ -207,6 +211,7 @@ impl Site {
                 || {
                     let error_pages = plan.error_pages.clone();
                     let (files, edits) = (files.clone(), edits.clone());
+                    let withholds_sources = runs || overlaps(&files.root);
                     sets.push(SetPlan { files, error_pages, error_set, edits, withholds_sources });
                     sets.len() - 1
                 },

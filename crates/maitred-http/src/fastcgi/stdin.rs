@@ -7,6 +7,8 @@ use super::encode::{put_stdin_end, stdin_record};
 pub enum Piece<'a> {
     /// These bytes, which are around the content.
     Frame(&'a [u8]),
+    /// The same; nothing follows them.
+    End(&'a [u8]),
     /// So much content.
     Content(u64),
     /// Nothing: all of it has been sent.
@@ -45,6 +47,7 @@ impl Stdin {
             }
         }
         match self.frame.get(self.sent..) {
+            Some(rest @ [_, ..]) if self.ended => Piece::End(rest),
             Some(rest @ [_, ..]) => Piece::Frame(rest),
             _ if self.content_left > 0 => Piece::Content(self.content_left),
             _ => Piece::Nothing,
@@ -78,7 +81,7 @@ mod tests {
             let (mut stdin, mut sent, mut left) = (Stdin::default(), Vec::new(), content.as_slice());
             loop {
                 let moved = match stdin.next_piece(left.len() as u64) {
-                    Piece::Frame(frame) => {
+                    Piece::Frame(frame) | Piece::End(frame) => {
                         let part = &frame[..frame.len().min(at_a_time)];
                         sent.extend_from_slice(part);
                         part.len()

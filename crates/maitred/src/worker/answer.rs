@@ -413,6 +413,8 @@ impl Reactor {
         self.log_request(index, request, summary);
         if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
             exchange.forget_pool();
+            // Of a body that was kept for a pool, the next request on this connection must find nothing.
+            exchange.spool = None;
         }
         match after(persistence) {
             After::Keep => Step::Next,

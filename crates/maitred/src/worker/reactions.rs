@@ -12,7 +12,7 @@ impl Reactor {
     pub(super) fn on_connection(&mut self, index: u32, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
-        let serial = connection.serial;
+        let (serial, phase) = (connection.serial, connection.state.phase());
         connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
         if let (Wire::Tls { session }, true) = (connection.wire, flags.contains(F::OUT)) {
             // What is left of a handshake; anything else is tried again below, and shows any error.
@@ -26,7 +26,10 @@ impl Reactor {
         };
         let broken = flags.contains(F::ERR);
         let room = (flags.contains(F::OUT) && !broken).then_some(Event::Room);
-        for event in input.into_iter().chain(room) {
+        // A connection that had nothing to send did not wait for room, and what it does about its input is not to be looked at
+        // once more in the same turn: the response of a relay is read when DONE says that it is there.
+        let waits = reaction(phase, Event::Room) != Reaction::Nothing;
+        for event in input.into_iter().chain(room.filter(|_| waits)) {
             if self.is_current(index, serial) {
                 self.react(index, event, broken);
             }

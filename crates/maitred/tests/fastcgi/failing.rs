@@ -96,6 +96,27 @@ fn a_full_backlog_hangs_no_client() {
     }
 }
 
+/// A client that takes nothing of a response keeps no process that has written it: PHP waits behind the end of a request until its
+/// connection has ended.
+#[test]
+fn a_slow_client_frees_the_process() {
+    let Some(php) = Php::fpm(1) else { return };
+    let server = start(&php, "");
+    // SETTINGS_INITIAL_WINDOW_SIZE: nothing may be sent.
+    let mut slow = h2::Connection::with(server.address, &[(4, 0)]);
+    let ids: Vec<_> = (0..3).map(|_| slow.request("GET", "/page", &[], true)).collect();
+    for id in &ids {
+        assert_eq!(slow.head(*id).status, 200);
+    }
+    let mut client = server.connect();
+    assert_eq!(client.get("/page").status, 200);
+    for id in ids {
+        slow.open_window(id, 1 << 20);
+        assert_eq!(slow.response(id).status, 200);
+    }
+    server.stop();
+}
+
 /// A process that ends in the middle of a response: the client sees that it is not whole.
 #[test]
 fn a_process_that_dies_aborts_its_response() {

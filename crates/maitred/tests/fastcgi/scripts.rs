@@ -153,6 +153,11 @@ fn scripts_are_never_files() {
             let response = server.connect().method(method, target, "");
             assert!(!shows_source(&response.body), "{method} {target}: {response:?}");
         }
+        // A site of its own that has the same files.
+        let mut client = server.connect();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: files.test\r\n\r\n"));
+        let response = client.response("GET");
+        assert!(!shows_source(&response.body), "{target} of the other site: {response:?}");
         let mut connection = h2::Connection::new(server.address);
         if !target.contains('#') {
             let response = connection.get(target);

@@ -97,8 +97,8 @@ fn sources_are_never_files() {
             assert_eq!((status, &*text), (404, "404 Not Found\n"), "{path}");
         }
     }
-    // A name that ends otherwise is another file, and a NUL never gets as far.
-    assert_eq!(get(&server, &mut by_2, "/f.php%20", None).0, 200);
+    // There are file systems for which such a name is that of the script; and a NUL never gets as far.
+    assert_ne!(get(&server, &mut by_2, "/f.php%20", None).1, SECRET);
     assert_eq!(get(&server, &mut by_2, "/a.php%00", None).0, 400);
 }
 

@@ -266,6 +266,23 @@ fn a_script_that_works_on_is_not_stopped() {
     assert_eq!(lines.count(), 2, "its connection was closed before its end: {said:#?}");
 }
 
+/// One that goes on for too long behind a response that is whole takes nothing from its client, and no server is to blame.
+#[test]
+fn a_script_that_works_on_for_too_long_is_no_failure_of_its_response() {
+    let upstream = Upstream::start(move |peer| {
+        request(peer)?;
+        peer.send(of(STDOUT, "Content-Length: 5\n\nhello"))?;
+        peer.wait_for_end()
+    });
+    let server = start(&upstream, "request_timeout = \"1s\"");
+    let mut client = server.connect();
+    assert_eq!(client.get("/x").text(), "hello");
+    eventually("the application is let go", || upstream.open() == 0);
+    assert_eq!(client.get("/x").text(), "hello", "its connection goes on");
+    assert_eq!(server.total("upstream_failures"), 0);
+    server.stop();
+}
+
 #[test]
 fn messages_are_logged_and_bounded() {
     const MOST: usize = 64 << 10;

@@ -192,7 +192,10 @@ fn around(
 
 /// The index file of a directory, whose path ends with a slash or is empty.
 fn index_of(set: &FileSet, directory: &[u8], timeout: Patience) -> Result<Option<FoundFile>, Miss> {
-    for name in &set.files().index {
+    // One that is withheld gives way to another one, but not to a listing.
+    let (sources, others): (Vec<_>, Vec<_>) =
+        set.files().index.iter().partition(|name| set.withholds(name.as_bytes()));
+    for name in others.into_iter().chain(sources) {
         let path = [directory, name.as_bytes()].concat();
         if let Node::File(plain) = open(set, &path, timeout)? {
             return with_siblings(set, path, plain, timeout).map(Some);

@@ -42,6 +42,8 @@ use crate::worker::tls_session::TlsLookup;
 pub(in crate::worker) const MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a line of messages. php-fpm writes all messages of a request into one.
 const LINE_BYTES_MAX: usize = 4 << 10;
+/// Lines of messages of one request: each is a write to the log.
+const LINES_MAX: u32 = 256;
 
 /// Why there is no response, or no whole one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +118,9 @@ impl Reply {
                 Event::Stdout(part) => self.output(part, filter, out)?,
                 Event::Stderr(part) => self.messages.take(part, log),
                 Event::End { protocol_status: ProtocolStatus::RequestComplete, .. } => break,
-                Event::End { protocol_status: ProtocolStatus::Overloaded, .. } => {
+                Event::End { protocol_status: ProtocolStatus::Overloaded, .. }
+                    if !self.headed && self.head.head().is_empty() =>
+                {
                     return Err(Failed::Overloaded);
                 }
                 Event::End { protocol_status, .. } => return Err(Failed::bad(protocol_status)),
@@ -178,6 +182,8 @@ impl Reply {
 #[derive(Debug, Default)]
 struct Messages {
     line: Vec<u8>,
+    /// Lines that were logged.
+    lines: u32,
     /// Bytes that were taken.
     taken: usize,
     /// Bytes that were not.
@@ -204,8 +210,13 @@ impl Messages {
 
     fn flush(&mut self, log: &mut dyn FnMut(&[u8])) {
         let line = self.line.trim_ascii_end();
-        if !line.is_empty() {
-            log(line);
+        match line.is_empty() {
+            true => {}
+            false if self.lines < LINES_MAX => {
+                self.lines += 1;
+                log(line);
+            }
+            false => self.dropped += line.len() as u64,
         }
         self.line.clear();
     }
@@ -227,6 +238,8 @@ pub(in crate::worker) struct Asked<'a> {
     pub context: &'a RequestContext<'a>,
     /// The target, in its one form.
     pub target: &'a str,
+    /// The authority that the application gets: the client's, or what the route says instead.
+    pub host: &'a str,
     /// What the pool says.
     pub settings: &'a FastCgi,
     /// Where the pool is mounted.
@@ -269,7 +282,7 @@ pub(in crate::worker) fn write_request(
             Version::Http2 => "HTTP/2.0",
         },
         software: "maitred",
-        server_name: host(request.authority),
+        server_name: host(asked.host),
         https: asked.client.https,
         client: asked.client.remote.address,
         server: asked.local,
@@ -339,6 +352,11 @@ impl Reactor {
         let asked = Asked {
             context,
             target: &target,
+            host: rules
+                .host
+                .as_deref()
+                .and_then(|host| std::str::from_utf8(host).ok())
+                .unwrap_or(request.authority),
             settings: fastcgi,
             mount: &settings.mount,
             script: given.script,

@@ -108,6 +108,10 @@ impl Attempt {
 
     /// Something of the response has come.
     fn note_heard(&mut self, now: Instant) {
+        if matches!(&self.by, By::Server(Call { half_closed: true, .. })) && !self.begun {
+            // The client may have gone: the server has no more than the time that began then.
+            return;
+        }
         self.heard_at = now;
         if let By::Thread(remote) = &self.by {
             remote.note_heard(now);
@@ -249,6 +253,8 @@ impl Reactor {
     pub(super) fn on_client_ended(&mut self, index: u32) {
         match self.connections[index as usize].state {
             State::HandedOff { .. } | State::Upstream(Source::Relay(_)) => self.cancel(index),
+            // The end goes behind what a tunnel has still to move.
+            State::Upstream(Source::Thread(_)) if self.is_tunnel(index) => {}
             State::Upstream(Source::Thread(key)) => {
                 self.exchange(index).cancelled = true;
                 self.half_close_remote_thread(key);

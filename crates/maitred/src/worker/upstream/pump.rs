@@ -3,8 +3,11 @@
 //! Nothing more is read while anything read before has yet to be sent. So a slow client is seen by the upstream as a full
 //! socket, and no more than one read is kept here.
 
+use rustix::net::{Shutdown, shutdown};
+
 use super::failure::Cause;
-use super::{Attempt, Source};
+use super::server::{Call, Dialect};
+use super::{Attempt, By, Source};
 use crate::exchange::ResponseWriter;
 use crate::serve::Summary;
 use crate::worker::connection::{After, RetryState, State};
@@ -32,7 +35,13 @@ impl Reactor {
     /// Moves what there is from the upstream to the client.
     pub(in crate::worker) fn pump_to_client(&mut self, index: u32) {
         if self.is_past_all_bounds(index) {
-            return self.end_past_bounds(index);
+            let source = self.source_of(index);
+            self.end_past_bounds(index);
+            if source.is_some() && self.source_of(index) == source {
+                // It was only told, and no further edge says what is there.
+                self.look_again(index);
+            }
+            return;
         }
         let (mut moved, mut read) = (0, Read::More);
         while let Some(source) = self.source_of(index) {
@@ -54,6 +63,11 @@ impl Reactor {
             if !goes_on {
                 return;
             }
+            if read != Read::More {
+                // What was written may have been the end.
+                read = Read::More;
+                continue;
+            }
             if moved >= MOVED_PER_TURN {
                 return self.look_again(index);
             }
@@ -63,7 +77,9 @@ impl Reactor {
 
     /// Sends what is left of what was read before. False if there is nothing else to be done meanwhile.
     fn send_what_is_left(&mut self, index: u32) -> bool {
-        let held = self.has_output(index);
+        // What TLS had left may have gone by itself since.
+        let counted = self.exchange_of(index).is_some_and(|exchange| exchange.unsent.is_some());
+        let held = self.has_output(index) || counted;
         match self.send_rest(index) {
             Sent::All => {}
             Sent::Waits => {
@@ -121,12 +137,27 @@ impl Reactor {
         }
         let judged = if rx.is_empty() { Ok(()) } else { self.pass_on(index, &rx) };
         self.rx.put_back(rx);
+        self.let_go_of(index, source);
         match (received, judged) {
             (_, Err((cause, why))) | (Err((cause, why)), Ok(())) => {
                 self.fail_upstream(index, cause, &why);
                 Read::Failed
             }
             (Ok(read), Ok(())) => read,
+        }
+    }
+
+    /// A FastCGI application that has said everything waits until its connection ends, however long the client takes.
+    fn let_go_of(&mut self, index: u32, source: Source) {
+        let Source::Server(key) = source else { return };
+        let is_over = |by: &By| match by {
+            By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
+            By::Server(Call { dialect: Dialect::Http1, .. }) | By::Process(_) | By::Thread(_) => false,
+        };
+        if self.attempt_of(index).is_some_and(|attempt| is_over(&attempt.by))
+            && let Some(socket) = self.upstreams.socket(key)
+        {
+            let _ = shutdown(socket, Shutdown::Both);
         }
     }
 

@@ -160,7 +160,7 @@ impl Reactor {
             RetryState::Never | RetryState::Once => RetryState::Once,
             RetryState::Done => RetryState::Done,
         };
-        exchange.overdue = false;
+        (exchange.overdue, exchange.cancelled) = (false, false);
         let by = By::Thread(Remote { heard, began });
         exchange.attempt = Some(Box::new(Attempt::new(filter, keep, None, by, now)));
         self.enter(index, State::Upstream(Source::Thread(upstream)));

@@ -158,6 +158,8 @@ impl Call {
                 ([], Some(feed)) => {
                     let sent = match self.dialect.next_piece(feed.spool.bytes.saturating_sub(feed.sent)) {
                         Piece::Frame(bytes) => send(socket, bytes, flags),
+                        // Behind the last one nothing follows that the kernel could wait for.
+                        Piece::End(bytes) => send(socket, bytes, SendFlags::NOSIGNAL),
                         Piece::Content(bytes) => {
                             let bytes = bytes.min(SENT_PER_TURN - *moved) as usize;
                             rustix::fs::sendfile(socket, &feed.spool.file, Some(&mut feed.sent), bytes)
@@ -220,7 +222,7 @@ impl Reactor {
         let exchange = self.exchange(index);
         exchange.body.clear();
         (exchange.pool, exchange.queue_us, exchange.handed_off_at) = (Some(pool as u16), 0, Some(now));
-        exchange.overdue = false;
+        (exchange.overdue, exchange.cancelled) = (false, false);
         let feed = exchange.spool.take().map(|spool| Feed { spool, sent: 0 });
         let call = Call::new(pool as u16, Dialect::of(settings), out, safe);
         exchange.attempt = Some(Box::new(Attempt::new(filter, keep, feed, By::Server(call), now)));
@@ -267,7 +269,8 @@ impl Reactor {
         loop {
             let now = self.clock.now;
             let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Err(500) };
-            attempt.heard_at = now;
+            attempt.note_heard(now);
+            (attempt.begun, attempt.drained) = (false, false);
             if let Some(feed) = &mut attempt.feed {
                 feed.sent = 0;
             }
@@ -363,7 +366,7 @@ impl Reactor {
         call.send_failed = result.is_err();
         if moved > 0 {
             // A server that takes the request is not silent.
-            attempt.heard_at = self.clock.now;
+            attempt.note_heard(self.clock.now);
         }
         if result.is_err() {
             // Whatever the reason, nothing more will be sent, and the server must not wait for it.
@@ -483,14 +486,15 @@ impl Reactor {
         let (waits_for_client, now) = (self.has_output(index), self.clock.now);
         let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
         let switched = attempt.filter.switched();
-        // From now on its time is short, and begins.
-        attempt.heard_at = now;
         let Some(call) = attempt.call_mut() else { return };
-        let known = std::mem::replace(&mut call.half_closed, true);
+        let (known, pool) = (std::mem::replace(&mut call.half_closed, true), call.pool);
+        if !known {
+            // From now on its time is short, and begins.
+            attempt.heard_at = now;
+        }
         if known || switched || waits_for_client {
             return;
         }
-        let pool = call.pool;
         let timeout = HALF_CLOSED_TIMEOUT.min(self.request_timeout(pool));
         self.wheel.arm(index, now + timeout);
     }
@@ -501,6 +505,10 @@ impl Reactor {
         let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
         let (begun, switched) = (attempt.begun, attempt.filter.switched());
         let leaves = attempt.call_mut().is_some_and(|call| call.half_closed) && !switched;
+        if attempt.filter.complete() && !waits_for_client {
+            // The client has everything; only the application has not said that it is done. Nobody is to blame.
+            return self.settle_upstream(index, Source::Server(key));
+        }
         let gone = leaves && (!begun || !waits_for_client);
         self.row.cancelled.add(u64::from(gone));
         if gone || switched {

@@ -233,7 +233,9 @@ fn a_script_that_was_never_looked_up_is_looked_up_by_a_helper_thread() {
 fn sources_are_never_files() {
     let root = application();
     let put = |name: &str| super::put(root.path(), name, "secret");
-    ["c.pHp.br", "d.php.GZ.zst", "404.php", "e.txt.php"].into_iter().for_each(put);
+    ["c.pHp.br", "d.php.GZ.zst", "404.php", "e.txt.php", "g.php~", "h.php.bak", "i.PHP.orig.gz", "j.php. ."]
+        .into_iter()
+        .for_each(put);
     super::put(root.path(), "page.phps", "shown");
     super::put(root.path(), "phpinfo", "shown");
     let around = |after: &str| TryItem::Around(String::new(), after.into());
@@ -257,6 +259,11 @@ fn sources_are_never_files() {
         "/a.php/",
         "/a.php ",
         "/a.php.",
+        "/g.php~",
+        "/h.php.bak",
+        "/i.PHP.orig",
+        "/i.PHP.orig.gz",
+        "/j.php. .",
         "/b.PHP",
         "/a",
         "/e.txt",

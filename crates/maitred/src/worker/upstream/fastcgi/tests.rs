@@ -282,6 +282,7 @@ fn written(case: &Case<'_>, fields: &FieldLines) -> Result<Vec<u8>, PairTooBig> 
     let asked = Asked {
         context: &context,
         target: request.target,
+        host: request.authority,
         settings: &settings,
         mount: case.mount,
         script: script.as_ref(),
