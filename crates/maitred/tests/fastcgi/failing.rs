@@ -96,8 +96,8 @@ fn a_full_backlog_hangs_no_client() {
     }
 }
 
-/// A client that takes nothing of a response keeps no process that has written it: PHP waits behind the end of a request until its
-/// connection has ended.
+/// A client that takes nothing of a response keeps no process that has written it: PHP waits behind the end of a request until
+/// its connection has ended.
 #[test]
 fn a_slow_client_frees_the_process() {
     let Some(php) = Php::fpm(1) else { return };

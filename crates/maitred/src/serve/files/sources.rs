@@ -8,8 +8,8 @@ use crate::config::Coding;
 /// Endings of the copies that editors leave beside a file.
 const COPIES: [&[u8]; 5] = [b"~", b".bak", b".old", b".orig", b".save"];
 
-/// Whether a file of this name is source code: its name ends in `.php`, in any case, or that has behind it the endings of codings or
-/// of copies, or the dots and blanks that some file systems do not look at.
+/// Whether a file of this name is source code: its name ends in `.php`, in any case, or that has behind it the endings of codings
+/// or of copies, or the dots and blanks that some file systems do not look at.
 pub(super) fn is_source(path: &[u8]) -> bool {
     const CODINGS: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
     let endings = || CODINGS.iter().map(|coding| prepare::extension(*coding).as_bytes()).chain(COPIES);
