@@ -233,7 +233,8 @@ static void end_of_body(maitred_conn_t *mc)
         return;
     }
     if (mc->framing == FRAMING_CHUNKED) {
-        sink_write(&mc->sink, "0\r\n\r\n", 5);
+        /* Of the one that wrote the head: it has not failed since. */
+        trailers_end(mc, mc->answering != NULL ? mc->answering->trailers_out : NULL);
     }
     if (mc->framing == FRAMING_LENGTH && mc->left > 0) {
         ap_log_cerror(APLOG_MARK, APLOG_WARNING, 0, mc->c, "maitred: a response is shorter than its Content-Length");
@@ -368,7 +369,10 @@ static void drop_hop_by_hop(request_rec *r)
         }
     }
     for (unsigned n = 0; n < HOP_BY_HOP_COUNT; n++) {
-        if (r->status != HTTP_UPGRADE_REQUIRED || strcmp(HOP_BY_HOP[n], "Upgrade") != 0) {
+        /* What announces trailers stays where they may follow; head.c knows the rest. */
+        int stays = (r->status == HTTP_UPGRADE_REQUIRED && strcmp(HOP_BY_HOP[n], "Upgrade") == 0)
+            || (maitred_conn(r->connection)->request->trailers && strcmp(HOP_BY_HOP[n], "Trailer") == 0);
+        if (!stays) {
             drop(r, HOP_BY_HOP[n], n);
         }
     }
@@ -378,7 +382,8 @@ static void drop_hop_by_hop(request_rec *r)
 static apr_status_t fields(ap_filter_t *f, apr_bucket_brigade *bb)
 {
     request_rec *r = f->r;
-    const char *root = maitred_conn(r->connection)->request->sendfile_root;
+    maitred_conn_t *mc = maitred_conn(r->connection);
+    const char *root = mc->request->sendfile_root;
     const char *path = apr_table_get(r->headers_out, "X-Sendfile");
 
     if (f->ctx != NULL) { /* X-Sendfile has answered: whatever else comes is no part of it */
@@ -386,6 +391,7 @@ static apr_status_t fields(ap_filter_t *f, apr_bucket_brigade *bb)
         return APR_SUCCESS;
     }
     drop_hop_by_hop(r);
+    mc->unstated = 0;
     if (path != NULL && root != NULL && maitred_sendfile_allowed(r)) {
         apr_status_t status;
         path = apr_pstrdup(r->pool, path);
@@ -397,6 +403,9 @@ static apr_status_t fields(ap_filter_t *f, apr_bucket_brigade *bb)
         f->ctx = r;
         return ap_pass_brigade(f->next, bb);
     }
+    /* Of a response that is here as a whole, the filter behind this one states the length, and there could be no trailers. */
+    mc->unstated = mc->request->trailers && apr_table_get(r->headers_out, "Content-Length") == NULL
+        && r->trailers_out != NULL && !apr_is_empty_table(r->trailers_out);
     ap_remove_output_filter(f);
     return ap_pass_brigade(f->next, bb);
 }
@@ -419,6 +428,15 @@ static void insert_fields(request_rec *r)
     }
 }
 
+/* The trailers of what has failed do not belong to Apache's page about it, which has the same request_rec. */
+static void insert_error_fields(request_rec *r)
+{
+    if (maitred_conn(r->connection) != NULL && r->trailers_out != NULL) {
+        apr_table_clear(r->trailers_out);
+    }
+    insert_fields(r);
+}
+
 void filters_add(maitred_conn_t *mc)
 {
     ap_add_input_filter_handle(input_handle, mc, NULL, mc->c);
@@ -432,5 +450,5 @@ void filters_register(void)
     fields_handle = ap_register_output_filter("MAITRED_FIELDS", fields, NULL, AP_FTYPE_PROTOCOL - 1);
     ap_hook_pre_read_request(before_reading, NULL, NULL, APR_HOOK_LAST);
     ap_hook_insert_filter(insert_fields, NULL, NULL, APR_HOOK_LAST);
-    ap_hook_insert_error_filter(insert_fields, NULL, NULL, APR_HOOK_LAST);
+    ap_hook_insert_error_filter(insert_error_fields, NULL, NULL, APR_HOOK_LAST);
 }

@@ -70,6 +70,9 @@ static char *copy_fields(maitred_conn_t *mc, char *to, const char *at, const cha
             mc->chunked = 1;
             stays = 0;
         }
+        if (stays && mc->unstated && !bodiless(mc) && named(at, name_bytes, "content-length")) {
+            stays = 0;
+        }
         if (stays && named(at, name_bytes, "content-length")) {
             char *digits_end;
             mc->left = (apr_off_t)apr_strtoi64(colon + 1, &digits_end, 10);
@@ -121,19 +124,41 @@ static void interim(maitred_conn_t *mc, int status, const char *head, const char
     sink_write(&mc->sink, copy, (apr_size_t)(to + 2 - copy));
 }
 
+/* How the body ends. */
+static framing_e framing_of(const maitred_conn_t *mc)
+{
+    if (bodiless(mc)) {
+        return FRAMING_NONE;
+    }
+    if (mc->framing == FRAMING_LENGTH) {
+        return FRAMING_LENGTH;
+    }
+    return mc->request->flags & FLAG_HTTP10 ? FRAMING_CLOSE : FRAMING_CHUNKED;
+}
+
+/* Copies the fields that announce trailers, which `copy_fields` has left out: it does not know the framing. */
+static char *copy_announcements(char *to, const char *at, const char *end)
+{
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (apr_size_t)(end - at));
+        const char *next = line_end ? line_end + 1 : end;
+        const char *colon = memchr(at, ':', (apr_size_t)(next - at));
+        if (colon != NULL && named(at, (apr_size_t)(colon - at), "trailer")) {
+            memcpy(to, at, (apr_size_t)(next - at));
+            to += next - at;
+        }
+        at = next;
+    }
+    return to;
+}
+
 /* The field that says what becomes of the connection, and how the body ends. */
-static char *add_framing(maitred_conn_t *mc, char *to, int upgrades)
+static char *add_framing(const maitred_conn_t *mc, char *to, int upgrades)
 {
     unsigned flags = mc->request->flags;
     int keep = (flags & FLAG_KEEP) != 0;
     const char *connection = "";
 
-    if (bodiless(mc)) {
-        mc->framing = FRAMING_NONE;
-    }
-    else if (mc->framing != FRAMING_LENGTH) {
-        mc->framing = flags & FLAG_HTTP10 ? FRAMING_CLOSE : FRAMING_CHUNKED;
-    }
     if (!keep || mc->framing == FRAMING_CLOSE) {
         connection = upgrades ? "Connection: close, upgrade\r\n" : "Connection: close\r\n";
     }
@@ -179,6 +204,10 @@ int head_finish(maitred_conn_t *mc, apr_size_t head_bytes)
     if (to == NULL) {
         mc->status = 0;
         return 0;
+    }
+    mc->framing = framing_of(mc);
+    if (trailers_follow(mc)) {
+        to = copy_announcements(to, fields + 1, end);
     }
     to = add_framing(mc, to, upgrades);
     sink_write(&mc->sink, copy, (apr_size_t)(to - copy));

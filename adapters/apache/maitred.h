@@ -88,6 +88,7 @@ typedef struct {
     char *remote_ip, *local_ip;
     int https;
     int early_hints;           /* the client may have informational responses */
+    int trailers;              /* it takes trailers, behind chunks */
     const char *sendfile_root; /* NULL if the application may name no file */
     char *head;
     apr_size_t head_bytes;
@@ -178,6 +179,7 @@ typedef struct {
     int in_body;
     framing_e framing;
     int chunked;               /* the program writes chunks of its own */
+    int unstated;              /* a length is Apache's own finding, and trailers are to follow: so the body is in chunks */
     chunks_t chunks;
     apr_off_t left;            /* of the stated length */
     apr_off_t body_bytes;
@@ -197,6 +199,13 @@ void filters_add(maitred_conn_t *mc);
 void filters_end(maitred_conn_t *mc);
 /* What follows from a head that is complete; in head.c. 0 if it cannot be sent. */
 int head_finish(maitred_conn_t *mc, apr_size_t head_bytes);
+
+/* ---- trailers.c ---- */
+
+/* Whether the client gets fields behind the content, once the framing is known. */
+int trailers_follow(const maitred_conn_t *mc);
+/* Writes the last chunk, and the trailers, NULL if there is no table of them. */
+void trailers_end(maitred_conn_t *mc, const apr_table_t *trailers);
 
 /* ---- sendfile.c ---- */
 

@@ -85,6 +85,9 @@ static const char *parse_meta(maitred_request_t *request, text_t meta, apr_pool_
             /* Not to HTTP/1.0 (RFC 9110, section 15.2). */
             request->early_hints = is(value, "1") && !(request->flags & FLAG_HTTP10);
         }
+        else if (is(key, "trailers")) {
+            request->trailers = is(value, "1") && !(request->flags & (FLAG_HTTP10 | FLAG_HEAD));
+        }
         else if (is(key, "sendfile_root") && value.bytes > 0) {
             request->sendfile_root = apr_pstrmemdup(pool, value.data, value.bytes);
         }

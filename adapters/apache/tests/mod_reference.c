@@ -126,6 +126,52 @@ static int answer_early_hints(request_rec *r, long more, long unused)
     return OK;
 }
 
+/* Of no stated length, unless `length` says so; in pieces if `flushes`. */
+static int answer_trailers(request_rec *r, long length, long flushes)
+{
+    if (length > 0) {
+        ap_set_content_length(r, length);
+    }
+    apr_table_setn(r->headers_out, "Trailer", "X-Sum");
+    ap_rputs("bo", r);
+    if (flushes) {
+        ap_rflush(r);
+    }
+    ap_rputs("dy", r);
+    apr_table_setn(r->trailers_out, "X-Sum", "4");
+    apr_table_setn(r->trailers_out, "Content-Length", "9");
+    return OK;
+}
+
+/* Not part of the kit: what may not be sent, and behind it `count` trailers `x` with values of `bytes`. */
+static int answer_odd_trailers(request_rec *r, long count, long bytes)
+{
+    char *value = apr_pcalloc(r->pool, (apr_size_t)bytes + 1);
+    memset(value, 'y', (apr_size_t)bytes);
+    ap_rputs("body", r);
+    ap_rflush(r);
+    apr_table_addn(r->trailers_out, "X-Line", "a\r\nX-Injected: yes");
+    apr_table_addn(r->trailers_out, "X-Feed", "a\nX-Injected: yes");
+    apr_table_addn(r->trailers_out, "X-Injected: yes\r\nX-Name", "a");
+    apr_table_addn(r->trailers_out, "X-Control", "a\001");
+    apr_table_addn(r->trailers_out, "X Space", "a");
+    apr_table_addn(r->trailers_out, "", "a");
+    apr_table_addn(r->trailers_out, "SET-COOKIE", "a=b");
+    while (count-- > 0) {
+        apr_table_addn(r->trailers_out, "x", value);
+    }
+    return OK;
+}
+
+/* Not part of the kit: fails when it has its trailers. */
+static int answer_failed_trailers(request_rec *r, long status, long unused)
+{
+    (void)unused;
+    apr_table_setn(r->headers_out, "Trailer", "X-Sum");
+    apr_table_setn(r->trailers_out, "X-Sum", "4");
+    return (int)status;
+}
+
 static apr_file_t *pattern_file(request_rec *r, long count, char **name)
 {
     apr_file_t *file;
@@ -200,7 +246,8 @@ static const struct {
     {"/short", answer_short}, {"/long", answer_long},     {"/error-late", answer_error_late}, {"/slow", answer_slow},
     {"/inject", answer_inject}, {"/hop", answer_hop},     {"/file", answer_file},       {"/sendfile", answer_sendfile},
     {"/ws-refused", answer_refused}, {"/426", answer_426}, {"/early-hints", answer_early_hints},
-    {"/sendfile-path", answer_sendfile_path},
+    {"/sendfile-path", answer_sendfile_path}, {"/trailers", answer_trailers},
+    {"/odd-trailers", answer_odd_trailers}, {"/failed-trailers", answer_failed_trailers},
 };
 
 static int answer(request_rec *r)

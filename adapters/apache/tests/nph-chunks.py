@@ -15,6 +15,7 @@ CASES = {
 case = os.environ["QUERY_STRING"]
 head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nX-Own: 1\r\nContent-Type: text/x-none\r\n"
 head += b"Date: Thu, 01 Jan 2026 00:00:00 GMT\r\nServer: own\r\n"
+head += b"Trailer: X-Trailer\r\n" if case == "odd" else b""
 head += b"Transfer-Encoding: %b\r\n" % (b"gzip, chunked" if case == "gzip" else b"Chunked")
 head += b"Content-Length: 3\r\n" if case == "both" else b""
 sys.stdout.buffer.write(head + b"\r\n" + CASES.get(case, CASES["plain"]))
