@@ -31,7 +31,7 @@ pub const APP: Rules = Rules {
     long_life: Duration::from_secs(30),
 };
 
-/// A server that runs already is asked again and again: it costs little, and it may be back at any time.
+/// An external server is tried again and again: that costs little, and it may be back at any time.
 pub const CONNECT: Rules = Rules { max: Duration::from_secs(1), ..APP };
 
 /// Early deaths in a row.

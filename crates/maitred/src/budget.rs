@@ -50,7 +50,7 @@ impl Budget {
     }
 }
 
-/// What one request takes of a [`Budget`]; given back when dropped. That of a body belongs to whoever has the file: an
+/// What one request takes of a [`Budget`]; given back when dropped. That of a body goes with the file: to an
 /// application process, for instance.
 #[derive(Debug)]
 pub struct Permit {

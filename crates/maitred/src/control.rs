@@ -25,7 +25,7 @@ pub const FIRST_LISTED_FD: i32 = 6;
 /// Largest message on the control socket, in bytes; what is larger is a bug.
 pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// All that a worker process is told at its start.
+/// The start document of a worker process: all of its configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// Number of this worker process, counted from 1 over the master's life; the scoreboard shows it.
@@ -78,7 +78,7 @@ impl From<&Account> for RunAs {
 }
 
 impl RunAs {
-    /// Has this process run as it from now on. Whoever started the process had not, so that nothing of this account could reach
+    /// Has this process run as it from now on. The process that started it did not, so that nothing of this account could reach
     /// it in between.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ pub struct SlotId {
 pub struct Started {
     /// Its process id, to show.
     pub pid: u32,
-    /// What it said in HELLO, if another worker process has heard that before.
+    /// What it said in HELLO, if another worker process has received that before.
     pub greeting: Option<Greeting>,
     /// It is to be given back as soon as no request waits for it ([`ToWorker::Release`]).
     #[serde(rename = "lent")]
@@ -156,10 +156,10 @@ pub enum FromWorker {
     SlotReady(SlotId, Greeting),
     /// The application process has said how many files it may have open.
     SlotLimits(SlotId, u32),
-    /// This process has let go of the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way on it;
+    /// This process has released the application process's channel, as [`ToWorker::Release`] asked. Nothing is under way on it;
     /// or, if `true`, that goes on over the link that came with the order.
     SlotReleased(SlotId, bool),
-    /// Nothing is under way any more at an application process that was to be retired, and it was told to end.
+    /// Nothing is under way any more at an application process that was to be retired, and it was asked to end.
     SlotDismissed(SlotId),
     /// Requests of this pool wait because no application process has room. A hint to look at the pool at once.
     #[serde(rename = "Pressed")]
@@ -168,7 +168,7 @@ pub enum FromWorker {
     SlotLost(SlotId, String),
     /// The application process has closed its channel, so it is about to exit; one that is not has to be made to.
     SlotClosed(SlotId),
-    /// Somebody asked on the admin address; answered with [`ToWorker::CommandDone`] of the same number.
+    /// A client sent a command to the admin address; answered with [`ToWorker::CommandDone`] of the same number.
     Command(u64, Command),
     /// The challenge of this number is answered from now on.
     ChallengeInPlace(u64),
@@ -196,7 +196,7 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// As a worker process is told of it.
+    /// In the form that is sent to a worker process.
     pub fn for_worker(&self) -> Challenge {
         let answer = match &self.answer {
             Answer::TlsAlpn(_) => Answer::InHandshakes,
@@ -218,7 +218,7 @@ pub enum Answer {
     },
     /// A TLS handshake for the name, with the protocol `acme-tls/1`, gets this certificate (RFC 8737 section 3).
     TlsAlpn(Pair),
-    /// The same as a worker process is told of it: the certificate and its key come with all others
+    /// The same in the form that is sent to a worker process: the certificate and its key come with all others
     /// ([`crate::tls::material::Material::challenges`]).
     InHandshakes,
 }
@@ -304,7 +304,7 @@ pub enum ToWorker {
     SlotStarted(SlotId, Started),
     /// Give this application process no more requests, have it finish what it has, and then end.
     Retire(SlotId),
-    /// Let go of this application process's channel as soon as nothing is under way on it, and say
+    /// Release this application process's channel as soon as nothing is under way on it, and say
     /// [`FromWorker::SlotReleased`]. If `true`, it gets no more requests until then. With a descriptor: at once, whatever is
     /// under way, which goes on over that ([`crate::handoff::link`]).
     Release(SlotId, bool),

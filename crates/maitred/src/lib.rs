@@ -7,7 +7,7 @@
 //! | [`cli`] | the one table of commands and flags |
 //! | [`acme`] | automatic certificates |
 //! | [`config`] | TOML text → [`config::Config`], once, with every error of the file |
-//! | [`affinity`] | CPUs: what may be used, who is pinned where, and when to let go |
+//! | [`affinity`] | CPUs: what may be used, which thread is pinned where, and when it is unpinned |
 //! | [`control`] | what master and worker process say to each other |
 //! | [`master`] | the supervisor: sockets, processes, reload; a pure state machine in a thin shell |
 //! | [`pool`] | how many application processes a pool has: a pure function |
@@ -24,7 +24,7 @@
 //! | [`tls`] | from certificates and keys to sessions |
 //! | [`upgrade`] | what crosses from one executable to the next |
 //! | [`budget`] | bounds on what all requests together take up |
-//! | [`overload`] | what is given up when memory, descriptors or time are short: a pure function |
+//! | [`overload`] | what is dropped or refused when memory, descriptors or time are short: a pure function |
 //! | [`backoff`] | growing delays for processes that keep dying |
 //! | [`sandbox`] | what a process may reach in the filesystem |
 //! | [`bounds`] | how many threads, pools and slots one server can have |

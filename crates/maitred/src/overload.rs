@@ -1,5 +1,5 @@
-//! The overload manager: how near a thread is to its bounds, and what is given up at which level. Pure: readings and time go in,
-//! levels come out. `docs/overload.md` is for operators.
+//! The overload manager: how near a thread is to its bounds, and what is dropped or refused at which level.
+//! Pure: readings and time go in, levels come out. `docs/overload.md` is for operators.
 //!
 //! | resource | pressure | its bound |
 //! |---|---|---|
@@ -15,7 +15,7 @@ const CRITICAL_FROM: u32 = 900;
 /// … until the pressure has been below this …
 const ELEVATED_UNTIL: u32 = 600;
 const CRITICAL_UNTIL: u32 = 800;
-/// … for so long: what was given up is not taken up again for a moment's sake. One level at a time.
+/// … for so long: a level does not fall because of one quiet moment. One level at a time.
 const FALLS_AFTER: Duration = Duration::from_secs(1);
 
 /// Over how long the shortest turn is looked for, and in how many turns at least: a long turn now and then delays few events, but
@@ -36,7 +36,7 @@ const CRITICAL_WRITE: Duration = Duration::from_secs(2);
 const _: () = assert!(ELEVATED_UNTIL < ELEVATED_FROM && ELEVATED_FROM < CRITICAL_UNTIL);
 const _: () = assert!(CRITICAL_UNTIL < CRITICAL_FROM && CRITICAL_FROM < 1000);
 
-/// How much is given up.
+/// How much is dropped or refused.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Nothing.

@@ -16,7 +16,7 @@ pub const READS: [u32; 1] = [FORMAT];
 /// What a new image of the master says to the old worker process when another one has taken over: finish, and exit. Whatever
 /// follows it in the same message is for later versions.
 pub const GO: &[u8] = b"go";
-/// The same, begun in the same way, when nobody has taken over, because the server stops.
+/// The same, begun in the same way, when no new worker process has taken over, because the server stops.
 pub const GO_FOR_GOOD: &[u8] = b"go for good";
 /// What the old worker process says to a new image that has yet to come up, when it is asked to stop the server. An image that
 /// does not know the word ignores it.

@@ -74,7 +74,7 @@ impl Accounts {
         }
     }
 
-    /// When the authority would have a certificate renewed, and when to ask again (RFC 9773 section 4).
+    /// When the authority would have a certificate renewed, and when to send the next query (RFC 9773 section 4).
     ///
     /// # Errors
     /// A text.

@@ -127,7 +127,7 @@ async fn receive(socket: &UnixDatagram) -> Result<Option<ToAgent>, String> {
 async fn write_all(socket: Arc<UnixDatagram>, mut said: mpsc::UnboundedReceiver<FromAgent>) {
     while let Some(message) = said.recv().await {
         let Ok(text) = serde_json::to_vec(&message) else { continue };
-        // If the master has gone, the reader hears of it.
+        // If the master has gone, the reader sees the end of the socket.
         if socket.send(&text).await.is_err() {
             return;
         }

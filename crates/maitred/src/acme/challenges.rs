@@ -14,7 +14,7 @@ pub const PATH: &str = "/.well-known/acme-challenge/";
 #[derive(Debug, Default)]
 pub struct Challenges {
     table: Mutex<BTreeMap<u64, Challenge>>,
-    /// How many there are, so that nobody takes the lock for nothing.
+    /// How many there are, so that the lock is only taken if there are any.
     count: AtomicUsize,
 }
 

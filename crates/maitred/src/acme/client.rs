@@ -59,7 +59,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that believes the authorities in this PEM file, or those of the system.
+    /// A client that trusts the authorities in this PEM file, or those of the system.
     ///
     /// # Errors
     /// A text, when they cannot be read.

@@ -46,7 +46,7 @@ impl Link {
 
     /// Says something to the master.
     pub fn say(&self, message: FromAgent) {
-        // Nobody takes it when the master has gone, and then this process ends.
+        // There is no receiver when the master has gone, and then this process ends.
         let _ = self.say.send(message);
     }
 

@@ -11,7 +11,7 @@ use crate::control::{Challenge, Report};
 /// Largest message, in bytes; what is larger is a bug. A challenge with a certificate and its key takes about 4 KiB.
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 
-/// All that the agent is told at its start. An agent whose start document would be another is replaced.
+/// The start document of the agent: all of its configuration. An agent whose start document would be another is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
     /// How to get certificates.

@@ -53,7 +53,7 @@ impl Trouble {
         Trouble::new(Blame::Refused, None, text.into())
     }
 
-    /// Nobody said anything.
+    /// There was no answer.
     pub fn unreachable(text: impl Into<String>) -> Trouble {
         Trouble::new(Blame::Unreachable, None, text.into())
     }

@@ -12,7 +12,7 @@ use crate::sandbox::{self, Connections, WANTED};
 /// because files in them are replaced while the agent runs.
 const READ: [&str; 6] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/var/run"];
 
-/// Gives up all capabilities, and confines the calling thread and all that it starts later: to writing below the state directory,
+/// Drops all capabilities, and confines the calling thread and all that it starts later: to writing below the state directory,
 /// and to reading what names and certificates take. The state directory has to exist. Gives back what the kernel made of it, in
 /// words.
 ///

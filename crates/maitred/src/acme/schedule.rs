@@ -2,8 +2,8 @@
 //! comes back as a call.
 //!
 //! Two clocks: the wall clock says how old certificates are, and may be stepped; the monotonic one bounds how often the
-//! authority is asked, so that no step of the wall clock can make that more often. Whoever sleeps until [`Schedule::next_wake`]
-//! wakes at least every [`WAKE_MAX`], and notices a step then.
+//! authority is asked, so that no step of the wall clock can make that more often. A caller that sleeps until
+//! [`Schedule::next_wake`] wakes at least every [`WAKE_MAX`], and notices a step then.
 //!
 //! | a site | is |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | has one whose time to renew has come | due |
 //! | has one that begins in the future | left alone: the clock is wrong |
 //!
-//! What is due is ordered when its [`Site::allowed_at`] has come, [`ORDERS_MAX`] at a time, whoever waited longest first.
+//! What is due is ordered when its [`Site::allowed_at`] has come, [`ORDERS_MAX`] at a time, the one that waited longest first.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ pub enum Task {
     Ask(usize),
 }
 
-/// What of a site outlives the process.
+/// What of a site is stored beyond the process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Past {
     /// Failures in a row.
@@ -158,7 +158,7 @@ impl Schedule {
 
     /// Adds a site, with what is stored of it. Its number is the count of those before it.
     pub fn add(&mut self, now: Now, held: Option<Held>, past: Past) {
-        // However wrong either clock was, nobody waits longer than the longest delay.
+        // However wrong either clock was, no site waits longer than the longest delay.
         let left = Duration::from_secs(past.allowed_unix.saturating_sub(now.unix)).min(RETRY_AFTER_MAX);
         let allowed_at = now.up.saturating_add(left);
         let (window, failures, busy) = (None, past.failures, Busy::No);
@@ -209,7 +209,7 @@ impl Schedule {
         }
     }
 
-    /// Renewal information has come, or not: then what was known stays. `again` is when the authority wants to be asked again.
+    /// Renewal information has come, or not: then what was known stays. `again` is when the authority expects the next query.
     pub fn informed(&mut self, now: Now, site: usize, window: Option<Window>, again: Option<Duration>) {
         let Some(site) = self.sites.get_mut(site) else { return };
         site.busy = Busy::No;
@@ -221,7 +221,7 @@ impl Schedule {
         site.ask_at = now.up.saturating_add(again.unwrap_or(ASK_AGAIN).clamp(least, most));
     }
 
-    /// How long to sleep before [`Schedule::next`] is asked again, if nothing else happens.
+    /// How long to sleep before the next call of [`Schedule::next`], if nothing else happens.
     pub fn next_wake(&self, now: Now) -> Duration {
         let running = self.sites.iter().filter(|site| site.busy == Busy::Ordering).count();
         let wait = |site: &Site| {
@@ -288,7 +288,7 @@ impl Site {
         })
     }
 
-    /// How long until it is due; `None` if nobody can say.
+    /// How long until it is due; `None` if that is not known.
     fn due_in(&self, now: Now) -> Option<Duration> {
         match &self.held {
             Some(held) if held.fits && now.unix < held.not_before => None,

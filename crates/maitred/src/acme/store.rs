@@ -85,7 +85,7 @@ impl Store {
         self.json(&self.notes_path(site)).unwrap_or_default()
     }
 
-    /// Remembers something of a site.
+    /// Stores something of a site.
     ///
     /// # Errors
     /// What the system says, with the path.
@@ -123,7 +123,7 @@ impl Store {
         certificate_path(&self.state, site).with_extension("json")
     }
 
-    /// A file that is not what it was is as good as none, but somebody should know.
+    /// A file that was altered is treated as missing, but that is logged.
     fn json<T: DeserializeOwned>(&self, path: &Path) -> Option<T> {
         let text = match read(path) {
             Ok(text) => text?,
@@ -162,7 +162,7 @@ pub fn give(state: &Path, account: &Account) -> io::Result<()> {
     if !found.is_dir() || found.uid() != 0 {
         return not_ours("this is not a directory of root");
     }
-    // While it is root's, nobody else can change what is in it.
+    // While it is root's, no other account can change what is in it.
     make_directory(state).map_err(failed)?;
     let entries = |path: &Path| -> io::Result<Vec<PathBuf>> {
         std::fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect()

@@ -51,7 +51,7 @@ struct UnderWay {
     challenge: Challenge,
     /// The worker processes that answer it, by their generations.
     answered_by: BTreeSet<u64>,
-    /// Whether the agent has heard that it is answered.
+    /// Whether the agent has received the message that it is answered.
     told: bool,
 }
 
@@ -196,7 +196,7 @@ impl Supervisor {
         }
     }
 
-    /// Nobody waits for the present challenges any more.
+    /// The present challenges are not waited for any more.
     fn forget(&mut self, actions: &mut Vec<Action>) {
         let serials = std::mem::take(&mut self.challenges).into_keys();
         actions.extend(serials.map(|serial| Action::TellWorkers(ToWorker::ChallengeOver(serial))));

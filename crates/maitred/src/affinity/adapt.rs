@@ -1,4 +1,4 @@
-//! When a thread leaves its CPU, and when it comes home. Pure: samples in, decisions out.
+//! When a thread leaves its CPU, and when it returns. Pure: samples in, decisions out.
 //!
 //! A pinned thread cannot get out of the way of something else that runs on its CPU. What gives that away is its
 //! run-queue delay: the time that it was runnable and did not run. `docs/affinity.md` has the rules as a table.
@@ -21,7 +21,7 @@ pub const PERIODS_MIN: u32 = 3;
 pub const IDLE_SHARE_MIN: f64 = 0.50;
 /// Mean share that the other CPUs must idle for a thread to be released although none of them is idle enough by itself.
 pub const IDLE_MEAN_MIN: f64 = 0.25;
-/// Share of a period that others may use of a CPU whose thread is to come home.
+/// Share of a period that others may use of a CPU that a thread is to return to.
 pub const FOREIGN_SHARE_MAX: f64 = 0.20;
 /// How long a CPU must be that quiet.
 pub const QUIET_MIN: Duration = Duration::from_secs(30);
@@ -100,13 +100,13 @@ struct Thread {
     usual: f64,
     /// Periods in a row that it was disturbed.
     disturbed: u32,
-    /// Since when nobody else used its home.
+    /// Since when nothing else has used its home.
     quiet_since: Option<Instant>,
     decided: Option<Instant>,
     /// When it left home last, and how long it is to stay away at least.
     left: Option<Instant>,
     hold: Duration,
-    /// When it last came home again.
+    /// When it last returned.
     returned: Option<Instant>,
 }
 
@@ -286,7 +286,7 @@ impl Adapter {
         Some(Decision { thread: index, action })
     }
 
-    /// A CPU that has idled for a while and is nobody's home or place; of the same node if possible, and on a core of
+    /// A CPU that has idled for a while and is no thread's home or place; of the same node if possible, and on a core of
     /// which nothing else is in use, and the idlest.
     fn free_cpu_near(&self, from: u16) -> Option<u16> {
         let node = self.cpus.iter().find(|cpu| cpu.id == from).map(|cpu| cpu.node);

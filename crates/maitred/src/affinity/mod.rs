@@ -1,4 +1,4 @@
-//! CPUs: what may be used, which thread is pinned where, and when to let go. `docs/affinity.md` has the rules.
+//! CPUs: what may be used, which thread is pinned where, and when it is unpinned. `docs/affinity.md` has the rules.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -14,7 +14,7 @@ use super::adapt::{CpuSample, ThreadSample};
 const READ_BYTES_MAX: usize = 1024 * 1024;
 
 /// Reads samples. The files are opened once, and read again from their start each time: that costs less, and works on
-/// when the process has given up the right to open files.
+/// when the process has dropped the right to open files.
 #[derive(Debug)]
 pub struct Sampler {
     threads: Vec<ThreadFiles>,

@@ -1,4 +1,4 @@
-//! Which bucket gets the connections of which CPU (`steer_by_cpu`), and which buckets nobody can reach.
+//! Which bucket gets the connections of which CPU (`steer_by_cpu`), and which buckets cannot be reached.
 //!
 //! Thread *t* serves bucket *t* mod *buckets*, so a connection whose SYN was handled on the home CPU of thread *t* belongs into
 //! that one. Siblings of a core are next to each other in some machines' numbering and far apart in others', and the plan

@@ -47,7 +47,7 @@ impl Watcher {
     }
 
     /// To be called once a second. `rows` are those of the threads, in their order; this is the only writer of their
-    /// sampled fields. Gives what was decided and applied, for the log of whoever asks.
+    /// sampled fields. Gives what was decided and applied, for the caller's log.
     pub fn tick(&mut self, now: Instant, rows: &[ThreadRow]) -> Option<Decision> {
         let samples = self.sampler.threads();
         for (row, sample) in rows.iter().zip(&samples) {

@@ -309,7 +309,7 @@ mod tests {
         let patient = Duration::from_secs(20);
         assert!(asked(patient).contains("there is no such socket"));
         let listener = UnixListener::bind(&path).unwrap();
-        // Connected by the kernel, answered by nobody.
+        // Connected by the kernel, but not answered.
         assert!(asked(Duration::from_millis(1)).contains("did not answer in time"));
         drop(listener);
         assert!(asked(patient).contains("nothing listens there"));

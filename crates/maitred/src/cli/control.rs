@@ -139,7 +139,7 @@ fn request(
     let mut said = String::new();
     let mut progress = |what: &str| {
         if said != what {
-            // Nobody may be reading.
+            // There may be no reader.
             let _ = writeln!(std::io::stderr(), "{what}");
             what.clone_into(&mut said);
         }
@@ -250,7 +250,7 @@ fn of_user(runtime_dir: Option<&Path>) -> Result<AdminAddress, Error> {
     }
 }
 
-/// The admin sockets in a directory on which somebody listens; a killed server leaves its socket's file behind.
+/// The admin sockets in a directory with a listener; a killed server leaves its socket's file behind.
 fn sockets(dir: &Path) -> Vec<PathBuf> {
     let is_ours = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

@@ -21,7 +21,7 @@ use crate::status::screen::{Screen, plain};
 
 /// Where `/status.json` is not a second old: more often makes nothing newer than the server's own samples.
 const INTERVAL_MIN: f64 = 0.1;
-/// An hour: nobody watches anything that slow.
+/// An hour: a display that is slower is of no use.
 const INTERVAL_MAX: f64 = 3600.0;
 /// Width of a frame that goes to no terminal.
 const WIDTH_DEFAULT: u16 = 100;
@@ -46,7 +46,7 @@ enum Event {
     Lost(io::Error),
 }
 
-/// Runs until somebody quits. With `--once`, what to print.
+/// Runs until the user quits. With `--once`, what to print.
 pub fn run(top: &Top, terminal: bool) -> Result<String, Error> {
     let address = top.server.address()?;
     if !top.once && !terminal {

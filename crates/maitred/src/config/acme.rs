@@ -26,7 +26,7 @@ pub struct Acme {
     pub key: KeyType,
     /// `profile`
     pub profile: Option<String>,
-    /// `ca_file`: whom to believe that it is the authority; `None` is whom the system believes.
+    /// `ca_file`: the certificates that the authority's own certificate is checked with; `None` for those of the system.
     pub ca_file: Option<PathBuf>,
     /// `external_account`
     pub external_account: Option<ExternalAccount>,

@@ -106,7 +106,7 @@ const _: () = assert!(INLINE_FILE_BYTES_MAX * 64 <= FILE_CACHE_BYTES_MAX);
 const _: () = assert!(FILE_CACHE_FILES_MAX * INLINE_FILE_BYTES_MAX >= FILE_CACHE_BYTES_MAX);
 // The log's buffer holds the longest line (target, referer and user agent, each escaped to four times its length).
 const _: () = assert!(4 * HEAD_BYTES_MAX <= LOG_BUFFER_BYTES_MAX);
-// A slow head must be given up before an idle connection is.
+// A slow head must be aborted before an idle connection is closed.
 const _: () = assert!(HEAD_TIMEOUT_MAX.as_millis() < KEEP_ALIVE_TIMEOUT.as_millis());
 // A head of the largest size can come at the minimal rate.
 const _: () = assert!(HEAD_BYTES_MAX / BYTES_PER_SECOND_MIN <= HEAD_TIMEOUT_MAX.as_secs());

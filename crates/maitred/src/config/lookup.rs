@@ -27,7 +27,7 @@ pub trait Lookup {
     fn source(&self, _path: &Path) -> Option<String> {
         None
     }
-    /// Whether anybody at all can read a file.
+    /// Whether all accounts can read a file.
     fn is_public(&self, _path: &Path) -> bool {
         false
     }
@@ -35,7 +35,7 @@ pub trait Lookup {
     fn unix_secs(&self) -> u64 {
         crate::unix_time::secs()
     }
-    /// Where the server keeps what outlives it, if nothing else is said; absolute.
+    /// Where the server keeps persistent state, if nothing else is said; absolute.
     fn state_directory(&self) -> PathBuf {
         PathBuf::from(SYSTEM_STATE)
     }

@@ -60,7 +60,7 @@ pub struct Server {
     pub trusted_proxies: Vec<Network>,
     /// `spool`: the directory of the unnamed files that hold bodies over `body_memory_bytes_max`; absolute.
     pub spool: PathBuf,
-    /// `state`: the directory of what outlives the server; absolute.
+    /// `state`: the directory of persistent state; absolute.
     pub state: PathBuf,
     /// `server_header`: whether responses of our own carry `Server: maitred`.
     pub server_header: bool,
@@ -96,7 +96,7 @@ impl From<EncodedSlashes> for maitred_http::uri::Slashes {
 /// `affinity = "auto" | "off" | "0-3,8"`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Affinity {
-    /// Pin one thread to each usable CPU, and let go of one that is taken by something else.
+    /// Pin one thread to each usable CPU, and unpin it while something else takes that CPU.
     Auto,
     /// Pin nothing.
     Off,
@@ -505,7 +505,7 @@ pub enum Source {
         /// How the processes share them.
         sharing: Sharing,
     },
-    /// `connect = "unix:/path"`: a server that runs already, and speaks the handoff protocol on this socket.
+    /// `connect = "unix:/path"`: an external server that speaks the handoff protocol on this socket.
     Channel(PathBuf),
     /// `connect = "http://…"`: HTTP/1.1 servers; never empty.
     Http(Vec<Upstream>),
@@ -662,7 +662,7 @@ pub struct Limits {
     pub response_total_timeout: Option<Duration>,
     /// Without a byte in either direction after an upgrade.
     pub tunnel_idle_timeout: Duration,
-    /// How long relays stay that nobody needs.
+    /// How long unused relays stay.
     pub relay_idle_timeout: Duration,
     /// After an error or a `close`, how long the peer's remaining bytes are read and dropped.
     pub linger_timeout: Duration,

@@ -82,8 +82,8 @@ fn open(path: &Path) -> Result<(String, Origin), Failure> {
     Ok((text, Origin { name: path.display().to_string(), base }))
 }
 
-/// The text of a file. A pipe with a name is refused: opening one waits for whoever writes to it, which in a reload would be the
-/// master. Those that a shell makes (`/dev/stdin`, `/dev/fd/63`) have their writer already.
+/// The text of a file. A pipe with a name is refused: opening one waits for a writer, which in a reload would stop the master.
+/// Those that a shell makes (`/dev/stdin`, `/dev/fd/63`) have their writer already.
 fn contents(path: &Path) -> io::Result<String> {
     let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     if std::fs::metadata(path)?.file_type().is_fifo() && !path.starts_with("/dev") {

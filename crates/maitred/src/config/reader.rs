@@ -443,8 +443,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// What somebody may have meant who wrote a key that a table does not have: a word of another server, a key of another table, or
-/// another name.
+/// What an unknown key was probably meant to be: a word of another server, a key of another table, or another name.
 fn meant(name: &str, spec: &'static Table) -> String {
     if let Some(here) = counterpart(name) {
         return here.to_owned();

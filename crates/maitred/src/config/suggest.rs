@@ -12,7 +12,7 @@ pub(super) fn nearest<'k>(given: &str, known: impl IntoIterator<Item = &'k str>)
         .map(|(_, name)| name)
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other (optimal string
+/// Insertions, deletions, replacements and swaps of adjacent characters that turn one word into the other (optimal string
 /// alignment). Long words are cut: a name of ours has at most 64 characters.
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().take(64).collect();

@@ -43,7 +43,7 @@ impl Routed {
         }
     }
 
-    /// Whether the body of the request has to be kept for whoever answers it.
+    /// Whether the body of the request has to be kept for the process or server that answers it.
     pub fn wants_body(&self) -> bool {
         self.pool().is_some()
     }

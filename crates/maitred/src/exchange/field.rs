@@ -12,7 +12,7 @@ pub struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// A field with a value that somebody else holds.
+    /// A field with a borrowed value.
     pub const fn new(name: &'static str, value: &'a str) -> Field<'a> {
         Field { name, value: Cow::Borrowed(value.as_bytes()) }
     }

@@ -1,4 +1,4 @@
-//! `error_pages` of a site: which of its own files is shown for an error status, whoever is to blame for that.
+//! `error_pages` of a site: which of its own files is shown for an error status, whatever its cause.
 
 use super::scope::{Compiled, Scope};
 

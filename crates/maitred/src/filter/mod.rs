@@ -23,8 +23,8 @@ pub use scope::{Compiled, Scope};
 /// One filter.
 pub type Filter = fn(&Scope<'_>, &mut Compiled);
 
-/// All filters, in the order in which they are compiled: the last word about a field counts, and what is filled in where a
-/// field is absent comes after what is said for certain.
+/// All filters, in the order in which they are compiled: the last rule about a field counts, and what is filled in where a
+/// field is absent comes after what is set in any case.
 pub const FILTERS: [Filter; 4] = [error_pages::compile, headers::compile, hsts::compile, server::compile];
 
 /// The filters of a route.

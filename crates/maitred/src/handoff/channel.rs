@@ -74,8 +74,8 @@ pub enum Phase {
     Live,
     /// It takes no more, but still reports what it has: it has shut down its receiving side.
     Leaving,
-    /// It cannot be trusted any more, and the master was told to end it. Until it has, it may still write to the
-    /// connections that it has, so nothing is done with them.
+    /// It has failed: it cannot be trusted any more, and the master was asked to end it. Until it has, it may
+    /// still write to the connections that it has, so nothing is done with them.
     Condemned(String),
 }
 
@@ -90,9 +90,9 @@ pub enum DrainMode {
     WhenIdle,
     /// It goes to another worker process between two frames; what is under way, and what comes, goes on over a link.
     HandsOver,
-    /// It gets no more requests, and is told to end when it has none.
+    /// It gets no more requests, and is asked to end when it has none.
     Retires,
-    /// It was told to end.
+    /// It was asked to end.
     Told,
 }
 
@@ -124,7 +124,7 @@ pub struct Channel {
     pub sockets_only: bool,
     /// Requests that it has, by their numbers.
     pub in_flight: HashMap<u32, InFlight>,
-    /// Some of them may have been given up.
+    /// Some of them may be orphaned: no client waits for them.
     has_orphans: bool,
     /// Descriptors that it has sent, and whose frames have not been looked at yet.
     pub received: VecDeque<Arrival>,
@@ -132,8 +132,8 @@ pub struct Channel {
     pub unjudged: Vec<Passed>,
     /// Helpers look at some.
     pub judging: bool,
-    /// Some were lost, because this process had no room for them: nobody knows which frames the others belong to. It gets no
-    /// requests until it has none, when nothing of either is left.
+    /// Some were lost, because this process had no room for them: which frames the others belong to cannot be known. It gets
+    /// no requests until it has none, when nothing of either is left.
     pub astray: bool,
     /// It has exited, as wait(2) said in words, and what it said before waits for helpers.
     pub exited: Option<String>,
@@ -163,8 +163,8 @@ pub struct Channel {
     pub allowance: Allowance,
     /// Relays that it has, idle or not.
     pub relays: usize,
-    /// Descriptors that it was told to forget, by the number of the first request behind that. Once that one is done, they are
-    /// gone.
+    /// Descriptors that it was asked to forget, by the number of the first request behind that. Once that one is done, they
+    /// are gone.
     forgotten: VecDeque<(u32, usize)>,
     /// Whether it is in the list of channels that have something to flush.
     pub dirty: bool,
@@ -174,7 +174,7 @@ pub struct Channel {
     probed: Option<Instant>,
     /// When it was asked whether it is still there, or was last known to be; `true` if the answer is open.
     asked: Option<(Instant, bool)>,
-    /// Closed by helpers: what nobody has received from it is closed with it.
+    /// Closed by helpers: what it has sent and what was not received is closed with it.
     socket: Passed,
     next_request: u32,
     out: Vec<u8>,
@@ -252,7 +252,7 @@ impl Channel {
         self.load() == 0 && heard && !self.has_output() && !self.joining
     }
 
-    /// Whether somebody else has asked for it, and will get it.
+    /// Whether another worker process has asked for it, and will get it.
     pub fn is_pending_return(&self) -> bool {
         matches!(self.leave, DrainMode::WhenQueueEmpty | DrainMode::WhenIdle | DrainMode::HandsOver)
             && matches!(self.phase, Phase::Live | Phase::Starting)
@@ -315,8 +315,8 @@ impl Channel {
         }
     }
 
-    /// Nobody waits for the response to this request any more. It counts as stuck when `late` is over, unless it does before, and
-    /// a relay that it is written to is shut down at `cut_at`.
+    /// The client does not wait for the response to this request any more. It counts as stuck when `late` is over, unless it ends
+    /// before, and a relay that it is written to is shut down at `cut_at`.
     pub fn give_up(&mut self, request: u32, now: Instant, late: Duration, cut_at: Option<Instant>) {
         self.has_orphans = true;
         let late_at = now + late;
@@ -352,8 +352,8 @@ impl Channel {
         cut
     }
 
-    /// Whether requests that were given up and do not end hold all that it could do: its capacity, or, if it gets no more
-    /// requests, those that it has. To end it then takes nothing from anybody else.
+    /// Whether orphaned requests that do not end hold all that it could do: its capacity, or, if it gets no more
+    /// requests, those that it has. To end it then takes nothing from other requests.
     pub fn is_stuck(&self, now: Instant) -> bool {
         let is_late = |found: &&InFlight| found.late_at.is_some_and(|at| at <= now);
         let late = self.in_flight.values().filter(is_late).count();
@@ -467,14 +467,14 @@ impl Channel {
     }
 
     /// Whether it is better not to give it anything more before it has answered something: all that it has is in use, or it may
-    /// still have too many descriptors that it was told to forget.
+    /// still have too many descriptors that it was asked to forget.
     fn is_cramped(&self) -> bool {
         let forgotten: usize = self.forgotten.iter().map(|(_, count)| count).sum();
         self.load() > 0
             && (forgotten > self.allowance.forgotten || self.load() as usize >= self.allowance.given)
     }
 
-    /// Notes that it is told to forget something.
+    /// Notes that it is asked to forget something.
     fn note_forgotten(&mut self) {
         match self.forgotten.back_mut() {
             Some((before, count)) if *before == self.next_request => *count += 1,
@@ -482,7 +482,7 @@ impl Channel {
         }
     }
 
-    /// A request is done: whatever it was told before that one it has done, too.
+    /// A request is done: the process has also handled all frames before that request.
     pub fn note_done(&mut self, request: u32) {
         let is_before = |before: u32| request.wrapping_sub(before) < 1 << 31;
         while self.forgotten.front().is_some_and(|(before, _)| is_before(*before)) {
@@ -520,7 +520,7 @@ impl Channel {
         }
     }
 
-    /// Notes where the body of a request is, so that it can be taken back as long as nobody has seen it.
+    /// Notes where the body of a request is, so that it can be taken back as long as the process has not seen it.
     pub fn note_body(&mut self, request: u32, body: SentBody) {
         if let Some(found) = self.in_flight.get_mut(&request) {
             found.body = body;
@@ -657,8 +657,8 @@ impl Channel {
         self.frames.iter().zip(ends).any(|((_, found), end)| *found == Some(request) && end > self.sent)
     }
 
-    /// Gives up what was not sent. Gives back the requests that the process cannot have seen as a whole; they are not
-    /// in flight any more.
+    /// Drops what was not sent. Gives back the requests that the process cannot have seen as a whole; they are not in
+    /// flight any more.
     pub fn take_unsent(&mut self) -> Vec<Unsent> {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
         let mut unsent = Vec::new();

@@ -1,6 +1,6 @@
 //! `transport = "auto"`: which way of answering costs less, found out by trying both.
 //!
-//! The client's own socket saves a copy. A relay saves something else: the client hears nothing before Maitred sends, so that
+//! The client's own socket saves a copy. A relay saves something else: the client receives nothing before Maitred sends, so that
 //! its next request comes when the process has finished a whole batch, and does not take the CPU away from it. Which of the two
 //! is more depends on the application, on its responses and on the machine (`bench/runs/2026-11-20-adapters`: at 1 KB a relay was
 //! cheaper by a fifth to a third for Python and Go, and dearer by a quarter for the example worker in Rust; at 1 MB the socket
@@ -287,7 +287,7 @@ mod tests {
             world.run(20);
         }
         assert!(world.choice.relays());
-        // One that was broken off long ago says nothing about now.
+        // A trial that was aborted long ago shows nothing about the present.
         let mut world = World::new(58, 38);
         world.run(BUSY_PERIODS + TRIAL_PERIODS);
         world.requests = 0;
@@ -310,7 +310,7 @@ mod tests {
             }
             assert_eq!(world.choice.relays(), relays, "{bytes}");
         }
-        // Nobody asks: nothing is known.
+        // Too few requests: nothing is known.
         world.requests = REQUESTS_MIN - 1;
         world.sample.bytes += 1 << 30;
         assert!(world.run(3).choice.relays());

@@ -12,7 +12,8 @@ pub struct InFlight {
     pub index: Option<u32>,
     /// The number that the process knows the response descriptor by: the index, or that of a relay.
     pub number: u32,
-    /// Nobody waits for the response any more, which the process was told: from when on that it has not ended counts as stuck.
+    /// The client does not wait for the response any more, and the process was sent CANCEL: from when on that it has not
+    /// ended counts as stuck.
     pub late_at: Option<Instant>,
     /// Likewise, when the relay is shut down that it writes to.
     pub cut_at: Option<Instant>,
@@ -29,7 +30,7 @@ pub enum SentBody {
     Inline(usize),
     /// A descriptor that goes with the frame.
     Carried,
-    /// It comes through the relay, or has been dropped: nobody else can be given it.
+    /// It comes through the relay, or has been dropped: it cannot be given to another process.
     #[default]
     Elsewhere,
 }

@@ -16,8 +16,8 @@ const GIVEN_MIN: usize = 4;
 pub struct Allowance {
     /// Those that it keeps. Before it gets one more, the longest unused is forgotten.
     pub given: usize,
-    /// Those that it was told to forget, and of which it is not known whether it has. A descriptor arrives before the process
-    /// has seen what stands before it.
+    /// Those that it was asked to forget, and of which it is not known whether it has. A descriptor arrives before the
+    /// process has seen what stands before it.
     pub forgotten: usize,
 }
 
@@ -85,7 +85,7 @@ impl Known {
         true
     }
 
-    /// One that was not used for long and that `spare` allows to let go: the first that was not used since the last time, as
+    /// One that was not used for long and that `spare` allows to forget: the first that was not used since the last time, as
     /// CLOCK does it for pages.
     pub(super) fn unused(&mut self, spare: impl Fn(u32) -> bool) -> Option<u32> {
         for _ in 0..2 * self.order.len() {

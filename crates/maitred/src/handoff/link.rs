@@ -21,13 +21,13 @@
 //! A worker process that has never had the channel, and in which requests wait, uses it as a *guest*: its link begins with
 //! [`JOINED`], in which the owner says what its connections' numbers are to have in their upper bits.
 //!
-//! ¹ Nobody knows whether the process is still at them. How many requests the process has, its owner knows alone: it refuses a
+//! ¹ It is not known whether the process is still at them. How many requests the process has, its owner knows alone: it refuses a
 //! REQUEST that would wait behind others, or that the process cannot have seen when it takes no more, and gives it back with its
 //! body. ² The owner has said [`CLOSING`]; the user says [`CLOSED`] behind its last REQUEST, and CANCEL and FORGET after that.
 //!
-//! Numbers of connections are told apart by [`TAG_BITS`]: each user keeps those that it had as an owner. An owner hands a channel
-//! on between two frames, when no bytes of it or of its links are in its buffers: so nothing but numbers and descriptors has to
-//! be handed over, and a worker process in between is not needed for the requests of its predecessors.
+//! Numbers of connections are distinguished by [`TAG_BITS`]: each user keeps those that it had as an owner. An owner hands a
+//! channel on between two frames, when no bytes of it or of its links are in its buffers: so nothing but numbers and
+//! descriptors has to be handed over, and a worker process in between is not needed for the requests of its predecessors.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -52,8 +52,8 @@ pub const TAG_BITS: u32 = 0x7f << 24;
 const TAG_STEP: u32 = 1 << 24;
 /// The kind of the frame that a link begins with; no application ever sees it.
 pub const HANDED_OVER: u8 = 63;
-/// The kind of the frame in which a user says that nobody waits for a request any more, and in how many milliseconds it counts as
-/// stuck if it has not ended by then: the owner alone knows how much of the process such requests hold.
+/// The kind of the frame in which a user says that the client does not wait for a request any more, and in how many milliseconds
+/// it counts as stuck if it has not ended by then: the owner alone knows how much of the process such requests hold.
 pub const GIVEN_UP: u8 = 62;
 /// The kind of the frame in which a user says that it sends no more requests: the answer to [`CLOSING`].
 pub const CLOSED: u8 = 61;
@@ -90,7 +90,7 @@ pub struct Share {
     pub kept: Vec<u32>,
 }
 
-/// A request that was given up, and has not ended; its user may have gone.
+/// An orphaned request that has not ended; its user may have gone.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Late {
     /// Its number at the process.
@@ -110,8 +110,8 @@ pub struct HandedOver {
     pub own: Share,
     /// What others have, each with a link.
     pub others: Vec<Share>,
-    /// Requests that were given up, whoever they are of. The process still says when they end, also those of users that have
-    /// gone.
+    /// Orphaned requests, of this worker process and of others. The process still says when they end, also those of users
+    /// that have gone.
     #[serde(default)]
     pub late: Vec<Late>,
 }
@@ -146,9 +146,9 @@ pub struct Link {
     pub kept: HashSet<u32>,
     /// It has asked whether the process is there, and has no answer.
     pub asks: bool,
-    /// A request of it was refused, and it has not heard that there is room again.
+    /// A request of it was refused, and it has not received the message that there is room again.
     pub waits: bool,
-    /// It was told to send no more requests.
+    /// It was asked to send no more requests.
     pub closing: bool,
     /// And has said that it does not.
     pub drained: bool,

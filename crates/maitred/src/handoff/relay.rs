@@ -35,7 +35,7 @@ pub struct Relay {
     pub hung_up: bool,
     /// Epoll said that the process has closed it.
     pub gone: bool,
-    /// Closed by helpers: what nobody has received from it is closed with it.
+    /// Closed by helpers: what the process has sent and what was not received is closed with it.
     socket: Passed,
 }
 
@@ -114,7 +114,7 @@ impl IdleRelays {
         *self = IdleRelays::default();
     }
 
-    /// A period has passed: what nobody has needed in it is to go.
+    /// A period has passed: what was not needed in it is to go.
     pub fn end_period(&mut self) {
         self.surplus = self.fewest;
         self.fewest = self.free.len() - self.surplus.min(self.free.len());
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(idle.take_surplus(64), (64..97).collect::<Vec<_>>());
         assert!(idle.take_surplus(64).is_empty());
         idle.end_period();
-        assert_eq!(idle.take_surplus(64).len(), 3, "nobody needs any");
+        assert_eq!(idle.take_surplus(64).len(), 3, "none is needed");
         assert_eq!(idle.pop(), None);
     }
 

@@ -1,9 +1,9 @@
 //! `sticky`: which process a client's requests go to, for applications that keep state in memory.
 //!
 //! Pure: names of clients and weights of slots go in, a slot comes out. A cookie names the slot that has answered its client
-//! first, so that a pool that grows moves nobody. Where that slot has no process, or no cookie is there to name one, it is
+//! first, so that no client moves when a pool grows. Where that slot has no process, or no cookie is there to name one, it is
 //! weighted rendezvous (highest random weight) that decides: each client ranks all slots by a number of its own, and takes the
-//! first one that lives. So when a process goes, its clients are spread over the others, and nobody else moves; when one
+//! first one that lives. So when a process goes, its clients are spread over the others, and no other client moves; when one
 //! comes, it takes its share of each.
 
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use maitred_http::request::Request;
 use maitred_http::uri;
 
-/// Of an IPv6 address this belongs to one client: a network gives whoever asks for an address 64 bits to choose from.
+/// Of an IPv6 address this belongs to one client: a network gives each of its hosts 64 bits to choose from.
 const IPV6_NETWORK: u128 = !0 << 64;
 
 /// What a sticky cookie holds: `SLOT.CLIENT`, the slot in decimal, the client in 16 hexadecimal digits.
@@ -24,8 +24,8 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// What a request's cookies say. Anything that is not of our making is no ticket: it was another application's, or somebody
-    /// tries something, and gets what a new client gets.
+    /// What a request's cookies say. A value that this server has not made is no ticket: it is another application's, or was
+    /// forged, and the client is treated as a new one.
     pub fn of(request: &Request<'_, '_>, name: &str) -> Option<Ticket> {
         let cookies = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("cookie"));
         let mut pairs = cookies.flat_map(|field| field.value.split(|byte| *byte == b';'));
@@ -83,7 +83,7 @@ fn score(client: u64, slot: u16, weight: u32) -> f64 {
     -f64::from(weight) / even.ln()
 }
 
-/// Spreads numbers evenly over 64 bits; the same on every machine and in every version, so that an upgrade moves nobody.
+/// Spreads numbers evenly over 64 bits; the same on every machine and in every version, so that an upgrade moves no client.
 /// Constants of SplitMix64 (Steele, Lea, Flood 2014).
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -69,7 +69,7 @@ fn priority(level: Level) -> u8 {
 pub fn say(text: &str) {
     let mark = if to_journal() { "<3>" } else { "" };
     let lines: String = text.lines().map(|line| format!("{mark}{line}\n")).collect();
-    // Nobody can be told that standard error cannot be written.
+    // There is no place to report that standard error cannot be written.
     let _ = std::io::Write::write_all(&mut std::io::stderr().lock(), lines.as_bytes());
 }
 
@@ -97,7 +97,7 @@ where
 /// control characters, are shown as such.
 pub fn application(name: &str, line: &[u8]) {
     let mut text = String::with_capacity(line.len() + 64);
-    // Writing to a String cannot fail, and nobody can be told that standard error cannot be written.
+    // Writing to a String cannot fail, and there is no place to report that standard error cannot be written.
     let _ = if to_journal() {
         write!(text, "<{}>{name}: ", priority(Level::INFO))
     } else {
@@ -129,7 +129,7 @@ struct Text {
 
 impl Visit for Text {
     fn record_str(&mut self, field: &Field, value: &str) {
-        // Text that holds blanks or quotes is quoted, so that keys and values can be told apart.
+        // Text that holds blanks or quotes is quoted, so that keys and values can be distinguished.
         if field.name() != "message" && (value.is_empty() || value.contains([' ', '"', '='])) {
             self.record_debug(field, &value);
         } else {

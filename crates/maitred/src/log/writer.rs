@@ -80,7 +80,7 @@ impl Writer {
         let (finished, done) = mpsc::channel();
         std::thread::Builder::new().name("access-log".into()).spawn(move || {
             write_all(&work, Sink::new(descriptor));
-            // The receiver is gone when nobody waits for the end; that is no error.
+            // The receiver is gone when the end is not waited for; that is no error.
             let _ = finished.send(());
         })?;
         Ok(Writer { settings, running: Some(Running { jobs, done }) })
@@ -102,8 +102,8 @@ impl Writer {
         }
     }
 
-    /// Waits until all that was handed over is written; every [`ThreadLog`] must have been dropped before. Gives up
-    /// after `timeout`, because nobody may ever read the pipe at the other end.
+    /// Waits until all that was handed over is written; every [`ThreadLog`] must have been dropped before. Returns
+    /// after `timeout` at the latest, because the pipe at the other end may never be read.
     ///
     /// # Errors
     /// `TimedOut` when lines were left unwritten.

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::config::AdminAddress;
 
-/// Nobody needs a long queue here.
+/// Few clients connect at the same time: a short queue is enough.
 const BACKLOG: i32 = 64;
 
 /// The listener. A Unix socket's file is removed when this is dropped, if it is still ours.
@@ -122,7 +122,7 @@ fn bind_private(socket: &OwnedFd, at: &SocketAddrUnix) -> Result<(), Errno> {
     rustix::net::bind(socket, at)
 }
 
-/// Removes a socket file that nobody listens on any more.
+/// Removes a socket file without a listener.
 fn remove_stale(path: &Path, at: &SocketAddrUnix) -> Result<(), String> {
     let name = path.display();
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
@@ -167,7 +167,7 @@ mod tests {
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let listener = AdminListener::bind(&AdminAddress::Unix(path.clone())).unwrap();
-        // Somebody else's file of the same name stays when ours goes.
+        // Another process's file of the same name stays when ours is removed.
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "precious").unwrap();
         drop(listener);

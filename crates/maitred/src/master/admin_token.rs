@@ -1,4 +1,4 @@
-//! The file with the token that commands by a TCP admin address take. Whoever can read it may command.
+//! The file with the token that commands by a TCP admin address take. A process that can read it may send commands.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -21,8 +21,8 @@ pub struct AdminToken {
 }
 
 impl AdminToken {
-    /// Makes the file, with mode 0600. One of this account that is there and for nobody else stays, so that a new image of the
-    /// server has the token that the old one has.
+    /// Creates the file, with mode 0600. An existing one of this account that no other account can read stays, so that a new
+    /// image of the server has the token of the old one.
     ///
     /// # Errors
     /// A text for the operator that names the file.

@@ -28,7 +28,7 @@ pub struct Agent {
     ended: bool,
 }
 
-/// What the agent has to be told under a configuration; `None` if no site has an automatic certificate.
+/// What is sent to the agent for a configuration; `None` if no site has an automatic certificate.
 pub fn start_document(config: &Config) -> Option<Start> {
     let acme = config.acme.clone()?;
     let wanting = config.sites.iter().filter(|site| site.acme);

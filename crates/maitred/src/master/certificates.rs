@@ -49,8 +49,8 @@ impl Certificates {
 
     /// Looks whether files have changed, and reads them if they have. Gives back whether there is new material.
     ///
-    /// Certificate and key are two files, and whoever replaces them does so one after the other: what is wrong is said
-    /// when it is still wrong at the next look, and then once.
+    /// Certificate and key are two files, which an operator or a tool replaces one after the other: an error is
+    /// reported when it is still there at the next look, and then once.
     pub fn look(&mut self, config: &Config, around: &Surroundings, now: Instant) -> bool {
         self.looked_at = now;
         // So that older keys can not be found out here either; this fails only where sealing does, and that is logged.
@@ -167,7 +167,7 @@ mod tests {
         std::fs::remove_file(dir.path().join("a.pem")).unwrap();
         assert_eq!(look(), (false, Some(false), false));
         place(dir.path(), "a.pem", &second.certificate);
-        assert_eq!(look(), (false, None, false), "it is back before anybody was told");
+        assert_eq!(look(), (false, None, false), "it is back before an error was reported");
     }
 
     #[test]

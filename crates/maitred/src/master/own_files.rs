@@ -1,8 +1,8 @@
 //! The files that the master writes: logs, secrets of TLS sessions, the process id, the token of the admin address.
 //!
-//! The master may be root, and their directories may lie where others can write: whoever may put a symbolic link in the place
-//! of a log would have root write into any file, as in CVE-2016-1247. So neither links nor anything but regular files are opened,
-//! and a directory that an account of Maitred's other processes may write is refused.
+//! The master may be root, and their directories may lie where others can write: an account that may put a symbolic link in the
+//! place of a log would have root write into any file, as in CVE-2016-1247. So neither links nor anything but regular files are
+//! opened, and a directory that an account of Maitred's other processes may write is refused.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -38,7 +38,7 @@ impl Outsiders {
     fn writer_of(&self, directory: &Path) -> io::Result<Option<(&str, PathBuf)>> {
         for path in directory.ancestors() {
             let found = path.metadata()?;
-            // In a directory like /tmp nobody can move what belongs to others; but there may be a file before ours.
+            // In a directory like /tmp an account cannot move the files of others; but there may be a file before ours.
             let sticky = found.mode() & 0o1000 != 0 && path != directory;
             let writer = self.0.iter().find(|(_, account)| may_write(account, &found));
             if let Some((name, _)) = writer.filter(|_| !sticky) {
@@ -48,7 +48,7 @@ impl Outsiders {
         Ok(None)
     }
 
-    /// The path with its directory resolved, if nobody else may write that directory or one above it.
+    /// The path with its directory resolved, if no other account may write that directory or one above it.
     ///
     /// # Errors
     /// A text for the operator.
@@ -90,7 +90,7 @@ impl Outsiders {
                 Some(rustix::io::Errno::LOOP) => {
                     failed(&"this is a symbolic link, which is not followed: name the file itself")
                 }
-                // A pipe that nobody reads.
+                // A pipe without a reader.
                 Some(rustix::io::Errno::NXIO) => failed(&NOT_REGULAR),
                 _ => failed(&error),
             })?;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A written file; removed when this is dropped, unless somebody else has written it since.
+/// A written file; removed when this is dropped, unless another process has written it since.
 #[derive(Debug)]
 pub struct PidFile {
     path: PathBuf,

@@ -97,7 +97,7 @@ fn divide(groups: &[Group], processes_max: u16, reuseport: bool) -> Vec<Vec<Rc<O
     (0..count).map(of).collect()
 }
 
-/// The part of `all` that belongs to a bucket: neighbours, none left out, and never nothing.
+/// The part of `all` that belongs to a bucket: adjacent entries, none left out, and never nothing.
 pub fn share(all: &[u16], bucket: usize, buckets: usize) -> Vec<u16> {
     let (count, buckets) = (all.len(), buckets.max(1));
     let (from, to) = (bucket * count / buckets, (bucket + 1) * count / buckets);

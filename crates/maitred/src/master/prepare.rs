@@ -139,7 +139,7 @@ impl Prepared {
         }
     }
 
-    /// All that the processes of a pool depend on, and that they cannot be told once they run.
+    /// All that the processes of a pool depend on, and that cannot be changed while they run.
     fn process_of(&self, pool: &Pool) -> String {
         let user = pool.user.as_ref().or(self.config.server.user.as_ref());
         let told = match pool.source {

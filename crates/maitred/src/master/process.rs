@@ -140,7 +140,7 @@ fn stream_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// A channel to a server that runs already, and the process id of whoever listens there, to show.
+/// A channel to an external server, and the process id of the listener, to show.
 ///
 /// # Errors
 /// What the system says, with the path. It never waits: a Unix socket whose queue is full says so at once.
@@ -261,7 +261,7 @@ fn not_passed_on(command: &mut Command<'_>) {
     }
 }
 
-/// The account of a process that is to be somebody else's than the master's; `None` if it cannot be.
+/// The account of a process that is not to run as the master's account; `None` if it has to.
 pub(super) fn account(user: Option<&Identity>) -> io::Result<Option<Account>> {
     let user = user.filter(|_| rustix::process::geteuid().is_root());
     user.map(|user| Account::new(&user.name, user.uid, user.gid)).transpose()

@@ -86,7 +86,7 @@ impl Worker {
 enum Process {
     /// A process that was started here.
     Own(Child),
-    /// One of a server that runs already, by its process id. It has gone when its channel has, which the machine says.
+    /// One of an external server, by its process id. It is gone when its channel is, which the machine says.
     Foreign(u32),
 }
 
@@ -107,8 +107,8 @@ struct App {
     /// The generation of that worker process.
     generation: u64,
     /// Our hold on the channel's end, to give it to another worker process. Nothing is ever read from or written to it here.
-    /// If it is the last one, closing it closes what the process has passed and nobody has received, which may take as
-    /// long as it likes.
+    /// If it is the last one, closing it closes the descriptors that the process has passed and that were not received,
+    /// which may take any time.
     channel: Option<Passed>,
     /// The end of a link for the next worker process, while the present one hands its channel over.
     link: Option<OwnedFd>,
@@ -165,7 +165,7 @@ struct Shell<'a> {
     /// Decides about the process that gets certificates.
     supervisor: Supervisor,
     agent: Option<Agent>,
-    /// Children that were told to end, until they have.
+    /// Children with a request to end, until they have.
     ended_children: Vec<Child>,
     /// Where the executable is found when it is to be replaced.
     executable: Option<PathBuf>,
@@ -416,7 +416,7 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// What a process said before its end is heard before it.
+    /// What a process said before its end is read before the end is handled.
     fn take_exits(&mut self) {
         let (events, output_room, leaving) = (&mut self.events, &mut self.output_room, &mut self.leaving);
         self.workers.retain(|generation, worker| {
@@ -538,7 +538,7 @@ fn exited(child: &Child) -> Option<(bool, String)> {
     match child.try_wait() {
         Ok(None) => None,
         Ok(Some(exit)) => Some((exit == Exit::Status(0), exit.to_string())),
-        // Somebody else has reaped it: it is gone all the same.
+        // It was reaped elsewhere: it is gone all the same.
         Err(error) => Some((false, format!("cannot be waited for: {error}"))),
     }
 }

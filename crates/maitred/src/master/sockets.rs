@@ -3,7 +3,7 @@
 //! - An address that the configuration in force already has keeps its sockets, whatever else changes: no queued connection is
 //!   reset by a reload. More buckets are added to it; fewer are not taken away, because connections may be queued in them.
 //! - Sockets that a service manager passed are used as they are, and their number is the number of buckets.
-//! - An address that somebody else listens on is an error. `SO_REUSEPORT` alone would share it silently with every
+//! - An address that another process listens on is an error. `SO_REUSEPORT` alone would share it silently with every
 //!   process of the same user.
 //! - `[::]` takes IPv4 connections too, unless the configuration has an IPv4 address with the same port; every other
 //!   IPv6 address is for IPv6 only.
@@ -102,7 +102,7 @@ fn extended(group: &Group, listen: &Listen, wanted: usize, listens: &[Listen]) -
 
 fn bind_group(listen: &Listen, wanted: usize, reuseport: bool, listens: &[Listen]) -> io::Result<Group> {
     if listen.address.port() != 0 {
-        // Without SO_REUSEPORT, so that whoever has the address is noticed; closed again at once.
+        // Without SO_REUSEPORT, so that another listener on the address is noticed; closed again at once.
         drop(bind_one(listen, listen.address, false, listens)?);
     }
     let first = bind_one(listen, listen.address, reuseport, listens)?;

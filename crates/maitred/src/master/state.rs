@@ -77,7 +77,7 @@ use self::upgrade::{Predecessors, Upgrade};
 use crate::backoff::{Backoff, WORKER};
 use crate::control::{Command, DrainTime, FromWorker, PoolCommand, ToWorker};
 
-/// Deaths of the worker process before it was ever ready, after which the master gives up.
+/// Deaths of the worker process before it was ever ready, after which the master exits.
 pub const START_DEATHS_MAX: u32 = 3;
 
 /// Who waits for the end of a reload: generation of the worker process, and the number of its command.
@@ -423,13 +423,14 @@ impl Master {
         let askers = self.reload.take().map(|(_, askers)| askers).unwrap_or_default();
         self.respawn_at = None;
         let old = self.current.replace(number);
-        // Before the old one is told to drain, too: it may be gone at once, and takes with it what it was not asked for before.
+        // Before the old one is asked to drain, too: it may be gone at once, with the channels that were not asked for
+        // before.
         self.move_pools(now, &plan, old);
         let time = old.and_then(|from| self.generation(from)).and_then(|old| old.drain(now, false));
         if let (Some(from), Some(time)) = (old, time) {
             self.actions.push(Action::Handover { from, to: number, time });
         }
-        // The old one passes it on when it has stopped accepting: from then on everybody gets what was asked for.
+        // The old one passes it on when it has stopped accepting: from then on every client gets the new configuration.
         self.reply(&askers, true, "reloaded");
         if let (Some(from), None) = (old, time) {
             self.kill(now, from);
@@ -521,7 +522,7 @@ impl Master {
             FromWorker::SlotDismissed(id) => {
                 self.slot(number, id.epoch, |pool, slot, _| pool.dismissed(now, slot))
             }
-            // The shell looks at the scoreboard when it hears this.
+            // The shell reads the scoreboard after this message.
             FromWorker::QueuePressure(_) => {}
             // The shell's.
             FromWorker::Private | FromWorker::ChallengeInPlace(_) => {}

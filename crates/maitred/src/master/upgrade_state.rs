@@ -2,7 +2,7 @@
 //! their ids, and what the machine has to know ([`InheritedState`]).
 //!
 //! Other processes of the master's account can read that file between execve(2) and the first instructions of the new image, if
-//! that account is not root. Secrets of TLS wait in a socket instead, which nobody can open a second time.
+//! that account is not root. Secrets of TLS wait in a socket instead, which cannot be opened a second time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -205,7 +205,7 @@ impl UpgradeState {
             return Err(format!("environment: {VARIABLE}={place:?} makes no sense; remove it"));
         };
         if pid != std::process::id() {
-            // Somebody else's, as with `LISTEN_PID`.
+            // It is for another process, as with `LISTEN_PID`.
             return Ok(None);
         }
         let failed = |error: &dyn std::fmt::Display| format!("what the executable before has left: {error}");
@@ -216,9 +216,9 @@ impl UpgradeState {
         Ok(Some(upgrade_state))
     }
 
-    /// Leaves out of what the machine knows whoever has no process here. Such a one has been reaped, and the event that says so
-    /// ends with this image: the next one would wait for its end for ever. Nor would it ever hear of the end of a channel to a
-    /// server that runs already, which ends with the worker process that has it.
+    /// Removes from the machine's state the processes that do not exist here. Such a process has been reaped, and the event
+    /// that says so ends with this image: the next one would wait for its end for ever. Nor would it ever receive the end of a
+    /// channel to an external server, which ends with the worker process that has it.
     pub fn leave_out_the_gone(&mut self) {
         let (workers, apps) = (&self.workers, &self.apps);
         let lives = |old: &OldWorker| workers.iter().any(|(generation, _)| *generation == old.generation);
@@ -271,7 +271,7 @@ pub struct Unpacker {
 }
 
 impl Unpacker {
-    /// The descriptor of this number, which nobody else has packed.
+    /// The descriptor of this number, which no other part has packed.
     ///
     /// # Errors
     /// As [`inherit::take`], in words.
@@ -331,7 +331,7 @@ mod tests {
         packed.self_signed = Some(Pair { chain: vec![bytes(b"public")], key: bytes(b"private"), ocsp: None });
         let (tickets, self_signed) = (packed.tickets.clone(), packed.self_signed.clone());
         let socket = packed.hide_secrets().unwrap();
-        // Packed sockets are not close-on-exec, which is how those that were left are told.
+        // Packed sockets are not close-on-exec, which is how those that were left are recognised.
         rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::empty()).unwrap();
         let _ = std::os::fd::IntoRawFd::into_raw_fd(socket);
         let text = serde_json::to_string(&packed).unwrap();
@@ -375,7 +375,7 @@ mod tests {
         "self_signed":{"chain":["0102"],"key":"03","ocsp":null}}"#;
 
     /// Whatever is added to a format has a default, and nothing is taken away: otherwise an executable that says it reads the
-    /// format ends the server, after the point where anybody could refuse.
+    /// format ends the server, after the point where it could be refused.
     #[test]
     fn what_the_first_of_this_format_has_written_is_read_and_still_written() {
         let read = UpgradeState::from_bytes(FORMAT_1.as_bytes()).unwrap();

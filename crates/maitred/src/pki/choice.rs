@@ -43,7 +43,7 @@ pub fn provider(ciphers: &[String], curves: &[String]) -> Arc<CryptoProvider> {
 mod tests {
     use super::*;
 
-    /// Nothing changes for whoever chooses nothing.
+    /// Nothing changes for a configuration without a choice.
     #[test]
     fn the_names_are_those_of_rustls_in_its_order() {
         let all = super::super::provider();

@@ -76,8 +76,9 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The same of a file that the process for certificates has put there: the master may be root, and that process in the hands of
-/// somebody who would have it read another file, or wait at a pipe. `path` is two levels below the directory of that process.
+/// The same of a file that the process for certificates has put there: the master may be root, and that process may be under an
+/// attacker's control, who would have it read another file, or wait at a pipe. `path` is two levels below the directory of that
+/// process.
 ///
 /// # Errors
 /// As [`read`]; `ELOOP` if there is a symbolic link on the way.
@@ -102,7 +103,7 @@ pub fn read_of_agent(path: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// What the operator is told of a file that cannot be read.
+/// The message to the operator about a file that cannot be read.
 pub fn unreadable(error: &io::Error, path: &Path) -> String {
     let why = match error.kind() {
         io::ErrorKind::NotFound => "there is no such file".into(),

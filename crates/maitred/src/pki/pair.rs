@@ -20,8 +20,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// As rustls takes it, for a challenge: its certificate has a critical extension (RFC 8737 section 3), which whoever checks
-    /// that certificate and key fit together does not know.
+    /// As rustls takes it, for a challenge: its certificate has a critical extension (RFC 8737 section 3), which the check that
+    /// certificate and key fit together does not know.
     ///
     /// # Errors
     /// A text, if the key cannot be used.

@@ -1,8 +1,8 @@
-//! What the sizing core is shown of the processes of a listen pool, which tell nobody whether they are busy.
+//! The input of the sizing core for the processes of a listen pool, which do not report whether they are busy.
 //!
 //! The kernel knows two things: how many connections wait in the accept queue of a bucket, and how much CPU time its
-//! processes use. Neither is what the core asks for, so each is only believed where it is sound:
-//! - *More* are needed when the queue does not become empty ([`PRESSURE_AFTER`]): then nobody is free, whatever the CPU
+//! processes use. Neither is what the core asks for, so each is only used where it is reliable:
+//! - *More* are needed when the queue does not become empty ([`PRESSURE_AFTER`]): then no process is free, whatever the CPU
 //!   says, for they may all be waiting for a database. How many more, a queue cannot say: the core is shown no more waiting than
 //!   there are processes, so that the pool at most doubles until the new ones count as ready.
 //! - CPU time says how many are *not superfluous*: one for each [`BUSY_SHARE`] of a CPU that all use together. The sum
@@ -111,8 +111,8 @@ impl Watch {
         self.doublings > 0 && self.pressure.is_some_and(|last| now.saturating_duration_since(last) < hold)
     }
 
-    /// Changes the views of ready processes, which say that all are idle, to what the core is to believe, and gives back
-    /// how many connections wait. `shares` are what each process uses of a CPU, in the same order.
+    /// Changes the views of ready processes, which say that all are idle, to the input of the core, and gives back how
+    /// many connections wait. `shares` are what each process uses of a CPU, in the same order.
     pub fn present(&self, now: Instant, slots: &mut [SlotView], shares: &[f64]) -> u32 {
         let mut ready: Vec<usize> = slots
             .iter()
@@ -213,7 +213,7 @@ mod tests {
         }
         assert!(watch.held(now + Duration::from_secs(69)));
         assert!(!watch.held(now + Duration::from_secs(70)));
-        // Pressure that no retirement came before is nobody's fault.
+        // Pressure that no retirement came before has nothing to do with retirements.
         now += Duration::from_secs(100);
         watch.see(now, 1);
         watch.see(now + PRESSURE_AFTER, 1);

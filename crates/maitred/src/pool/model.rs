@@ -207,7 +207,7 @@ impl World {
         !self.starts.is_empty() && (self.capacity == 1 || self.known)
     }
 
-    /// One fewer would not have met the need: whoever is starting already was counted.
+    /// One fewer would not have met the need: those that are starting already were counted.
     fn check_that_more_are_needed(&self, start: u16, starting: u64) {
         let recycles = [
             self.settings.max_age.is_some(),

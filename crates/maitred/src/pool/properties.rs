@@ -114,7 +114,7 @@ proptest! {
         prop_assert_eq!(world.sizing.decide(world.now, &world.slots, world.queued).look_again, None);
     }
 
-    /// Property 6: however many are wanted, and whatever they die of, an hour has few starts; and the pool says so.
+    /// Property 6: however many are wanted, and for whatever reason they die, an hour has few starts; and the pool says so.
     #[test]
     fn a_pool_that_cannot_start_never_spins(settings in settings(), load in 1_u32..70, dies_ms in 0_u64..40_000) {
         let mut world = World::new(settings, ms(0));
@@ -141,7 +141,7 @@ proptest! {
         prop_assert!(world.started() >= 600_000 / (10_500 + lives_ms));
     }
 
-    /// Property 7: one at a time, the replacement first, everyone before the limit or soon after it.
+    /// Property 7: one at a time, the replacement first, each before the limit or soon after it.
     #[test]
     fn recycling_is_staggered_and_replaces_first(
         spare in 1_u16..5, max in 12_u16..40, load in 0_u32..9, startup_ms in 0_u64..3_000, by_requests: bool,
@@ -218,7 +218,7 @@ proptest! {
     }
 }
 
-/// The smallest pool there is: nothing runs until someone asks, and nothing after.
+/// The smallest pool there is: nothing runs until a request comes, and nothing after.
 #[test]
 fn a_pool_may_shrink_to_nothing() {
     let settings = Settings { start: 0, min_spare: 0, max_spare: 0, max: 4, ..Settings::default() };

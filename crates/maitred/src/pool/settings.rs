@@ -64,7 +64,7 @@ impl Settings {
         self.start >= self.max && self.min_spare >= self.max
     }
 
-    /// How many slots the pool needs: [`Settings::max`], and room for workers that drain, which hold nobody back.
+    /// How many slots the pool needs: [`Settings::max`], and room for workers that drain, which do not delay others.
     pub fn slots(&self) -> u16 {
         self.max.saturating_add(self.max.div_ceil(4).max(self.lingering_max()))
     }

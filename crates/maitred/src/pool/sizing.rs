@@ -2,7 +2,7 @@
 //!
 //! What holds, always (each is a property test):
 //! 1. A starting worker counts as capacity that is on its way.
-//! 2. A draining worker counts for nothing, and holds nobody back.
+//! 2. A draining worker counts for nothing, and does not delay others.
 //! 3. Starts double while the need persists (1, 2, 4 … `spawn_max`), and begin at 1 again when it is met.
 //! 4. A worker is retired only when more than `max_spare` were spare for the whole of `retire_after`, one at a time, the
 //!    longest idle first, never while a request is queued or a worker starts.

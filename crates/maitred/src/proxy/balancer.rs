@@ -1,8 +1,8 @@
 //! Which of several servers gets a request: the one with the fewest under way, among those that are not known to fail.
 //!
-//! Health is passive: nobody is asked, requests tell. A server that cannot be reached, or that has broken off
-//! [`BROKEN_MAX`] requests in a row, gets none for a while: [`BACK_OFF_FIRST`], and twice as long each time after that, up to
-//! [`BACK_OFF_MAX`]. Then one request tries it; if that goes well, all is as before.
+//! Health is passive: there are no probes, only the outcomes of requests count. A server that cannot be reached, or that has
+//! aborted [`BROKEN_MAX`] requests in a row, gets none for a while: [`BACK_OFF_FIRST`], and twice as long each time after that,
+//! up to [`BACK_OFF_MAX`]. Then one request tries it; if that goes well, all is as before.
 //!
 //! When every server is out, the one that comes back first is asked all the same: an answer may come of it, while a
 //! refusal of our own is none. So a single server is never out.
@@ -100,7 +100,7 @@ impl Balancer {
             return None;
         }
         if server.out_until.is_some_and(|until| now < until) {
-            // It failed on a request that it had before, or that nobody else could take: that says nothing new.
+            // It failed on a request that it had before, or that no other server could take: that says nothing new.
             return None;
         }
         let back_off = BACK_OFF_FIRST.saturating_mul(1 << server.outs.min(16)).min(BACK_OFF_MAX);

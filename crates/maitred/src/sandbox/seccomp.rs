@@ -1,6 +1,6 @@
 //! Which system calls a process may make (seccomp(2)): a list, and any other one ends the process.
 //!
-//! Whoever takes a process over by its memory has to live with what is in the list: no program can be started (execve(2)), no
+//! An attacker who controls the memory of a process is limited to the list: no program can be started (execve(2)), no
 //! process traced, no file system, kernel module, key or BPF program touched. The list is what the black-box tests make the
 //! processes call, and what the C library may call instead on another kernel. Arguments are not looked at, so that the kernel
 //! (5.11 and newer) answers from a bitmap and runs no filter; what the calls may reach is bounded by Landlock and the account.

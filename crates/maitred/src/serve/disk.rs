@@ -13,7 +13,7 @@ use super::DiskJob;
 use super::files;
 
 /// Jobs that may wait in a pool. Each belongs to one connection that waits for it, so connections bound it too; past
-/// this number the disks are so far behind that a client is told to come again.
+/// this number the disks are so far behind that a client is asked to retry later.
 pub const DISK_QUEUE_MAX: usize = 4096;
 
 /// The threads a worker process has unless told otherwise: enough to keep a disk's queue filled.
@@ -23,7 +23,7 @@ pub const DISK_THREADS_DEFAULT: usize = 4;
 /// has it, and a small buffer stays in the CPU's cache.
 const SCRATCH_BYTES: usize = 128 * 1024;
 
-/// The most that one [`DiskJob::Read`] reads; more is cut off, so that one client's file cannot hold a thread.
+/// The most that one [`DiskJob::Read`] reads; more is left out, so that one client's file cannot hold a thread.
 pub const READ_BYTES_MAX: u64 = 512 * 1024;
 
 /// Called on a helper thread once the job is done, with its outcome.

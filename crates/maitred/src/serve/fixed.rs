@@ -47,15 +47,15 @@ pub fn error(status: u16, fields: &[Field<'_>], writer: &mut ResponseWriter<'_>)
     Failure { status, fields, request_id: None }.write(writer)
 }
 
-/// What a request is told that fails here.
+/// The response to a request that fails here.
 #[derive(Debug, Clone, Copy)]
 pub struct Failure<'a> {
     /// Status code, 400 to 599.
     pub status: u16,
     /// Further fields.
     pub fields: &'a [Field<'a>],
-    /// By which the log knows the request, if it does. The reason stands there: it may name files and commands, which are not
-    /// for everybody.
+    /// By which the log knows the request, if it does. The reason stands there: it may name files and commands, which clients
+    /// must not see.
     pub request_id: Option<&'a [u8]>,
 }
 

@@ -1,6 +1,6 @@
 //! Descriptors that application processes have passed. What they lead to is not known: fstat(2), read(2) and close(2) of one
-//! may wait for as long as whoever made it likes (a file of FUSE or NFS, a socket that lingers). So all three are done by
-//! helper threads that each pool has of its own, and of which one process never holds more than one.
+//! may wait for any time (a file of FUSE or NFS, a socket that lingers). So all three are done by helper threads that each
+//! pool has of its own, and of which one process never holds more than one.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -86,7 +86,7 @@ enum Work {
 enum Holder {
     /// The worker process: its end of something that the process has the other end of.
     Here(Option<Permit>),
-    /// The process, or anybody: a place of a descriptor, and bytes of a file that nobody else can reach.
+    /// The process, or another one: a place of a descriptor, and bytes of a file that cannot be reached otherwise.
     There(Option<Permit>, Option<Permit>),
 }
 
@@ -147,7 +147,7 @@ impl Lane {
             },
         };
         if owner.threads == 0 {
-            // Nobody else is there to do it.
+            // There is no helper thread for it.
             return close(descriptor);
         }
         owner.shared.lock().push(self.slot, Work::Close(descriptor, holder));
@@ -179,7 +179,8 @@ impl State {
         }
     }
 
-    /// The next piece of work of whichever slot is first, and that slot, which is then nobody else's until [`State::put_back`].
+    /// The next piece of work of the first slot in the queue, and that slot, which no other thread takes until
+    /// [`State::put_back`].
     fn take(&mut self) -> Option<(u16, Work)> {
         let slot = self.ready.pop_front()?;
         let queue = self.lanes.get_mut(&slot)?;
@@ -247,7 +248,7 @@ fn start_thread(shared: &Arc<Shared>) -> bool {
     started.is_ok()
 }
 
-/// Closes what may be anything. A socket that lingers would hold this thread for hours, and nobody wants what it has to send.
+/// Closes what may be anything. A socket that lingers would hold this thread for hours, and its unsent bytes are of no use.
 fn close(descriptor: OwnedFd) {
     // Anything but a socket refuses this, without asking whatever file system it is of.
     let _ = rustix::net::sockopt::set_socket_linger(&descriptor, None);
@@ -292,8 +293,8 @@ impl Passed {
         self.descriptor.as_ref().is_some_and(|descriptor| rustix::fs::fcntl_get_seals(descriptor).is_ok())
     }
 
-    /// Whether it is a file that no directory names, so that nobody but those who have it open knows what it takes up. Of one
-    /// that does not live in memory, [`Passed::judge`] has to have found that out.
+    /// Whether it is a file that no directory names, so that only the processes that have it open know what it takes up. Of
+    /// one that does not live in memory, [`Passed::judge`] has to have found that out.
     pub fn is_nameless(&self, reading: Reading) -> bool {
         match (reading, &self.descriptor) {
             (Reading::InMemory, Some(descriptor)) => {

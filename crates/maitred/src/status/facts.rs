@@ -76,7 +76,7 @@ pub struct PoolFacts {
 }
 
 impl Facts {
-    /// From what the worker process was told.
+    /// From the start document of the worker process.
     pub fn new(start: &Start) -> Facts {
         let mut listens: Vec<ListenFacts> = Vec::new();
         for descriptor in &start.descriptors {

@@ -660,7 +660,7 @@ pub const STATES: [(SlotState, &str); 5] = [
     (SlotState::Draining, "draining"),
 ];
 
-/// Letter and name of what stands in [`SlotRow::state`]; a row that nobody has written yet is dead, and what is no
+/// Letter and name of what stands in [`SlotRow::state`]; a row that was never written is dead, and what is no
 /// state is shown as `?`.
 pub fn state(row: &SlotRow) -> (char, &'static str) {
     let value = match row.state.get() {

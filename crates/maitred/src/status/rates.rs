@@ -89,7 +89,7 @@ struct ThreadSample {
     run_delay_ns: u64,
 }
 
-/// Remembers the last samples. Belongs to the control thread.
+/// Keeps the last samples. Belongs to the control thread.
 #[derive(Debug, Default)]
 pub struct Rates {
     samples: VecDeque<Sample>,
@@ -196,7 +196,7 @@ fn requests(row: &ThreadRow) -> u64 {
     row.responses.iter().fold(0, |sum: u64, cell| sum.wrapping_add(cell.get()))
 }
 
-/// Adds the newest, and lets go of the oldest once there are `max`.
+/// Adds the newest, and drops the oldest once there are `max`.
 fn push<T>(queue: &mut VecDeque<T>, max: usize, value: T) {
     if queue.len() == max {
         queue.pop_front();

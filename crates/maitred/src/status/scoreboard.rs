@@ -151,7 +151,7 @@ maitred_sys::shared! {
     /// What one event-loop thread knows. Gauges first, then counters.
     ///
     /// Written by the thread itself, except for the fields that say "control thread": these are sampled once a second by
-    /// [`crate::affinity::watcher::Watcher`] in the control thread of the worker process, and by nobody else.
+    /// [`crate::affinity::watcher::Watcher`] in the control thread of the worker process, and by no other thread.
     #[derive(Debug, Default)]
     #[repr(C, align(128))]
     pub struct ThreadRow {
@@ -250,19 +250,19 @@ maitred_sys::shared! {
         pub proxied: Cell,
         /// Connections made to these.
         pub upstream_connections: Cell,
-        /// Requests that such a server did not answer: it could not be reached, broke off, or was silent for too long.
+        /// Requests that such a server did not answer: it could not be reached, aborted, or was silent for too long.
         pub upstream_failures: Cell,
         /// Requests that were passed on again.
         pub upstream_retries: Cell,
         /// Requests refused as malformed (4xx by the HTTP/1 rules).
         pub malformed: Cell,
-        /// Requests that were cut off before they had an answer, or all of it: status 499 in the access log.
+        /// Requests that were aborted before they had an answer, or all of it: status 499 in the access log.
         pub aborted: Cell,
         /// Requests that were ended because a process, or an external server, was silent for too long, or took too long.
         pub request_timeouts: Cell,
         /// Of these, those whose client had a part of the response: status 598 in the access log.
         pub timed_out_in_response: Cell,
-        /// Responses that were broken off because a file was shorter than announced, or could not be read.
+        /// Responses that were aborted because a file was shorter than announced, or could not be read.
         pub files_broken: Cell,
         /// Connections that ran into a time limit.
         pub timeouts: Cell,
@@ -292,7 +292,7 @@ maitred_sys::shared! {
         pub cpu_ns: Cell,
         /// Nanoseconds spent runnable but waiting for a CPU (control thread, from schedstat).
         pub run_delay_ns: Cell,
-        /// Times that adaptive affinity let go of the thread's CPU (control thread).
+        /// Times that adaptive affinity unpinned the thread from its CPU (control thread).
         pub affinity_released: Cell,
         /// Times that adaptive affinity moved or pinned the thread again (control thread).
         pub affinity_moved: Cell,
@@ -401,7 +401,7 @@ impl Scoreboard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SlotState {
-    /// `.`: nobody there.
+    /// `.`: no process.
     Dead = b'.',
     /// `S`: started, no HELLO yet.
     Starting = b'S',

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::text::{duration, list, show, size};
 
-/// Seconds that the charts remember; a terminal is seldom wider.
+/// Seconds that the charts keep; a terminal is seldom wider.
 pub const HISTORY_MAX: usize = 300;
 /// Rows that a block character can show one of.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

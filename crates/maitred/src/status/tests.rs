@@ -370,7 +370,7 @@ fn rates_are_those_of_the_last_ten_seconds() {
     for second in 0..60 {
         let pool = PoolSample { requests: second * 2, wait_us: second * 1000 };
         rates.tick(start + Duration::from_secs(second), &board, 2, vec![pool]);
-        // Slow at first; a third row belongs to nobody.
+        // Slow at first; a third row belongs to no thread.
         let requests = if second < 40 { 1 } else { 100 };
         board.threads[0].responses[1].add(requests);
         board.threads[1].bytes_handed_off.add(10);

@@ -205,8 +205,8 @@ pub(super) fn troubles(totals: &Value) -> Vec<String> {
     told.collect()
 }
 
-/// What is wrong with a pool: what the master says, and empty slots by what their last process died of. One whose process
-/// was let go is nothing to show.
+/// What is wrong with a pool: what the master says, and empty slots by the last exit reason of their process. One whose process
+/// was released is nothing to show.
 pub(super) fn failing(pool: &Value, now: u64) -> Vec<String> {
     let slots = list(&pool["slots"]);
     let dead = |slot: &&Value| slot["state"] == "dead";

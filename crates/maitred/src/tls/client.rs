@@ -1,4 +1,4 @@
-//! Clients' certificates: whether they are checked, and what applications are told of them.
+//! Clients' certificates: whether they are checked, and what of them is passed to applications.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::config::ClientAuth;
 use crate::pki::{Bytes, clients, hex, rfc_4514};
 
-/// Longest subject that is passed on, in bytes. A longer one is left out as a whole, because its beginning may be somebody
-/// else's name.
+/// Longest subject that is passed on, in bytes. A longer one is left out as a whole, because its beginning may be another
+/// client's name.
 const SUBJECT_BYTES_MAX: usize = 1024;
 
 /// The fields that tell an application about its client's certificate, in the order of [`Identity::fields`]; there are none

@@ -135,7 +135,7 @@ impl Material {
     }
 }
 
-/// An automatic certificate may not be there yet, and one that is broken is replaced by whoever gets them.
+/// An automatic certificate may not be there yet, and one that is broken is replaced by the agent that gets them.
 fn automatic(path: &Path) -> Option<Pair> {
     match files::load(path, path, None, &files::read_of_agent) {
         Ok((pair, _)) => Some(pair),

@@ -7,7 +7,7 @@
 //! | [`server`] | the configurations of rustls, one per listener, swapped as a whole when there is new material |
 //! | [`resolver`] | which certificate a client gets |
 //! | [`tickets`] | session tickets, with keys that follow from the time and the seed |
-//! | [`client`] | clients' certificates, and what applications are told of them |
+//! | [`client`] | clients' certificates, and what of them is passed to applications |
 //! | [`watch`] | which files have changed |
 //! | [`self_signed`] | the certificate of `maitred serve --tls` |
 //! | [`redirect`] | where a cleartext listener sends its clients |

@@ -41,7 +41,7 @@ impl Resolver {
         }
         let some = own.iter().find(|certified| !certified.is_empty());
         let default = some.cloned().unwrap_or_else(|| Arc::from(Vec::new()));
-        // Nobody is shown another site's certificate only because an automatic one is not there yet: the handshake fails.
+        // No client is shown another site's certificate only because an automatic one is not there yet: the handshake fails.
         let borrows = |own: &Arc<[_]>, site: &Site| own.is_empty() && !site.acme;
         let sites = own.into_iter().zip(&config.sites);
         let sites = sites.map(|(own, site)| if borrows(&own, site) { Arc::clone(&default) } else { own });

@@ -204,7 +204,7 @@ fn basis(tls: &Tls, roots: &[Bytes], crls: &[Bytes]) -> Basis {
         ClientAuth::Optional(_) => b"opt",
         ClientAuth::Required(_) => b"req",
     });
-    // Whoever was revoked since shall not come back with a ticket.
+    // A client that was revoked since must not come back with a ticket.
     for part in [roots, crls] {
         hash.update(&(part.len() as u64).to_be_bytes());
         for der in part {

@@ -23,7 +23,7 @@ pub(crate) struct Authority {
 /// A configuration of this machine.
 pub(crate) fn config(dir: &Path, text: &str) -> Config {
     let origin = Origin { name: "maitred.toml".into(), base: dir.to_owned() };
-    // Whoever runs the tests.
+    // The account that runs the tests.
     let text = format!("{text}\n[server]\nshare_user = true\n");
     config::read(&text, &origin, &System).unwrap_or_else(|errors| panic!("{errors}")).0
 }
@@ -98,7 +98,7 @@ impl Authority {
         Authority { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A client that believes this authority, and shows a certificate if it has one.
+    /// A client that trusts this authority, and shows a certificate if it has one.
     pub(crate) fn client(
         &self,
         versions: &[&'static SupportedProtocolVersion],
@@ -120,7 +120,7 @@ impl Authority {
         }
     }
 
-    /// A revocation list with nobody on it, good until this year begins.
+    /// A revocation list without entries, good until this year begins.
     pub(crate) fn revocation_list(&self, until: i32) -> String {
         let params = rcgen::CertificateRevocationListParams {
             this_update: rcgen::date_time_ymd(2020, 1, 1),

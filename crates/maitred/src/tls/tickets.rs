@@ -24,7 +24,7 @@ use zeroize::Zeroizing;
 
 use crate::pki::Bytes;
 
-/// Length of an epoch, in seconds, and what clients are told of the life of a ticket. Twelve hours let a visitor of this
+/// Length of an epoch, in seconds, and the lifetime of a ticket as sent to clients. Twelve hours let a visitor of this
 /// morning come back in the evening; keys live twice as long.
 pub const EPOCH_SECS: u32 = 12 * 60 * 60;
 /// Epochs that are walked through one by one: fourteen years. A clock that jumps further begins a chain of its own.

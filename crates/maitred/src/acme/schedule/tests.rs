@@ -68,7 +68,7 @@ fn the_authority_may_have_it_earlier_or_later() {
     schedule.informed(at(START, 1), 0, None, None);
     assert_eq!(schedule.renew_at(0), Some(chosen), "no answer changes nothing");
     schedule.informed(at(START, 1), 0, window(20 * DAYS, 10 * DAYS), None);
-    assert_eq!(schedule.renew_at(0), Some(chosen), "nonsense changes nothing");
+    assert_eq!(schedule.renew_at(0), Some(chosen), "an invalid window changes nothing");
     schedule.informed(at(START, 2), 0, window(200 * DAYS, 300 * DAYS), None);
     assert_eq!(schedule.renew_at(0), Some(START + 81 * DAYS), "it has to be before the end all the same");
     schedule.informed(at(START, 3), 0, Some(Window { start: START - 20, end: START - 10 }), None);

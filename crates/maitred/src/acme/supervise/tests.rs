@@ -59,7 +59,7 @@ fn one_that_keeps_dying_is_started_later_and_later() {
     let mut delays = Vec::new();
     for _ in 0..11 {
         assert!(matches!(&supervisor.exited(now, "died")[..], [Action::Log(_)]));
-        assert!(supervisor.exited(now, "died").is_empty(), "it is heard of once");
+        assert!(supervisor.exited(now, "died").is_empty(), "it is reported once");
         let at = supervisor.next_deadline().unwrap();
         delays.push((at - now).as_secs());
         assert!(supervisor.tick(at - Duration::from_millis(1)).is_empty());
@@ -79,7 +79,7 @@ fn a_challenge_is_in_place_when_the_current_worker_process_says_so() {
     supervisor.worker_is_current(Some(1));
     let told = supervisor.agent_says(FromAgent::Challenge(challenge(7)));
     assert_eq!(told, [Action::TellWorkers(ToWorker::Challenge(challenge(7)))]);
-    assert!(supervisor.in_place(2, 7).is_empty(), "nobody connects to that one");
+    assert!(supervisor.in_place(2, 7).is_empty(), "no client connects to that one");
     assert_eq!(supervisor.in_place(1, 7), [Action::Tell(ToAgent::InPlace(7))]);
     assert!(supervisor.in_place(1, 7).is_empty(), "once");
     assert_eq!(supervisor.agent_says(FromAgent::Over(7)), [Action::TellWorkers(ToWorker::ChallengeOver(7))]);
@@ -103,7 +103,7 @@ fn keys_are_in_no_message_to_a_worker_process() {
 fn a_successor_knows_what_is_under_way() {
     let mut supervisor = Supervisor::default();
     supervisor.agent_says(FromAgent::Challenge(challenge(1)));
-    // Without a worker process nobody answers; the first one has it from its start on.
+    // Without a worker process there is no answer; the first one has it from its start on.
     assert_eq!(supervisor.worker_starts(1), [challenge(1)]);
     assert_eq!(supervisor.worker_is_current(Some(1)), [Action::Tell(ToAgent::InPlace(1))]);
     // One that comes while the next is being started is answered by both, and the next has said so before its turn.

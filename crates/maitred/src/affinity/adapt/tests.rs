@@ -276,8 +276,8 @@ fn threads_that_are_not_pinned_or_given_up_are_left_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Whatever the neighbours do: decisions keep their distance, targets are free, and a thread that went away comes
-    /// home once all is quiet.
+    /// Whatever other programs do: decisions keep their distance, targets are free, and a thread that went away
+    /// returns once all is quiet.
     #[test]
     fn decisions_are_sane(
         loads in proptest::collection::vec((1_u64..90, proptest::collection::vec(0.0..1.5_f64, 5)), 1..40),

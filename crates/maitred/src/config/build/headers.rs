@@ -6,7 +6,7 @@ use super::super::meaning::HeaderRules;
 use super::super::reader::{Section, shorten};
 use super::super::values::{is_field_value, is_token};
 
-/// Fields that frame a message, or belong to one connection (RFC 9110 section 7.6.1): nobody else's to set.
+/// Fields that frame a message, or belong to one connection (RFC 9110 section 7.6.1): only the server sets them.
 const FRAMING: [&str; 9] = [
     "connection",
     "content-length",

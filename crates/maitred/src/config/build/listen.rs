@@ -65,7 +65,8 @@ fn listen(section: &Section<'_>, trusted: &[Network]) -> Option<(Listen, Span)> 
     Some((listen, text.span))
 }
 
-/// Who may send a PROXY header: whoever may can claim to be any client, so that it is never just anybody.
+/// Peers that may send a PROXY header. Such a peer can claim to be any client, so that the list is never open to all
+/// addresses.
 fn proxy_protocol_from(section: &Section<'_>, trusted: &[Network]) -> Option<Vec<Network>> {
     let given = section.given("proxy_protocol_from");
     let networks = super::networks(section, "proxy_protocol_from");

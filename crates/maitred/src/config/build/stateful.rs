@@ -9,8 +9,8 @@ use super::super::lookup::Lookup;
 use super::super::meaning::{Pool, Source};
 use super::super::reader::Section;
 
-/// Packages that keep users in memory unless they are told otherwise, as programs import them. NiceGUI was tried with several
-/// processes: by polling, five of six users failed. Of the others it is known how they work, and it was not tried.
+/// Packages that keep users in memory unless they are configured otherwise, as programs import them. NiceGUI was tried with
+/// several processes: by polling, five of six users failed. Of the others it is known how they work, and it was not tried.
 const PACKAGES: &[&str] =
     &["flask_socketio", "gradio", "marimo", "nicegui", "shiny", "socket.io", "socketio", "streamlit"];
 

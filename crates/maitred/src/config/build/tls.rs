@@ -208,7 +208,7 @@ fn usable(cx: &Context<'_>, span: &Span, auth: &ClientAuth, lists: &[Certificate
     }
 }
 
-/// What shuts clients out that nobody has revoked, which may not be what was meant.
+/// Reports lists that shut out clients whose certificates are not revoked, which may not be what was meant.
 fn question_lists(cx: &Context<'_>, span: &Span, roots: &[&[u8]], lists: &[&[u8]]) {
     let now = i64::try_from(cx.lookup.unix_secs()).unwrap_or(i64::MAX);
     let lists: Vec<List> = lists.iter().filter_map(|der| List::read(der)).collect();

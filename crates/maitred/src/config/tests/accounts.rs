@@ -66,7 +66,7 @@ fn a_pool_shares_no_account_unless_told_so() {
     }
     let text = with("user = \"app\"\nshare_user = true", "user = \"app\"", "");
     assert_eq!(said(&text, true), "");
-    // Nobody is named anywhere: this is not meant for root.
+    // No account is named: this configuration is not meant for root.
     assert_eq!(said(&with("", "", ""), false), "");
 }
 

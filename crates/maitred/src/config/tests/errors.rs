@@ -263,7 +263,7 @@ fn pools_are_checked() {
     );
 }
 
-/// Requests inside of another protocol would be judged by nobody.
+/// Requests inside of another protocol would not be checked.
 #[test]
 fn http_is_no_other_protocol() {
     let text = |upgrade: &str| format!("{COMPLETE}[pool.a]\ncommand = [\"a\"]\nupgrade = [{upgrade}]\n");

@@ -15,7 +15,7 @@ use crate::serve::passed::{Passed, Reading};
 
 impl Channel {
     /// Reads once into [`Channel::input`], and descriptors into [`Channel::received`], for which `descriptors` should have room.
-    /// `bytes_room` is where the kernel writes; whoever has many channels keeps one, since clearing it each time would cost more
+    /// `bytes_room` is where the kernel writes; an owner of many channels keeps one, since clearing it each time would cost more
     /// than the read.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl Channel {
             Ok(_) if bytes < RECEIVE_BYTES && !cut => Ok(Received::Some),
             Ok(_) => Ok(Received::More),
             Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Drained),
-            // It was closed with frames in it that nobody had read.
+            // It was closed with unread frames in it.
             Err(Errno::CONNRESET) => Ok(Received::End),
             Err(error) => Err(error.into()),
         }

@@ -23,12 +23,13 @@ pub struct Away {
     pub request: u32,
     /// The number that the process knows the response descriptor by.
     pub number: u32,
-    /// Nobody waits for it any more, or its worker process has gone: from when on that it has not ended counts as stuck.
+    /// The client does not wait for it any more, or its worker process has gone: from when on that it has not ended counts as
+    /// stuck.
     pub late_at: Option<Instant>,
 }
 
 impl Channel {
-    /// Requests that the process has, whoever they are of.
+    /// Requests that the process has, of this worker process and of others.
     pub fn load(&self) -> u32 {
         (self.in_flight.len() + self.away.len()) as u32
     }
@@ -39,7 +40,7 @@ impl Channel {
         heard && !self.judging && !self.astray && !self.joining && !self.has_output()
     }
 
-    /// The next number of a request. One that another worker process still has is not given again.
+    /// The next number of a request. One that another worker process still has is not used again.
     pub(super) fn take_request_number(&mut self) -> u32 {
         while !self.away.is_empty() && self.away.contains_key(&self.next_request) {
             self.next_request = self.next_request.wrapping_add(1);
@@ -58,7 +59,7 @@ impl Channel {
         Share { tag: self.tag, requests: requests.collect(), kept: kept.collect() }
     }
 
-    /// Requests that were given up.
+    /// Orphaned requests.
     fn late(&self, now: Instant) -> Vec<Late> {
         let own = self.in_flight.iter();
         let own = own.map(|(request, found)| (*request, found.number | self.tag, found.late_at));
@@ -202,8 +203,8 @@ impl Channel {
         true
     }
 
-    /// Gives up the requests of users that the process cannot have seen as a whole. Gives back those, each with the key of its
-    /// link, as far as its frame is still there; [`Channel::take_unsent`] gives up the rest.
+    /// Drops the requests of users that the process cannot have seen as a whole. Gives back those, each with the key of its
+    /// link, as far as its frame is still there; [`Channel::take_unsent`] drops the rest.
     pub fn take_unsent_of_users(&mut self) -> Vec<(usize, Frame)> {
         let ends = self.frames.iter().skip(1).map(|(start, _)| *start).chain([self.out.len()]);
         let unsent = self.frames.iter().zip(ends).filter(|(_, end)| *end > self.sent);

@@ -156,7 +156,7 @@ fn bodies_of_unsent_requests_come_back() {
     channel.enter_direct(3, Instant::now());
     channel.out().extend_from_slice(b"head");
     let unsent = channel.take_unsent();
-    // Whoever gets the body gets its room.
+    // The permit for the body's bytes goes with the body.
     assert_eq!(room.used(), 7);
     let bodies: Vec<_> = unsent.into_iter().map(|unsent| unsent.body).collect();
     assert_eq!(room.used(), 0);
@@ -376,7 +376,7 @@ fn a_process_is_stuck_whoever_has_given_its_requests_up() {
     let of_user = Away { link: Some(3), request: theirs, number: 0, late_at: None };
     owner.away.insert(5, of_user);
     let frame = Frame { header, payload: Vec::new(), descriptors: Vec::new() };
-    assert!(!owner.pass_on((3, &mut link), frame, now), "the process is told by CANCEL");
+    assert!(!owner.pass_on((3, &mut link), frame, now), "the process gets CANCEL");
     let (own, _) = owner.enter_direct(1, now);
     assert!(!owner.is_stuck(now + after), "one of two may still end well");
     owner.give_up(own, now, after, None);
@@ -437,7 +437,7 @@ fn a_request_is_unsent_until_the_kernel_has_all_of_it() {
 }
 
 /// Descriptors of frames behind a message that was taken in part would come before the frames of that message are whole, with its
-/// own: more than anybody has room for.
+/// own: more than any reader has room for.
 #[test]
 fn a_reader_never_has_more_descriptors_than_one_message_carries() {
     let now = Instant::now();

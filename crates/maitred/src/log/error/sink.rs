@@ -1,5 +1,5 @@
-//! Standard error, which is written without ever waiting: neither the event loops nor the master may stand still because nobody
-//! reads a pipe, or a terminal is stopped. What is not taken is dropped and counted, and the next line that is taken says so.
+//! Standard error, which is written without ever waiting: neither the event loops nor the master may stand still because a pipe
+//! is not read, or a terminal is stopped. What is not taken is dropped and counted, and the next line that is taken says so.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -26,7 +26,7 @@ impl io::Write for Stderr {
     }
 }
 
-/// Writes a line, or counts it. Nobody can be told that standard error cannot be written.
+/// Writes a line, or counts it. There is no place to report that standard error cannot be written.
 pub(super) fn put(line: &[u8]) {
     static STATE: Mutex<Lines> = Mutex::new(Lines { torn: false, lost: 0 });
     let stderr = io::stderr().lock();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-/// How often a failing descriptor is complained about.
+/// How often a failing descriptor is reported.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// Lines in a buffer.
@@ -22,7 +22,7 @@ pub(super) struct Sink {
     /// The last write stopped inside a line: the next one starts by ending it, so that no two lines run into one.
     torn: bool,
     complained: Option<Instant>,
-    /// Lines lost since the last complaint.
+    /// Lines lost since the last report.
     lost: u64,
 }
 

@@ -123,13 +123,13 @@ fn a_stuck_reader_costs_lines_and_nothing_else() {
         assert!(log.buffer.len() + link.in_flight_bytes <= bytes_max);
         let due = log.flush_due();
         dropped += log.tick(due.unwrap_or(now));
-        // A full writer is not asked again at once.
+        // A full writer is not tried again at once.
         if dropped > 10_000 && due.is_some() && log.flush_due() > due {
             break;
         }
     }
 
-    // Somebody reads at last: what was taken comes out whole, to the last line.
+    // The pipe is read at last: what was taken comes out whole, to the last line.
     let reading = std::thread::spawn(move || std::io::read_to_string(reader));
     drop(log);
     writer.stop(TIMEOUT).expect("all is written");

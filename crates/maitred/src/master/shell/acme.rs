@@ -17,7 +17,7 @@ impl Shell<'_> {
         self.carry_out_certificates(actions);
     }
 
-    /// The server stops: whoever gets certificates is not waited for.
+    /// The server stops: the agent that gets certificates is not waited for.
     pub(super) fn end_agent(&mut self) {
         let actions = self.supervisor.want(Instant::now(), None);
         self.carry_out_certificates(actions);

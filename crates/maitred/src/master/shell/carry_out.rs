@@ -19,10 +19,10 @@ use crate::serve::passed::{Passed, closer_apart};
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::self_signed;
 
-/// The most characters of a reason that a service manager is told; the error log has all of it.
+/// The most characters of a reason that are sent to a service manager; the error log has all of it.
 const STATUS_CHARS_MAX: usize = 500;
-/// How much longer a service manager is to wait for a reload whenever it is told what that waits for. The master may be late to
-/// tell it again; it has several tries within this.
+/// How much longer a service manager is to wait for a reload, with each message about what the reload waits for. The master may
+/// be late with the next message; it has several tries within this.
 const RELOAD_EXTENSION: Duration = Duration::from_secs(60);
 
 impl Shell<'_> {
@@ -295,7 +295,7 @@ impl Shell<'_> {
     }
 
     /// Makes a link between the worker process that has the channel of an application process and one that is to use it as well.
-    /// The latter asks again if that comes to nothing.
+    /// If that fails, the latter retries.
     fn share(
         &mut self,
         (owner, slot): (u64, SlotId),
@@ -422,7 +422,7 @@ impl Shell<'_> {
         for line in prepared.announcement() {
             tracing::info!("{line}");
             if self.options.announce {
-                // Nobody may be reading; that is no reason not to serve.
+                // There may be no reader; that is no reason not to serve.
                 let _ = std::io::Write::write_fmt(&mut std::io::stdout(), format_args!("{line}\n"));
             }
         }

@@ -34,7 +34,7 @@ const NOT_KEPT: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", VARIA
 /// The new executable, which checks itself and the configuration.
 pub(super) struct Check {
     pub(super) child: Child,
-    /// What it says on standard output and standard error. It is short, so nobody waits for it but for the end.
+    /// What it writes to standard output and standard error. It is short, and only the end is waited for.
     pipe: OwnedFd,
     said: Vec<u8>,
 }
@@ -141,7 +141,7 @@ impl Shell<'_> {
         let Some(end) = self.old_end.take() else { return };
         let word = if to.is_some() { GO } else { GO_FOR_GOOD };
         if let Err(error) = rustix::net::send(&end, word, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-            tracing::warn!(generation = from, %error, "the old worker process cannot be told to drain");
+            tracing::warn!(generation = from, %error, "the old worker process cannot be asked to drain");
         }
         if let Some(worker) = to.and_then(|to| self.workers.get_mut(&to)) {
             worker.channel.send(&ToWorker::Adopt, Some(end));

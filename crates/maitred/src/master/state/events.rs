@@ -26,7 +26,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What its worker process is told when it is to drain: because it was replaced, or because the server `stops`.
+    /// The time for its worker process to drain: because it was replaced, or because the server `stops`.
     pub fn drain_time(&self, stops: bool) -> DrainTime {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let grace_ms = millis(self.grace);
@@ -86,7 +86,7 @@ pub struct AcceptSeen {
 pub enum PoolKind {
     /// Processes that the master starts.
     Started,
-    /// Channels to a server that runs already. What closes its channel has gone, as far as anybody here can know.
+    /// Channels to an external server. A process that closes its channel counts as gone; nothing more can be known here.
     Connected,
     /// Nothing: it has no slots.
     Absent,
@@ -241,7 +241,7 @@ pub enum Action {
         /// Its name there.
         slot: SlotId,
     },
-    /// The channel of the application process of this epoch is of no use any more: let go of it, so that the process sees its
+    /// The channel of the application process of this epoch is of no use any more: close it, so that the process sees its
     /// end.
     CloseChannel(u64),
     /// Make a new channel for an application process whose worker process has died: one end to the process, over its recovery
@@ -279,7 +279,7 @@ pub enum Action {
     OrphanMode {
         /// Which.
         generation: u64,
-        /// How long it may take once it is told to go; `None` for one that drains already.
+        /// How long it may take once it is asked to drain; `None` for one that drains already.
         time: Option<DrainTime>,
     },
     /// The master stays after all: what [`Action::OrphanMode`] has opened is closed.
@@ -310,7 +310,7 @@ pub enum Action {
     Exit(u8),
 }
 
-/// What a service manager is told.
+/// A message to the service manager.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// Serving; also the end of a reload.
@@ -371,7 +371,7 @@ pub struct OldWorker {
 /// What an old worker process does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Duty {
-    /// It serves until it is told to go. At most one does.
+    /// It serves until it is asked to drain. At most one does.
     Serving {
         /// How long it may then take, in milliseconds.
         grace_ms: u64,
@@ -397,7 +397,7 @@ pub struct OldApp {
 pub enum Owner {
     /// The worker process of this generation, which has its channel.
     Worker(u64),
-    /// Nobody: it accepts connections by itself.
+    /// No worker process: it accepts connections by itself.
     Itself {
         /// The name of its pool.
         pool: String,

@@ -24,8 +24,8 @@ use crate::control::{DrainTime, ToWorker};
 
 /// How long a worker process may take until it is ready.
 pub const WORKER_START_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same for one that is to take over from another, which serves meanwhile: nobody waits for it but who asked for the
-/// reload, and a machine on which many application processes start at the same time may leave it little.
+/// The same for one that is to take over from another, which serves meanwhile: only the command that asked for the
+/// reload waits for it, and a machine on which many application processes start at the same time may leave it little.
 pub const NEXT_START_TIMEOUT: Duration = Duration::from_secs(120);
 /// What a draining worker process gets beyond its grace, before it is killed.
 pub const DRAIN_MARGIN: Duration = Duration::from_secs(2);
@@ -44,7 +44,7 @@ pub enum WorkerPhase {
     Running,
     /// Finishing.
     Draining {
-        /// When it is killed; `None` for not before it is told to hurry.
+        /// When it is killed; `None` for not before it is asked to hurry.
         kill_at: Option<Instant>,
         /// Since when it has been draining.
         since: Instant,
@@ -170,8 +170,8 @@ impl Generation {
         Some(self.plan.drain_time(true).grace_ms)
     }
 
-    /// It has to end at once. Returns whether it is to be told to drain within no time, so that it writes what its access log
-    /// still holds; otherwise it is to be killed.
+    /// It has to end at once. Returns whether it is to be asked to drain within no time, so that it writes what its access
+    /// log still holds; otherwise it is to be killed.
     pub fn halt(&mut self, now: Instant) -> bool {
         let halted = now + HALT_TIMEOUT;
         let (earlier, since) = match self.worker {
@@ -207,7 +207,7 @@ impl Generation {
         matches!(self.worker, WorkerPhase::Draining { .. })
     }
 
-    /// Since when its worker process finishes what it has, if it was told to.
+    /// Since when its worker process finishes what it has, if it was asked to.
     pub fn draining_since(&self) -> Option<Instant> {
         match self.worker {
             WorkerPhase::Draining { since, .. } => Some(since),

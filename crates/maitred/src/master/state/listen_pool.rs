@@ -1,4 +1,4 @@
-//! One listen pool: processes that accept connections on sockets of the master, and tell nobody anything.
+//! One listen pool: processes that accept connections on sockets of the master, and report nothing.
 //!
 //! It belongs to the master, not to a generation: a worker process that dies or is replaced does not concern it. Its slots are
 //! divided among its buckets (slot *n* is of bucket *n* mod *buckets*), and each bucket is sized by itself ([`Buckets`]) by
@@ -37,7 +37,7 @@ const LOOK_OFTEN: Duration = Duration::from_millis(100);
 const LOOK_SELDOM: Duration = Duration::from_millis(500);
 /// How often where nothing depends on it but what the status shows.
 const LOOK_FIXED: Duration = Duration::from_secs(1);
-/// After this, a pool is taken to be at rest.
+/// After this, a pool counts as idle.
 const CALM_AFTER: Duration = Duration::from_secs(3);
 /// CPU time per time below which a process counts as unused: what an idle server spends on looking at the clock.
 const IDLE_SHARE: f64 = 0.02;
@@ -57,7 +57,7 @@ struct Slot {
     phase: Phase,
     /// It was asked to go: its end is no death.
     asked: bool,
-    /// It is to be replaced, because somebody said so.
+    /// It is to be replaced, because an operator asked for that.
     stale: bool,
     started: Instant,
     /// When it last used the CPU.
@@ -105,7 +105,7 @@ pub struct ListenPool {
     next_replacement: Instant,
     failed_starts: u32,
     last_words: String,
-    /// What which worker process was told of the pool's trouble.
+    /// What was reported of the pool's trouble, and to which worker process.
     told: Option<(u64, Option<String>)>,
     /// The log says that its next start is put off, and not yet that its processes are up again.
     said_delay: bool,
@@ -452,7 +452,7 @@ impl ListenPool {
         self.told = Some((worker, trouble));
     }
 
-    /// Somebody asks for all processes to be replaced. Gives back what to answer.
+    /// Handles the command to replace all processes. Gives back what to answer.
     pub fn restart(&mut self, now: Instant) -> String {
         let mut count = 0;
         for slot in self.slots.iter_mut().filter(|slot| slot.is_up()) {
@@ -463,7 +463,7 @@ impl ListenPool {
         format!("{count} processes of pool {} are replaced, one after the other", self.plan.name)
     }
 
-    /// Somebody asks for the process of a slot to finish and go.
+    /// Handles the command to drain the process of a slot.
     ///
     /// # Errors
     /// When there is none that could.
@@ -476,7 +476,7 @@ impl ListenPool {
         Ok(format!("{name} finishes what it has, and ends"))
     }
 
-    /// Somebody asks for a fixed number of processes.
+    /// Handles the command for a fixed number of processes.
     ///
     /// # Errors
     /// When there are no slots for so many, or not one for each bucket.

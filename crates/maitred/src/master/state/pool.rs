@@ -13,7 +13,8 @@
 //! | Draining⁶ | ignored | kill → Ending | → Ending | → Empty | → Ending | → Ending |
 //! | Ending⁷ | ignored | ignored | ignored | → Empty, a death unless it was asked to go | stays | kill, once |
 //!
-//! ⁵ Until the pool's start timeout. ⁶ Until what it had is answered, and it was told to end; [`retiring`] has what bounds that.
+//! ⁵ Until the pool's start timeout. ⁶ Until what it had is answered, and it was asked to end; [`retiring`] has what bounds
+//! that.
 //! ⁷ Sent a signal, or about to exit by itself. ⁸ If it recovers, and the pool goes on ([`recovery`]); otherwise → Ending.
 
 mod moving;
@@ -44,8 +45,8 @@ const APP_EXIT_TIMEOUT: Duration = Duration::from_millis(250);
 /// So many processes in a row that are never ready mean that the pool cannot start: then no request waits for it any more.
 /// One may be an accident.
 pub const FAILED_STARTS: u32 = 2;
-/// A server that runs already is being restarted, until it has refused all channels for so long: then it is taken to be
-/// away. Requests wait meanwhile, for as long as their queue allows. It is a time, because all channels fail together.
+/// An external server is being restarted, until it has refused all channels for so long: then it is taken to be away.
+/// Requests wait meanwhile, for as long as their queue allows. It is a time, because all channels fail together.
 const AWAY_AFTER: Duration = Duration::from_secs(10);
 /// What is said of a process that is never ready.
 const LATE: &str = "was not ready within its start timeout";
@@ -53,7 +54,7 @@ const LATE: &str = "was not ready within its start timeout";
 const OBSERVE_OFTEN: Duration = Duration::from_millis(100);
 /// How often one is looked at in which nothing has happened for [`CALM_AFTER`].
 const OBSERVE_SELDOM: Duration = Duration::from_secs(1);
-/// After this, a pool is taken to be at rest.
+/// After this, a pool counts as idle.
 const CALM_AFTER: Duration = Duration::from_secs(3);
 
 /// What becomes of a pool.
@@ -61,7 +62,7 @@ const CALM_AFTER: Duration = Duration::from_secs(3);
 enum Course {
     /// Its home serves.
     Serving,
-    /// Its home finishes: what crashes is replaced, what exits cleanly has been let go.
+    /// Its home finishes: what crashes is replaced, what exits cleanly was released.
     LetGo,
     /// All its processes end.
     Ending,
@@ -91,9 +92,9 @@ pub struct Pool {
     /// When something last happened.
     stirred: Instant,
     next_replacement: Instant,
-    /// Processes that there were when somebody asked for all to be replaced.
+    /// Processes that there were at the command to replace all.
     floor: usize,
-    /// What the worker process was told of the pool's trouble.
+    /// What was reported to the worker process of the pool's trouble.
     told: Option<String>,
     /// The log says that its next start is put off, and not yet that its processes are up again.
     said_delay: bool,
@@ -225,7 +226,7 @@ impl Pool {
             if slot.is_up() && slot.at != next {
                 slot.wanted_by = Some(next);
                 match single {
-                    // The link that there is goes to whoever wants it then.
+                    // The link that there is goes to the worker process that needs it then.
                     true if slot.handed_on => {}
                     true => {
                         slot.handed_on = true;
@@ -258,7 +259,7 @@ impl Pool {
         self.slots.iter_mut().for_each(|slot| slot.terminate(kill_at, out));
     }
 
-    /// The process in this slot said how many files it may have open, which whoever gets its channel next has to know.
+    /// The process in this slot said how many files it may have open, which the next owner of its channel has to know.
     pub fn limited(&mut self, number: usize, open_files: u32) {
         let greeting = self.slots.get_mut(number).and_then(|slot| slot.greeting.as_mut());
         if let Some(greeting) = greeting {
@@ -293,8 +294,8 @@ impl Pool {
         }
     }
 
-    /// The process in this slot has closed its channel: it exits, or is made to. A server that runs already may do that as
-    /// it likes.
+    /// The process in this slot has closed its channel: it exits, or is made to. An external server may do that at any
+    /// time.
     pub fn closed(&mut self, now: Instant, number: usize, out: &mut Out<'_>) {
         let Some(slot) = self.slots.get_mut(number) else { return };
         if self.plan.kind == PoolKind::Connected {
@@ -315,7 +316,7 @@ impl Pool {
         }
     }
 
-    /// The process in this slot has exited. `listening`: the worker process that had its channel wants to know.
+    /// The process in this slot has exited. `listening`: the worker process that had its channel needs the message.
     pub fn exited(
         &mut self,
         now: Instant,
@@ -370,7 +371,7 @@ impl Pool {
             }
             _ => String::new(),
         };
-        // One that is done, and has nothing against it but that nobody asked, is no cause for alarm.
+        // One that is done, with no finding but that it was not asked to end, is no cause for alarm.
         let level = if clean && was_ready && next.is_empty() { Level::INFO } else { Level::WARN };
         out.log(level, format!("{name} {how}{young}{next}{hint}"));
     }
@@ -505,7 +506,7 @@ impl Pool {
         }
     }
 
-    /// Somebody asks for all processes to be replaced. Gives back what to answer.
+    /// Handles the command to replace all processes. Gives back what to answer.
     pub fn restart(&mut self, now: Instant) -> String {
         let mut count = 0;
         for slot in self.slots.iter_mut().filter(|slot| slot.is_up()) {
@@ -517,7 +518,7 @@ impl Pool {
         format!("{count} processes of pool {} are replaced, one after the other", self.plan.name)
     }
 
-    /// Somebody asks for the process of a slot to finish and go.
+    /// Handles the command to drain the process of a slot.
     ///
     /// # Errors
     /// When there is none that could.
@@ -554,7 +555,7 @@ impl Pool {
         if numbers.is_empty() { "none".to_owned() } else { numbers.join(", ") }
     }
 
-    /// Somebody asks for a fixed number of processes.
+    /// Handles the command for a fixed number of processes.
     ///
     /// # Errors
     /// When there are no slots for so many.

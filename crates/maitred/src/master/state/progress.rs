@@ -1,8 +1,9 @@
-//! What a reload waits for, told to those who wait for the reload: the service manager, and whoever asked on the admin address.
+//! What a reload waits for, reported to those who wait for the reload: the service manager, and the command on the admin
+//! address.
 //!
 //! All that a reload waits for has a time of its own: the new worker process ([`NEXT_START_TIMEOUT`]), and the first process of
 //! each pool that is new or has changed (the pool's `start_timeout`). They pass together, so that the longest of them is the most
-//! that a reload takes after the one before it. Nobody else has to know it: who asked waits as long as this is told.
+//! that a reload takes after the one before it. No client has to know it: it waits as long as this is reported.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +13,9 @@ use super::pool::Pool;
 use super::{Master, Reload};
 use crate::control::ToWorker;
 
-/// How long a reload is under way when it is told first. Most take less.
+/// How long a reload is under way when it is reported first. Most take less.
 pub const TELL_AFTER: Duration = Duration::from_secs(1);
-/// How often it is told again: several times within the shortest patience of those who wait, which is a minute.
+/// How often it is reported again: several times within the shortest timeout of those who wait, which is a minute.
 pub const TELL_EVERY: Duration = Duration::from_secs(5);
 /// Pools that are named.
 const POOLS_SHOWN_MAX: usize = 3;

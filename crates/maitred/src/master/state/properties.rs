@@ -26,7 +26,7 @@ enum Happening {
     AppLost(usize),
     Reload(usize),
     StopCommand(usize),
-    /// Whether processes may live on under the next configuration, and whether its pools breathe.
+    /// Whether processes may live on under the next configuration, and whether its pools are elastic.
     Same(bool, bool),
     /// Whether who says HELLO from now on recovers.
     Recovers(bool),
@@ -170,7 +170,7 @@ proptest! {
             }
         }
         world.nothing_unanswered();
-        // Nobody obeys anything but SIGKILL, and still it ends.
+        // No process obeys anything but SIGKILL, and still the server ends.
         world.pass(GRACE + DRAIN_MARGIN + APP_KILL_DELAY);
         prop_assert_eq!(world.exit, Some(exit_code));
     }

@@ -49,11 +49,11 @@ pub enum SlotPhase {
 pub struct Parting {
     /// When it was retired.
     pub since: Instant,
-    /// Nothing is under way there any more, and it was told to end.
+    /// Nothing is under way there any more, and it was asked to end.
     pub dismissed: bool,
     /// It was not within the time that a request may take.
     pub lingers: bool,
-    /// When it is looked at next: it is killed if it was told to end, and ended if it has had all its time.
+    /// When it is looked at next: it is killed if it was asked to end, and ended if it has had all its time.
     pub next: Option<Instant>,
 }
 
@@ -66,8 +66,8 @@ pub(super) struct Slot {
     pub(super) at: Home,
     /// Its channel was asked back, and this is who gets it then.
     pub(super) wanted_by: Option<Home>,
-    /// Its worker process was asked to hand it on over a link, and has not yet: to ask again would make another link, which leads
-    /// nowhere.
+    /// Its worker process was asked to hand it on over a link, and has not yet: a second request would make another link, which
+    /// leads nowhere.
     pub(super) handed_on: bool,
     /// It is at a generation that will give it back by itself.
     pub(super) borrowed: bool,
@@ -75,7 +75,7 @@ pub(super) struct Slot {
     pub(super) linked: Vec<u64>,
     /// It was asked to go, or to recover: its end is no death.
     pub(super) asked: bool,
-    /// It is to be replaced, because somebody said so.
+    /// It is to be replaced, because an operator asked for that.
     pub(super) stale: bool,
     /// It was killed because it was never ready.
     pub(super) late: bool,
@@ -139,7 +139,7 @@ impl Slot {
         }
     }
 
-    /// Its channel is of no use any more: it drops that, and waits for another. Nobody has asked it to go, but if it goes now,
+    /// Its channel is of no use any more: it drops that, and waits for another. It was not asked to go, but if it goes now,
     /// that is the worker process's death, not one of its own.
     pub(super) fn park(&mut self, deadline: Instant, out: &mut Out<'_>) {
         self.phase = SlotPhase::Recovering { deadline };

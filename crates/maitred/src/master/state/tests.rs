@@ -57,7 +57,7 @@ pub(super) struct World {
     parked: BTreeSet<u64>,
     /// Processes that have said HELLO.
     hello: BTreeSet<u64>,
-    /// Those that were told to finish.
+    /// Those that were asked to finish.
     pub retired: BTreeSet<u64>,
     /// Those whose channels were asked back, and those that are between two worker processes.
     pub asked_back: BTreeSet<u64>,
@@ -279,7 +279,7 @@ impl World {
             Action::CloseChannel(epoch) => {
                 let app = self.apps.get(epoch).expect("a living process");
                 let lost = !self.workers.contains_key(&app.1) || self.given_back.remove(epoch);
-                assert!(lost && !app.2, "somebody has its channel, or it is to end");
+                assert!(lost && !app.2, "a worker process has its channel, or it is to end");
                 self.hello.remove(epoch);
                 self.asked_back.remove(epoch);
                 self.handed_on.remove(epoch);
@@ -311,7 +311,7 @@ impl World {
     fn sent(&mut self, generation: u64, message: &ToWorker) {
         let worker = self.workers.get_mut(&generation).expect("a living worker process");
         match message {
-            // Whoever drains may still be told to be done with it.
+            // One that drains may still be asked to finish at once.
             ToWorker::Drain(DrainTime { grace_ms: 0, .. }) => worker.drained = true,
             ToWorker::Drain(_) => assert!(!std::mem::replace(&mut worker.drained, true), "drained twice"),
             ToWorker::Hurry(_) => assert!(worker.drained, "it does not drain"),
@@ -319,7 +319,7 @@ impl World {
                 assert!(worker.commands_open.remove(command), "answered twice or never asked");
             }
             ToWorker::CommandWaits(command, _) => {
-                assert!(worker.commands_open.contains(command), "nobody asked, or it was answered");
+                assert!(worker.commands_open.contains(command), "it was not asked, or it was answered");
             }
             ToWorker::SlotExited(slot, _) => assert!(!self.apps.contains_key(&slot.epoch)),
             ToWorker::Retire(slot) => {
@@ -351,16 +351,16 @@ impl World {
         assert_eq!(self.apps.get(&slot.epoch).map(|app| app.1), Some(generation), "it has its channel");
     }
 
-    /// A channel changes hands: only what was asked back and given back, with nobody in between.
+    /// A channel changes hands: only what was asked back and given back, with no other owner in between.
     fn moved(&mut self, generation: u64, slot: SlotId, greeting: Option<&Greeting>) {
         assert!(self.workers.contains_key(&generation), "moved to a worker process that is not there");
-        assert!(self.given_back.remove(&slot.epoch), "nobody has given it back");
+        assert!(self.given_back.remove(&slot.epoch), "it was not given back");
         assert_eq!(greeting.is_some(), self.hello.contains(&slot.epoch));
         let app = self.apps.get_mut(&slot.epoch).expect("a living process");
         (app.0, app.1) = (slot, generation);
     }
 
-    /// The worker process lets go of a channel that was asked back.
+    /// The worker process gives back a channel that was asked for.
     pub(super) fn release(&mut self, epoch: u64) {
         self.give_back(epoch, false);
     }

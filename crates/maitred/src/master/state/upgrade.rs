@@ -21,15 +21,15 @@
 //! | Handing | the one that serves: refuse → none; another: as if it had promised | refuse, then as ever | queued⁵ |
 //!
 //! ¹ `SIGUSR2`, a command. ² By the check, or because [`CHECK_TIMEOUT`] or [`PROMISE_TIMEOUT`] is over. ³ Refused while a
-//! reload is under way, while the server stops, and while nobody serves who could go on. ⁴ No event comes between, unless
-//! exec(2) fails. ⁵ The new image reads the configuration anyway; after a refusal the reload follows. ⁹ Refused while the worker
-//! process of the last upgrade is about to be ready ([`YOUNG`]).
+//! reload is under way, while the server stops, and while no worker process serves that could go on. ⁴ No event comes between,
+//! unless exec(2) fails. ⁵ The new image reads the configuration anyway; after a refusal the reload follows. ⁹ Refused while the
+//! worker process of the last upgrade is about to be ready ([`YOUNG`]).
 //!
 //! The new image, about each process that it found:
 //!
 //! | old worker process | a new one is ready⁶ | exits | deadline | stop wanted | stop at once |
 //! |---|---|---|---|---|---|
-//! | Serving | `Go` → Draining | → gone; nobody serves until a new one is ready | none | `Go` → Draining | kill → Killed |
+//! | Serving | `Go` → Draining | → gone; none serves until a new one is ready | none | `Go` → Draining | kill → Killed |
 //! | Draining⁷ | stays | → gone | kill → Killed | stays | kill → Killed |
 //! | Killed | stays | → gone | none | stays | stays |
 //!
@@ -44,7 +44,7 @@
 //! ⁶ And each of its pools has tried to start, as in a reload. ⁷ Until its grace and a margin are over. ⁸ Only
 //! listen pools: each bucket has a process that is ready, or no pool has that name.
 //!
-//! While an old worker process serves, the new image never gives up: it reads the configuration again, or starts another
+//! While an old worker process serves, the new image keeps trying: it reads the configuration again, or starts another
 //! worker process, later and later ([`RETRY`]), and `SIGUSR2` may bring yet another executable. When the old one is gone, it is
 //! like any start.
 
@@ -150,7 +150,7 @@ impl Predecessors {
             epoch: old.epoch,
             phase: match has_owner(&old.owner) {
                 true => AppPhase::Living,
-                // It was on its way out already, and may have heard so.
+                // It was on its way out already, and may have received that.
                 false => AppPhase::Ending { kill_at: Some(now + APP_KILL_DELAY) },
             },
             owner: old.owner,
@@ -504,7 +504,7 @@ impl Master {
         self.log(level, format!("worker process {number}, of the executable before, {how}"));
         if served {
             self.serving_is_gone(now, how);
-            // Nobody serves now: if there is no way to come up, whoever started us has to know.
+            // No worker process serves now: if none can start, the service manager or the operator has to know.
             self.retry();
         }
         true
@@ -536,7 +536,7 @@ impl Master {
     pub(super) fn stop_predecessors(&mut self, now: Instant, grace: Duration) {
         self.predecessors.retry_at = None;
         self.predecessors.go(now, None, &mut self.actions);
-        // Nobody can tell those any more that drain for as long as they like.
+        // Those that drain without a limit cannot be asked to hurry later.
         self.predecessors.hurry(now, grace, usize::MAX);
         let out = out!(self);
         self.predecessors.apps.iter_mut().for_each(|app| app.stop(now, Some(grace), out));

@@ -31,7 +31,7 @@ pub(super) enum Answer {
     Error(u16, Option<Field<'static>>),
 }
 
-/// Makes the boundaries of multipart answers. They cannot be foreseen, so nobody can plant one in a file.
+/// Makes the boundaries of multipart answers. They cannot be predicted, so that none can be planted in a file.
 #[derive(Debug, Default)]
 pub(super) struct Boundaries {
     keys: RandomState,

@@ -1,7 +1,8 @@
 //! Hot files: request path → [`Entry`], within a budget of bytes and descriptors.
 //!
-//! A hit is one hash, one probe and a comparison of the path: no allocation, no system call. Victims are chosen by CLOCK:
-//! a hit only sets a bit, and eviction takes the first entry that the hand finds without it.
+//! A hit is one hash, one probe and a comparison of the path: no allocation, no system call. Entries to evict
+//! are chosen by CLOCK: a hit only sets a bit, and eviction takes the first entry that the hand finds without
+//! it.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -18,7 +19,7 @@ use crate::serve::ServedFile;
 /// How long an entry is served without asking the filesystem.
 pub(super) const FRESH_FOR: Duration = Duration::from_secs(1);
 
-/// How often it is looked which files that were given up are closed by now: a descriptor does not say so itself.
+/// How often the descriptors of evicted files are looked at for closed ones: a descriptor does not say so itself.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Which set, and how the path is meant: two paths that read the same may be found in different ways.
@@ -48,7 +49,7 @@ pub(super) struct Cache {
     files: u32,
     bytes_max: u64,
     files_max: u32,
-    /// What counts the memory of entries that are given up and still needed.
+    /// What counts the memory of evicted entries that are still needed.
     unsent: Arc<Budget>,
     /// What counts their descriptors.
     descriptors: Arc<Budget>,
@@ -57,7 +58,7 @@ pub(super) struct Cache {
     next_sweep: Option<Instant>,
 }
 
-/// The budgets that what the cache gives up counts in, for as long as there are responses that still need it.
+/// The budgets that evicted entries count in, for as long as there are responses that still need them.
 #[derive(Debug, Clone)]
 pub struct GivenUp {
     /// Memory.
@@ -333,7 +334,7 @@ mod tests {
         cache.insert(SPACE, entry("/b", 1000), now);
         assert_eq!(unsent.used(), sending[0].cost_bytes(), "once, however many responses need it");
         cache.insert(SPACE, entry("/c", 1000), now);
-        assert_eq!(unsent.used(), sending[0].cost_bytes(), "nobody needs the other one");
+        assert_eq!(unsent.used(), sending[0].cost_bytes(), "the other one is not needed");
         drop(sending);
         assert_eq!(unsent.used(), 0);
         let large = entry("/large", 10_000);
@@ -366,7 +367,7 @@ mod tests {
         assert_eq!(descriptors.used(), 1);
         cache.insert(SPACE, file("/c"), now);
         cache.sweep(now);
-        assert_eq!(descriptors.used(), 1, "nobody sends the other one");
+        assert_eq!(descriptors.used(), 1, "no response sends the other one");
         drop(sending);
         cache.sweep(now);
         assert_eq!(descriptors.used(), 1, "not yet");

@@ -41,7 +41,7 @@ pub(super) struct Entry {
     pinned: OnceCell<Permit>,
 }
 
-/// Bytes that are in memory for longer than any response. Whoever still has to send them holds this, and no copy.
+/// Bytes that are in memory for longer than any response. A connection that still has to send them holds this, and no copy.
 #[derive(Debug, Clone)]
 pub struct CachedBytes {
     holder: Holder,

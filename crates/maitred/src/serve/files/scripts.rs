@@ -1,4 +1,4 @@
-//! Directories in which scripts stand beside files: what a path stands for, and which names are nobody's to read.
+//! Directories in which scripts stand beside files: what a path stands for, and which names are never served.
 //!
 //! | path, below the mount | stands there | runs |
 //! |---|---|---|

@@ -283,7 +283,7 @@ fn a_ticket_carries_nobody_past_a_check_of_certificates() {
         session(&alice, &closed);
         let again = session(&alice, &closed);
         assert!(again.resumed() && Identity::of(&again.server).is_some(), "{version:?}");
-        // Other authorities are another matter: everybody has to show a certificate again.
+        // With other authorities, each client has to show a certificate again.
         std::fs::write(
             stage.path("ca.pem"),
             [&stage.authority.pem[..], &Authority::new("More").pem].concat(),

@@ -8,7 +8,7 @@ use super::{APP_KILL_DELAY, Home, Pool, Slot, SlotPhase};
 use crate::control::{Greeting, SlotId, ToWorker};
 
 /// A process that has exited while its channel was on its way to another worker process. What it said last may still be in there:
-/// if the one that had it has handed it over by then, the next one hears it.
+/// if the one that had it has handed it over by then, the next one reads it.
 #[derive(Debug, Clone)]
 pub(super) struct LastWords {
     /// Its name where its channel was.
@@ -54,7 +54,7 @@ impl Pool {
         }
         let to = slot.wanted_by.take().unwrap_or(self.home);
         if to == self.home && self.homeless {
-            // Nobody is there who could take it.
+            // There is no worker process that could take it.
             return self.part_or_park(now, number, out);
         }
         if to == self.home && number >= places {
@@ -75,7 +75,7 @@ impl Pool {
         }
     }
 
-    /// The process in this slot has exited: if its channel is on its way, nobody may have heard all that it said.
+    /// The process in this slot has exited: if its channel is on its way, what it said last may not have been read.
     pub(super) fn note_unheard(&mut self, number: usize, how: &str) {
         let Some(slot) = self.slots.get(number).filter(|slot| slot.handed_on) else { return };
         let Ok(index) = u16::try_from(number) else { return };
@@ -109,7 +109,7 @@ impl Pool {
     pub fn lend(&mut self, generation: u64, out: &mut Out<'_>) {
         let borrower = self.former.iter().copied().find(|home| home.generation == generation);
         let Some(borrower) = borrower.filter(|_| !self.homeless) else { return };
-        // One that is there and busy serves nobody: its request may take as long as it likes. Nor does one that has died on its
+        // One that is there and busy does not serve others: its request may take any time. Nor does one that has died on its
         // way there.
         let serves = |slot: &Slot| {
             if slot.phase == SlotPhase::Ready && slot.linked.contains(&generation) {

@@ -1,14 +1,14 @@
 //! A worker process has died, and what becomes of the application processes whose channels it had.
 //!
-//! A channel cannot be given to anybody else then: the dead process may have left half a frame in it, in either direction. But
-//! the application is loaded, which is what takes long. So a process that said RECOVERS in HELLO gets a new channel
-//! (`adapters/PROTOCOL.md`, section 8); the others end. One that has not said HELLO, as far as anybody here has heard, gets one
-//! if the others of its pool do: if it does not recover, it sees the end of its old channel, and exits.
+//! A channel cannot be given to another worker process then: the dead one may have left half a frame in it, in either
+//! direction. But the application is loaded, which is what takes long. So a process that said RECOVERS in HELLO gets a new
+//! channel (`adapters/PROTOCOL.md`, section 8); the others end. One that has not said HELLO, as far as was received here, gets
+//! one if the others of its pool do: if it does not recover, it sees the end of its old channel, and exits.
 //!
 //! | what died | pool | its slots there |
 //! |---|---|---|
 //! | the worker process of its home, which is current¹ | waits (*homeless*) | Recovering; a new channel to the next one |
-//! | the same, and nobody in it recovers | ends; the next worker process has a new one | Ending |
+//! | the same, and no process in it recovers | ends; the next worker process has a new one | Ending |
 //! | the worker process of its home, which is on its way out or coming up | ends | Ending |
 //! | one that had borrowed, or has not given back yet | goes on | Recovering; a new channel to its home at once |
 //! | the same, because it was killed for not finishing | goes on | Ending |
@@ -72,7 +72,7 @@ impl Pool {
         }
     }
 
-    /// The channel of this slot is lost, or nobody is there who could have it.
+    /// The channel of this slot is lost, or there is no worker process that could have it.
     pub(super) fn part_or_park(&mut self, now: Instant, number: usize, out: &mut Out<'_>) {
         let (home, places, timeout) = (self.home, self.places(), self.plan.start_timeout);
         let recovers = self.recovers;

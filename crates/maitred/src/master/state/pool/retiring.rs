@@ -5,7 +5,7 @@
 //!
 //! | it | after | what is done |
 //! |---|---|---|
-//! | was told to end, and has not¹ | `request_timeout` and [`APP_KILL_DELAY`] | killed |
+//! | was asked to end, and has not¹ | `request_timeout` and [`APP_KILL_DELAY`] | killed |
 //! | has still something under way | the same | it *lingers*; of more than `retired_max`, the oldest is ended |
 //! | lingers in a place that another one needs | at once | the oldest is ended |
 //! | has still something under way | `grace_streams` | ended |
@@ -13,7 +13,7 @@
 //! ¹ It may go on with work behind its responses.
 //!
 //! Ended is: `SIGTERM`, so that it may say goodbye to its WebSockets, and [`APP_KILL_DELAY`] later `SIGKILL`. Its worker process
-//! has cancelled silent requests long before, and gives up a process that does not answer ([`Pool::lost`]).
+//! has cancelled silent requests long before, and treats a process that does not answer as lost ([`Pool::lost`]).
 
 use std::time::Instant;
 
@@ -53,7 +53,7 @@ impl Pool {
         }
     }
 
-    /// Nothing is under way any more at a process that was retired, and it was told to end.
+    /// Nothing is under way any more at a process that was retired, and it was asked to end.
     pub fn dismissed(&mut self, now: Instant, number: usize) {
         let timeout = self.plan.request_timeout + APP_KILL_DELAY;
         if let Some(SlotPhase::Draining(parting)) = self.slots.get_mut(number).map(|slot| &mut slot.phase)

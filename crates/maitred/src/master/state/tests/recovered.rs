@@ -106,7 +106,7 @@ fn who_has_not_said_hello(recovers: bool) {
     let starting = *world.apps.keys().last().unwrap();
     world.worker_dies(1);
     assert_eq!(world.apps.values().filter(|app| app.2).count(), if recovers { 0 } else { 2 });
-    assert_eq!(world.apps[&starting].2, !recovers, "it was told to end");
+    assert_eq!(world.apps[&starting].2, !recovers, "it was asked to end");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_reload_goes_on_with_them() {
     world.worker_dies(3);
     assert_eq!(world.master.current(), None);
     world.worker_ready(2);
-    assert_eq!(world.master.current(), Some(2), "nobody was there who could hand over");
+    assert_eq!(world.master.current(), Some(2), "no worker process could hand over");
     assert!(world.apps.values().all(|app| app.1 == 2));
     world.all_ready();
     assert!(all_are_kept(&world, &before));

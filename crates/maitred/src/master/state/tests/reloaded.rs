@@ -15,7 +15,7 @@ fn a_pool_that_is_unchanged_lives_through_a_reload() {
     assert!(world.apps.values().all(|app| app.1 == 2));
     world.worker_dies(1);
     assert_eq!(world.apps.keys().copied().collect::<Vec<_>>(), before);
-    assert!(world.apps.values().all(|app| !app.2), "nobody was asked to end");
+    assert!(world.apps.values().all(|app| !app.2), "none was asked to end");
 }
 
 #[test]
@@ -90,7 +90,8 @@ fn a_worker_that_dies_in_a_reload_costs_its_pool_and_not_the_next_one() {
     assert!(world.apps.values().any(|app| app.1 == current && !app.2));
 }
 
-/// Who reaches a process over a link is told of its end, may say that it is lost, and needs no other one.
+/// A worker process that reaches an application process over a link receives its end, may say that it is lost, and needs no
+/// other one.
 #[test]
 fn an_old_worker_that_reaches_a_process_over_a_link_hears_of_it() {
     let mut world = with_pool(Settings::fixed(1));
@@ -111,7 +112,7 @@ fn an_old_worker_that_reaches_a_process_over_a_link_hears_of_it() {
             Action::Send(to, ToWorker::SlotExited(slot, _)) => (*to, slot.epoch) == (generation, epoch),
             _ => false,
         };
-        assert!(world.done.iter().any(said), "worker process {generation} is told");
+        assert!(world.done.iter().any(said), "worker process {generation} receives it");
     }
 }
 
@@ -183,7 +184,7 @@ fn requests_that_wait_in_a_worker_that_was_passed_over_reach_the_only_process() 
     };
     let waits = Event::Observed { generation: 2, queued: vec![1], seen: Vec::new() };
     world.event(waits.clone());
-    assert!(shared(&world).is_empty(), "it is on its way, and can be shared by nobody");
+    assert!(shared(&world).is_empty(), "it is on its way, and cannot be shared");
     world.hand_over(epoch);
     world.event(waits.clone());
     world.event(waits.clone());

@@ -97,7 +97,7 @@ fn one_makes_place_for_another() {
             world.pass(Duration::from_secs(1));
             world.all_ready();
             let serving = world.apps.iter().filter(|(epoch, app)| !world.retired.contains(epoch) && !app.2);
-            assert!(serving.count() == 1, "{number}: nobody serves");
+            assert!(serving.count() == 1, "{number}: none serves");
         }
         assert!(world.apps.len() >= least);
         assert!(world.retired.len() >= number, "{number}: {} were replaced", world.retired.len());

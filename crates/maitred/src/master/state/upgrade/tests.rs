@@ -137,7 +137,7 @@ fn the_old_worker_process_goes_when_the_new_one_and_its_pools_are_ready() {
     assert!(image.has(&Action::SpawnWorker { generation: 2, plan: 1, adopts: true }), "numbers go on");
     image.event(Event::Worker(2, FromWorker::Ready));
     assert!(image.has(&Action::Notify(Notice::Ready)));
-    assert!(!image.has(&go(2)), "its pool has nobody yet");
+    assert!(!image.has(&go(2)), "its pool has no process yet");
     assert_eq!(image.master.current(), None, "a challenge may meet the old one, which knows nothing of it");
     image.event(Event::Worker(2, FromWorker::SlotReady(slot(2), greeting())));
     assert!(image.has(&go(2)));
@@ -180,7 +180,7 @@ fn what_drains_at_the_time_is_taken_along() {
     assert!(image.has(&Action::OrphanMode { generation: 2, time: Some(DrainTime::bounded(20_000)) }));
     image.event(Event::Worker(2, FromWorker::Outlives));
     assert!(image.left().is_none());
-    // Whoever is gone has nothing to promise.
+    // A worker process that is gone has nothing to promise.
     image.event(exited(1));
     let inherited_state = image.left().unwrap();
     assert_eq!(
@@ -205,7 +205,7 @@ fn a_check_that_fails_or_takes_too_long_changes_nothing() {
         assert_eq!(image.done.iter().filter(|action| answer(action)).count(), 1);
         assert_eq!(image.master.current(), Some(1));
         assert!(image.master.upgrade.is_none());
-        // The answer of a check that was given up comes too late.
+        // The answer of a check that was abandoned comes too late.
         image.event(Event::Checked(Ok(())));
         assert!(image.left().is_none());
     }

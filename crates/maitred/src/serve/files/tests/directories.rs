@@ -15,7 +15,7 @@ fn a_directory_shows_its_first_index() {
     assert_eq!(bench.get("/a/").text(), "home");
     assert_eq!(bench.get("/a/").field("Content-Type"), Some("text/html; charset=utf-8"));
     assert_eq!(bench.get("/b/").status, 404);
-    assert_eq!(bench.get("/b").status, 404, "a redirect to nothing helps nobody");
+    assert_eq!(bench.get("/b").status, 404, "no redirect to a path that does not exist");
 }
 
 #[test]

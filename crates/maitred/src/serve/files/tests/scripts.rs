@@ -1,4 +1,4 @@
-//! Scripts beside files, and that their sources are nobody's to read.
+//! Scripts beside files, and that their sources are never served.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
