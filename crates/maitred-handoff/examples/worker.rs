@@ -88,7 +88,7 @@ impl Sockets {
     fn leave(&self) -> io::Result<()> {
         let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(recovery) = &self.recovery {
-            // Whoever waits there sees the end. Maitred's end may be gone, which is as good.
+            // A thread that waits there sees the end. Maitred's end may be gone, which is as good.
             let _ = shutdown(recovery, Shutdown::Read);
         }
         let ended = channel.map_or(Ok(()), |channel| shutdown(&channel, Shutdown::Read));
@@ -105,7 +105,7 @@ impl Sockets {
         }
         let Some(channel) = recovery::next_channel(recovery)? else { return Ok(None) };
         let mut present = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
-        // It was told to leave meanwhile.
+        // It was asked to leave meanwhile.
         if present.is_none() {
             return Ok(None);
         }
@@ -205,7 +205,7 @@ impl Shared {
     }
 }
 
-/// What the channel has brought and nobody has looked at.
+/// What the channel has brought and was not looked at yet.
 struct Input {
     bytes: Vec<u8>,
     at: usize,
@@ -374,7 +374,7 @@ impl Worker {
             Asked::File(length) => self.plain(request, 200, Body::Pattern(length))?,
             Asked::Chunks { count, size } => self.chunks(request, count, size)?,
             Asked::Slow(ms) => {
-                // Whoever is done already should not wait for this one.
+                // The reports of requests that are done should not wait for this one.
                 self.report()?;
                 std::thread::sleep(Duration::from_millis(ms));
                 self.plain(request, 200, Body::Bytes(b"slow"))?

@@ -60,7 +60,7 @@ pub enum Rule {
     Range,
 }
 
-/// A broken rule, and who broke it. The channel is of no use any more: nobody knows where the next frame begins.
+/// A broken rule, and who broke it. The channel is of no use any more: where the next frame begins is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProtocolError {
     /// Who sent what must not be sent.

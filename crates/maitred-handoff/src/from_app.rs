@@ -44,7 +44,7 @@ pub enum Outcome {
     Clean,
     /// Complete, but only closing the connection tells the client so.
     Close,
-    /// Broken off: the connection must be closed. With status 0, no byte was written, and Maitred may still answer.
+    /// Aborted: the connection must be closed. With status 0, no byte was written, and Maitred may still answer.
     Broken,
 }
 

@@ -64,7 +64,7 @@ pub enum FromServer<'a> {
         /// Which.
         connection: u32,
     },
-    /// CANCEL: nobody waits for this request any more. It is to be reported all the same; one that is not under way
+    /// CANCEL: the client does not wait for this request any more. It is to be reported all the same; one that is not under way
     /// is to be ignored.
     Cancel {
         /// Connection of the request.

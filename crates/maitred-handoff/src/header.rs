@@ -8,7 +8,7 @@ pub mod kind {
     pub const REQUEST: u8 = 1;
     /// Close the cached descriptor of a connection.
     pub const FORGET: u8 = 2;
-    /// Nobody waits for a request any more.
+    /// The client does not wait for a request any more.
     pub const CANCEL: u8 = 3;
     /// Answer with PONG.
     pub const PING: u8 = 4;

@@ -104,7 +104,7 @@ pub fn is_sendable<'c>(name: &str, status: u16, connection: impl IntoIterator<It
         })
 }
 
-/// Whether a field concerns one connection whoever sets it.
+/// Whether a field concerns one connection, whichever side sets it.
 fn is_hop_by_hop(name: &str) -> bool {
     const NAMES: [&str; 7] =
         ["connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];

@@ -122,7 +122,7 @@ fn the_python_adapter_speaks_what_this_crate_speaks() {
     assert_eq!((done.request, done.status, done.outcome), (2, 200, Outcome::Clean));
     assert!(adapter.process.wait().unwrap().success());
 
-    // Nobody holds the connection any more, so that it ends.
+    // No process holds the connection any more, so that it ends.
     let mut text = String::new();
     near.read_to_string(&mut text).unwrap();
     assert!(text.contains("\r\n\r\nxxxHTTP/1.1 200 OK\r\n"), "{text}");

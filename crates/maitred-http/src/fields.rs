@@ -1,10 +1,11 @@
 //! Fields of responses as values (9110-6.3): names and values in their order, and what is changed in them on their way to the
-//! client. Names are tokens, values hold no CR, LF or NUL: whoever makes one has judged it, from a configuration or a message.
+//! client. Names are tokens, values hold no CR, LF or NUL: the code that makes one has checked it, be it from a configuration
+//! or from a message.
 
 use std::ops::Range;
 
-/// Fields that belong to whoever holds them. They are kept in the form that HTTP/1 sends, so that its encoder copies them at
-/// once; where each name and value is stands beside them, so that nothing has to be looked for.
+/// Fields that are owned. They are kept in the form that HTTP/1 sends, so that its encoder copies them at once; where each
+/// name and value is stands beside them, so that nothing has to be looked for.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct FieldLines {
     text: Vec<u8>,
@@ -19,7 +20,7 @@ pub struct Line {
     end: u32,
 }
 
-/// Some fields, one behind the other, that somebody else holds.
+/// Some fields, one behind the other, borrowed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FieldsRef<'a> {
     /// What the lines count from the start of.
@@ -149,7 +150,8 @@ pub const FRAMING_FIELDS: [&str; 7] =
 
 /// Names of fields that mean something else, or nothing, behind the content (9110-6.5.1): they frame or route a message, modify
 /// a request, authenticate, control a response, or say how content is to be read. Where trailers come in they are dropped, so
-/// that nobody who merges trailers with the other fields acts on them. `etag` and the digests of RFC 9530 are made for trailers.
+/// that a recipient that merges trailers with the other fields does not act on them. `etag` and the digests of RFC 9530 are made
+/// for trailers.
 pub const NOT_IN_TRAILERS: [&str; 45] = [
     // Framing, routing, and the connection.
     "connection",

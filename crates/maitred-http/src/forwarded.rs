@@ -1,8 +1,8 @@
 //! Who the client is, by the word of proxies: `Forwarded` (RFC 7239) and `X-Forwarded-For`, which means the same by common
 //! practice and has no standard.
 //!
-//! Both list the hops of a request, the client first; each proxy adds whom *it* had as its peer. A list is worth as much
-//! as whoever wrote its parts, so that it is read from its end: see [`walk`].
+//! Both list the hops of a request, the client first; each proxy adds the address of *its* peer. A list is worth as much
+//! as the hops that wrote its parts, so that it is read from its end: see [`walk`].
 
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -22,8 +22,8 @@ pub struct Hop<'a> {
 /// an obfuscated name, anything malformed).
 ///
 /// That is the last hop that is not trusted, because everything before it is what that one claims. If all are trusted, it
-/// is the first. Behind a hop without an address nobody can be told, so that the search never goes past one. `None` if
-/// there is nobody; then the connection's peer is the client.
+/// is the first. Behind a hop without an address the rest cannot be trusted, so that the search never goes past one.
+/// `None` if there is no such hop; then the connection's peer is the client.
 pub fn walk<'a>(
     hops: impl IntoIterator<Item = Option<Hop<'a>>>,
     trusted: impl Fn(IpAddr) -> bool,

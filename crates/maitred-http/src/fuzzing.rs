@@ -163,7 +163,7 @@ pub fn uri(data: &[u8]) {
     }
 }
 
-/// What an application gets is the same path for everybody, and has one form.
+/// The path that an application gets has one form, the same for all adapters.
 fn canonical(path: &str, normal: &[u8], slashes: uri::Slashes) {
     // No target holds a backslash, which would be an encoded one afterwards.
     if path.contains('\\') || uri::judge(path, slashes, true).is_err() {
@@ -204,7 +204,7 @@ pub fn proxy_protocol(data: &[u8]) {
     }
 }
 
-/// Lists of hops: none is longer than its field, nobody is trusted past a stranger, and what is written is read back.
+/// Lists of hops: none is longer than its field, no hop is trusted behind an untrusted one, and what is written is read back.
 pub fn forwarded_lists(data: &[u8]) {
     let lists = [x_forwarded_for(data).collect::<Vec<_>>(), forwarded(data).collect::<Vec<_>>()];
     for hops in lists {

@@ -10,14 +10,14 @@ pub const EMPTY_LINES_MAX: usize = 2;
 /// Bytes of a method; the longest that is registered has 17 (`UPDATEREDIRECTREF`).
 pub const METHOD_BYTES_MAX: usize = 64;
 
-/// Options of `Connection` in one request, or one response. Whoever passes it on looks for each field among all of them;
-/// clients and applications send one to three.
+/// Options of `Connection` in one request, or one response. A proxy that passes the message on looks for each
+/// field among all of them; clients and applications send one to three.
 pub const CONNECTION_OPTIONS_MAX: u32 = 32;
 
 /// Hexadecimal digits of a chunk size, leading zeros included: as many as 64 bits have.
 pub const CHUNK_SIZE_DIGITS_MAX: u8 = 16;
 
-/// Bytes of all chunk extensions of one body together (9112-7.1.1 asks for such a bound). Nobody is known to
+/// Bytes of all chunk extensions of one body together (9112-7.1.1 asks for such a bound). No client is known to
 /// use them.
 pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 4096;
 

@@ -97,7 +97,7 @@ fn line_v1(line: &str) -> Option<Option<SocketAddr>> {
     (well_formed && words.next().is_none()).then_some(Some(client))
 }
 
-/// A decimal number without a sign or leading zeros, as section 2.1 wants it.
+/// A decimal number without a sign or leading zeros, as section 2.1 requires.
 fn port_v1(text: &str) -> Option<u16> {
     let padded = text.len() > 1 && text.starts_with('0');
     if padded || !text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -111,7 +111,7 @@ fn parse_v2(bytes: &[u8]) -> Result<Option<(Header, usize)>, Bad> {
         return Err(Bad("no PROXY header"));
     }
     let fixed = bytes.get(V2_SIGNATURE.len()..V2_FIXED_BYTES.min(bytes.len())).unwrap_or_default();
-    // Versions and commands that nobody has defined are refused at once, whatever follows.
+    // Undefined versions and commands are refused at once, whatever follows.
     let local = match fixed.first() {
         None => return Ok(None),
         Some(0x20) => true,

@@ -36,7 +36,7 @@ pub struct Outcome<W> {
     pub elapsed: Nanos,
     /// CPU time of this process over the run, in nanoseconds.
     pub cpu: Nanos,
-    /// Whether somebody ended it by a signal.
+    /// Whether a signal ended it.
     pub was_interrupted: bool,
 }
 

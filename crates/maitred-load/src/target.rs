@@ -17,7 +17,7 @@ pub struct Target {
 
 impl Target {
     /// Reads `http://HOST[:PORT]` or `https://HOST[:PORT]`. The host is `localhost` or a loopback or private address; anything else could be
-    /// somebody else's, and needs `is_own`.
+    /// the server of another operator, and needs `is_own`.
     ///
     /// # Errors
     /// What is wrong with it, in words for the user.

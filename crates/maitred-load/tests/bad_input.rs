@@ -330,7 +330,7 @@ fn a_signal_ends_the_run_with_its_results() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // It is at work, so it hears signals.
+    // It is at work, so that it handles signals.
     while server.seen().is_empty() {
         std::thread::yield_now();
     }
@@ -345,7 +345,8 @@ fn a_signal_ends_the_run_with_its_results() {
     assert!(report["elapsed"].as_f64().unwrap() < 50.0);
 }
 
-/// A report that cannot be written is told before the run, a full disk after it; neither keeps the other result from coming.
+/// A report that cannot be written is reported before the run, a full disk after it; neither keeps the other result from
+/// coming.
 #[test]
 fn results_that_cannot_be_written_are_told() {
     let (server, directory) = (Server::answering("ok"), tempfile::tempdir().unwrap());

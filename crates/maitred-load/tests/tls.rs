@@ -155,7 +155,7 @@ fn a_stranger_s_certificate_is_told() {
     let server = TlsServer::start(response(200, "ok"), Then::Keep);
     let directory = tempfile::tempdir().unwrap();
     let log = log_of(directory.path(), 3);
-    // Somebody else's authority.
+    // Another authority.
     let other = TlsServer::start(Vec::new(), Then::Keep);
     let authority = write(directory.path(), "ca.pem", other.certificate.as_bytes());
     let (code, message) = failing(&["replay", &log, "--to", &server.url(), "--ca", &authority]);

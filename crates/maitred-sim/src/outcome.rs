@@ -13,7 +13,7 @@ pub struct Sample {
     pub idle: u32,
     /// Places of workers that are not ready yet.
     pub starting: u32,
-    /// Requests that nobody works on.
+    /// Requests that no worker has.
     pub queued: u32,
     /// Processes, whatever they do.
     pub processes: u32,

@@ -8,7 +8,7 @@
 //! - To accept, a thread holds the lock of the bucket's queue, longer the more threads share it, because the lock and the
 //!   queue move from cache to cache: [`LOCK_US`] and [`LOCK_SHARER_US`] for each sharer. The figures make one queue on 64
 //!   threads end at 60 % of what the threads could do: that is the utilisation reported for httpd in 2014.
-//! - The first thread that is free accepts. Of several, it is always the same one, as epoll wakes whoever waited last.
+//! - The first thread that is free accepts. Of several, it is always the same one, as epoll wakes the thread that waited last.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,9 +1,9 @@
 //! A thread that closes descriptors which may make close(2) wait, in a descriptor table of its own.
 //!
-//! Whoever closes the last copy of a socket closes what was passed through it and never received: a socket that lingers holds
-//! that up for as long as whoever made it likes. In the table of the process such a descriptor is a danger until it is closed: a
-//! child that is forked just before has a copy, which is then the last one, and waits in exec(2). So a descriptor that is to be
-//! closed leaves the table of the process at once, and is in that of the thread only.
+//! Closing the last copy of a socket closes what was passed through it and never received: a socket that lingers, which the
+//! other process has set up, delays that for any time. In the table of the process such a descriptor is a danger until it is
+//! closed: a child that is forked just before has a copy, which is then the last one, and waits in exec(2). So a descriptor that
+//! is to be closed leaves the table of the process at once, and is in that of the thread only.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -92,7 +92,7 @@ fn leave_table(number: RawFd) -> io::Result<OwnedFd> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     let close_range = |from: u32, to: u32, flags: libc::c_uint| {
-        // SAFETY: what is closed is in the new table, of which this thread, and nobody else, knows only `number`.
+        // SAFETY: what is closed is in the new table, of which only this thread uses a descriptor, and only `number`.
         match unsafe { libc::syscall(libc::SYS_close_range, from, to, flags) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
@@ -102,11 +102,11 @@ fn leave_table(number: RawFd) -> io::Result<OwnedFd> {
     if kept > first {
         close_range(first, kept - 1, 0)?;
     }
-    // SAFETY: it is open in the table of this thread, where nobody else owns it.
+    // SAFETY: it is open in the table of this thread, where it has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Closes what comes, until nobody is left who sends.
+/// Closes what comes, until there is no sender left.
 fn close_all(own: &OwnedFd, handing: &Mutex<()>) {
     let mut byte = [0; 1];
     loop {
@@ -122,7 +122,7 @@ fn close_all(own: &OwnedFd, handing: &Mutex<()>) {
             let RecvAncillaryMessage::ScmRights(descriptors) = message else { continue };
             for descriptor in descriptors {
                 drop(lock(handing));
-                // A socket waits for nobody then; anything else refuses this.
+                // A socket does not linger then; anything else refuses this.
                 let _ = rustix::net::sockopt::set_socket_linger(&descriptor, None);
                 drop(descriptor);
             }

@@ -8,8 +8,8 @@ use std::time::Duration;
 /// 10 ms (`CONFIG_HZ=100`), and both ends of the difference are rounded.
 const MARGIN: Duration = Duration::from_millis(20);
 
-/// Whether it is certain that nobody has written to this TCP socket for `period`: nothing was sent since, and
-/// nothing waits to be sent. In doubt the answer is no.
+/// Whether it is certain that no process has written to this TCP socket for `period`: nothing was sent since,
+/// and nothing waits to be sent. In doubt the answer is no.
 ///
 /// A process that was given the socket and has died cannot be asked whether it had begun to answer. `TCP_INFO` says how
 /// long ago the last segment with data left (tcp(7), `tcpi_last_data_sent`, in milliseconds), and how many bytes have not
@@ -63,9 +63,9 @@ pub fn is_under_way(socket: BorrowedFd<'_>) -> bool {
 }
 
 /// How long ago data has last left this TCP socket: as long as that goes on, its peer reads, if slowly. `None` if what has
-/// left is sent again because nobody acknowledges it, or if nothing is known.
+/// left is sent again because it was not acknowledged, or if nothing is known.
 ///
-/// The kernel takes more from whoever writes only when a third of its buffer is free (tcp(7), `tcp_wmem`), which a slow peer
+/// The kernel takes more from a writer only when a third of its buffer is free (tcp(7), `tcp_wmem`), which a slow peer
 /// may need minutes for.
 pub fn last_left(socket: BorrowedFd<'_>) -> Option<Duration> {
     let info = tcp_info(socket).ok()?;
@@ -226,7 +226,7 @@ mod tests {
         server.set_nonblocking(true).unwrap();
         let mut writer = &server;
         while writer.write(&[0; 65536]).is_ok() {}
-        // Nobody reads: the last bytes that left grow old.
+        // The peer does not read: the last bytes that left grow old.
         let old = Duration::from_millis(100);
         let deadline = Instant::now() + Duration::from_secs(10);
         let wait_until = |what: &str, check: &dyn Fn(Duration) -> bool| {

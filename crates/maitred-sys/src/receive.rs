@@ -25,7 +25,7 @@ pub fn receive(socket: impl AsFd, bytes: &mut Vec<u8>, descriptors: &mut Vec<Own
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the descriptor is open for the length of the borrow; the message describes two buffers that live here, and that
-    // nobody else uses meanwhile.
+    // no other code uses meanwhile.
     let received = unsafe {
         libc::recvmsg(
             socket.as_fd().as_raw_fd(),
@@ -47,7 +47,7 @@ pub fn receive(socket: impl AsFd, bytes: &mut Vec<u8>, descriptors: &mut Vec<Own
                 let length = length - libc::CMSG_LEN(0) as usize;
                 let data = libc::CMSG_DATA(header).cast::<RawFd>();
                 for nth in 0..length / size_of::<RawFd>() {
-                    // SAFETY: as above; the descriptor was made by this call, and nobody else knows it.
+                    // SAFETY: as above; the descriptor was made by this call, and has no other owner.
                     descriptors.push(OwnedFd::from_raw_fd(data.add(nth).read_unaligned()));
                 }
             }

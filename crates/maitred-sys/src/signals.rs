@@ -38,7 +38,7 @@ impl Signal {
         TABLE.iter().find(|row| u32::try_from(row.1) == Ok(number)).map(|row| row.0)
     }
 
-    /// Sends it to this process. Where [`Signals::block`] was called it waits there, and outlives execve(2).
+    /// Sends it to this process. Where [`Signals::block`] was called it waits there, and stays pending over execve(2).
     pub fn send_to_self(self) {
         let number = TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1);
         // SAFETY: kill(2) and getpid(2) take and give numbers; a process may signal itself. Number 0 sends nothing.
@@ -81,7 +81,7 @@ impl Signals {
         if queue < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a descriptor that signalfd(2) has just made; nobody else owns it.
+        // SAFETY: a descriptor that signalfd(2) has just made; it has no other owner.
         Ok(Signals { queue: unsafe { OwnedFd::from_raw_fd(queue) } })
     }
 

@@ -89,8 +89,8 @@ pub fn defer_accept(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
 /// `SO_PASSRIGHTS` of Linux 6.16, by its number on all architectures that are served; libc does not have it yet.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Has the kernel refuse descriptors (`SCM_RIGHTS`) that the other end of a Unix socket would pass: whoever tries gets `EPERM`.
-/// Connections that a listening socket accepts have it as well.
+/// Has the kernel refuse descriptors (`SCM_RIGHTS`) that the other end of a Unix socket would pass: a sender
+/// that tries gets `EPERM`. Connections that a listening socket accepts have it as well.
 ///
 /// # Errors
 /// What setsockopt(2) says; `ENOPROTOOPT` before Linux 6.16.

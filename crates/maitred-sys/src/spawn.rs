@@ -1,6 +1,6 @@
 //! Starting processes with chosen descriptors and identity, and watching them by descriptor (pidfd_open(2)).
 //!
-//! `std::process::Command` cannot do this: its own error pipe may sit on a number that the child wants to use.
+//! `std::process::Command` cannot do this: its own error pipe may sit on a number that the child is to use.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
@@ -176,7 +176,7 @@ impl<'fd> Command<'fd> {
         self
     }
 
-    /// Runs it as somebody else; needs root.
+    /// Runs it as another account; needs root.
     pub fn account(&mut self, account: Account) -> &mut Self {
         self.account = Some(account);
         self
@@ -195,7 +195,7 @@ impl<'fd> Command<'fd> {
         self
     }
 
-    /// Sets `LISTEN_PID` to the process id that it will have, as sd_listen_fds(3) wants it.
+    /// Sets `LISTEN_PID` to the process id that it will have, as sd_listen_fds(3) requires.
     pub fn listen_pid(&mut self) -> &mut Self {
         self.env_remove("LISTEN_PID");
         self.listen_pid = true;
@@ -274,7 +274,7 @@ enum Stage {
     Exec,
 }
 
-/// What the child reports before it gives up.
+/// What the child reports before it exits.
 struct Failure {
     stage: Stage,
     errno: i32,

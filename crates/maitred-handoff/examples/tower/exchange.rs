@@ -279,7 +279,7 @@ impl Exchange {
         }
     }
 
-    /// What was said before the response, and nobody has had the time to send.
+    /// Informational responses from before the final one that were not sent yet.
     async fn inform_rest(&mut self, said: &mut Receiver<HeaderMap>) -> Result<(), String> {
         while let Ok(fields) = said.try_recv() {
             self.inform(&fields).await?;

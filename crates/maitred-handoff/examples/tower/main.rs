@@ -148,7 +148,7 @@ fn sendfile(length: usize) -> Result<Response<Pieces>, &'static str> {
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("maitred-tower-{}-{number}", std::process::id()));
     let pattern: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
-    // Nobody else's file is opened.
+    // Never opens an existing file.
     let created = std::fs::OpenOptions::new().write(true).create_new(true).open(&path);
     created.and_then(|mut file| file.write_all(&pattern)).map_err(|_| "the file cannot be written")?;
     let name = path.to_str().ok_or("a directory that no field can name")?;

@@ -74,11 +74,11 @@ impl fmt::Display for ProtocolStatus {
 pub enum Fault {
     /// The application, or the library that speaks FastCGI for it.
     Application,
-    /// Whoever wrote the address: what listens there does not speak FastCGI.
+    /// The operator, who configured the address: what listens there does not speak FastCGI.
     Operator,
 }
 
-/// Why the bytes are no FastCGI. Never the client's fault: the client gets 502, or has its response cut short. Nothing that
+/// Why the bytes are no FastCGI. Never the client's fault: the client gets 502, or gets a truncated response. Nothing that
 /// follows on this connection can be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {

@@ -177,7 +177,7 @@ fn judge(bytes: &[u8]) -> Result<Head<'_>, Bad> {
             _ => continue,
         };
         if slot.replace(value).is_some() {
-            // 6.3: no CGI field may come twice. Which of them a client would believe is not known.
+            // 6.3: no CGI field may come twice. Which of them a client would use is not known.
             return Err(Bad::Syntax(twice));
         }
     }

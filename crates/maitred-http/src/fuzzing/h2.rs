@@ -96,7 +96,7 @@ struct Caller {
     now: Instant,
     /// `out` is sent after each event, and not only when it is full.
     sends_at_once: bool,
-    /// Answers, and lets go, before the request has ended.
+    /// Answers, and releases the stream, before the request has ended.
     answers_early: bool,
     consumes: bool,
     /// By key.
@@ -228,7 +228,7 @@ impl Caller {
             assert!(name.iter().all(small));
             assert!(value.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control()));
         }
-        // Content that has come goes on to whoever waits for the end.
+        // Content that has come is passed on to the reader, which waits for the end.
         let known = self.streams.get(&key.0).expect("trailers belong to a known stream");
         let id = known.id;
         self.seen.push(Seen::Trailers { id, fields });
@@ -284,7 +284,7 @@ impl Caller {
         }
     }
 
-    /// Lets go of a stream that is done.
+    /// Releases a stream that is done.
     fn settle(&mut self, key: StreamKey) {
         let done = |known: &Stream| known.content_left == 0 && (known.request_ended || self.answers_early);
         if self.streams.get(&key.0).is_some_and(done) {

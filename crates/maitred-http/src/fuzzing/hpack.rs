@@ -221,7 +221,7 @@ fn within(all: impl Iterator<Item = Field>, bounds: Bounds) -> (Vec<Field>, Deco
     (fields, Decoded::Complete)
 }
 
-/// What can be told an encoder. Trailers have fields.
+/// The operations of an encoder. Trailers have fields.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     /// The peer advertises a table.

@@ -139,7 +139,7 @@ pub fn put_header(out: &mut Vec<u8>, length: usize, kind: u8, flags: u8, stream:
     out.extend_from_slice(&FrameHeader { length, kind, flags, stream }.to_bytes());
 }
 
-/// The header of a DATA frame, for whoever writes it after the content.
+/// The header of a DATA frame, for callers that write it after the content.
 #[inline]
 pub fn data_header(length: usize, flags: u8, stream: u32) -> [u8; HEADER_BYTES] {
     let length = u32::try_from(length).unwrap_or(FRAME_BYTES_MAX);
@@ -156,7 +156,7 @@ pub fn put_number(out: &mut Vec<u8>, kind: u8, stream: u32, number: u32) {
     out.extend_from_slice(&bytes);
 }
 
-/// Appends a GOAWAY. `debug` is shown to whoever looks for the reason at the other side.
+/// Appends a GOAWAY. `debug` is for diagnostics at the other side.
 pub fn put_go_away(out: &mut Vec<u8>, last: u32, code: Code, debug: &str) {
     put_header(out, 8 + debug.len(), kind::GOAWAY, 0, 0);
     out.extend_from_slice(&last.to_be_bytes());

@@ -111,7 +111,7 @@ pub enum Event<'i> {
         /// The caller's mark.
         user: u32,
     },
-    /// A window was opened, or settings have changed, while somebody was waiting for room.
+    /// A window was opened, or settings have changed, while a stream was waiting for room.
     Writable,
     /// The peer has sent GOAWAY: it will make no further requests.
     PeerLeaves,
@@ -233,7 +233,7 @@ impl Session {
     /// other events leave it alone.
     ///
     /// `None`: nothing more can be said. Either what is left is part of a frame (of at most 9 + `frame_bytes_max` bytes),
-    /// and has to be given again with more behind it; or [`Session::is_full`], and `out` has to be sent first. The content
+    /// and has to be passed again with more behind it; or [`Session::is_full`], and `out` has to be sent first. The content
     /// of DATA is given in pieces as it comes.
     ///
     /// # Errors
@@ -380,8 +380,9 @@ impl Session {
         self.streams.peek(stream).map_or(0, |stream| stream.id)
     }
 
-    /// Leaves in peace (9113-6.8). The first call announces it, so that requests on their way are still served; when the
-    /// peer has answered, or at the second call, it is decided which stream was the last, and later ones are refused.
+    /// Shuts the connection down gracefully (9113-6.8). The first call announces it, so that requests on their way are
+    /// still served; when the peer has answered, or at the second call, it is decided which stream was the last, and
+    /// later ones are refused.
     pub fn go_away(&mut self) {
         match self.leaving {
             _ if self.dead.is_some() => {}
@@ -411,7 +412,7 @@ impl Session {
     }
 
     /// Serves no more than so many streams at a time from now on, nor than the settings say, and tells the peer (9113-5.1.2).
-    /// Those that there are go on; others are refused, and the peer may ask again. It is not held against the peer.
+    /// Those that there are go on; others are refused, and the peer may retry. This does not count as an error of the peer.
     pub fn limit_streams(&mut self, max: u32) {
         let max = max.clamp(1, self.settings.streams_max);
         if max != self.streams_now && self.dead.is_none() {

@@ -1,4 +1,4 @@
-//! What can be said about a head that is incomplete, or that the parser gave up on.
+//! What can be said about a head that is incomplete, or that the parser refused.
 //!
 //! Everything here depends only on the bytes up to the first offence, so that the answer is the same however
 //! the bytes arrive.

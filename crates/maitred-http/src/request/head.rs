@@ -1,12 +1,13 @@
-//! A judged head that outlives the bytes it was parsed from: of a request that waits, or that the access log will want.
+//! A checked head that is kept beyond the bytes it was parsed from: of a request that waits, or that the access log needs
+//! later.
 
 use super::{Framing, HeadLimits, Known, List, Method, Reject, Request, Version, bad_request, early, judge};
 
 /// Fields of which a [`HeadRoom`] has the places on the stack; browsers send about 20.
 const FEW: usize = 24;
 
-/// A request head that belongs to whoever holds it: the bytes, and where in them everything is. [`RequestHead::view`] gives what
-/// [`parse`](super::parse) gave, without looking at the bytes again.
+/// An owned request head: the bytes, and where in them everything is. [`RequestHead::view`] gives what [`parse`](super::parse)
+/// gave, without looking at the bytes again.
 ///
 /// Over HTTP/1 the bytes are those that were received. Over HTTP/2 they are the parts of the field section, one behind the other,
 /// and [`RequestHead::judge`] applies the rules to them.

@@ -19,7 +19,7 @@ use std::mem::MaybeUninit;
 
 use crate::limits::{EMPTY_LINES_MAX, FIELDS_MAX};
 
-/// Room for the fields of one head, on the stack of whoever parses; never initialised before use.
+/// Room for the fields of one head, on the caller's stack; never initialised before use.
 pub type FieldRoom<'b> = [MaybeUninit<httparse::Header<'b>>; FIELDS_MAX];
 
 /// Bounds on a head. Values come from the configuration's `[limits]`.

@@ -40,7 +40,7 @@ pub(super) enum Head {
         chunks: bool,
         /// Whether nothing that the application sends can reach the client.
         discard: bool,
-        /// Whether the client was told that its connection is kept.
+        /// Whether the response head announces to the client that its connection is kept.
         keep: bool,
         /// Whether the application keeps its own connection.
         lasts: bool,
@@ -148,7 +148,7 @@ impl Source<'_, '_> {
         Ok(pass_final(&head, framing, told, wanted, out))
     }
 
-    /// Passes an interim response on, or not. A 100 was not asked for: whoever is behind here gets the request as a whole, and no
+    /// Passes an interim response on, or not. A 100 was not asked for: the application gets the request as a whole, and no
     /// `Expect` (9110-15.2).
     #[cold]
     fn interim(

@@ -200,8 +200,8 @@ impl Filter {
 
     /// Says that the application has ended its response, and gives to `out` what is left of the framing.
     ///
-    /// Not for a response that was broken off: one that is delimited by the end of its stream would look
-    /// complete to the client, whose connection must be cut instead.
+    /// Not for a response that was aborted: one that is delimited by the end of its stream would look complete
+    /// to the client, whose connection must be aborted instead.
     ///
     /// # Errors
     ///
@@ -268,7 +268,7 @@ impl Filter {
     }
 
     /// Whether the application sent content that its response cannot have: behind its end, or with HEAD, 204,
-    /// 205 or 304. It was dropped; what the application believes to have said is unknown.
+    /// 205 or 304. It was dropped; what the application meant to send is unknown.
     #[inline]
     pub fn excess(&self) -> bool {
         self.sink.excess
@@ -303,7 +303,7 @@ impl Filter {
     pub fn skip(&mut self, bytes: u64) {
         let passed = bytes.min(self.passthrough().unwrap_or(0));
         if bytes > passed {
-            // The client has got more than it was told to get.
+            // The client has got more than was announced to it.
             (self.sink.excess, self.keep) = (true, false);
         }
         self.sink.body_bytes += passed;

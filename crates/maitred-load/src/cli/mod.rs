@@ -139,7 +139,7 @@ pub fn main() -> ExitCode {
         Err(Failed::Usage(message)) => (2, message),
         Err(Failed::Measuring(message)) => (1, message),
     };
-    // Nobody is left to tell if this fails.
+    // There is no place to report it if this fails.
     let _ = writeln!(std::io::stderr(), "maitred-load: {message}");
     ExitCode::from(code)
 }

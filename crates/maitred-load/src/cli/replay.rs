@@ -143,7 +143,7 @@ impl Replay {
         let mut progress = Progress::new(requests_max, Duration::from_nanos(end), self.common.quiet);
         let outcome = run::run(parts, Some(&signals), &mut progress)
             .map_err(|error| Failed::Measuring(error.to_string()))?;
-        // It ends when nobody takes its requests any more, unless it hangs in reading a pipe that nobody writes to.
+        // It ends when its requests are not taken any more, unless it hangs in reading a pipe without a writer.
         let _ = planner_ended.recv_timeout(PLANNER_WAIT_MAX);
         let summary = summary.lock().unwrap_or_else(PoisonError::into_inner).clone();
         check_log(&summary, &self.log)?;

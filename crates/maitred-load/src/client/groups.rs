@@ -24,7 +24,7 @@ pub(super) struct Group {
 pub(super) struct Groups {
     slab: Slab<Group>,
     by_client: HashMap<u64, u32>,
-    /// Most often the same client asks again.
+    /// Most often the next request is of the same client.
     last: Option<(u64, u32)>,
     /// Groups with waiting requests that may open a connection, once there is room for one.
     hungry: VecDeque<u32>,

@@ -19,7 +19,7 @@ pub const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// Whose certificates are good.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// Anybody's.
+    /// All of them.
     Anyone,
     /// Those that authorities in this file (PEM) have signed.
     Authorities(PathBuf),
@@ -78,7 +78,7 @@ fn authorities(path: &Path) -> Result<RootCertStore, String> {
     let told = |what: &dyn std::fmt::Display| format!("{}: {what}", path.display());
     let mut store = RootCertStore::empty();
     let certificates = CertificateDer::pem_file_iter(path).map_err(|error| told(&error))?;
-    // A system's file has some that nobody can read any more; what counts is that others can be.
+    // A system's file has some that cannot be read any more; what counts is that others can be.
     store.add_parsable_certificates(certificates.filter_map(Result::ok));
     if store.is_empty() {
         return Err(told(&"no certificate of an authority in PEM"));
@@ -99,7 +99,7 @@ impl Session {
         self.connection.is_handshaking()
     }
 
-    /// Whether the peer has ended the session properly, so that nothing was cut off.
+    /// Whether the peer has ended the session properly, so that nothing was truncated.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended
     }
@@ -113,7 +113,7 @@ impl Session {
         self.connection.writer().write(bytes).unwrap_or(0)
     }
 
-    /// Tells the peer that nothing more will come (RFC 8446 section 6.1). Nobody is left to care if it cannot be told.
+    /// Tells the peer that nothing more will come (RFC 8446 section 6.1). It does not matter if that cannot be sent.
     pub(super) fn end(&mut self, socket: &OwnedFd) {
         if !self.is_handshaking() && !self.has_ended {
             self.connection.send_close_notify();

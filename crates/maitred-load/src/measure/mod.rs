@@ -9,9 +9,9 @@ use hdrhistogram::Histogram;
 /// Nanoseconds since the start of the run, or of a duration.
 pub type Nanos = u64;
 
-/// Longest latency that is told from longer ones; these count as this long.
+/// Longest latency that is distinguished from longer ones; these count as this long.
 pub const LATENCY_MAX: Nanos = 3_600 * 1_000_000_000;
-/// Shortest latency that is told from 0.
+/// Shortest latency that is distinguished from 0.
 const LATENCY_MIN: Nanos = 100;
 /// Significant digits of a latency.
 const LATENCY_DIGITS: u8 = 3;

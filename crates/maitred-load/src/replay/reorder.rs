@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How far out of order lines may be if nothing else is asked for: as long as the usual timeouts let a request take (60 s in
 /// httpd's `Timeout` and nginx's `proxy_read_timeout`).
 pub const REORDER_DEFAULT: Duration = Duration::from_secs(60);
-/// The longest window: nobody logs a request of more than an hour in the middle of others.
+/// The longest window: no server logs a request of more than an hour in the middle of others.
 pub const REORDER_MAX: Duration = Duration::from_secs(3600);
 /// Requests that wait for earlier ones, at most; in a busier log the window is shorter. Bounds memory to some 40 MB.
 pub(super) const WAITING_MAX: usize = 100_000;

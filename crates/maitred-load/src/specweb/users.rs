@@ -18,7 +18,7 @@ struct User {
     is_waiting: bool,
     /// Of requests whose time did not end within the ramp.
     bytes: u64,
-    /// Time between asking and being allowed to ask again, of the same requests.
+    /// Time from a request until the user may send the next one, of the same requests.
     time: Nanos,
     answers: u64,
     failures: u64,

@@ -96,7 +96,7 @@ impl Server {
     }
 }
 
-/// An address that nobody listens at, and that nobody else is given as long as the socket is there.
+/// An address without a listener, which is given to no other process as long as the socket is there.
 pub(crate) fn reserved_address() -> (OwnedFd, SocketAddr) {
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

@@ -61,14 +61,14 @@ fn copy(port: u16) -> tempfile::TempDir {
     let data = directory.path().join("data");
     let made = super::program(&["specweb", data.to_str().unwrap(), "--make", "--directories", "2"]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    // Started by root, Apache and nginx are somebody else.
+    // Started by root, Apache and nginx run as another account.
     std::fs::write(data.join("post.log"), b"").unwrap();
     std::fs::set_permissions(data.join("post.log"), mode(0o666)).unwrap();
     directory
 }
 
 /// A port for a server that cannot say which one it got. The socket keeps others from being given the same, and its look at
-/// whether somebody listens from being answered by itself; as it does not listen, the server may (SO_REUSEADDR, socket(7)).
+/// whether there is a listener from being answered by itself; as it does not listen, the server may (SO_REUSEADDR, socket(7)).
 fn reserved_port() -> (OwnedFd, u16) {
     let (socket, address) = super::reserved_address();
     (socket, address.port())

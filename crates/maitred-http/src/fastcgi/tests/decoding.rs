@@ -71,7 +71,7 @@ fn a_connection_is_idle_after_the_last_byte_of_the_end() {
     for (at, byte) in bytes.iter().enumerate() {
         assert!(!decoder.is_idle(), "{at}");
         let event = decoder.next(&mut std::slice::from_ref(byte)).unwrap();
-        assert_eq!(event.is_some(), at == 15, "the end is told before its padding");
+        assert_eq!(event.is_some(), at == 15, "the end is reported before its padding");
     }
     assert!(decoder.is_idle());
     // Half a header behind it is not nothing.
@@ -165,7 +165,7 @@ fn a_connection_that_ends_early_leaves_an_incomplete_response() {
     bytes.truncate(12);
     assert_eq!(events(&bytes).1, Err(Bad::Incomplete));
     assert_eq!(events(b"").1, Err(Bad::Incomplete));
-    // The output was ended by itself; what the process died of came later.
+    // The output was ended by itself; the reason for the process's end came later.
     bytes = record(kind::STDOUT, b"all");
     bytes.extend_from_slice(&record(kind::STDOUT, b""));
     assert_eq!(events(&bytes).1, Ok(()));

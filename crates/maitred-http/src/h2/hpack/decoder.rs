@@ -12,7 +12,7 @@ const SIZE_UPDATES_MAX: usize = 2;
 /// Bytes of decoded strings that a decoder keeps memory for between blocks. Longer ones are rare: mostly first cookies.
 const SCRATCH_BYTES_KEPT: usize = 1024;
 
-/// Offsets in a table have 32 bits. Nobody advertises as much.
+/// Offsets in a table have 32 bits. No peer advertises as much.
 const TABLE_BYTES_MOST: usize = 1 << 30;
 
 /// Decodes the field blocks of one connection.

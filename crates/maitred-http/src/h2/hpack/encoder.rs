@@ -50,7 +50,7 @@ const LITERAL: u8 = 0x00;
 pub struct Encoder {
     /// Names as they were given, in any case: the peer's table has the same ones in lower case.
     table: Table,
-    /// Size of the peer's table, so far as it was told.
+    /// Size of the peer's table, as far as the peer was informed.
     told_bytes_max: usize,
     /// The smallest of that and of all sizes since then, if the next block has to tell one.
     update: Option<usize>,
@@ -118,7 +118,7 @@ impl Encoder {
 
     /// Appends a field. `name` may have any case, and is written in lower case; `value` is written as it is.
     ///
-    /// Fields with secrets are marked so that nobody on the way may index them (7541-7.1.3).
+    /// Fields with secrets are marked so that no intermediary may index them (7541-7.1.3).
     #[inline]
     pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         self.tell_size(out);
@@ -205,7 +205,8 @@ impl Encoder {
 }
 
 fn hash(name: &[u8], value: &[u8]) -> u64 {
-    // Whoever makes hashes collide makes their own connection's blocks longer, and nothing else: fields are compared, too.
+    // A peer that makes hashes collide makes the blocks of its own connection longer, and nothing else: fields are compared,
+    // too.
     let mut hasher = FixedState::with_seed(0).build_hasher();
     hasher.write(name);
     hasher.write(value);

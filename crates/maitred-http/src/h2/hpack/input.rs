@@ -30,7 +30,7 @@ impl<'b> Input<'b> {
         self.rest.first().copied()
     }
 
-    /// An integer whose first byte lends it the lower `prefix_bits` (1 to 7).
+    /// An integer whose lower bits begin in the `prefix_bits` (1 to 7) of its first byte.
     ///
     /// Errors: [`Error::Truncated`], [`Error::Integer`].
     #[inline]

@@ -50,7 +50,7 @@ impl Session {
                 reason: "DATA beyond the connection's window",
             });
         }
-        // Padding is given back at once, as is all that is dropped: nobody else will see it.
+        // Padding is given back at once, as is all that is dropped: the caller never sees it.
         self.give_back(overhead);
         if content == 0 && !ends {
             self.ledger.charge(Act::EmptyFrame, now)?;
@@ -111,7 +111,8 @@ impl Session {
         Ok(())
     }
 
-    /// What has come of the frame that began: content for the caller; padding, and what nobody wants, is passed over.
+    /// What has come of the frame that began: content for the caller; padding, and content of streams that are gone, is
+    /// dropped.
     pub(super) fn take_rest<'i>(&mut self, input: &'i [u8], at: &mut usize) -> Option<Event<'i>> {
         let unread = input.get(*at..).unwrap_or_default();
         if self.rest.content == 0 {
@@ -130,7 +131,7 @@ impl Session {
         let key = self.streams.find(self.rest.stream);
         let stream = key.and_then(|key| self.streams.get(key)).filter(|stream| !stream.reset);
         let (Some(stream), Some(key)) = (stream, key) else {
-            // It was given up in the middle of the frame.
+            // The stream was reset in the middle of the frame.
             self.rest.stream = 0;
             self.give_back(count + self.rest.content);
             return None;

@@ -102,7 +102,7 @@ impl<'h> Translator<'h> {
         }
     }
 
-    /// Gives up a head of which not everything was wanted. Its request line is known if the fields behind it were too many.
+    /// Drops a head that could not be taken as a whole. Its request line is known if the fields behind it were too many.
     #[cold]
     pub(super) fn abandon(mut self) {
         if !self.started && self.fault.is_none() {
@@ -360,7 +360,7 @@ impl Trailers {
         if is_of_connection(name, value) {
             return Err("field of the connection");
         }
-        // Nobody judges them a second time.
+        // There is no second check behind this one.
         if judge_value(value)? == Controls::Some {
             return Err("invalid byte in a trailer");
         }

@@ -4,7 +4,7 @@
 //! still sending may forget the response that came before it, though that is whole: curl 7.88 reports an error of the stream. So
 //! the client is given the time to read the response first. A PING goes behind it; its answer says that everything that was on
 //! its way when the client read the response has come. What comes until then is dropped, and bounded by the window of the
-//! stream, which nobody opens any more.
+//! stream, which is not opened any more.
 //!
 //! | stream | ends by |
 //! |---|---|

@@ -256,7 +256,7 @@ impl Session {
         window as i32
     }
 
-    /// Answers a request that nobody else needs to see, and counts it as an error of the peer's.
+    /// Answers a request without showing it to the caller, and counts it as an error of the peer's.
     #[cold]
     fn answer(&mut self, now: Instant, block: &Block<'_>, status: u16) -> Result<(), Fatal> {
         self.put_answer(block.stream, status);

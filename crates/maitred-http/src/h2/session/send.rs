@@ -121,9 +121,9 @@ impl Session {
         frame::put_number(&mut self.out, kind::RST_STREAM, id, code as u32);
     }
 
-    /// The caller is done with a stream: its slot can be used again. A request whose body has not ended is told that the rest
-    /// is not needed, once the response has been read ([`parting`](super::parting)); a response that has not ended is cut off
-    /// (INTERNAL_ERROR).
+    /// The caller is done with a stream: its slot can be used again. If the body of the request has not ended, the peer is
+    /// told that the rest is not needed, once the response has been read ([`parting`](super::parting)); a response that has
+    /// not ended is aborted (INTERNAL_ERROR).
     #[inline]
     pub fn release(&mut self, stream: StreamKey) {
         let Some(known) = self.streams.peek(stream) else { return };

@@ -250,7 +250,7 @@ impl Streams {
         self.closed.look_up(id)
     }
 
-    /// Remembers that a stream was reset.
+    /// Notes that a stream was reset.
     pub(super) fn note_reset(&mut self, id: u32, by_peer: bool) {
         self.closed.note(id, by_peer);
     }

@@ -20,7 +20,7 @@ fn content_of_stated_length_ends_there() {
         assert_eq!((split(&passed).1, passed.end), (sent, end));
         let excess = body.len() > 5;
         assert_eq!(passed.filter.excess(), excess);
-        // The client gets what it was told to get, so that its connection goes on.
+        // The client gets what was announced to it, so that its connection goes on.
         assert_eq!((passed.filter.keeps(), passed.filter.lasts()), (end.is_ok(), end.is_ok() && !excess));
         assert_eq!(passed.filter.body_bytes(), sent.len() as u64);
         assert!(passed.filter.head_written());

@@ -120,13 +120,13 @@ fn found(search: &Search, tried: Vec<Tried>, max: u32) -> Found {
     }
 }
 
-/// A line for whoever waits.
+/// A line of progress for the user.
 fn tell(row: &Tried, is_quiet: bool) {
     if is_quiet {
         return;
     }
     let Tried { connections, conforming, min_bits_per_second, failures, .. } = row;
-    // If standard error is closed, nobody waits.
+    // If standard error is closed, there is no reader.
     let _ = writeln!(
         std::io::stderr(),
         "{connections} connections: {conforming} conform, slowest {:.0} kbit/s, {failures} failed",

@@ -43,7 +43,7 @@ impl<W: Workload> Engine<W> {
         if keeps { self.release(index, now) } else { self.close(index) }
     }
 
-    /// A connection may be used again: by the next request of its client, or by nobody for now.
+    /// A connection may be used again: by the next request of its client, or not for now.
     pub(super) fn release(&mut self, index: u32, now: Nanos) {
         let Some(connection) = self.connections.get(index) else { return };
         connection.deadline = now.saturating_add(self.rules.idle_max);

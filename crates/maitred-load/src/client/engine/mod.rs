@@ -56,7 +56,7 @@ pub struct Engine<W> {
     plain: Vec<u8>,
     #[expect(clippy::vec_box, reason = "the boxes are what is kept: connections take and return them")]
     spare: Vec<Box<Request>>,
-    /// Events that were cut short: index, serial.
+    /// Events whose handling was interrupted: index, serial.
     again: Vec<(u32, u32)>,
     serial: u32,
     in_flight: usize,
@@ -70,7 +70,7 @@ pub struct Engine<W> {
     is_starved: bool,
     /// Set when nothing is sent any more: when waiting for responses ends.
     drain_until: Option<Nanos>,
-    /// What [`Shared`] was told last: responses, failures, bytes.
+    /// What was reported to [`Shared`] last: responses, failures, bytes.
     told: [u64; 3],
 }
 

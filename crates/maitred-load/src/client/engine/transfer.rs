@@ -129,7 +129,7 @@ impl<W: Workload> Engine<W> {
         let (is_ready, has_ended) = (!tls.is_handshaking(), tls.has_ended());
         let was_handshake = connection.state == State::Handshake;
         if let Err(error) = result {
-            // The peer is told of it.
+            // The peer gets an alert.
             self.flush_session(index, now);
             self.seen.tls_error.get_or_insert_with(|| error.to_string());
             let failure = if was_handshake { Failure::Handshake } else { Failure::Malformed };
@@ -239,7 +239,7 @@ impl<W: Workload> Engine<W> {
             };
             rest = rest.get(head.bytes..).unwrap_or_default();
             match head.status {
-                // Nobody asked for another protocol.
+                // No upgrade was requested.
                 101 => return self.fail(index, Failure::Malformed, now),
                 // An interim response; the final one follows (RFC 9110 section 15.2).
                 100..200 => {}

@@ -273,7 +273,7 @@ fn trailers_are_judged_and_given() {
         assert_eq!(trailed(true, &[("c", "d"), field]), RESET, "{field:?}");
     }
     for value in ["\x01", "a\x7f", "\u{1f}"] {
-        assert_eq!(trailed(true, &[("a", value)]), RESET, "nobody judges it again: {value:?}");
+        assert_eq!(trailed(true, &[("a", value)]), RESET, "it is not checked again: {value:?}");
     }
     for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te"] {
         assert_eq!(trailed(true, &[(name, "x")]), RESET, "{name}");

@@ -178,7 +178,7 @@ fn a_release_settles_what_is_open() {
     assert_eq!(
         peer.heard(),
         "HEADERS 5 :status=200\nRST_STREAM 5 InternalError\n",
-        "the response is cut off"
+        "the response is aborted"
     );
     peer.session.reset(peer.key(3), Code::Cancel);
     peer.session.reset(peer.key(3), Code::InternalError);

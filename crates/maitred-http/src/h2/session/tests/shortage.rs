@@ -1,4 +1,4 @@
-//! A caller that is short of something serves fewer streams, and its peer is not to blame (9113-5.1.2, 9113-8.7).
+//! A caller that is short of something serves fewer streams, which is no error of its peer (9113-5.1.2, 9113-8.7).
 
 use super::*;
 

@@ -97,7 +97,7 @@ fn a_stream_that_is_over_waits_no_more() {
     let (mut peer, key) = responding(&small(), &[]);
     write(&mut peer, key);
     peer.session.reset(key, Code::Cancel);
-    assert_eq!(peer.say(&[window_update(0, 100)]), "", "nobody waits");
+    assert_eq!(peer.say(&[window_update(0, 100)]), "", "no stream waits");
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn padding_is_given_back_by_the_session() {
 
 #[test]
 fn a_peer_keeps_to_the_windows() {
-    // Streams from before the peer knows the settings have the initial window, or the larger one that it will hear of.
+    // Streams from before the peer knows the settings have the initial window, or the larger one of the settings to come.
     let mut peer = Peer::new();
     peer.say(&[post(1)]);
     for _ in 0..4 {
