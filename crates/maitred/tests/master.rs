@@ -101,7 +101,7 @@ fn a_bad_reload_changes_nothing() {
 fn a_reload_binds_a_new_address_and_closes_a_dropped_one() {
     let server = site().start();
     let (first, config) = (server.address, server.path("maitred.toml"));
-    // An address that was free a moment ago, and that nobody else here listens at.
+    // An address that was free a moment ago, and that no other test uses.
     let second = TcpListener::bind("127.0.0.3:0").unwrap().local_addr().unwrap();
     let text = std::fs::read_to_string(&config).unwrap().replace("127.0.0.1:0", &second.to_string());
     std::fs::write(&config, text).unwrap();
@@ -192,7 +192,7 @@ fn log_files_are_reopened_by_a_reload() {
     }
     server.signal(Signal::HUP);
     wait_for_file(&errors, "has taken over");
-    // Until it has heard of it, the old worker process takes connections, and writes to the old file.
+    // Until it has received the message, the old worker process takes connections, and writes to the old file.
     wait_for_file(&errors, "exited with status 0");
     let mut client = Client::connect(address);
     client.method("GET", "/after", "Connection: close\r\n");

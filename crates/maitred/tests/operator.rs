@@ -166,7 +166,7 @@ fn a_check_binds_nothing_and_makes_nothing() {
     let output = maitred(&["check"]).current_dir(dir.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(said, "maitred.toml: ok: 1 address, 1 site, 0 pools\n");
-    // Root is told about `share_user`.
+    // Root gets a warning about `share_user`.
     let warned = String::from_utf8_lossy(&output.stderr).matches("warning: ").count();
     assert_eq!(warned, usize::from(rustix::process::geteuid().is_root()));
     assert_eq!(output.status.code(), Some(0));
@@ -388,7 +388,7 @@ fn what_a_killed_server_left_behind_is_in_nobodys_way() {
     assert_eq!(std::fs::read_to_string(dir.path().join("pid")).unwrap(), format!("{}\n", next.0.id()));
 }
 
-/// An application that writes without an end, and a log that nobody reads.
+/// An application that writes without an end, and a log that is not read.
 #[test]
 fn a_log_that_nobody_reads_does_not_hold_the_master_up() {
     let dir = site("127.0.0.1:0", "admin = \"unix:admin\"");
@@ -404,7 +404,7 @@ fn a_log_that_nobody_reads_does_not_hold_the_master_up() {
     // A pipe takes 64 KiB, and no line of the application is half as long as the rest.
     wait::eventually("the log is full", || rustix::io::ioctl_fionread(&log).unwrap() > 50 * 1024);
     let mut reload = maitred(&["reload"]).current_dir(dir.path()).spawn().unwrap();
-    wait::eventually("the master does as it is told", || reload.try_wait().unwrap().is_some());
+    wait::eventually("the master carries out the command", || reload.try_wait().unwrap().is_some());
     assert!(reload.wait().unwrap().success());
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use support::{Client, End, Response, Server, Setup};
 
-/// Everybody here connects from 127.0.0.1: this makes a trusted proxy of them.
+/// All clients here connect from 127.0.0.1: this makes a trusted proxy of them.
 const TRUSTING: &str = "trusted_proxies = [\"127.0.0.0/8\"]";
 const SHOW: &str = "GET /app/show HTTP/1.1\r\nHost: example.com:8080\r\n\r\n";
 /// The client that the PROXY headers below name.
@@ -188,7 +188,7 @@ fn the_client_of_a_proxy_header_may_be_a_trusted_proxy() {
         &seen,
         &[("REMOTE_ADDR", "203.0.113.5"), ("HTTP_X_FORWARDED_FOR", "203.0.113.5, 192.0.2.1")],
     );
-    // Whoever connects without being in that network is not, though it may send the header.
+    // A peer outside of that network is not trusted, though it may send the header.
     let mut client = server.connect();
     client.send([V2_LOCAL, show.as_bytes()].concat());
     assert_shown(&shown(&client.response("GET")), &[("HTTP_X_FORWARDED_FOR", "127.0.0.1")]);
@@ -279,7 +279,7 @@ fn a_reload_keeps_who_the_client_is() {
     assert!(lines.iter().all(|line| line["remote"] == "192.0.2.1"));
 }
 
-/// Fields that a client may not write, since applications believe them.
+/// Fields that a client may not write, since applications trust them.
 const CLAIMS: &str = "X-Remote-User: root\r\nRemote-User: root\r\nX-Original-URL: /admin\r\nX-Rewrite-URL: /admin\r\n\
                       Front-End-Https: on\r\nX-Scheme: https\r\nX-URL-Scheme: https\r\nTrue-Client-IP: 10.9.8.7\r\n\
                       X-Client-IP: 10.9.8.7\r\nSSL-Client-Cert: x\r\nX-Auth-Request-Email: a@b\r\nX-Own: 1\r\n";

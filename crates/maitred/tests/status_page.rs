@@ -136,7 +136,7 @@ fn a_watcher_that_does_not_read_is_closed_and_others_are_not() {
     });
     let mut closed = [PollFd::new(&idle, PollFlags::HUP)];
     assert_eq!(poll(&mut closed, Some(&Timespec::try_from(TIMEOUT).unwrap())).unwrap(), 1, "it stays open");
-    // Whoever answers is another thread than the one that has just closed it.
+    // The thread that answers is another one than the one that has just closed it.
     eventually("that is counted", || server.total("timeouts") == 1 && server.total("writing") == 1);
     server.stop();
     assert!(reading.join().unwrap() > 5);

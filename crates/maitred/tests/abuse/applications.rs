@@ -67,7 +67,7 @@ fn half_a_response_is_not_completed_by_another() {
     }
 }
 
-/// A client that takes nothing is cut off, and its process lives on, having other requests.
+/// A client that takes nothing is aborted, and its process lives on, having other requests.
 #[test]
 fn what_is_said_of_a_request_that_was_cut_off_reaches_no_other_client() {
     let pool = "request_timeout = \"3s\"\nenv = { CAPACITY = \"2\" }";
@@ -75,7 +75,7 @@ fn what_is_said_of_a_request_that_was_cut_off_reaches_no_other_client() {
     let mut slow = server.connect();
     slow.send(get("/app/flood"));
     let log = server.path("access.log");
-    eventually("the client is cut off", || {
+    eventually("the client is aborted", || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.contains("/app/flood HTTP/1.1\" 499"))
     });
     // It gets the place in the server that the other one had.

@@ -36,7 +36,7 @@ def tail_file(descriptor, connection, request, length=5):
 
 
 def lingering(port):
-    """A connection that has much to send to whoever listens on this port, and takes nothing. Its last close waits."""
+    """A connection that has much to send to the listener on this port, and takes nothing. Its last close waits."""
     sender = socket.create_connection(("127.0.0.1", port))
     fill(sender)
     return sender
@@ -74,7 +74,7 @@ def linger(how, port, connection, request):
         channel.sendall(HEADER.pack(1 << 30, 68, 0, 0, 0, 0))
         socket.send_fds(channel, [HEADER.pack(0, 0xF0, 128, 1, 0, 0)], [sender.fileno()])
     elif how == "orphan":
-        # When the test has seen to it that nobody reads.
+        # When the test has seen to it that there is no reader.
         with open("at-the-gate", "w"):
             pass
         select.select([gate], [], [])

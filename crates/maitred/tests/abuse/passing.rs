@@ -46,7 +46,7 @@ fn what_waits_when_it_is_closed_holds_nobody_up() {
 fn lingers(case: &str, status: Option<u16>) {
     let transport = if case == "response" { "relay" } else { "direct" };
     let server = crate::setup_with(transport, "").limit("linger_timeout = \"100ms\"").start();
-    // Whoever connects to this can send no more than fits into sockets.
+    // A client that connects to this can send no more than fits into sockets.
     let peer = TcpListener::bind("127.0.0.1:0").unwrap();
     let path = format!("/app/linger/{case}/{}", peer.local_addr().unwrap().port());
     let (before, mut client) = (descriptors(server.worker()), server.connect());
@@ -96,7 +96,7 @@ fn send_with_lingering(through: &UnixStream, bytes: &[u8]) -> TcpStream {
     far_end
 }
 
-/// Descriptors that nobody has asked for, from operators and from HTTP servers on Unix sockets: received, and left unread.
+/// Descriptors that were not asked for, from operators and from HTTP servers on Unix sockets: received, and left unread.
 #[test]
 fn what_others_pass_on_unix_sockets_holds_nobody_up() {
     let directory = tempfile::tempdir().unwrap();
@@ -224,8 +224,8 @@ fn a_file_that_ends_before_it_was_said_to_is_named() {
     }
 }
 
-/// Files that only the server has are space that nobody else would see: of those there is a bound, beyond which a response is
-/// broken off. What has a name in a directory is the operator's.
+/// Files that only the server has open take space that is not seen elsewhere: of those there is a bound, beyond which a
+/// response is aborted. What has a name in a directory is the operator's.
 #[test]
 fn what_is_kept_in_files_for_slow_clients_is_bounded() {
     // More than a socket takes of it while its client reads nothing.

@@ -17,7 +17,7 @@ const WATCHED: Duration = Duration::from_millis(600);
 const TICKS_MAX: u64 = 3;
 
 /// Watches a worker process until it has been quiet for [`WATCHED`], once it has done what it was given: on a busy machine
-/// that takes its time. Meanwhile nobody connects to a listener of the test's own, which costs the server nothing.
+/// that takes its time. Meanwhile there are no connections to a listener of the test's own, which costs the server nothing.
 fn becomes_quiet(worker: i32, what: &str) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let watched = Timespec::try_from(WATCHED).unwrap();

@@ -61,7 +61,7 @@ fn a_name_that_is_refused_is_said_with_the_authority_s_reason() {
 #[test]
 fn a_name_that_leads_elsewhere_is_not_certified() {
     let Some(pebble) = Pebble::start(Manners::default()) else { return };
-    // The authority looks at the port that it knows, and there nobody is.
+    // The authority looks at the port that it knows, where there is no listener.
     let server = pebble.setup(&["a.example"], "").replacing_address("127.0.0.1:0").start();
     let line = server.wait_for_line(|line| line.contains("no certificate:"));
     assert!(line.contains("a.example: ") && line.contains("refused"), "{line}");
@@ -162,7 +162,7 @@ fn the_process_for_certificates_has_an_account_and_a_directory_of_its_own() {
     for name in ["certificates/old.example.pem", "certificates/a.example.json", "lock"] {
         assert_eq!(std::fs::metadata(state.join(name)).unwrap().uid(), uid, "{name}");
     }
-    // What it could put in the place of a certificate is not followed, and holds nobody up.
+    // What it could put in the place of a certificate is not followed, and delays nothing.
     rustix::fs::mkfifoat(rustix::fs::CWD, state.join("certificates/a.example.pem"), rustix::fs::Mode::RWXU)
         .unwrap();
     let (reloaded, said) = server.command(&["reload"]);

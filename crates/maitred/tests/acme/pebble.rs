@@ -34,7 +34,7 @@ impl Default for Manners {
     }
 }
 
-/// An authority, its name server, and an address that nobody else has.
+/// An authority, its name server, and an address of its own.
 #[derive(Debug)]
 pub(crate) struct Pebble {
     pub(crate) ip: IpAddr,
@@ -83,7 +83,7 @@ impl Pebble {
         Some(pebble.with_authority())
     }
 
-    /// The same without the authority: nobody listens where it would.
+    /// The same without the authority: there is no listener where it would be.
     pub(crate) fn without_authority(manners: Manners) -> Option<Pebble> {
         let Some(programs) = std::env::var_os("MAITRED_PEBBLE").map(PathBuf::from) else {
             crate::support::skip_missing(

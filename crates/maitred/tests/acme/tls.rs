@@ -83,7 +83,7 @@ fn names_are_proved_in_the_handshake() {
 #[test]
 fn the_other_challenge_is_taken_after_a_failure() {
     let Some(pebble) = Pebble::start(Manners::default()) else { return };
-    // HTTP-01 comes first, and the authority finds nobody there.
+    // HTTP-01 comes first, and the authority finds no listener there.
     let setup = pebble.setup(&["a.example"], "").replacing_address("127.0.0.1:0");
     let server = with_tls(&pebble, setup).start();
     server.wait_for_line(|line| line.contains("no certificate:"));

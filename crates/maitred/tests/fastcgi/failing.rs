@@ -146,8 +146,8 @@ fn a_process_that_dies_aborts_its_response() {
     server.stop();
 }
 
-/// After `request_timeout` the client gets 504. PHP notices that nobody waits when the script writes, and its process is
-/// free again.
+/// After `request_timeout` the client gets 504. PHP notices that the request was aborted when the script
+/// writes, and its process is free again.
 #[test]
 fn a_script_that_never_ends_is_given_up() {
     let Some(php) = Php::fpm(1) else { return };

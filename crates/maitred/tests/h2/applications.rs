@@ -114,7 +114,7 @@ fn a_cancelled_request_is_told_to_the_application() {
         connection.cancel(queued);
         connection.sync();
         // A process that has answered nothing yet gets one request at a time: the second one has never left the server.
-        eventually("the application was told", || server.total("cancelled") == 1);
+        eventually("the request was cancelled", || server.total("cancelled") == 1);
         waiting.release();
         assert_eq!(connection.get("/app/hello?x").text(), "hello x\n", "{transport}");
         assert!(gate.is_empty() && server.total("cancelled") == 1, "{transport}");
@@ -134,7 +134,7 @@ fn a_connection_that_goes_cancels_all_its_requests() {
     });
     let standing: Vec<_> = (0..4).map(|_| gate.arrival()).collect();
     drop(connection);
-    eventually("the application was told", || server.total("cancelled") == 4);
+    eventually("the requests were cancelled", || server.total("cancelled") == 4);
     standing.into_iter().for_each(crate::support::Waiting::release);
     assert_eq!(Connection::new(server.address).get("/app/hello?x").text(), "hello x\n");
     server.stop();

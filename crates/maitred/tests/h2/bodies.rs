@@ -114,7 +114,7 @@ fn a_client_that_waits_gets_100() {
         connection.upload(id, b"hello", true);
         assert_eq!(connection.response(id).text(), "hello");
     }
-    // Whoever does not wait may get one all the same.
+    // A client that does not wait may get one all the same.
     let id = connection.open();
     let head = connection.request_bytes(id, "POST", "/app/echo", &[("expect", "100-continue")], false);
     connection.send([head, frame::data(id, b"hello", true)].concat());
@@ -234,8 +234,8 @@ fn a_client_that_goes_away_in_a_body_leaves_nothing() {
     server.stop();
 }
 
-/// A file has no use for a body. The answer comes when the body is there, so that the stream need not be reset; who asks first
-/// is told at once.
+/// A file has no use for a body. The answer comes when the body is there, so that the stream need not be reset; a client that
+/// sends `Expect` gets it at once.
 #[test]
 fn a_body_that_nobody_wants_is_dropped() {
     let server = start("");

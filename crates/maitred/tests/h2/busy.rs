@@ -61,7 +61,7 @@ fn delay(server: &Server) -> u64 {
     server.status()["threads"][0]["overload"]["delay"].as_u64().unwrap()
 }
 
-/// What an HTTP/2 client is told of the streams that it may have.
+/// The limit of streams that is sent to an HTTP/2 client.
 fn streams_max(connection: &mut Connection) -> u32 {
     connection.sync();
     connection.settings[&setting::MAX_CONCURRENT_STREAMS]
@@ -79,7 +79,7 @@ fn where_all_turns_are_long_streams_are_refused_and_connections_wait() {
     let mut newcomer = std::thread::scope(|scope| {
         let flood = scope.spawn(|| flood(server.address, &over));
         let _over = Over(&over);
-        eventually("the delay is critical, and clients are told", || {
+        eventually("the delay is critical, and clients get fewer streams", || {
             assert!(!flood.is_finished(), "the flood goes on");
             delay(&server) == 2 && streams_max(&mut kept) == 1
         });

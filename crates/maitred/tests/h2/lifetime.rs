@@ -53,7 +53,8 @@ fn a_request_that_comes_together_with_a_deadline_is_answered() {
     let mut connection = Connection::new(server.address);
     assert_eq!(connection.get("/a.txt").status, 200);
     let id = server.while_worker_sleeps(|| {
-        // The deadline is that for giving buffers back, a second after the last stream. Nobody connects here.
+        // The deadline is that for giving buffers back, a second after the last stream. There are no connections to this
+        // listener.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let passed = Timespec::try_from(Duration::from_millis(1500)).unwrap();
         assert_eq!(poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&passed)).unwrap(), 0);
@@ -82,7 +83,7 @@ fn a_connection_that_never_begins_is_closed_after_head_timeout() {
     server.stop();
 }
 
-/// What an application says after the connection has ended reaches nobody, and harms nobody.
+/// What an application says after the connection has ended is dropped, and does no harm.
 #[test]
 fn an_answer_that_comes_behind_the_end_of_its_connection_goes_nowhere() {
     let gate = Gate::new();
@@ -101,7 +102,7 @@ fn an_answer_that_comes_behind_the_end_of_its_connection_goes_nowhere() {
     let mut other = Connection::new(server.address);
     assert_eq!(other.get("/a.txt").status, 200);
     waiting.release();
-    // The process has one place: what it answers now comes behind the answer that nobody wants.
+    // The process has one place: what it answers now comes behind the answer that was dropped.
     assert_eq!(other.get("/app/hello").status, 200);
     assert_eq!(server.total("panics"), 0);
     server.stop();
@@ -115,7 +116,7 @@ fn a_client_that_reads_nothing_is_dropped_after_write_timeout() {
         .set_len(200_000_000)
         .unwrap();
     let server = setup.start();
-    // A window that is closed, and a window that is open on a socket that nobody reads.
+    // A window that is closed, and a window that is open on a socket that is not read.
     let mut stalled = Connection::new(server.address);
     stalled.reads = false;
     let id = stalled.request("GET", "/zeros.bin", &[], true);
@@ -164,7 +165,7 @@ fn a_stop_finishes_what_is_there() {
     let mut idle = Connection::new(server.address);
     idle.get("/none");
     server.signal(Signal::TERM);
-    assert_eq!(idle.end(), Some(code::NO_ERROR), "nobody waits for it");
+    assert_eq!(idle.end(), Some(code::NO_ERROR), "no stream is open");
     while connection.goaway.is_none() {
         connection.step().unwrap();
     }
@@ -344,7 +345,7 @@ fn a_client_may_leave() {
     server.stop();
 }
 
-/// At the limit of connections the longest idle one is told to go, and one with a stream is not.
+/// At the limit of connections the longest idle one is asked to go, and one with a stream is not.
 #[test]
 fn an_idle_connection_makes_room_for_a_new_one() {
     let gate = Gate::new();

@@ -1,4 +1,4 @@
-//! What is given up when clients take nothing (`docs/overload.md`): streams, then connections, then responses.
+//! What is dropped or refused when clients take nothing (`docs/overload.md`): streams, then connections, then responses.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -79,7 +79,7 @@ fn a_connection_that_takes_nothing_gets_no_more_streams() {
 }
 
 /// Under pressure there are fewer streams, then no new connections, and slow clients have less time: so the pressure ends
-/// without any doing of theirs, and whoever waits is served.
+/// without any doing of theirs, and requests that wait are served.
 #[test]
 fn under_pressure_streams_are_refused_then_connections_wait_and_it_passes() {
     let server = start(
@@ -96,7 +96,7 @@ fn under_pressure_streams_are_refused_then_connections_wait_and_it_passes() {
         assert!(ids.into_iter().all(|id| refused(&mut connection, id).is_none()));
         connections.push(connection);
     }
-    // All are told of fewer streams, and what is beyond is refused.
+    // All get a lower limit of streams, and what is beyond is refused.
     let first = &mut connections[0];
     for _ in 0..40 {
         first.request("GET", "/a.txt", &[], true);
@@ -195,7 +195,7 @@ fn responses_that_find_no_room_are_aborted() {
     assert!(used(&server) <= 1 << 20, "{}", used(&server));
     drop(connection);
     eventually("nothing is held any more", || used(&server) == 0);
-    eventually("whoever takes its response gets it", || {
+    eventually("a client that takes its response gets it", || {
         let mut connection = Connection::new(server.address);
         let id = connection.request("GET", "/large", &[], true);
         match connection.try_response(id) {
@@ -248,7 +248,7 @@ fn what_a_pool_has_answered_is_counted() {
     assert!(line.contains("400000 \"http://a.example/\" \"slow/1\""), "{line}");
 }
 
-/// Files that the cache has given up while clients do not take them are open all the same, and count among the descriptors.
+/// Files that the cache has evicted while clients do not take them are open all the same, and count among the descriptors.
 #[test]
 fn files_that_only_slow_clients_need_count_among_the_descriptors() {
     const FILES: u64 = 40;

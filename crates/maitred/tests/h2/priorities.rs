@@ -14,7 +14,7 @@ fn start() -> Server {
     Setup::with_files().file("large.bin", &vec![b'x'; BYTES]).start()
 }
 
-/// A connection whose window is used up by a response that nobody waits for.
+/// A connection whose window is used up by a response that is not waited for.
 fn closed(server: &Server) -> Connection {
     let mut connection = Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, 1 << 30)]);
     connection.reads = false;

@@ -81,8 +81,8 @@ fn the_server_gets_http_1() {
     server.stop();
 }
 
-/// What Maitred says itself, and what it has judged, is said by nobody else, in no spelling that is the same for an application
-/// behind CGI variables; in both versions of HTTP.
+/// What Maitred says itself, and what it has checked, cannot be said by a client, in no spelling that is the same for an
+/// application behind CGI variables; in both versions of HTTP.
 #[test]
 fn nobody_else_speaks_for_maitred() {
     let (sender, asked) = channel();
@@ -196,7 +196,7 @@ fn a_stream_that_is_not_read_slows_its_server_down() {
         assert_eq!(connection.response(file).text(), "file a\n", "files come meanwhile");
     }
     let ahead = sent.try_iter().count() * 10_000;
-    assert!(ahead < 12_000_000, "{ahead} bytes are with kernels and Maitred, which nobody asked for");
+    assert!(ahead < 12_000_000, "{ahead} bytes are with kernels and Maitred, which were not asked for");
     connection.open_window(id, 1 << 30);
     assert_eq!(connection.response(id).body.len(), 20_000_000);
     server.stop();
@@ -216,7 +216,7 @@ fn a_cancelled_stream_frees_its_server() {
     let id = connection.request("GET", "/wait", &[], true);
     eventually("it has the request", || upstream.requests() == 1);
     connection.cancel(id);
-    eventually("it is told", || upstream.open() == 0);
+    eventually("the connection to it is closed", || upstream.open() == 0);
     assert_eq!(connection.get("/other").text(), "ok");
     server.stop();
 }
@@ -273,7 +273,7 @@ fn a_websocket_is_one_stream_among_others() {
     assert!(connection.response(ids[0]).body.ends_with(b"bye"));
     // A reset ends the other side, too.
     connection.cancel(ids[1]);
-    eventually("the server is told", || upstream.open() == 1);
+    eventually("the connection to the server is closed", || upstream.open() == 1);
     connection.upload(ids[2], b"still there", false);
     let bytes = connection.stream(ids[2]).body.len();
     connection.content(ids[2], bytes + 11);

@@ -31,7 +31,7 @@ fn a_stream_whose_window_stays_small_is_reset() {
     let server = setup().start();
     let mut connection = Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, STEP)]);
     let slow = connection.request("GET", "/zeros.bin", &[], true);
-    eventually("the stream is given up", || {
+    eventually("the stream is aborted", || {
         connection.open_window(slow, STEP);
         pace(PAUSE);
         server.total("slow") == 1
@@ -47,7 +47,7 @@ fn a_connection_whose_window_stays_small_is_closed() {
     let server = setup().start();
     let mut connection = Connection::with(server.address, &[(setting::INITIAL_WINDOW_SIZE, 10_000_000)]);
     let slow = connection.request("GET", "/zeros.bin", &[], true);
-    eventually("the connection is given up", || {
+    eventually("the connection is aborted", || {
         // The window of the connection, which is 65,535 bytes at first.
         connection.open_window(0, STEP);
         pace(PAUSE);
@@ -69,7 +69,7 @@ fn a_connection_whose_socket_is_read_slowly_is_closed() {
     set_socket_recv_buffer_size(&socket, 64 * 1024).unwrap();
     connection.open_window(0, 1 << 30);
     connection.request("GET", "/zeros.bin", &[], true);
-    eventually("the connection is given up", || {
+    eventually("the connection is aborted", || {
         let _ = (&socket).read(&mut [0; 1000]);
         pace(PAUSE);
         server.total("slow") == 1
@@ -91,7 +91,7 @@ fn a_body_that_trickles_gets_408() {
     server.wait_for_processes();
     let mut connection = Connection::new(server.address);
     let id = connection.request("POST", "/app/length", &[("content-length", "100000")], false);
-    eventually("the request is given up", || {
+    eventually("the request is aborted", || {
         connection.upload(id, b"x", false);
         pace(PAUSE);
         server.total("timeouts") == 1

@@ -132,7 +132,7 @@ fn what_stands_beside_scripts_is_served() {
     assert_eq!(range, (206, b"234".to_vec()));
     let slash = server.connect().get("/app/only?x=1");
     assert_eq!((slash.status, slash.need("location")), (301, "/app/only/?x=1"));
-    // With content that nobody needs, on a connection that goes on.
+    // With content that is not needed, on a connection that goes on.
     let mut client = server.connect();
     let get = "GET /app/a.txt HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello";
     for _ in 0..3 {

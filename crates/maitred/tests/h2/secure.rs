@@ -37,7 +37,7 @@ impl Secure {
 }
 
 impl Door {
-    /// A setup with an address with TLS, and the roots that its clients believe. `lines` are further lines of the address.
+    /// A setup with an address with TLS, and the roots that its clients trust. `lines` are further lines of the address.
     pub(crate) fn prepare(setup: Setup, lines: &str) -> (Setup, RootCertStore) {
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
         let setup = setup

@@ -130,7 +130,7 @@ impl Client {
         let mut body = Vec::new();
         while !ended {
             let (kind, flags, payload) = self.next();
-            assert_eq!(kind, DATA, "the response is cut off");
+            assert_eq!(kind, DATA, "the response is aborted");
             body.extend(payload);
             ended = flags & END_STREAM != 0;
         }
@@ -245,7 +245,7 @@ fn a_stream_that_takes_too_long_gets_504() {
     let lines = "workers = 1\nrequest_timeout = \"3s\"\nqueue = { timeout = \"60s\" }";
     let server = two_threads(Setup::with_files().pool("app", Some(&gate), lines));
     let mut client = abroad(&server);
-    // At the gate, or on the way to it: nobody lets it go on.
+    // At the gate, or on the way to it: it is not released.
     client.ask("GET", "/app/wait", b"");
     assert_eq!(client.answer().status, 504);
     server.stop();
@@ -259,7 +259,7 @@ fn a_stream_that_is_reset_is_told_to_the_process() {
     client.ask("GET", "/app/wait", b"");
     let waiting = gate.arrival();
     client.socket.write_all(&frame(RESET, 0, client.stream, &8_u32.to_be_bytes())).unwrap();
-    eventually("it is told", || server.total("cancelled") > 0);
+    eventually("the request is cancelled", || server.total("cancelled") > 0);
     waiting.release();
     assert_eq!(client.get("/app/hello?x").body, b"hello x\n");
     server.stop();

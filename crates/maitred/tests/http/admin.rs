@@ -208,7 +208,7 @@ fn a_token_commands_by_tcp_and_is_a_private_file() {
 #[test]
 fn by_the_socket_root_and_the_servers_account_command_and_nobody_else() {
     if !rustix::process::geteuid().is_root() {
-        return crate::support::skip_here("only root can be somebody else");
+        return crate::support::skip_here("only root can use other accounts");
     }
     use std::os::unix::process::CommandExt as _;
     let server = Setup::with_files().server("user = \"nobody\"").start();
@@ -224,7 +224,7 @@ fn by_the_socket_root_and_the_servers_account_command_and_nobody_else() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
     };
-    // That of the worker process, and one that is nobody's.
+    // That of the worker process, and one without an account.
     for uid in [65534, 54321] {
         for target in ["/stop", "/upgrade", "/reload"] {
             assert_eq!(ask(uid, "POST", target), "HTTP/1.1 403", "{uid} {target}");

@@ -186,7 +186,7 @@ fn a_client_that_waits_gets_100() {
         client.send(if framing.starts_with('C') { "hello" } else { "5\r\nhello\r\n0\r\n\r\n" });
         assert_eq!(client.response("POST").text(), "hello");
     }
-    // Whoever does not wait needs no 100, and may not mind one.
+    // A client that does not wait needs no 100, and may not mind one.
     let response = client.ask(
         "POST /app/echo HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\nhello",
     );
@@ -269,7 +269,7 @@ fn no_transfer_encoding_is_sent_to_http_1_0() {
     server.stop();
 }
 
-/// A file has no use for a body, and whoever sends one need not send it to its end to hear so.
+/// A file has no use for a body, and a client that sends one gets the answer before its end.
 #[test]
 fn a_body_that_nobody_wants_is_not_waited_for() {
     let server = Setup::with_files()

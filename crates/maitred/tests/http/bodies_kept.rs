@@ -48,7 +48,7 @@ fn bodies_that_find_no_room_in_memory_go_to_the_disk() {
     let client = begin(&server, "/app/length", 40 * KIB, 50 * KIB);
     eventually("it is in memory", || kept(&server) == [40 * KIB, 0]);
     drop(client);
-    eventually("it is given up", || kept(&server) == [0, 0]);
+    eventually("it is dropped", || kept(&server) == [0, 0]);
     server.stop();
 }
 
@@ -72,7 +72,7 @@ fn a_body_takes_up_room_as_long_as_its_application_has_it() {
     let client = begin(&server, "/app/wait", 40 * KIB, 40 * KIB);
     let waiting = gate.arrival();
     drop(client);
-    eventually("the process has heard of it", || server.total("cancelled") == 1);
+    eventually("the process has received CANCEL", || server.total("cancelled") == 1);
     assert_eq!(kept(&server), [40 * KIB, 0]);
     waiting.release();
     eventually("the process is done with it", || kept(&server) == [0, 0]);
@@ -92,7 +92,7 @@ fn bodies_that_find_no_room_on_the_disk_are_refused() {
         assert_eq!(response.field("retry-after"), Some("10"));
         assert_eq!(client.end(), End::Closed);
     };
-    // One that says how long it is hears so at once, the other when there is no more room.
+    // One with a Content-Length is refused at once, the other when there is no more room.
     refused(begin(&server, "/app/length", 2 * KIB, 700 * KIB));
     assert_eq!(kept(&server), [0, 600 * KIB]);
     let mut chunked = server.connect();
@@ -100,7 +100,7 @@ fn bodies_that_find_no_room_on_the_disk_are_refused() {
     // The server stops reading half-way.
     let _ = chunked.try_send(format!("{:x}\r\n{}\r\n0\r\n\r\n", 600 * KIB, "x".repeat(600 * KIB)));
     refused(chunked);
-    eventually("what it had is given up", || kept(&server) == [0, 600 * KIB]);
+    eventually("what it had is dropped", || kept(&server) == [0, 600 * KIB]);
     assert_eq!(server.total("bodies_refused"), 2);
     let metrics = server.admin("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(metrics.text().contains("maitred_bodies_bytes{place=\"disk\"} 614400\n"), "{}", metrics.text());

@@ -1,4 +1,4 @@
-//! Requests whose clients have gone, and whose processes therefore give them up: nobody is to blame.
+//! Requests whose clients have gone, and which their processes therefore abort: this is no failure of a process.
 
 use crate::support::{Client, Server, Setup, eventually};
 
@@ -20,13 +20,13 @@ fn what_a_process_gives_up_when_it_is_told_to_is_no_fault_of_it() {
         client.send("GET /app/waits HTTP/1.1\r\nHost: localhost\r\n\r\n");
         eventually("the process has it", || server.total("handoffs") == 1);
         drop(client);
-        eventually("it was given up", || server.total("client_aborts") == 1);
+        eventually("it was aborted", || server.total("client_aborts") == 1);
         let mut client = server.connect();
         client.send("GET /app/begun HTTP/1.1\r\nHost: localhost\r\n\r\n");
         client.raw_head().unwrap();
         assert_eq!(client.exactly(4).unwrap(), b"half");
         drop(client);
-        eventually("it was given up", || server.total("connections") == 1);
+        eventually("it was aborted", || server.total("connections") == 1);
         assert_eq!((server.total("cancelled"), server.total("handoff_lost")), (2, 0), "{transport}");
         let stopped = server.stop();
         let blamed: Vec<_> = stopped.said.iter().filter(|line| line.contains("bad response")).collect();
@@ -66,7 +66,7 @@ fn what_was_sent_to_another_thread_is_not_sent_again() {
         eventually("the process has them", || total("handoffs") == 7);
         assert!(total("requests_transferred") > 0, "{transport}");
         drop(clients);
-        eventually("all were given up", || total("client_aborts") == 7);
+        eventually("all were aborted", || total("client_aborts") == 7);
         assert_eq!((total("handoffs"), total("handoff_retries")), (7, 0), "{transport}");
         drop(admin);
         let stopped = server.stop();

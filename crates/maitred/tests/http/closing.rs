@@ -45,7 +45,7 @@ fn goes_on(client: &mut Client, shown: &str) {
     assert_eq!(client.get("/b.txt").text(), "file b\n", "{shown:?}");
 }
 
-/// Requests that nobody wants a body of, with the status of their answer.
+/// Requests whose body is not needed, with the status of their answer.
 const BODILESS: [(&str, &str, u16); 6] = [
     ("GET", "/a.txt", 200),
     ("GET", "/large.bin", 200),
@@ -78,7 +78,7 @@ fn a_body_that_ends_the_connection_is_told_of_in_the_answer_before_it() {
     server.stop();
 }
 
-/// Each byte that comes after the answer is too late to be told of; all that come with it are not.
+/// Each byte that comes after the answer is too late to change it; those that come with it are not.
 #[test]
 fn what_comes_later_ends_the_connection_without_another_answer() {
     let server = start();

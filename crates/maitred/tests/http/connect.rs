@@ -1,4 +1,4 @@
-//! `connect = "unix:…"`: pools of a server that runs already, and comes and goes as it likes.
+//! `connect = "unix:…"`: pools of an external server, which may start and stop at any time.
 
 use std::path::Path;
 
@@ -103,7 +103,7 @@ fn a_server_that_is_not_there_is_named() {
     assert_eq!(response.status, 503);
     assert!(
         !response.text().contains("app.sock"),
-        "clients are told nothing of what is inside: {}",
+        "clients see nothing of what is inside: {}",
         response.text()
     );
     server.wait_for_line(|line| {

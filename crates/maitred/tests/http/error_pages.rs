@@ -230,7 +230,7 @@ fn evict(path: &Path) {
     fadvise(&file, 0, None, Advice::DontNeed).unwrap();
 }
 
-/// A page that is on the disk only is fetched by a helper, and the application is not asked again meanwhile.
+/// A page that is on the disk only is fetched by a helper, and the application gets no second request meanwhile.
 #[test]
 fn a_page_that_is_not_in_memory_is_waited_for() {
     let (server, busy) = full(paged().limit("body_bytes_max = \"1MB\""));

@@ -58,7 +58,7 @@ fn the_longest_idle_connection_makes_room() {
         new.push(client);
         let open = |client: &&Client| client.is_quiet();
         eventually("one is closed for it", || kept.iter().filter(open).count() == PLACES - number);
-        assert_eq!(kept[0].get("/a.txt").status, 200, "what asks again and again has not");
+        assert_eq!(kept[0].get("/a.txt").status, 200, "one that is used again and again is not");
     }
     assert!(new.iter().all(Client::is_quiet));
     kept.iter_mut().skip(1).for_each(|client| assert_eq!(client.end(), End::Closed));
@@ -89,7 +89,7 @@ fn a_new_connection_is_served_as_soon_as_another_is_idle() {
     server.stop();
 }
 
-/// Of two threads that share a bucket, the one with room takes new connections, and nobody is closed for them.
+/// Of two threads that share a bucket, the one with room takes new connections, and no connection is closed for them.
 #[test]
 fn nobody_is_closed_while_another_thread_has_room() {
     let server = Setup::with_files()
@@ -107,7 +107,7 @@ fn nobody_is_closed_while_another_thread_has_room() {
 }
 
 /// Each request needs a descriptor besides its client's socket here, for the file of its body. The thread stops accepting before
-/// they run out, so that nobody is refused: new connections wait.
+/// they run out, so that no client is refused: new connections wait.
 #[test]
 fn connections_wait_before_descriptors_run_out() {
     let gate = Gate::new();

@@ -135,7 +135,7 @@ fn a_client_that_reads_nothing_is_dropped_after_write_timeout() {
     client.send("GET /zeros.bin HTTP/1.1\r\nHost: localhost\r\n\r\n");
     eventually("the client is dropped", || server.total("timeouts") == 1);
     assert_eq!(client.head().unwrap().status, 200);
-    assert!(client.exactly(200_000_000).is_err(), "it is told by the end of the connection");
+    assert!(client.exactly(200_000_000).is_err(), "it sees the end of the connection");
     let stopped = server.stop();
     assert_eq!(stopped.access.len(), 1, "{:?}", stopped.access);
 }

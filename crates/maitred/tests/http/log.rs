@@ -175,7 +175,7 @@ fn what_is_cut_off_in_its_head_or_body_is_in_the_log_once() {
     assert_eq!(targets_and_statuses(server.stop()), expected);
 }
 
-/// The client is there to hear that it was too slow.
+/// The client stays to receive the error.
 #[test]
 fn a_body_that_does_not_come_in_time_is_in_the_log_once() {
     let server = Setup::with_files()
@@ -197,7 +197,8 @@ fn targets_and_statuses(stopped: Stopped) -> Vec<(String, u64)> {
     stopped.json_lines().iter().map(of).collect()
 }
 
-/// What the client takes to send its body is no time in the queue; the application is told when the first byte came all the same.
+/// What the client takes to send its body is no time in the queue; the application gets the time of the first byte all the
+/// same.
 #[test]
 fn the_time_in_the_queue_is_that_of_a_whole_request() {
     let gate = Gate::new();

@@ -116,7 +116,7 @@ fn an_idle_connection_is_closed() {
     server.stop();
 }
 
-/// The default of `keep_alive_timeout` is longer than the patience of these tests.
+/// The default of `keep_alive_timeout` is longer than the timeout of these tests.
 #[test]
 fn the_close_of_a_client_is_answered() {
     let server = Setup::with_files().start();
@@ -183,7 +183,7 @@ fn connections_over_the_limit_wait_in_the_queue() {
     held.iter_mut().for_each(|client| client.send("GET "));
     held.iter_mut().for_each(more);
     eventually("none of them is idle", || server.total("reading") == 3);
-    // The kernel completes the connection, and takes the request; nobody answers yet.
+    // The kernel completes the connection, and takes the request; no thread answers yet.
     let mut waiting = server.connect();
     waiting.send("GET /b.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
     for _ in 0..20 {

@@ -220,7 +220,7 @@ fn a_process_that_waits_holds_no_other_up() {
     server.stop();
 }
 
-/// What is under way when the server is told to stop is finished.
+/// What is under way when the server is asked to stop is finished.
 #[test]
 fn a_stop_waits_for_the_application() {
     let gate = Gate::new();

@@ -1,4 +1,4 @@
-//! Applications that fail, in all the ways that they have; nobody else is disturbed.
+//! Applications that fail, in all the ways that they have; no other client is disturbed.
 
 use rustix::process::Signal;
 
@@ -46,7 +46,7 @@ fn an_application_that_breaks_off_closes_the_connection() {
     server.stop();
 }
 
-/// Nobody has lost anything by it, and the log does not say so.
+/// No client has lost anything by it, and the log does not say so.
 #[test]
 fn a_process_that_ends_in_order_is_not_called_lost() {
     let (_gate, server) = with_pool(1);
@@ -80,7 +80,7 @@ fn a_process_that_dies_costs_its_own_request_only() {
     waiting.release();
     assert_eq!(waits.response("GET").text(), "waited\n");
     assert_eq!(waits.get("/app/hello?x").text(), "hello x\n");
-    // A second process was asked, and died of it too; there is no third.
+    // The request went to a second process, which ended as well; there is no third.
     assert_eq!((server.total("handoff_lost"), server.total("handoff_retries")), (2, 1));
     server.stop();
 }
@@ -167,7 +167,7 @@ fn a_request_that_takes_too_long_gets_504_and_the_process_is_replaced() {
     let server = Setup::with_files().pool("app", Some(&gate), &lines).start();
     server.wait_for_processes();
     let before = server.applications();
-    // At the gate, or on the way to it: nobody lets it go on.
+    // At the gate, or on the way to it: it is not released.
     let mut client = server.connect();
     client.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let response = client.response("GET");

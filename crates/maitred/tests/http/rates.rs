@@ -83,11 +83,11 @@ fn a_request_is_bounded_as_a_whole() {
     server.stop();
 }
 
-/// Reads a little now and then, until the server has given up.
+/// Reads a little now and then, until the server has aborted the response.
 fn reads_slowly(client: &mut Client, target: &str, until: impl Fn() -> bool) {
     rustix::net::sockopt::set_socket_recv_buffer_size(client.tcp(), 64 * 1024).unwrap();
     client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-    eventually("the client is given up", || {
+    eventually("the response is aborted", || {
         let _ = client.exactly(4096);
         pace(PAUSE);
         until()
@@ -109,7 +109,7 @@ fn a_client_that_takes_less_than_the_minimal_rate_is_dropped() {
     let waiting = gate.arrival();
     let mut slow = server.connect();
     reads_slowly(&mut slow, "/zeros.bin", || server.total("slow") == 1);
-    assert!(slow.exactly(LARGE).is_err(), "it is told by the end of the connection");
+    assert!(slow.exactly(LARGE).is_err(), "it sees the end of the connection");
     server.wait_for("it takes less than response_bytes_per_second_min");
     assert_eq!(server.connect().get("/zeros.bin").body.len(), LARGE, "one that reads gets everything");
     waiting.release();
@@ -150,7 +150,7 @@ fn a_client_that_takes_too_little_of_what_an_application_writes_to_its_socket_is
     assert_eq!(waits.response("GET").text(), "waited\n");
     assert_eq!(server.total("slow"), 1);
     drop(trickles);
-    // The process has heard that its client is gone.
+    // The process has received CANCEL.
     assert_eq!(server.connect().get("/other/hello?2").text(), "hello 2\n");
     let cut_off: Vec<_> = server.stop().access.into_iter().filter(|line| line.contains("\" 499 ")).collect();
     assert!(cut_off.iter().any(|line| line.contains("\"GET /other/held ")), "{cut_off:?}");

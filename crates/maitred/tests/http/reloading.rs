@@ -147,7 +147,7 @@ fn grace_streams_bounds_them() {
         let _ = events.client.tcp().read_to_end(&mut rest);
         assert_eq!(rest, b"", "{transport}: it is aborted, not ended");
         eventually("the old worker process is gone", || !runs(old));
-        eventually("the process is told so", || ask(&server, "/app/cancelled") == "1");
+        eventually("the request is cancelled", || ask(&server, "/app/cancelled") == "1");
         server.stop();
     }
 }
@@ -164,7 +164,7 @@ fn no_more_old_worker_processes_stay_than_there_may_be() {
     server.wait_for("worker process 1 has to finish: there are more than old_workers_max = 2");
     eventually("the first one is gone", || !runs(held[0].0));
     assert!(runs(held[1].0) && runs(held[2].0));
-    // The process hears of that after the exit, by way of the worker process that has its channel.
+    // The process receives CANCEL after the exit, by way of the worker process that has its channel.
     eventually("its request is cancelled", || ask(&server, "/app/say?on") == "2");
     for (_, events) in &mut held[1..] {
         assert_eq!(events.next(), "on");
@@ -189,7 +189,7 @@ fn a_stop_waits_for_streams_no_longer_than_the_grace_period() {
     assert_eq!(rest, b"", "it is aborted, not ended");
 }
 
-/// The process stays the same one, whoever has requests at it.
+/// The process stays the same one, whichever worker process has requests at it.
 #[test]
 fn a_pool_of_one_process_has_no_second_one_because_of_a_reload() {
     for transport in TRANSPORTS {
@@ -232,7 +232,9 @@ fn a_worker_process_does_not_stay_for_the_streams_of_another() {
     assert_eq!(ask(&server, "/app/say?2"), "1");
     assert_eq!(events.next(), "2");
     drop(events);
-    eventually("the process is told that the client has gone", || ask(&server, "/app/cancelled") == "1");
+    eventually("the request is cancelled, since the client has gone", || {
+        ask(&server, "/app/cancelled") == "1"
+    });
     server.wait_for_line(|line| line.contains("worker process 1 exited"));
     server.stop();
 }
@@ -278,7 +280,7 @@ fn the_death_of_an_old_worker_process_cancels_its_requests() {
         let mut rest = events.client.take_received();
         let _ = events.client.tcp().read_to_end(&mut rest);
         assert_eq!(rest, b"", "{transport}");
-        eventually("the process is told", || ask(&server, "/app/cancelled") == "1");
+        eventually("the request is cancelled", || ask(&server, "/app/cancelled") == "1");
         assert_eq!(ask(&server, "/app/say?on"), "1");
         assert_eq!(later.next(), "on", "{transport}");
         assert_eq!(server.applications().len(), 1);
@@ -334,7 +336,7 @@ fn a_process_that_others_use_over_a_link_can_be_replaced() {
     }
 }
 
-/// A request that the process does not end when it is told that nobody waits for it.
+/// A request that the process does not end when it is cancelled.
 fn stubborn(server: &Server) -> Client {
     let mut client = server.connect();
     client.send("GET /app/stubborn HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -351,7 +353,7 @@ fn what_a_worker_process_leaves_behind_is_known_to_all_that_follow() {
         let _client = stubborn(&server);
         reload(&server);
         crate::support::processes::send_signal(old, rustix::process::Signal::KILL);
-        eventually("the process is told", || ask(&server, "/app/cancelled") == "1");
+        eventually("the request is cancelled", || ask(&server, "/app/cancelled") == "1");
         reload(&server);
         assert_eq!(ask(&server, "/app/pid"), pid, "{transport}");
         assert_eq!(ask(&server, "/app/release"), "1", "{transport}");
@@ -363,7 +365,7 @@ fn what_a_worker_process_leaves_behind_is_known_to_all_that_follow() {
     }
 }
 
-/// It was refused by one owner, and hears of room from the next one.
+/// It was refused by one owner, and the next one reports that there is room.
 #[test]
 fn a_request_that_waits_for_room_outlasts_another_reload() {
     for transport in TRANSPORTS {

@@ -79,7 +79,7 @@ fn a_connection_stays_with_its_address_when_a_reload_puts_another_one_first() {
     server.stop();
 }
 
-/// A request that outlives two reloads: its connection is kept, at the newest of the three worker processes.
+/// A request that lasts longer than two reloads: its connection is kept, at the newest of the three worker processes.
 #[test]
 fn a_connection_outlives_several_reloads_in_one_request() {
     let gate = Gate::new();
@@ -101,7 +101,7 @@ fn a_connection_outlives_several_reloads_in_one_request() {
     server.stop();
 }
 
-/// Whoever is told that a reload is done gets the new configuration from everybody who accepts.
+/// A client that is informed of the end of a reload gets the new configuration on every new connection.
 #[test]
 fn a_reload_is_reported_when_the_old_worker_process_has_stopped_accepting() {
     let server = Setup::with_files()

@@ -107,7 +107,7 @@ fn an_isolated_pool_gets_no_socket_either_when_descriptors_run_out() {
 }
 
 /// A safe request without a body, of which the client has seen nothing, goes to another process, once. Any other is
-/// answered 502: whether it was carried out, nobody knows.
+/// answered 502: whether it was carried out is not known.
 #[test]
 fn a_request_that_was_lost_with_its_process_is_given_again_if_it_is_safe() {
     for transport in ["direct", "relay"] {
@@ -135,7 +135,7 @@ fn a_request_that_was_lost_with_its_process_is_given_again_if_it_is_safe() {
     }
 }
 
-/// The process is told that the client has gone. One that does not come to an end all the same must not be busy for ever.
+/// The process gets CANCEL. One that does not come to an end all the same must not be busy for ever.
 #[test]
 fn a_request_whose_client_has_gone_has_a_deadline_too() {
     for transport in ["direct", "relay"] {
@@ -243,7 +243,7 @@ fn a_client_that_goes_away_is_told_to_the_application() {
         client.send("GET /app/wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
         let waiting = gate.arrival();
         drop(client);
-        eventually("the application was told", || server.total("cancelled") == 1);
+        eventually("the request was cancelled", || server.total("cancelled") == 1);
         waiting.release();
         assert_eq!(server.connect().get("/app/hello?x").text(), "hello x\n");
         server.stop();

@@ -90,7 +90,7 @@ fn a_process_may_finish_first_and_still_listen() {
         assert_eq!(all, b"that is all", "{transport}");
         client.send(vec![b'x'; 2_000_000]);
         client.finish_sending();
-        eventually("it has heard it", || server.connect().get("/heard").text() == "2000000 bytes");
+        eventually("it has received it", || server.connect().get("/heard").text() == "2000000 bytes");
         eventually("the connection is closed", || server.total("connections") == 1);
         server.stop();
     }
@@ -214,7 +214,7 @@ fn a_process_that_dies_ends_its_tunnels() {
     server.stop();
 }
 
-/// `stop` does not take the grace period, which nobody waits for, only because the processes are asked to end their tunnels.
+/// `stop` does not take the whole grace period only because the processes are asked to end their tunnels.
 #[test]
 fn processes_end_their_tunnels_when_the_server_stops() {
     for transport in TRANSPORTS {

@@ -14,7 +14,7 @@ fn load_makes_it_grow_and_quiet_lets_it_shrink() {
     eventually("one process is ready", || ready(&server) == 1);
     assert_eq!(letters(&server).len(), 10, "a letter for each slot");
     let address = address(&server);
-    // Nobody uses any CPU while all of them wait: only the queue tells.
+    // No process uses any CPU while all of them wait: only the queue tells.
     let mut clients = Vec::new();
     let mut waiting = Vec::new();
     for _ in 0..4 {
@@ -55,7 +55,7 @@ fn a_killed_process_costs_its_own_connection_only() {
     eventually("it is in the queue", || pool(&server)["buckets"][0]["queue"] == 1);
     send_signal(first.pid, Signal::KILL);
     assert!(lost.try_response("GET").is_err());
-    // Whoever takes its place takes what was queued.
+    // The process that takes its place takes what was queued.
     let answered = queued.response("GET");
     assert_eq!(answered.status, 200);
     second.release();
@@ -110,7 +110,7 @@ fn a_command_that_fails_is_said_and_does_not_spin() {
         });
         let started = server.status()["master"]["slots_started"].as_u64().unwrap();
         assert!(started < 20, "{started} processes were started");
-        assert_eq!(server.connect().get("/a.txt").status, 200, "nobody else is disturbed");
+        assert_eq!(server.connect().get("/a.txt").status, 200, "no other client is disturbed");
         assert!(server.stop().status.success());
     }
 }

@@ -1,4 +1,4 @@
-/* A prefork server at its plainest: accept, answer, close, on the descriptor that it is told. */
+/* A prefork server at its plainest: accept, answer, close, on the descriptor of its argument. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,7 @@ import signal
 import socket
 import time
 
-assert int(os.environ["LISTEN_PID"]) == os.getpid(), "the sockets are for somebody else"
+assert int(os.environ["LISTEN_PID"]) == os.getpid(), "the sockets are for another process"
 sockets = [socket.socket(fileno=3 + number) for number in range(int(os.environ["LISTEN_FDS"]))]
 assert os.environ["LISTEN_FDNAMES"].split(":") == [os.environ["MAITRED_POOL"]] * len(sockets)
 leaving = False

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::support::{Client, Server, Setup, binary, eventually};
 use crate::world::{address, ask, ready};
 
-/// Runs a pool of two processes of this command; both have to answer, and to end when they are told.
+/// Runs a pool of two processes of this command; both have to answer, and to end when they are asked to.
 fn serves(setup: Setup, command: &str) {
     let table =
         format!("[pool.plain]\nlisten = \"127.0.0.1:0\"\ncommand = {command}\nworkers = 2\nbuckets = 2\n");

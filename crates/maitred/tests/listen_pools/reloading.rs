@@ -69,7 +69,7 @@ fn a_changed_pool_takes_over_without_a_refused_connection() {
             count
         };
         let hammers = [scope.spawn(hammer), scope.spawn(hammer)];
-        // Whatever fails below, they end, so that it is told.
+        // Whatever fails below, they end, so that it is reported.
         let over = Over(&over);
         rewrite(&version(2, PREFORK));
         eventually("the new ones answer", || ask(at, "/")[2] == "2");
@@ -106,5 +106,5 @@ fn a_stop_lets_them_finish() {
     assert_eq!(client.response("GET").status, 200);
     let stopped = server.wait_for_exit();
     assert!(stopped.status.success());
-    assert!(TcpStream::connect(at).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(at).is_err(), "there is no listener any more");
 }

@@ -1,4 +1,4 @@
-//! A reload that takes its time: who asked for it is told what it waits for, and waits as long.
+//! A reload that takes its time: the command shows what it waits for, and waits as long.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -22,7 +22,7 @@ fn written(child: &mut Child) -> (bool, String, String) {
     (child.wait().unwrap().success(), out, err)
 }
 
-/// Adds a pool whose process cannot go on until somebody writes a line here, and then ends, so that it has been tried.
+/// Adds a pool whose process cannot go on until a line is written here, and then ends, so that it has been tried.
 fn add_slow_pool(dir: &Path) -> File {
     let gate = dir.join("gate");
     rustix::fs::mknodat(CWD, &gate, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();

@@ -281,7 +281,8 @@ fn take_all(stage: &mut Stage) -> bool {
     true
 }
 
-/// Everything comes to its end: whoever is asked answers, clients read, and close when they have all they may expect.
+/// Everything comes to its end: each process that has requests answers, clients read, and close when they have all they may
+/// expect.
 fn finish(stage: &mut Stage) {
     let deadline = Instant::now() + TIMEOUT;
     stage.note(|| "--- the end begins".into());

@@ -24,7 +24,7 @@ impl Ledger {
     /// Takes in a connection that has ended.
     pub(crate) fn add(&mut self, connection: &Connection) {
         for request in &connection.requests {
-            // What was not given to anybody need not have been read.
+            // What was not given to a process need not have been read.
             let least = usize::from(request.deliveries > 0);
             let known =
                 matches!(request.fate, Fate::Whole | Fate::Detached) && !connection.left && !connection.cut;
@@ -58,7 +58,7 @@ impl Ledger {
         }
         match found.is_empty() {
             true => Ok(()),
-            false => Err(format!("the access log tells of requests that nobody sent: {found:?}")),
+            false => Err(format!("the access log tells of requests that were not sent: {found:?}")),
         }
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Asked {
     pub(crate) id: Id,
     pub(crate) method: &'static str,
     pub(crate) http10: bool,
-    /// The client wants to keep the connection.
+    /// The client asks to keep the connection.
     pub(crate) keep: bool,
     pub(crate) transport: Transport,
     pub(crate) upgrade: bool,
@@ -61,7 +61,7 @@ pub(crate) enum Fate {
     Broken,
     /// It has reported that it wrote nothing.
     Nothing,
-    /// The application was lost, or gave up the right to be heard.
+    /// The application was lost, or has closed its channel.
     Lost,
     /// The application has taken the connection over.
     Detached,
@@ -116,7 +116,7 @@ impl Request {
         !matches!(self.fate, Fate::Waiting | Fate::UnderWay)
     }
 
-    /// Its application failed when it had begun, as far as anybody can know, so that Maitred cuts the connection.
+    /// Its application failed when it had begun, as far as can be known, so that Maitred cuts the connection.
     fn may_be_cut(&self) -> bool {
         let direct = self.asked.transport == Transport::Direct;
         match self.fate {
@@ -148,7 +148,7 @@ impl Request {
             (Fate::Waiting, 408) => self.late,
             (Fate::Lost, 502) => self.is_untouched(),
             (Fate::Lost, 504) => self.overdue && self.is_untouched(),
-            // It was to be given again, and found the queue full.
+            // It was to be retried, and found the queue full.
             (Fate::Lost, 503) => refusals && self.is_safe() && self.is_untouched(),
             (Fate::Broken, 502) => self.is_headless(),
             (Fate::Nothing, 502) => true,
@@ -250,7 +250,7 @@ impl Connection {
                 Reply::Whole { .. } if request.offered < request.answer.full.len() => {
                     return Err(format!("request {id}: more than was written"));
                 }
-                // Without a report nobody knows that this was all.
+                // Without a report it is not known that this was all.
                 Reply::Whole { used, closes } => {
                     let unreported = request.fate != Fate::Whole && request.has_ended() && !request.across;
                     (used, closes || unreported)

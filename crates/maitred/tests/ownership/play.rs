@@ -15,7 +15,7 @@ use crate::puppet::{Given, Heard, Puppet};
 use crate::support::{Server, TIMEOUT, eventually};
 use crate::world::{Kind, SEVERAL, start};
 
-/// A server, its puppets, and what they have heard and nobody has asked for yet.
+/// A server, its puppets, and what they have received and the test has not asked for yet.
 pub(crate) struct Play {
     pub(crate) server: Server,
     listener: UnixListener,

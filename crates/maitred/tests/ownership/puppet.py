@@ -1,4 +1,4 @@
-# An application process that is the test's puppet: it passes its channel on, and stays until it is told to go.
+# An application process that is the test's puppet: it passes its channel on, and stays until it is asked to go.
 import os
 import signal
 import socket

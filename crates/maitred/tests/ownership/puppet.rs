@@ -182,7 +182,7 @@ impl Puppet {
         self.phase = Phase::Leaving;
     }
 
-    /// Sends frames, and descriptors with their first byte. False if nobody reads them any more.
+    /// Sends frames, and descriptors with their first byte. False if the other end is closed.
     pub(crate) fn say(&mut self, mut frames: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
         let Some(channel) = &self.channel else { return false };
         let mut descriptors = descriptors;

@@ -7,7 +7,7 @@ use std::ops::Range;
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Neighbouring seeds give unrelated sequences.
+    /// Adjacent seeds give unrelated sequences.
     pub(crate) fn new(seed: u64) -> Random {
         let mut random = Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         random.next();

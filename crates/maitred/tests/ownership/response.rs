@@ -73,7 +73,7 @@ pub(crate) fn answer(id: Id, flags: RequestFlags, random: &mut Random) -> Answer
     answer_of(id, flags, length, random)
 }
 
-/// The same, with a body whose length somebody else chooses.
+/// The same, with a body whose length the caller chooses.
 pub(crate) fn answer_of(
     id: Id,
     flags: RequestFlags,

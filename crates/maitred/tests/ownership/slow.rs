@@ -19,7 +19,7 @@ const ROOM_BYTES: usize = 64 * 1024;
 const QUICK: usize = 100;
 const QUICK_MAX: Duration = Duration::from_secs(5);
 
-/// Fifty clients are owed most of ten megabytes each, all processes are idle, and requests of others are answered.
+/// Fifty clients have not received most of ten megabytes each, all processes are idle, and requests of others are answered.
 fn hold_nobody(pool: &str) {
     let mut play = Play::new(100);
     let body = pattern(7, BODY_BYTES);
@@ -46,7 +46,7 @@ fn hold_nobody(pool: &str) {
         assert!(began.elapsed() < QUICK_MAX, "a quick request took {:?}", began.elapsed());
         slow.iter_mut().for_each(|client| _ = client.read(PIECE_BYTES));
     }
-    assert!(is_idle(&play, pool), "they still wait, and nobody else does");
+    assert!(is_idle(&play, pool), "they still wait, and no other client does");
     slow.drain(3..).for_each(|mut client| client.leave(true));
     for client in &mut slow {
         client.set_room(BODY_BYTES);

@@ -46,7 +46,7 @@ const TAIL_BYTES: usize = 500_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Clean,
-    /// Reports that it broke off.
+    /// Reports that it has aborted the response.
     Broken,
     /// Reports that it wrote nothing.
     Nothing,
@@ -58,7 +58,7 @@ pub(crate) enum Ending {
     Garbage,
     /// Its process dies; the kernel closes its descriptors first.
     Crash,
-    /// Its process dies, while somebody else holds its descriptors.
+    /// Its process dies, while another process holds its descriptors.
     Killed,
     /// Closes its channel and stays.
     Closes,
@@ -89,7 +89,7 @@ pub(crate) struct Job {
     /// Bytes that the client sent behind a request to upgrade, and that Maitred had already read.
     early: Vec<u8>,
     pub(crate) ending: Ending,
-    /// It was told to forget the connection: it writes nothing more.
+    /// It was asked to forget the connection: it writes nothing more.
     forgotten: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Line {
     pub(crate) boundaries: Vec<usize>,
     /// It takes what it receives as soon as it can.
     pub(crate) reads: bool,
-    /// What it has received meant the last time that somebody looked.
+    /// What it has received meant at the last look.
     pub(crate) progress: Option<Progress>,
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct Stage {
     pub(crate) wild: bool,
     /// When the test last took all that had arrived: a request that it finds now may have been there since.
     looked: Instant,
-    /// For direct and relay: requests may have gone to a process that the test could not hear any more.
+    /// For direct and relay: requests may have gone to a process that the test could not receive from any more.
     unseen: [bool; 2],
     pub(crate) pace: Pace,
     trace: VecDeque<String>,
@@ -164,7 +164,7 @@ impl Stage {
         }
     }
 
-    /// Notes what happens, for whoever has to find out what went wrong.
+    /// Notes what happens, for the analysis of a failure.
     pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
         if self.trace.len() == TRACE_LINES {
             self.trace.pop_front();
@@ -175,7 +175,7 @@ impl Stage {
     /// Ends the test, with everything that led there.
     pub(crate) fn fail(&self, why: &str) -> ! {
         let trace: Vec<&str> = self.trace.iter().map(String::as_str).collect();
-        // In both places: whoever shows a part of a long output shows its beginning or its end.
+        // In both places: what shows a part of a long output shows its beginning or its end.
         panic!("{why}\n{}\n{why}", trace.join("\n"));
     }
 
@@ -273,7 +273,7 @@ impl Stage {
             match heard {
                 Heard::Request(given) => {
                     // A request that comes again comes after the end of the process that had it, and after what that one
-                    // was told.
+                    // was sent.
                     self.notice_exits();
                     if self.puppets[at].may_speak() {
                         let others =
@@ -297,7 +297,7 @@ impl Stage {
         came
     }
 
-    /// A puppet is told to forget a connection. If it is at a request of that, there is nobody left to answer.
+    /// A puppet is asked to forget a connection. If it is at a request of that, there is no client left to answer.
     fn forget(&mut self, puppet: u32, connection: u32) {
         let is_it = |job: &Job| (job.puppet, job.connection) == (puppet, connection);
         for at in (0..self.jobs.len()).filter(|at| is_it(&self.jobs[*at])).collect::<Vec<_>>() {
@@ -350,7 +350,7 @@ impl Stage {
     /// listen, so that the request is given all the same, when there is a process.
     fn on_late_request(&mut self, at: usize, given: &Given, id: Option<Id>, name: &str) {
         if !id.is_some_and(|id| self.left.remove(&id)) {
-            self.fail(&format!("{name}: nobody asked for it"));
+            self.fail(&format!("{name}: it was not asked for"));
         }
         let (connection, request) = (given.connection, given.request);
         let nothing =
@@ -450,14 +450,14 @@ impl Stage {
         }
     }
 
-    /// The requests of a puppet that will not be heard any more are lost.
+    /// The requests of a puppet whose frames will not be read any more are lost.
     fn lose_jobs(&mut self, puppet: u32, overdue: bool) {
         let (lost, rest) = std::mem::take(&mut self.jobs).into_iter().partition(|job| job.puppet == puppet);
         self.jobs = rest;
         let lost: Vec<Job> = lost;
         for job in lost {
             self.note(|| format!("  request {} is lost at {}", job.id, job.at));
-            // A test that was kept waiting itself hears of the end before it could see how late it is.
+            // A test that was kept waiting itself sees the end before it could see how late it is.
             let overdue = overdue || job.since.elapsed() > self.pace.too_old;
             let request = self.request(job.id);
             request.fate = Fate::Lost;
@@ -473,7 +473,7 @@ impl Stage {
     }
 
     /// The pool is about to lose a process. Maitred may have chosen it for requests which the test will never see: it sends them
-    /// at the end of its turn, if there is still somebody to send them to.
+    /// at the end of its turn, if the process is still there.
     fn may_lose_unseen(&mut self, puppet: usize) {
         let relay = self.puppets[puppet].pool == "relay";
         self.unseen[usize::from(relay)] = true;
@@ -619,7 +619,7 @@ impl Stage {
 
     fn report(&mut self, at: usize, puppet: usize, frames: &[u8], fate: Fate) {
         let job = self.jobs.swap_remove(at);
-        // Nobody hears it if the worker process has just ended; then the end of the channel is on its way.
+        // It is not read if the worker process has just ended; then the end of the channel is on its way.
         let heard = self.puppets[puppet].say(frames, &[]);
         self.request(job.id).fate = if heard { fate } else { Fate::Lost };
     }
@@ -637,7 +637,7 @@ impl Stage {
         }
     }
 
-    /// A puppet wants to receive no more.
+    /// A puppet asks for no more requests.
     pub(crate) fn leave(&mut self, puppet: usize) {
         let number = self.puppets[puppet].number;
         self.note(|| format!("puppet {number} leaves"));

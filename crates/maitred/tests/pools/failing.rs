@@ -10,7 +10,7 @@ use crate::look::{breathing, pool, processes_of};
 use crate::support::processes::cpu_ticks;
 use crate::support::{Server, Setup, eventually};
 
-/// Nobody waits in the queue until its end: then the test would fail.
+/// No request waits in the queue until its end: then the test would fail.
 const PATIENT: &str = "queue = { timeout = \"10 min\" }";
 /// How long the master is watched, and how much CPU time it may take in that time, in ticks of 10 ms: 5 %. It is built without
 /// optimisation, and takes about 3 ticks where this was written; one that does not wait takes hundreds.
@@ -67,7 +67,7 @@ fn which_pool_cannot_start_and_why_is_said_everywhere() {
         let Bad { name, why, .. } = bad;
         let response = server.connect().get(&format!("/{name}/hello"));
         assert_eq!(response.status, 503, "{name}");
-        // The client is told which request to ask about, and nothing of what is inside.
+        // The client gets the number of the request, and nothing of what is inside.
         let id = response.text().trim_end().strip_prefix("503 Service Unavailable\nRequest ID: ").unwrap();
         let said = server.wait_for_line(|line| line.contains(id));
         assert!(said.contains(&format!("pool \"{name}\" cannot start")) && said.contains(why), "{said}");
@@ -106,7 +106,7 @@ fn the_master_takes_no_time_for_pools_that_cannot_start() {
     server.stop();
 }
 
-/// Lets the time pass in which the master is watched, with a client that is told nothing.
+/// Lets the time pass in which the master is watched, with a client that gets no answer.
 fn watch(server: &Server) -> bool {
     let client = server.connect();
     client.tcp().set_read_timeout(Some(WATCHED)).unwrap();

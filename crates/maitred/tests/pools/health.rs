@@ -6,7 +6,7 @@ use crate::look::{pids, processes_of, settled};
 use crate::support::processes::send_signal;
 use crate::support::{Gate, Setup, TIMEOUT, eventually};
 
-/// The other one has a request, so that nobody but the health check can find out. When it has to is in the tests of
+/// The other one has a request, so that only the health check can find out. When it has to is in the tests of
 /// `Channel::health`.
 #[test]
 fn an_idle_process_that_is_stopped_is_replaced() {

@@ -1,4 +1,4 @@
-//! Pools of application processes that breathe, seen from outside: the real binary, with small Python applications.
+//! Elastic pools of application processes, seen from outside: the real binary, with small Python applications.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 

@@ -39,7 +39,7 @@ fn application_processes_outlive_their_worker_process() {
     std::thread::scope(|scope| {
         let _over = SetOnDrop(&over);
         for _ in 0..3 {
-            // Requests that were under way are lost, and nobody else answers than who was there before.
+            // Requests that were under way are lost, and only processes that were there before answer.
             scope.spawn(|| {
                 while !over.load(Relaxed) {
                     assert!(ask(&server).is_none_or(|pid| before.contains(&pid)));
@@ -60,8 +60,8 @@ fn application_processes_outlive_their_worker_process() {
     assert!(!said.iter().any(|line| line.contains("protocol error")), "{said:#?}");
 }
 
-/// A process that is at a request has it finished, whoever hears of it, and serves then. Clients whose connections it keeps see
-/// their end.
+/// A process that is at a request has it finished, whether or not its report is read, and serves then. Clients
+/// whose connections it keeps see their end.
 #[test]
 fn a_process_comes_to_the_end_of_its_request_before_it_recovers() {
     let gate = Gate::new();

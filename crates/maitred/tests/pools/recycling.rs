@@ -20,7 +20,7 @@ fn recycled(server: Server, why: &str, act: impl FnOnce(&Server, &Found)) {
         act(&server, found);
         found.more(20);
     });
-    assert_eq!(starts_and_crashes(&server).1, 0, "nobody has died");
+    assert_eq!(starts_and_crashes(&server).1, 0, "no process has died");
     let stopped = server.stop();
     assert!(stopped.said.iter().any(|line| line.contains(why)), "{:#?}", stopped.said);
 }
@@ -42,7 +42,7 @@ fn after_a_number_of_requests() {
 #[test]
 fn after_a_time() {
     let server = start("max_age = \"2s\"");
-    // Without a load, when there is none too many: whoever went before its successor is ready would be missed.
+    // Without a load, when there is none too many: a process that went before its successor is ready would be missing.
     let before = pids(&server, "app");
     eventually("those of the beginning are gone", || {
         let letters = letters(&server, "app");

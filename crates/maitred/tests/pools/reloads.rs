@@ -83,7 +83,7 @@ fn a_request_that_was_half_there_at_a_reload_is_lent_a_process() {
     server.stop();
 }
 
-/// What replaces a process does not start, as when somebody has broken a file of the application. The process that is left has
+/// What replaces a process does not start, as when a file of the application is broken. The process that is left has
 /// a request, at the old worker process: requests at the new one wait for it.
 #[test]
 fn requests_wait_for_what_is_left_of_a_pool_that_cannot_start_more() {

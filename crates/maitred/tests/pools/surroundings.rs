@@ -46,7 +46,7 @@ fn root_gives_processes_the_account_of_their_pool() {
     }
     let lines = "workers = 1\nuser = \"nobody\"\nqueue = { timeout = \"60s\" }";
     let setup = breathing(Setup::new(), "app", None, "", lines);
-    // Beside the application, for the case that the repository is where nobody else may look.
+    // Beside the application, for the case that the repository is where other accounts may not look.
     let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python/maitred");
     let copied = Command::new("cp").arg("-r").arg(adapter).arg(setup.directory.path()).status();
     assert!(copied.unwrap().success());
@@ -68,7 +68,7 @@ fn what_processes_write_is_in_the_log_with_their_pool_and_slot() {
     server.stop();
 }
 
-/// It writes as fast as it can, and nobody else is held up: not the master, not the others, not its own requests.
+/// It writes as fast as it can, and nothing else is held up: not the master, not the others, not its own requests.
 #[test]
 fn a_process_that_never_stops_writing_holds_nobody_up() {
     let lines = "workers = 1\nqueue = { timeout = \"60s\" }";

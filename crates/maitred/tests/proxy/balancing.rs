@@ -66,8 +66,8 @@ fn a_dead_server_is_left_out_and_comes_back() {
     let mut client = server.connect();
     let address = gone.address();
     drop(gone);
-    eventually("nobody listens", || std::net::TcpStream::connect(address).is_err());
-    // Nobody notices, whatever is asked.
+    eventually("there is no listener", || std::net::TcpStream::connect(address).is_err());
+    // No client notices, whatever is asked.
     let began = Instant::now();
     for number in 0..20 {
         let response = if number % 2 == 0 { client.get("/x") } else { client.post("/x", b"body") };
@@ -77,7 +77,7 @@ fn a_dead_server_is_left_out_and_comes_back() {
     assert!((1..=1 + trials_in(began.elapsed())).contains(&failures), "it was asked {failures} times");
     assert_eq!(server.total("upstream_retries"), failures);
     let back = Upstream::on(address, say("back"));
-    eventually("it is asked again", || client.get("/x").text() == "back");
+    eventually("it gets requests again", || client.get("/x").text() == "back");
     let answers: Vec<_> = (0..10).map(|_| client.get("/x").text().to_owned()).collect();
     assert_eq!(answers.iter().filter(|text| *text == "back").count(), 5);
     assert!(back.requests() > 5);

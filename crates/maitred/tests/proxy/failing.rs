@@ -12,7 +12,7 @@ use crate::support::{Setup, eventually};
 use crate::upstream::Upstream;
 use crate::{setup, start};
 
-/// A socket that has a port and does not listen: nobody else gets the port, and whoever connects to it is refused.
+/// A socket that has a port and does not listen: no other process gets the port, and connections to it are refused.
 fn nowhere() -> (OwnedFd, String) {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();

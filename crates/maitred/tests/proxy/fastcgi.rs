@@ -266,7 +266,8 @@ fn a_script_that_works_on_is_not_stopped() {
     assert_eq!(lines.count(), 2, "its connection was closed before its end: {said:#?}");
 }
 
-/// One that goes on for too long behind a response that is whole takes nothing from its client, and no server is to blame.
+/// One that goes on for too long behind a response that is whole takes nothing from its client, and does not count as a
+/// failure of the server.
 #[test]
 fn a_script_that_works_on_for_too_long_is_no_failure_of_its_response() {
     let upstream = Upstream::start(move |peer| {
@@ -277,7 +278,7 @@ fn a_script_that_works_on_for_too_long_is_no_failure_of_its_response() {
     let server = start(&upstream, "request_timeout = \"1s\"");
     let mut client = server.connect();
     assert_eq!(client.get("/x").text(), "hello");
-    eventually("the application is let go", || upstream.open() == 0);
+    eventually("the connection to the application is closed", || upstream.open() == 0);
     assert_eq!(client.get("/x").text(), "hello", "its connection goes on");
     assert_eq!(server.total("upstream_failures"), 0);
     server.stop();
@@ -352,6 +353,6 @@ fn a_client_that_leaves_takes_the_connection_with_it() {
     assert_eq!(client.head().unwrap().status, 200);
     assert_eq!(client.exactly(10).unwrap(), b"5\r\nfirst\r\n");
     drop(client);
-    has_left.recv_timeout(crate::support::TIMEOUT).expect("the application is told");
+    has_left.recv_timeout(crate::support::TIMEOUT).expect("the application sees the end");
     server.stop();
 }

@@ -285,7 +285,7 @@ fn idle_connections_are_closed_when_the_server_stops() {
     eventually("the connection is closed", || upstream.open() == 0);
 }
 
-/// A server sees fields as variables, perhaps, or believes what only a proxy can know.
+/// A server may see fields as variables, or trust fields that only a proxy may set.
 #[test]
 fn names_that_an_application_could_mistake_are_removed() {
     let names = "api_key: 1\r\nv1.key: 1\r\nX_Remote_User: root\r\nx.remote.user: root\r\nX-Remote-User: root\r\n\

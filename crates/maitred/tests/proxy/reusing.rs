@@ -166,7 +166,7 @@ fn a_server_that_accepts_nothing_is_given_up_in_time() {
     server.stop();
 }
 
-/// What a server sends too much is dropped: its connection is of no use any more, the client's goes on, as it was told.
+/// What a server sends too much is dropped: its connection is of no use any more, the client's goes on, as was announced.
 #[test]
 fn what_a_server_sends_too_much_costs_its_own_connection_only() {
     let upstream = Upstream::start(|peer| {

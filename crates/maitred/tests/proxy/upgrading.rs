@@ -71,7 +71,7 @@ fn a_client_that_is_gone_ends_its_websocket() {
     let mut client = server.connect();
     upgrade(&mut client, "");
     drop(client);
-    eventually("the server is told", || upstream.open() == 0);
+    eventually("the connection to the server is closed", || upstream.open() == 0);
     server.stop();
 }
 
@@ -93,8 +93,8 @@ fn a_server_may_refuse_to_switch() {
     server.stop();
 }
 
-/// A server that knows HTTP/2 by upgrade, as many do, is not told that a client wants it: its requests would be seen by
-/// nobody here (h2c smuggling).
+/// A server that knows HTTP/2 by upgrade, as many do, does not get the client's `Upgrade: h2c`: its requests would not
+/// be seen here (h2c smuggling).
 #[test]
 fn h2c_is_never_passed_on() {
     let upstream = Upstream::start(|peer| {

@@ -190,7 +190,7 @@ impl Expected {
     }
 }
 
-/// The start of what a path's body holds, by which it is told from others.
+/// The start of what a path's body holds, which distinguishes it from others.
 pub(crate) fn marks(path: &[u8], bytes: u64) -> Vec<u8> {
     let line = [b"<!-- ", path, b" -->\n"].concat();
     line.iter().copied().cycle().take(bytes.min(MARKED_BYTES) as usize).collect()

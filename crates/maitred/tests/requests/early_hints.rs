@@ -24,7 +24,7 @@ fn hints_come_before_the_response_to_those_who_may_have_them() {
             let response = connection.get("/hints/3/100");
             assert_eq!((response.text(), &response.interim), ("ok", &vec![103; http2]), "{key}");
         }
-        assert_eq!(client.get("/continue").interim, [0; 0], "nobody has asked for a 100");
+        assert_eq!(client.get("/continue").interim, [0; 0], "a 100 was not asked for");
         assert_eq!(connection.get("/continue").interim, [0; 0]);
         let stopped = server.stop();
         assert!(stopped.json_lines().iter().all(|line| line["status"] == 200), "{:#?}", stopped.access);

@@ -1,5 +1,5 @@
 //! Black-box tests of what becomes of a request once a process, or an HTTP server, has it: how long it may be silent, what it may
-//! say beforehand, and what it is told. The real binary, and a process (`process.py`) that does what the path of a request says.
+//! say beforehand, and what it gets. The real binary, and a process (`process.py`) that does what the path of a request says.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! What a process is told of the pool's settings.
+//! The settings of the pool that a process gets in the meta.
 
 use crate::h2::Connection;
 use crate::{setup, start};

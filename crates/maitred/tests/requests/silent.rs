@@ -129,7 +129,7 @@ fn a_response_that_comes_upon_cancel_is_sent() {
     server.stop();
     let server = start("relay", "request_timeout = \"1s\"");
     let mut client = ask(&server, "/late");
-    assert_eq!(client.response("GET").status, 504, "nobody waits any more");
+    assert_eq!(client.response("GET").status, 504, "the request has timed out");
     eventually("the request has ended", || in_flight(&server) == 0);
     assert_eq!(server.connect().get("/meta").status, 200);
     server.stop();

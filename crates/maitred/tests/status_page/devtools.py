@@ -111,7 +111,7 @@ class Browser:
         return result["result"].get("value")
 
     def until(self, expression, what):
-        """Waits until an expression is true; the page looks at each of its frames, nobody sleeps."""
+        """Waits until an expression is true; the page looks at each of its frames, without a sleep."""
         look = f"""new Promise((done, fail) => {{
             const late = performance.now() + {PATIENCE_SECS * 1000 // 2};
             const look = () => {{
@@ -147,7 +147,7 @@ class Browser:
         return [event["params"]["request"]["url"] for event in sent]
 
     def key(self, name, code, text=""):
-        """One key, pressed and let go."""
+        """One key, pressed and released."""
         common = {"key": name, "code": name, "windowsVirtualKeyCode": code}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)

@@ -81,7 +81,7 @@ def die_late(environ, start_response):
 
 
 def stand_at_the_gate():
-    """Reports there, and goes on when it is let go."""
+    """Reports there, and goes on when it is released."""
     host, port = os.environ["GATE"].rsplit(":", 1)
     with socket.create_connection((host, int(port))) as gate:
         gate.sendall(b"%d\n" % os.getpid())

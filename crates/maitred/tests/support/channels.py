@@ -1,4 +1,4 @@
-"""A server that runs already: it accepts channels on the Unix socket SOCKET, and gives each to a process of its own that runs
+"""An external server: it accepts channels on the Unix socket SOCKET, and gives each to a process of its own that runs
 the application APPLICATION. It says "listening" when it does. SIGTERM ends it and all its processes at once. The first LEAVING
 channels (a variable of the environment) it welcomes itself, and receives nothing on them: its workers are about to go."""
 

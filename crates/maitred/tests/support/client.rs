@@ -1,4 +1,4 @@
-//! A client that sends exactly the bytes that it is told to, and believes nothing.
+//! A client that sends exactly the bytes that it is given, and checks all that it receives.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -157,7 +157,7 @@ impl Client {
         self.try_response(method).unwrap_or_else(|error| panic!("no response: {error}"))
     }
 
-    /// The same from a server that may give up.
+    /// The same from a server that may abort the response.
     #[track_caller]
     pub(crate) fn try_response(&mut self, method: &str) -> io::Result<Response> {
         let mut interim = Vec::new();
@@ -240,7 +240,7 @@ impl Client {
         Ok(std::mem::replace(&mut self.buffer, rest))
     }
 
-    /// What was received and not yet taken; whoever reads from [`Client::tcp`] begins with it.
+    /// What was received and not yet taken; a caller that reads from [`Client::tcp`] begins with it.
     pub(crate) fn take_received(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }

@@ -1,4 +1,4 @@
-//! Where requests to `/wait` of the application stand until the test lets them go: a listener that the application
+//! Where requests to `/wait` of the application stand until the test releases them: a listener that the application
 //! connects to.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! An HTTP/2 client that sends exactly the frames that it is told to, and ends the test where the server breaks RFC 9113.
+//! An HTTP/2 client that sends exactly the frames that it is given, and ends the test where the server breaks RFC 9113.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -262,7 +262,7 @@ impl Connection {
             .unwrap_or_else(|lost| panic!("no response on {id}: {lost:?}; {:?}", self.goaway))
     }
 
-    /// The same from a server that may give up.
+    /// The same from a server that may abort the response.
     #[track_caller]
     pub(crate) fn try_response(&mut self, id: u32) -> Result<Response, Lost> {
         loop {

@@ -1,4 +1,4 @@
-//! HPACK (RFC 7541) of the test's own: an encoder that says exactly what it is told, and a decoder that ends the test
+//! HPACK (RFC 7541) of the test's own: an encoder that says exactly what it is given, and a decoder that ends the test
 //! where an encoder breaks a rule. Written without a look at Maitred's.
 
 use std::collections::VecDeque;

@@ -180,7 +180,7 @@ impl Server {
         self.wait_for_exit()
     }
 
-    /// Waits for the end of a server that was told to stop.
+    /// Waits for the end of a server that was asked to stop.
     pub(crate) fn wait_for_exit(mut self) -> Stopped {
         let said = self.wait_for_end();
         let status = self.child.wait().unwrap();

@@ -31,7 +31,7 @@ impl Setup {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("root");
         fs::create_dir(&root).unwrap();
-        // A server that was started as root may serve as somebody else, whatever the umask.
+        // A server that was started as root may run as another account, whatever the umask.
         for path in [directory.path(), &root] {
             fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
         }
@@ -121,7 +121,7 @@ impl Setup {
     /// An isolated pool as [`Setup::pool`] has it, with an account of its own where that can be.
     pub(crate) fn isolated_pool(self, name: &str, lines: &str) -> Setup {
         let adapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../adapters/python/maitred");
-        // Beside the application, for the case that the repository is where nobody else may look.
+        // Beside the application, for the case that the repository is where other accounts may not look.
         let copied = Command::new("cp").arg("-r").arg(adapter).arg(self.directory.path()).status();
         assert!(copied.unwrap().success());
         let user = if rustix::process::geteuid().is_root() { "user = \"nobody\"\n" } else { "" };
@@ -188,7 +188,7 @@ impl Setup {
         };
         let threads = default(&self.server, "threads", "threads = 1");
         let admin = default(&self.server, "admin", "admin = \"unix:admin.sock\"");
-        // Tests run as root or not, and their directories are for whoever runs them.
+        // Tests run as root or not, and their directories are for the account that runs them.
         let share_user = default(&self.server, "share_user", "share_user = true");
         let address = default(&self.listen, "address", "address = \"127.0.0.1:0\"");
         let format = default(&self.log, "access ", "access = \"combined\"");

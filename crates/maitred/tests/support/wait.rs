@@ -1,6 +1,6 @@
 //! The only two places of the tests that let time pass (`tidy` keeps it so).
 //!
-//! [`eventually`] is for what another process does in its own time and announces to nobody; nothing is right because time
+//! [`eventually`] is for what another process does in its own time and does not announce; nothing is right because time
 //! passed. [`pace`] is what a test does to the server, never a wait for it.
 
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Clients with certificates, and what applications are told of them.
+//! Clients with certificates, and what of them is passed to applications.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ fn an_application_knows_its_client_and_believes_no_other() {
         }
         if anonymous {
             let seen = told(&mut connect(&server, &authority.client()));
-            assert_eq!(seen, BTreeMap::new(), "who shows nothing is nobody");
+            assert_eq!(seen, BTreeMap::new(), "without a certificate there is no identity");
         }
         server.stop();
     }
@@ -81,7 +81,7 @@ fn an_application_knows_that_it_is_spoken_to_over_tls() {
     server.stop();
 }
 
-/// `client_crl`: who is on a list is nobody, from the moment that the list is there, also with a ticket from before.
+/// `client_crl`: a client on a list has no identity, from the moment that the list is there, also with a ticket from before.
 #[test]
 fn a_certificate_that_was_revoked_is_refused() {
     let authority = Authority::new();
@@ -112,12 +112,12 @@ fn a_certificate_that_was_revoked_is_refused() {
     replace(&server.path("crl.pem"), authority.revoke(&[&alice], 2120).as_bytes());
     eventually("the new list holds", || !alices.iter().any(may) && bobs.iter().all(may));
     assert_eq!(open.get("/a.txt").text(), "file a\n", "what is open stays");
-    // What is known no more is not good: a list that is out of date, and one of somebody else.
+    // What is no longer known is not good: a list that is out of date, and one of another authority.
     for list in [authority.revoke(&[], 2022), Authority::named("Somebody else").revoke(&[], 2120)] {
         replace(&server.path("crl.pem"), authority.revoke(&[], 2120).as_bytes());
-        eventually("nobody is revoked", || alices.iter().chain(&bobs).all(may));
+        eventually("none is revoked", || alices.iter().chain(&bobs).all(may));
         replace(&server.path("crl.pem"), list.as_bytes());
-        eventually("nobody is known to be good", || !alices.iter().chain(&bobs).any(may));
+        eventually("none is known to be good", || !alices.iter().chain(&bobs).any(may));
     }
     replace(&server.path("crl.pem"), b"no list");
     let line = server.wait_for_line(|line| line.contains("the previous ones stay in use"));

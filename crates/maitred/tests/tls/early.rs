@@ -108,7 +108,7 @@ fn a_first_flight_that_is_sent_again_is_not_answered_again() {
     assert_eq!(connection.response("GET").text(), "file a\n");
     let mut replayed = socket(&server);
     replayed.write_all(&flight).unwrap();
-    // The server goes on with a whole handshake, which nobody but the real client can complete.
+    // The server goes on with a whole handshake, which only the real client can complete.
     assert!(replayed.read(&mut [0; 1]).unwrap() > 0);
     drop((replayed, connection));
     let stopped = server.stop();

@@ -43,7 +43,7 @@ fn no_text_of_a_key_is_left_in_memory() {
     assert_eq!(connect(&server, &authority.client()).get("/a.txt").text(), "file a\n");
     let pem = fs::read_to_string(server.path("site-key.pem")).unwrap();
     let der = PrivateKeyDer::from_pem_slice(pem.as_bytes()).unwrap();
-    // In PKCS #8, P-256: 36 bytes of what it is, and then the number that nobody may know.
+    // In PKCS #8, P-256: 36 bytes of what it is, and then the number that must stay secret.
     let number = &der.secret_der()[36..68];
     let digits: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
     let line = pem.lines().nth(1).unwrap();

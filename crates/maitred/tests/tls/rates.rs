@@ -11,9 +11,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// More than all buffers take.
 const LARGE: usize = 100_000_000;
 
-/// Takes a little of what comes now and then, still encrypted, until the server has given up.
+/// Takes a little of what comes now and then, still encrypted, until the server has aborted the response.
 fn reads_slowly(client: &mut Client, until: impl Fn() -> bool) {
-    eventually("the client is given up", || {
+    eventually("the response is aborted", || {
         let _ = client.tcp().read(&mut [0; 4096]);
         pace(PAUSE);
         until()
@@ -61,7 +61,7 @@ fn a_client_that_takes_less_than_the_minimal_rate_is_dropped() {
     server.stop();
 }
 
-/// A client that takes nothing is nobody else's fault: neither the process nor the HTTP server that answers is blamed.
+/// A client that takes nothing: this counts neither as a failure of the process nor of the HTTP server that answers.
 #[test]
 fn who_answers_is_not_blamed_for_a_client_that_takes_nothing() {
     let gate = Gate::new();
@@ -81,7 +81,7 @@ fn who_answers_is_not_blamed_for_a_client_that_takes_nothing() {
         let mut client = connect(&server, &config);
         rustix::net::sockopt::set_socket_recv_buffer_size(client.tcp(), 64 * 1024).unwrap();
         client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-        eventually("the client is given up", || server.total("timeouts") == timeouts);
+        eventually("the response is aborted", || server.total("timeouts") == timeouts);
     }
     assert_eq!((server.total("handoff_lost"), server.total("upstream_failures")), (0, 0));
     assert_eq!(connect(&server, &config).get("/app/hello?1").text(), "hello 1\n");

@@ -48,12 +48,12 @@ fn a_certificate_is_made_and_its_fingerprint_is_told() {
     let (server, told) = stage::serve();
     let address = server.address;
     let (stranger, picky) = Authority::new().picky(&[SignatureScheme::ECDSA_NISTP256_SHA256]);
-    assert!(Client::try_connect_tls(address, &stranger, "localhost").is_err(), "nobody has signed it");
+    assert!(Client::try_connect_tls(address, &stranger, "localhost").is_err(), "no authority has signed it");
     let certificate = picky.seen.lock().unwrap().take().unwrap();
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &certificate);
     let bytes: Vec<String> = digest.as_ref().iter().map(|byte| format!("{byte:02X}")).collect();
     assert_eq!(bytes.join(":"), told);
-    // Whoever has seen it once can hold on to it.
+    // A client that has seen it once can trust it from then on.
     let mut roots = RootCertStore::empty();
     roots.add(certificate).unwrap();
     let client = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))

@@ -5,7 +5,7 @@ use rustls::version::{TLS12, TLS13};
 use crate::stage::{Authority, resumes, setup};
 use crate::support::eventually;
 
-/// Handshakes after which every thread has had its turn.
+/// Handshakes after which every thread has had one.
 const MANY: usize = 24;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Certificates, and clients that believe them.
+//! Certificates, and clients that trust them.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -90,7 +90,7 @@ impl Authority {
         roots
     }
 
-    /// A client that believes this authority.
+    /// A client that trusts this authority.
     pub(crate) fn client(&self) -> Arc<ClientConfig> {
         self.client_of(&[&rustls::version::TLS12, &rustls::version::TLS13], None)
     }
@@ -124,7 +124,7 @@ impl Authority {
         Arc::new(builder.with_no_client_auth())
     }
 
-    /// A client that knows only these signatures, and remembers what was stapled.
+    /// A client that knows only these signatures, and keeps what was stapled.
     pub(crate) fn picky(&self, schemes: &[SignatureScheme]) -> (Arc<ClientConfig>, Arc<Picky>) {
         let provider: Arc<CryptoProvider> = Arc::new(aws_lc_rs::default_provider());
         let inner =

@@ -29,7 +29,7 @@ impl Between {
         Between { taken, asker }
     }
 
-    /// Somebody deals with the obstacle, and says so.
+    /// Removes the obstacle, and sends SIGHUP.
     fn over(mut self, server: &Server) {
         drop(self.taken);
         server.signal(Signal::HUP);
@@ -70,7 +70,7 @@ fn it_succeeds_by_itself_when_the_obstacle_is_gone() {
     assert!(server.terminate(Signal::TERM).status.success());
 }
 
-/// Nobody starts processes meanwhile. What waits for one goes to the new worker process, with its connection.
+/// No processes are started meanwhile. What waits for one goes to the new worker process, with its connection.
 #[test]
 fn a_request_that_nobody_is_left_for_is_answered_by_the_new_image() {
     let server = Setup::with_files().pool("app", None, "workers = 1\nqueue = { timeout = \"60s\" }").start();
@@ -89,7 +89,7 @@ fn a_request_that_nobody_is_left_for_is_answered_by_the_new_image() {
     assert_eq!(asks.response("GET").text(), "file a\n");
     assert_eq!(sends.response("POST").body, b"12345");
     assert_eq!(sends.get("/b.txt").text(), "file b\n");
-    eventually("nobody of the old image is left", || server.children().len() == 2);
+    eventually("no process of the old image is left", || server.children().len() == 2);
     let stopped = server.terminate(Signal::TERM);
     assert!(stopped.status.success());
     assert_eq!(stopped.access.len(), 4, "each is in the access log once: {:#?}", stopped.access);

@@ -1,4 +1,4 @@
-//! The executable of a running server is replaced (`SIGUSR2`, `maitred upgrade`), and nobody notices; or it cannot be, and
+//! The executable of a running server is replaced (`SIGUSR2`, `maitred upgrade`), and no client notices; or it cannot be, and
 //! nothing changes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]

@@ -30,7 +30,7 @@ fn http_2_connections_are_told_to_go_and_finish_what_they_have() {
     assert_eq!(busy.response(id).text(), "waited\n");
     assert_eq!(busy.end(), Some(code::NO_ERROR));
     assert_eq!(h2::get(server.address, "/app/hello?x").text(), "hello x\n");
-    eventually("nobody of the old image is left", || server.children().len() == 2);
+    eventually("no process of the old image is left", || server.children().len() == 2);
     server.stop();
 }
 
@@ -66,11 +66,11 @@ fn tls_goes_on_with_the_same_keys() {
     assert!(last.text() == "file b\n" && last.says_close());
     drop(kept);
     assert_eq!(stage::shown(&mut stage::connect(&server, &authority.client())), certificate);
-    eventually("nobody of the old image is left", || server.children().len() == 1);
+    eventually("no process of the old image is left", || server.children().len() == 1);
     server.stop();
 }
 
-/// The certificate that a server shows which nobody has signed.
+/// The certificate of a server that no authority has signed.
 fn shown_by(address: std::net::SocketAddr, picky: &(Arc<ClientConfig>, Arc<Picky>)) -> Vec<u8> {
     assert!(Client::try_connect_tls(address, &picky.0, "localhost").is_err());
     picky.1.seen.lock().unwrap().take().unwrap().to_vec()

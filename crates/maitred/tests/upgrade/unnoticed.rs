@@ -29,7 +29,7 @@ fn what_is_under_way_is_finished_and_what_is_idle_is_kept() {
     waiting.release();
     assert_eq!(busy.response("GET").text(), "waited\n");
     assert_eq!(busy.get("/a.txt").text(), "file a\n", "its connection is kept as well");
-    eventually("nobody of the old image is left", || {
+    eventually("no process of the old image is left", || {
         server.children().len() == 2 && !server.children().contains(&old)
     });
     let stopped = server.stop();
@@ -47,11 +47,11 @@ fn a_connection_that_comes_late_is_passed_on_by_those_in_between() {
     for _ in 0..3 {
         assert_eq!(busy.get("/a.txt").text(), "file a\n", "on the same connection");
     }
-    eventually("nobody of the old images is left", || server.children().len() == 2);
+    eventually("no process of the old images is left", || server.children().len() == 2);
     server.stop();
 }
 
-/// They were not started here, and nobody says when they end.
+/// They were not started here, and their end is not reported.
 #[test]
 fn channels_to_a_server_that_runs_already_are_made_anew() {
     let setup = Running::setup("workers = 2\nqueue = { timeout = \"60s\" }");
@@ -87,7 +87,7 @@ fn no_request_fails_in_five_upgrades() {
     };
     let answered = replace_under_load(&targets, client, 6, 10, |generation| upgrade(&server, generation));
     assert_eq!(server.status()["master"]["upgrades"], 5);
-    eventually("nobody of the old images is left", || server.children().len() == 3);
+    eventually("no process of the old images is left", || server.children().len() == 3);
     let stopped = server.stop();
     assert_eq!(stopped.access.len(), answered, "each is in the access log once");
 }
@@ -150,7 +150,7 @@ fn a_process_that_dies_after_the_upgrade_is_missed_by_nobody() {
     upgrade(&server, 2);
     send_signal(waiting.pid, Signal::KILL);
     assert_eq!(busy.response("POST").status, 502);
-    eventually("nobody of the old image is left", || server.children().len() == 2);
+    eventually("no process of the old image is left", || server.children().len() == 2);
     server.stop();
 }
 

@@ -38,7 +38,7 @@ fn flood(fate: Fate, reads: bool, pieces: impl Fn(usize) -> Vec<u8> + Sync) {
         if ended {
             connection.end();
             let found = connection.goaway.map(|(_, code)| code);
-            // One who reads nothing may lose the last words to a reset of the connection.
+            // A peer that reads nothing may lose the GOAWAY to a reset of the connection.
             assert!(found == Some(code::ENHANCE_YOUR_CALM) || !reads && found.is_none(), "{found:?}");
         } else {
             assert_eq!(fate, Fate::Either, "it took {number} frames");

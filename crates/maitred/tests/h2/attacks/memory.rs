@@ -1,4 +1,4 @@
-//! Requests that are small on the wire, and whose answers nobody takes: what they make the server hold.
+//! Requests that are small on the wire, and whose answers are not taken: what they make the server hold.
 
 use super::{Bounds, Stage};
 use crate::h2::Connection;
@@ -52,7 +52,7 @@ fn hot_files_to_windows_that_never_open() {
     let bounds = Bounds { memory_bytes_max: 20_000_000, ..Bounds::default() };
     Stage::new(site()).play(bounds, |server| {
         let mut connections = ask_and_take_nothing(server, 50, "/hot.bin");
-        // Whoever opens a window gets the file all the same.
+        // A client that opens a window gets the file all the same.
         let connection = &mut connections[0];
         connection.open_window(1, 1 << 20);
         assert_eq!(connection.response(1).body, vec![b'h'; 32_000]);

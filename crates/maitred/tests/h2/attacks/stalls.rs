@@ -198,7 +198,7 @@ fn halves_that_are_never_made_whole() {
     });
 }
 
-/// A block that comes slowly, but is whole in time, and frames that are cut anywhere, are nobody's fault.
+/// A block that comes slowly, but is whole in time, and frames that are cut anywhere, are no error.
 #[test]
 fn halves_that_are_made_whole() {
     let gate = Gate::new();

@@ -1,4 +1,4 @@
-"""A page of many resources in a headless browser: all of them come, by HTTP/2, and nothing complains.
+"""A page of many resources in a headless browser: all of them come, by HTTP/2, and no error is reported.
 
     browser.py CHROMIUM URL RESOURCES
 """

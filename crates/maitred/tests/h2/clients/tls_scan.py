@@ -73,7 +73,7 @@ def look(scan):
         names = {curve["name"] for curve in curves["supported_curves"]}
         scan.expect("X25519" in names, f"no X25519 among {names}")
         weak = {name for name in names if name not in ("X25519", "secp256r1", "prime256v1", "secp384r1", "secp521r1")}
-        scan.expect(not weak, f"curves that nobody needs: {weak}")
+        scan.expect(not weak, f"curves that no client needs: {weak}")
 
 
 def main(address):
