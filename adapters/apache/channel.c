@@ -254,7 +254,7 @@ static conn_rec *connect_client(channel_t *channel, maitred_conn_t *mc, apr_pool
     c->sbh = outer->sbh;
     c->id = outer->id;
     c->current_thread = outer->current_thread;
-    c->master = outer; /* so that nobody, mod_ssl for one, takes the channel's bytes for the client's */
+    c->master = outer; /* so that no module, mod_ssl for one, takes the channel's bytes for the client's */
     c->local_addr = request->local;
     c->local_ip = request->local_ip;
     c->client_addr = request->remote;
@@ -446,7 +446,7 @@ static void loop(channel_t *channel, apr_pool_t *pool)
             wait_for_frames(channel);
         }
         if (!channel->in.welcomed && apr_time_now() - began > ap_server_conf->timeout) {
-            return; /* whoever this is, it is not Maitred */
+            return; /* the peer is not Maitred */
         }
     }
 }
@@ -493,7 +493,7 @@ int channel_serve(conn_rec *c)
     apr_pool_destroy(pool);
     ap_mpm_query(AP_MPMQ_IS_THREADED, &threaded);
     if (!threaded && channel->served_max > 0 && channel->served >= channel->served_max) {
-        raise(AP_SIG_GRACEFUL); /* Apache has counted one connection: the process has to be told to end */
+        raise(AP_SIG_GRACEFUL); /* Apache has counted one connection: the process has to be asked to end */
     }
     return OK;
 }

@@ -77,7 +77,7 @@ int chunks_frame(chunks_t *chunks, char byte)
         }
         return 1;
     default:
-        return 1; /* behind the last one: nobody's */
+        return 1; /* behind the last one: no content */
     }
 }
 

@@ -89,7 +89,7 @@ static char *copy_fields(maitred_conn_t *mc, char *to, const char *at, const cha
         *upgrades |= offered;
         at = next;
     }
-    /* With both, nobody can say where the body ends (RFC 9112, section 6.3). */
+    /* With both, it is not known where the body ends (RFC 9112, section 6.3). */
     return mc->chunked && mc->framing == FRAMING_LENGTH ? NULL : to;
 }
 

@@ -108,7 +108,7 @@ int channel_serve(conn_rec *c);
 /* Sends a frame, with `bytes` of `data` behind it and a descriptor (-1: none), after all that is waiting to be sent. */
 void channel_send(channel_t *channel, const unsigned char *frame, apr_size_t frame_bytes, const void *data, apr_size_t bytes,
                   int descriptor);
-/* Whether Maitred has said that nobody waits for this request any more. Reads the socket, at most ten times a second. */
+/* Whether Maitred has cancelled this request. Reads the socket, at most ten times a second. */
 int channel_cancelled(channel_t *channel, apr_uint32_t connection, apr_uint32_t request);
 
 /* ---- sink.c: where the bytes of one response go. ---- */

@@ -111,7 +111,7 @@ static const command_rec COMMANDS[] = {
 int maitred_sendfile_allowed(const request_rec *r)
 {
     const dir_config_t *config = ap_get_module_config(r->per_dir_config, &maitred_module);
-    /* What mod_proxy passes on may be anybody's word. */
+    /* What mod_proxy passes on is not trusted. */
     return config->sendfile < 0 ? r->proxyreq == PROXYREQ_NONE : config->sendfile;
 }
 

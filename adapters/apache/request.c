@@ -137,7 +137,7 @@ static char *append(char *to, const char *data, apr_size_t bytes)
     return to + bytes;
 }
 
-/* Whoever looks for the reason why a WebSocket fails finds it in the log, once per process. */
+/* The reason why a WebSocket fails is in the log, once per process. */
 static void note_declined(text_t protocol)
 {
     static volatile apr_uint32_t noted;

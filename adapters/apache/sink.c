@@ -13,7 +13,7 @@
 APLOG_USE_MODULE(maitred);
 
 #define COPY_BYTES (32 * 1024)
-/* How long until a wait for a client notices that nobody waits for the response any more, at most. */
+/* How long until a wait for a client notices that the request was cancelled, at most. */
 #define WAIT_MS 1000
 /* What is kept goes before each file that is passed, as a file itself if it is much; one is left for the end. */
 #define FILES_PASSED_MAX (TAIL_FILES_MAX - 2)

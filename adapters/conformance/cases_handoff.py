@@ -337,7 +337,7 @@ def a_cancelled_request_is_reported_all_the_same(worker):
 
 
 def cancel_reaches_a_running_request(worker):
-    """Only for applications that can be told: `/wait` ends when its client has gone."""
+    """Only for applications that notice a cancellation: `/wait` ends when its client has gone."""
     worker.welcome()
     client = worker.client()
     worker.send(request_frame(7, 1, "/wait", descriptors=1), [client.far.fileno()])
@@ -350,7 +350,7 @@ def cancel_reaches_a_running_request(worker):
 
 def a_silent_request_that_was_cancelled_ends_without_its_socket(worker):
     """What follows a request that was silent for too long: CANCEL, then `shutdown` of the response descriptor, and DONE when the
-    application has ended. Nobody else notices."""
+    application has ended. Other requests are not disturbed."""
     worker.welcome()
     silent, other = worker.client(), worker.client()
     worker.send(request_frame(7, 1, "/slow/300", descriptors=1), [silent.far.fileno()])
@@ -371,7 +371,7 @@ def a_silent_request_that_was_cancelled_ends_without_its_socket(worker):
 
 
 def a_stream_to_a_socket_that_the_server_shuts_down_ends(worker):
-    """Even if the application hears of nothing: writing fails."""
+    """Even if the application gets no event: writing fails."""
     worker.need_concurrency()
     client = worker.client()
     worker.send(request_frame(7, 1, "/chunks/1000000/100000", descriptors=1), [client.far.fileno()])
@@ -387,7 +387,7 @@ def a_cancelled_stream_ends(worker):
     client = _slow_client(worker)
     worker.send(request_frame(7, 1, "/chunks/1000/100000", descriptors=1), [client.far.fileno()])
     worker.send(frame(CANCEL, connection=7, request=1))
-    # As it happens to end: broken off, or all of it written, and the rest left as TAILs.
+    # As it happens to end: aborted, or all of it written, and the rest left as TAILs.
     done = worker.done()
     expect(done.flags == 0 or done.flags == CLEAN and done.body_bytes == 100_000_000, "DONE of a stream that did not end")
 
@@ -613,7 +613,7 @@ def an_upgrade_that_nobody_asked_for_is_not_taken(worker):
 def detached_connections_end_with_the_worker(worker):
     worker.welcome()
     if worker.process is None:
-        raise Skipped("the process outlives its channels, and so do its connections")
+        raise Skipped("the process stays after its channels have ended, and so do its connections")
     peer = _detached(worker)
     peer.send(websocket.TEXT, b"x")
     peer.receive()

@@ -249,7 +249,7 @@ def early_hints_that_the_socket_does_not_take_are_in_the_tail(worker):
     total = client.fill(b"")
     worker.send(request_frame(7, 1, "/early-hints", says={"early_hints": 1}, descriptors=1), [client.far.fileno()])
     if worker.capacity == 1:
-        # Nobody reads meanwhile.
+        # There is no reader meanwhile.
         done = worker.done()
         client.deliver(done.tail)
     else:

@@ -319,7 +319,7 @@ class Worker:
         self.sockets_only = False
         # Whether a 404 is what a case wants; otherwise it says that the reference application lacks something.
         self.wants_404 = False
-        # Descriptors of the last frame that was read; whoever wants to keep one takes it out.
+        # Descriptors of the last frame that was read; a case that keeps one takes it out.
         self.taken = []
 
     def _open(self, sock):
@@ -547,7 +547,7 @@ class Worker:
 
 
 class Connected(Worker):
-    """An adapter inside a server that runs already, and that listens for channels: the end of a channel stands for the exit
+    """An adapter inside an external server that listens for channels: the end of a channel stands for the exit
     of the process, a line about it in the server's log for standard error."""
 
     def __init__(self, path, log):

@@ -25,7 +25,7 @@ class Response(Fields):
 
 
 def observed(response):
-    """What is compared of a response: names to texts. Large bodies are told by their hash."""
+    """What is compared of a response: names to texts. Large bodies are compared by their hash."""
     found = {
         "version": response.version,
         "status": str(response.status),

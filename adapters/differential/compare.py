@@ -21,7 +21,7 @@ def differences(alone, behind):
 
 
 class WrongAllowance(Exception):
-    """An [[allow]] of an adapter's file that says too little, or what nobody understands."""
+    """An [[allow]] of an adapter's file that says too little, or has unknown keys."""
 
 
 class Allowance:

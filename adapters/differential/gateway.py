@@ -80,7 +80,7 @@ class _Link:
         for each in (client, behind):
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             each.settimeout(DEADLINE_S)
-        # What the client has sent and nobody has taken yet.
+        # What the client has sent and the application has not taken yet.
         self._data = b""
         self._client_ended = False
         # Fields are bytes, as they are in HTTP/1.1.
@@ -162,7 +162,7 @@ class _Link:
         if names.get(b"expect") and not response.went_on:
             return False
         for piece in body:
-            # Of a body that nobody wanted, the rest is in the way of the next request.
+            # Of a body that was not read, the rest is in the way of the next request.
             if piece is None and not self._receive():
                 return False
         return response.keeps_alive

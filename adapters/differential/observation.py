@@ -31,10 +31,10 @@ class Fields:
 
 
 def joined(values):
-    """All values of a field as one text, without the time of day, which is nobody's fault."""
+    """All values of a field as one text, without the time of day, which differs in any case."""
     return _EXPIRES.sub("expires=(a time)", " | ".join(values))
 
 
 def digest(data):
-    """What is told of a large body."""
+    """What is reported of a large body."""
     return f"{len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}"

@@ -87,7 +87,7 @@ class _Report:
         if isinstance(behind, Exception):
             wrong = [f"behind: {type(behind).__name__}: {behind}"]
         else:
-            # What the application fails at alone, its server may be to blame for.
+            # Where the application fails alone, its server may be the cause.
             found = [("failure", str(alone), "-")] if isinstance(alone, Exception) else differences(alone, behind)
             left = unexplained(name, found, allowances)
             wrong = [f"{field}: alone {one[:300]!r}, behind {other[:300]!r}" for field, one, other in left]

@@ -121,7 +121,7 @@ class Server:
 
     def reserve_port(self):
         """A port for a process that cannot say which one it got. The socket that holds it does not listen, so that the process
-        may; nobody else is given the port meanwhile, and a look at whether somebody listens cannot connect to itself."""
+        may; no other process gets the port meanwhile, and a look for a listener cannot connect to itself."""
         self._reserved = socket.socket()
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.bind(("127.0.0.1", 0))

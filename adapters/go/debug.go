@@ -4,5 +4,5 @@ package maitred
 
 import "log/slog"
 
-// debug says what only somebody who looks for a fault wants to know: by the default logger of the program, at its level debug.
+// debug writes what is only of use for finding a fault: to the default logger of the program, at its level debug.
 func debug(text string, attributes ...any) { slog.Debug(text, attributes...) }

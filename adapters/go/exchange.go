@@ -75,7 +75,7 @@ func (k *connection) close() {
 	}
 }
 
-// cancel tells a request that nobody waits for it any more; one that is not under way is not told.
+// cancel cancels the context of a request; one that is not under way is left alone.
 func (k *connection) cancel(request uint32) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -53,7 +53,7 @@ const (
 	capacityMax         = 65536
 )
 
-// errViolation says that Maitred did what the protocol does not allow; nobody knows where the next frame begins.
+// errViolation says that Maitred did what the protocol does not allow; where the next frame begins is unknown.
 var errViolation = errors.New("maitred: protocol violation")
 
 func violation(format string, arguments ...any) error {

@@ -311,7 +311,7 @@ func TestProcessesOutliveTheWorkerProcess(t *testing.T) {
 				t.Fatalf("process %d answers, before it was %d", own, before)
 			}
 		}
-		// The request that ran was told.
+		// The context of the request that ran was cancelled.
 		m.Says(regexp.MustCompile("the client has gone"))
 	}
 }

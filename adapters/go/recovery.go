@@ -179,7 +179,7 @@ func (l *life) close() {
 	}
 }
 
-// abandon drops a channel that is lost: nobody waits for its requests any more, and those that have not begun never will.
+// abandon drops a channel that is lost: its requests are cancelled, and those that have not begun never will.
 func (c *channel) abandon() {
 	c.mu.Lock()
 	for _, connection := range c.connections {
@@ -189,7 +189,7 @@ func (c *channel) abandon() {
 	c.close()
 }
 
-// cancelAll tells all requests that nobody waits for them any more.
+// cancelAll cancels all requests.
 func (k *connection) cancelAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -38,7 +38,7 @@ type reports struct {
 	files   []int // descriptors that belong to frames in queued, in order
 	spare   []byte
 	sending bool // one goroutine sends, until nothing is queued
-	gone    bool // nobody reads any more
+	gone    bool // there is no reader any more
 
 	timer *time.Timer
 	armed bool
@@ -102,7 +102,7 @@ func (r *reports) done(connection, request uint32, d done, took time.Duration, o
 	}
 }
 
-// flush sends everything that is queued, without waiting; somebody else does so if the channel is full or being written to.
+// flush sends everything that is queued, without waiting; another goroutine does so if the channel is full or being written to.
 func (r *reports) flush() {
 	r.mu.Lock()
 	if r.armed {
@@ -186,7 +186,7 @@ func (r *reports) trySend(fd uintptr) bool {
 	return true
 }
 
-// finish returns when everything was sent, or nobody reads it any more.
+// finish returns when everything was sent, or there is no reader any more.
 func (r *reports) finish() {
 	r.flush()
 	r.mu.Lock()

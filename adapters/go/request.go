@@ -20,7 +20,7 @@ var errHead = errors.New("maitred: not a request head")
 
 type mountKey struct{}
 
-// requestContext knows what net/http puts into a request's context, without making it before somebody asks.
+// requestContext has what net/http puts into a request's context; the values are made when they are asked for.
 type requestContext struct {
 	context.Context
 	meta string

@@ -62,7 +62,7 @@ type response struct {
 	tailBytes int // of them that are bytes
 	deadline  time.Time
 	waitRaw   syscall.RawConn
-	err       error // why the response is broken off
+	err       error // why the response is aborted
 }
 
 func newResponse(x *exchange, began time.Time) *response {
@@ -112,7 +112,8 @@ func (w *response) WriteHeader(status int) {
 	w.writeFields()
 }
 
-// only101 is why a 101 without Hijack is refused. The head of one waits for Hijack: without it nobody speaks the new protocol.
+// only101 is why a 101 without Hijack is refused. The head of one waits for Hijack: without it there is no handler for the
+// new protocol.
 const only101 = "101 is for handlers that take the connection over (http.Hijacker)"
 
 // switches says that the response is the head of an upgrade, which Hijack is to send.
@@ -351,7 +352,7 @@ func (w *response) finish() done {
 	return done{flags: flags, status: w.status, bodyBytes: w.bodyBytes}
 }
 
-// abort ends the response of a handler that did not return. If it has failed, the client is told, unless it has already
+// abort ends the response of a handler that did not return. If it has failed, the client gets an error, unless it has already
 // got something else.
 func (w *response) abort(failed bool) done {
 	if failed && !w.sent && w.tails == 0 {

@@ -13,13 +13,13 @@ import (
 	"maitred/maitredtest"
 )
 
-// silent says nothing, until it is told that nobody waits for it.
+// silent writes nothing until its request is cancelled.
 func silent(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 	log.Printf("silent: %v", r.Context().Err())
 }
 
-// A request that is silent for too long ends alone: its handler is told, and others of the process do not notice.
+// A request that is silent for too long ends alone: its context is cancelled, and others of the process do not notice.
 func TestASilentRequestEndsAlone(t *testing.T) {
 	for _, transport := range []string{"direct", "relay"} {
 		t.Run(transport, func(t *testing.T) {

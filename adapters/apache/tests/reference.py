@@ -9,7 +9,7 @@ import sys
 
 
 def echo(environ, body):
-    """What the application is told."""
+    """What the application gets."""
     headers = {key[5:].lower().replace("_", "-"): value for key, value in environ.items() if key.startswith("HTTP_")}
     for key in ("CONTENT_TYPE", "CONTENT_LENGTH"):
         if key in environ:

@@ -32,7 +32,7 @@ def eventually(condition):
 
 
 def open_gate(gate):
-    """Opens a named pipe for somebody who waits at its other end, and closes it. Never waits for ever itself."""
+    """Opens a named pipe for a process that waits at its other end, and closes it. Never waits for ever itself."""
 
     def opened():
         try:
@@ -44,7 +44,7 @@ def open_gate(gate):
         return True
 
     if not eventually(opened):
-        raise AssertionError(f"nobody waits at {gate}")
+        raise AssertionError(f"no process waits at {gate}")
 
 
 CONFIGURATION = """

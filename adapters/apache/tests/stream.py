@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A CGI program that writes, waits until somebody writes to the pipe that the query names, and writes again."""
+"""A CGI program that writes, waits for a write to the pipe that the query names, and writes again."""
 
 import os
 import sys

@@ -76,7 +76,7 @@ class Behind(unittest.TestCase):
         (public / "large").write_bytes(cls.large)
         cls.apache.__enter__()
         cls.addClassCleanup(cls.apache.__exit__)
-        # One channel: whoever holds it holds all.
+        # One channel: a request that holds it holds all.
         cls.front = front.Maitred(cls.apache, "workers = 1")
         cls.front.__enter__()
         cls.addClassCleanup(cls.front.__exit__)

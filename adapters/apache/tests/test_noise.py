@@ -29,7 +29,7 @@ def frames():
 
 
 def spoil(choose, data):
-    """One to three bytes changed, removed, doubled, or the end cut off."""
+    """One to three bytes changed, removed, doubled, or the end removed."""
     data = bytearray(data)
     for _ in range(choose.randrange(1, 4)):
         at = choose.randrange(len(data))

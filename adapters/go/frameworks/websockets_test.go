@@ -103,7 +103,7 @@ func talk(t *testing.T, base string) {
 			t.Fatalf("%d bytes came back of %d, %v", len(data), len(text), err)
 		}
 	}
-	// The connection is read for the answer: a Ping comes back while somebody reads only.
+	// The connection is read for the answer: a Ping comes back only during a read.
 	reading := c.CloseRead(ctx)
 	if err := c.Ping(ctx); err != nil {
 		t.Error(err)
@@ -114,7 +114,7 @@ func talk(t *testing.T, base string) {
 	<-reading.Done()
 }
 
-// A client that asks for no upgrade is told which one is needed (RFC 9110, section 15.5.22).
+// A client that asks for no upgrade gets the name of the one that is needed (RFC 9110, section 15.5.22).
 func TestAnUpgradeThatIsRequiredIsNamed(t *testing.T) {
 	everywhere(t, "coder/websocket", "", func(t *testing.T, base string) {
 		response, err := http.Get(base)

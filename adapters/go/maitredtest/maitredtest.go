@@ -19,7 +19,7 @@ import (
 // Deadline bounds each wait. It only says how long a test that fails may take.
 const Deadline = 60 * time.Second
 
-// linesMax is how many lines nobody has asked for are kept; Maitred waits when there are more.
+// linesMax is how many unread lines are kept; Maitred waits when there are more.
 const linesMax = 10_000
 
 var listens = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
@@ -86,12 +86,12 @@ func (s *Server) Says(wanted *regexp.Regexp) string {
 				return line
 			}
 		case <-late:
-			s.t.Fatalf("nobody says %v; there was:\n%s", wanted, strings.Join(seen, "\n"))
+			s.t.Fatalf("no line matches %v; there was:\n%s", wanted, strings.Join(seen, "\n"))
 		}
 	}
 }
 
-// Stop ends it in an orderly way, and returns what nobody has waited for, and its status. The second time it does nothing.
+// Stop ends it in an orderly way, and returns the lines that were not read, and its status. The second time it does nothing.
 func (s *Server) Stop() (string, error) {
 	if s.command.ProcessState != nil {
 		return "", nil

@@ -16,7 +16,7 @@ const DONE_WAIT_MS = 1;
 /** How long detached connections have to end in the way of their protocol, in milliseconds. */
 const DETACHED_END_MS = 3000;
 
-/** Connections that their applications have taken over: they outlive the channel that has brought them. */
+/** Connections that their applications have taken over: they stay open when the channel that has brought them ends. */
 class Detached extends Set {
   constructor() {
     super();
@@ -162,7 +162,7 @@ class Channel {
     else this.abandon();
   }
 
-  /** The channel is lost: nobody waits for what runs, and what has not begun never will. */
+  /** The channel is lost: what runs is cancelled, and what has not begun never will. */
   abandon() {
     this.ending = true;
     this.abandoned = true;
@@ -202,7 +202,7 @@ class Channel {
 
   /** Has bytes leave with all others of this turn of the event loop, and the handle of a file with the first of them. */
   say(bytes, file = null) {
-    // Nobody would read it.
+    // There is no reader.
     if (this.abandoned) return void file?.close();
     if (this.out.length === 0) this.outSince = performance.now();
     this.out.push(bytes);

@@ -14,7 +14,7 @@ function traces(socket) {
 
 /**
  * What node:http takes for the client's connection: it reads the request from it, in Maitred's words, and writes the
- * response to it. The connection behind it (a Link) does both, and outlives it. It is a net.Socket without a handle, so that
+ * response to it. The connection behind it (a Link) does both, and stays after it. It is a net.Socket without a handle, so that
  * whatever asks for one gets one; what a handle would know, the link does. Once the connection is detached, options go on to
  * the socket that it is.
  */
@@ -31,7 +31,7 @@ class ClientSocket extends net.Socket {
     this.queuedAtTimeout = 0;
     this.noDelay = undefined;
     this.keepAlive = undefined;
-    // Whoever is interested listens; a connection that breaks is nobody's failure.
+    // An application that needs the error adds its own listener; without this one, a broken connection would end the process.
     this.on('error', nothing);
   }
 
@@ -88,7 +88,7 @@ class ClientSocket extends net.Socket {
     this.link.onDestroyed(this);
   }
 
-  /** Sends a client a reset if its socket is the application's own; otherwise the response is broken off. */
+  /** Sends a client a reset if its socket is the application's own; otherwise the response is aborted. */
   resetAndDestroy() {
     this.link.reset();
     return this.destroy();
@@ -124,7 +124,7 @@ class ClientSocket extends net.Socket {
     this.read(0);
   }
 
-  /** Remembers how node:http leaves it, once. */
+  /** Notes how node:http leaves it, once. */
   remember() {
     this.untouched ??= traces(this);
   }

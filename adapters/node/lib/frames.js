@@ -34,7 +34,7 @@ const OUTCOME = Object.freeze({ BROKEN: 0, CLEAN: 1, CLOSE: 2 });
 /** Kinds that consist of a header alone. */
 const BARE = new Set([KIND.FORGET, KIND.CANCEL, KIND.PING, KIND.SHUTDOWN]);
 
-/** Maitred has said something that the protocol does not allow: nobody knows where the next frame begins. */
+/** Maitred has said something that the protocol does not allow: where the next frame begins is unknown. */
 class Violation extends Error {}
 
 function refuse(why) {

@@ -40,7 +40,7 @@ function channelHandle(fd) {
 }
 
 /**
- * A handle that carries a file's descriptor to `write`, and owns it from now on. To libuv it is a pipe that nobody reads; what
+ * A handle that carries a file's descriptor to `write`, and owns it from now on. To libuv it is a pipe that is not read; what
  * a descriptor is it does not ask before that.
  */
 function fileHandle(fd) {
@@ -55,7 +55,7 @@ function writeWith(socket, handle, passed, bytes, callback) {
   handle.writeLatin1String = (request, text) => {
     delete handle.writeLatin1String;
     const status = handle.writeLatin1String(request, text, passed);
-    // It is set to what is passed, to keep that alive; whoever hears of the end takes it for what was written to.
+    // It is set to what is passed, to keep that alive; the callback at the end takes it for what was written to.
     request.handle = handle;
     return status;
   };

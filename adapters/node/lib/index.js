@@ -11,7 +11,7 @@ const PORT = 8080;
 
 /**
  * Answers a request whose handler has failed: with the error's own status if it is the client's fault, otherwise with 500; what
- * has begun breaks off.
+ * has begun is aborted.
  */
 function fail(response, error) {
   const status = error?.statusCode >= 400 && error.statusCode < 500 ? error.statusCode : 500;

@@ -83,7 +83,7 @@ class Link {
     this.client = null;
     /** How many requests the client's socket has brought. */
     this.requests = 0;
-    /** Whether node:http was told `Connection: close` with the last request. */
+    /** Whether the last request came to node:http with `Connection: close`. */
     this.closing = false;
     this.metaText = null;
     this.meta = parseMeta('');
@@ -340,7 +340,7 @@ class Link {
 
   afterWrite(exchange, callback) {
     if (exchange.response.upgraded && !this.detached && !exchange.done) this.detach(exchange);
-    // With X-Sendfile the application may still write a body that nobody wants; `finished` says when it does not.
+    // With X-Sendfile the application may still write a body that is dropped; `finished` says when it does not.
     else if (exchange.response.complete && !exchange.response.isNamed) this.finish(exchange, OUTCOME.CLEAN);
     callback();
   }
@@ -395,7 +395,7 @@ class Link {
     else if (this.retired) this.close();
   }
 
-  /** The client has gone: node:http is told as if its connection had closed. */
+  /** The client has gone: to node:http it looks as if its connection had closed. */
   cancel(request) {
     if (this.current && this.current.number === request) {
       if (this.client) this.client.destroy();
@@ -436,7 +436,7 @@ class Link {
     }
     const exchange = this.current;
     if (!exchange) return;
-    // What libuv holds cannot be taken back; a response that is cut off costs the connection anyway.
+    // What libuv holds cannot be taken back; a response that is aborted costs the connection anyway.
     if (exchange.waiting) this.writer.close();
     // A refused upgrade: to end the connection behind the head is how that is mostly written.
     const refused = exchange.upgrade && !exchange.waiting && exchange.response.endsWithConnection;
@@ -460,7 +460,7 @@ class Link {
       const exchange = this.current;
       if (exchange && !exchange.waiting && exchange.response.endsWithConnection) this.finish(exchange, OUTCOME.CLOSE);
       callback();
-      // Of an upgrade that was refused, the application hears the end of its socket.
+      // Of an upgrade that was refused, the application gets the end of its socket.
       if (this.client?.upgrading) setImmediate((client) => { if (!client.destroyed) client.pushEnd(); }, this.client);
       return undefined;
     }

@@ -257,7 +257,7 @@ class Response {
   judge(status, head) {
     this.status = status;
     if (status === 101) {
-      if (!(this.flags & FLAG.MAY_DETACH)) throw new BadResponse('an upgrade that nobody asked for');
+      if (!(this.flags & FLAG.MAY_DETACH)) throw new BadResponse('an upgrade that the client did not ask for');
       this.upgraded = true;
       this.mode = 'upgraded';
       return `${head}\r\n\r\n`;
@@ -283,7 +283,7 @@ class Response {
       this.complete = true;
       if (status === 204) ours = ours.replace(LENGTHS, '');
     } else if (isChunked) {
-      // node:http writes chunks to anybody if the application has asked for them by the field.
+      // node:http writes chunks to any client if the application has asked for them by the field.
       const known = !(this.flags & FLAG.HTTP10);
       this.mode = known ? 'chunked' : 'close';
       this.chunks = new Chunks();

@@ -31,7 +31,7 @@ function watch(server) {
   };
 }
 
-/** What `address()` says: what was asked for, as nobody knows yet where clients will come from. */
+/** What `address()` says: what was asked for, as it is not known yet where clients will come from. */
 function addressOf({ port, host, path }) {
   if (path) return path;
   const address = host ?? '::';

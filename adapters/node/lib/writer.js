@@ -19,7 +19,7 @@ class Writer {
     this.closed = false;
   }
 
-  /** The same as a net.Socket, which does not read before it is told to. */
+  /** The same as a net.Socket, which does not read before `resume`. */
   get socket() {
     if (!this.made) {
       this.made = new net.Socket({ handle: this.handle, manualStart: true, allowHalfOpen: true });

@@ -131,7 +131,7 @@ function expressApp() {
   return http.createServer(app);
 }
 
-/** A request that breaks off rejects; by itself that would end a process of Node. */
+/** A request that is aborted rejects; by itself that would end a process of Node. */
 function guarded(request, response) {
   handle(request, response).catch(() => response.destroy());
 }

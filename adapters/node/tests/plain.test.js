@@ -13,7 +13,7 @@ const WebSocket = require('ws');
 
 const { missing, start } = require('./maitred');
 
-/** Asks again until it holds. */
+/** Repeats until it holds. */
 async function until(holds) {
   const signal = AbortSignal.timeout(60_000);
   for (;;) {
@@ -103,7 +103,7 @@ for (const transport of ['direct', 'relay']) {
       assert.match(answer, /\r\n\r\ndata: 0\n\n.*data: 11\n\n$/s);
     });
 
-    test('informational responses are left out where the client may not have them, and nobody notices', async () => {
+    test('informational responses are left out where the client may not have them, and nothing else changes', async () => {
       assert.match(await raw(maitred.port, 'GET /early HTTP/1.0\r\n\r\n'), /^HTTP\/1\.1 200 .*final after both$/s);
       assert.equal((await maitred.ask('/early')).body, 'final after both');
     });
@@ -117,7 +117,7 @@ for (const transport of ['direct', 'relay']) {
       assert.deepEqual([required.status, required.headers.upgrade, required.headers.connection], [426, 'websocket', 'upgrade']);
     });
 
-    test('a large body that nobody reads does no harm', async () => {
+    test('a large body that is not read does no harm', async () => {
       const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
       const body = 'n'.repeat(3_000_000);
       for (let n = 0; n < 3; n += 1) {
@@ -235,7 +235,7 @@ describe('long requests', { skip: missing }, () => {
     assert.equal((await maitred.json('/counts')).pid, pid);
   });
 
-  test('a silent request is told that nobody waits for it, and its neighbours live on', async () => {
+  test('a silent request is cancelled, and other requests live on', async () => {
     const { pid } = await maitred.json('/counts');
     const told = async () => {
       const said = await maitred.json('/told');
@@ -260,7 +260,7 @@ describe('long requests', { skip: missing }, () => {
     assert.equal((await maitred.json('/counts')).pid, pid);
   });
 
-  test('a client that does not read is cut off, and nobody else', async () => {
+  test('a client that does not read is disconnected, and no other', async () => {
     const { pid, closed } = await maitred.json('/counts');
     const socket = net.connect(maitred.port, '127.0.0.1');
     socket.pause();

@@ -115,7 +115,7 @@ test('fields of one hop are dropped, with those that Connection names', () => {
   const head = `HTTP/1.1 200 OK\r\n${fields}`;
   assert.equal(sent(KEEP, `${head}Content-Length: 2\r\n\r\nok`).out,
     'HTTP/1.1 200 OK\r\nX-Other: 2\r\nServer: s\r\nContent-Length: 2\r\n\r\nok');
-  // What node:http frames as chunks stays chunks, whatever else it was told; what it does not, ends with the connection.
+  // What node:http frames as chunks stays chunks, whatever else was set; what it does not, ends with the connection.
   const gzip = sent(KEEP, `${head}Transfer-Encoding: gzip, chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n`);
   assert.match(gzip.out, /Server: s\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok/);
   assert.ok(gzip.complete);

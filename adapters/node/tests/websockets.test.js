@@ -50,7 +50,7 @@ function socketTests(portOf) {
       assert.deepEqual([...(await once(client, 'binary'))[0]], [1, 2, 1, 2]);
       client.emit('everybody', 'hello');
       assert.deepEqual(await once(client, 'said'), ['hello']);
-      // The server's ping comes, and is answered: the connection outlives it.
+      // The server's ping comes, and is answered: the connection stays.
       await once(engine, 'heartbeat');
       assert.ok(client.connected);
       client.close();
@@ -76,7 +76,7 @@ function socketTests(portOf) {
     }
   });
 
-  test('an upgrade that nobody takes is ended', async () => {
+  test('an upgrade without a handler is ended', async () => {
     const port = portOf();
     const { destroyed } = await stateOf(port);
     const peer = new WebSocket(`ws://127.0.0.1:${port}/nowhere`);

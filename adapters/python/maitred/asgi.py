@@ -60,13 +60,13 @@ class Worker:
         self.state = {}
         self.late_heads = LateHeads()
         self.tasks = set()
-        # WebSockets: they are nobody else's, and outlive the channel that has brought them.
+        # WebSockets: no other process has them, and they stay open when the channel that has brought them ends.
         self.sockets = set()
         self._requests = 0
         self._recovery = None
         self._session = None
         self._leaving = False
-        # Nobody is there any more who would give this process a channel, or end it.
+        # There is no master any more that would give this process a channel, or end it.
         self._abandoned = False
 
     async def main(self, sock, capacity, name, recovery=None):
@@ -152,7 +152,7 @@ class _Session:
         self._connections.close()
 
     def drop(self):
-        """The channel is lost: nobody waits for what runs, and what has not begun never will."""
+        """The channel is lost: what runs is cancelled, and what has not begun never will."""
         for running in list(self._running.values()):
             running.exchange.writer.disown()
             running.exchange.cancel()
@@ -224,7 +224,7 @@ class _Session:
         return exchange
 
     def _complete(self, connection, request, running):
-        """The response is out, or given up; the application may go on. Comes once for each request."""
+        """The response is out, or aborted; the application may go on. Comes once for each request."""
         exchange = running.exchange
         if exchange in self._worker.sockets:
             self._worker.sockets.discard(exchange)

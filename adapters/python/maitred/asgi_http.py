@@ -16,7 +16,7 @@ from .trailers import Trailers, announced, can_follow
 
 # Pieces in which a body that comes in a file is given to the application.
 _BODY_PIECE_BYTES = 256 * 1024
-# Turns of the event loop in which a task that has heard of the client's end can cancel the one that sends.
+# Turns of the event loop in which a task that has received the client's end can cancel the one that sends.
 _TURNS = 10
 # Names of extensions, and of their messages.
 EARLY_HINT = "http.response.early_hint"
@@ -26,7 +26,7 @@ _PHRASES = {status.value: status.phrase for status in HTTPStatus}
 
 
 class Disconnected(OSError):
-    """Raised by `send` when nobody listens any more."""
+    """Raised by `send` when the client has gone."""
 
 
 def scope_of(meta, head, flags):
@@ -40,7 +40,7 @@ def scope_of(meta, head, flags):
     below = path.startswith(mount) and path[len(mount) : len(mount) + 1] in ("", "/")
     return {
         # 2.4 would promise that `send` fails when the client has gone. Starlette then does not listen for `http.disconnect`,
-        # and a stream that has nothing to send would never hear of it. uvicorn and hypercorn say 2.3 as well.
+        # and a stream that has nothing to send would never notice it. uvicorn and hypercorn say 2.3 as well.
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.0" if flags & HTTP10 else "1.1",
         "method": method.decode("latin-1"),
@@ -186,7 +186,7 @@ class Writer(Response):
             self._waiter.set_exception(ClientGone())
 
     def disown(self):
-        """The descriptor is about to be closed, and its number may be somebody else's then: it is not used any more."""
+        """The descriptor is about to be closed, and its number may be another connection's then: it is not used any more."""
         if self._waiter is not None:
             asyncio.get_running_loop().remove_writer(self._descriptor)
         self.give_up()
@@ -237,7 +237,7 @@ class Http:
         # Held by the task that sends a piece; there is none before the first one that more will follow.
         self._sending = None
         self.writer = writer
-        # Called once, when the response is complete or given up; set by whoever runs this.
+        # Called once, when the response is complete or aborted; set by the caller.
         self.on_complete = lambda: None
 
     async def run(self):
@@ -257,7 +257,7 @@ class Http:
             os.close(self._body_file)
 
     def _tell(self):
-        """The response is complete, or nothing more will come of it. What the application does from now on holds nobody up."""
+        """The response is complete, or nothing more will come of it. What the application does from now on delays no request."""
         if self._told:
             return
         self._told = self._complete = True
@@ -340,7 +340,7 @@ class Http:
             await self._after_the_end()
 
     async def _after_the_end(self):
-        """Raises Disconnected. First those that listen for `http.disconnect` hear of it, and end the task that sends: what is
+        """Raises Disconnected. First those that listen for `http.disconnect` receive it, and end the task that sends: what is
         raised in that would be the application's failure."""
         for _ in range(_TURNS):
             await asyncio.sleep(0)
@@ -403,7 +403,7 @@ class Http:
             raise RuntimeError(f"{PATHSEND} behind a part of the body")
         self._complete = True
         if self._trailers is not None:
-            # A file has a length, which the client is told.
+            # A file has a length, which is sent to the client.
             self.writer.leave_trailers()
             self._drops_trailers = True
         descriptor, file_bytes = open_regular(path)

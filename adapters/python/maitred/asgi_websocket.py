@@ -48,7 +48,7 @@ def scope_for(scope):
     offered = b",".join(value for name, value in scope["headers"] if name == b"sec-websocket-protocol")
     scope = {key: value for key, value in scope.items() if key != "method"}
     scope["type"] = "websocket"
-    # Here an application hears of the end in either way.
+    # Here an application receives the end in either way.
     scope["asgi"] = {**scope["asgi"], "spec_version": "2.4"}
     scope["extensions"] = {_RESPONSE: {}}
     scope["scheme"] = "wss" if scope["scheme"] == "https" else "ws"
@@ -83,7 +83,7 @@ class WebSocket:
         self._responding = False
         self.refused = False
         self.writer = writer
-        # Called once, at the end; set by whoever runs this.
+        # Called once, at the end; set by the caller.
         self.on_complete = lambda: None
 
     async def run(self):
@@ -264,7 +264,7 @@ class WebSocket:
         return b""
 
     async def _answer_close(self, code, reason):
-        """What the application says until it hears of it, and in short time, is still sent (RFC 6455, 5.5.1)."""
+        """What the application says until it receives that, and in short time, is still sent (RFC 6455, 5.5.1)."""
         self._gone_with = self._peer_close = (code, reason)
         self._ended.set()
         if not self._close_sent:

@@ -49,7 +49,7 @@ class AsyncChannel:
                 self.ended.set_exception(error)
 
     def send(self, pieces):
-        """Frames leave at the end of this turn of the loop, together with others. Nobody hears what is said after the end."""
+        """Frames leave at the end of this turn of the loop, together with others. What is sent after the end is dropped."""
         if self._closed:
             return
         self._out += pieces

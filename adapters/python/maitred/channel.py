@@ -19,8 +19,8 @@ _ANCILLARY_BYTES = socket.CMSG_SPACE(_RIGHTS_MAX * 4)
 # Reports wait for company this long at most: half of what the protocol allows, because a request that is running
 # cannot be interrupted.
 _REPORT_WAIT_S = 0.0005
-# After a request of this length, so many requests are reported at once: nobody waits for the report of a fast
-# request while a slow one runs.
+# After a request of this length, so many requests are reported at once: the report of a fast request does not
+# wait while a slow one runs.
 _SLOW_S = 0.001
 _SLOW_REQUESTS = 100
 # Tails do not wait for company beyond this.
@@ -287,7 +287,7 @@ class Channel:
         self._cancelled = connection, request
 
     def is_cancelled(self, connection, request):
-        """Whether nobody waits any more for the response of the request that was yielded last. Looks what has come."""
+        """Whether the request that was yielded last was cancelled. Looks what has come."""
         self._peek()
         return self._cancelled == (connection, request)
 

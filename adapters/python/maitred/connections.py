@@ -9,8 +9,8 @@ from .frames import FORGET, REQUEST, ProtocolError
 
 class Connections:
     """`begin(entry, descriptor)` is called with each request that is next on its connection, `skip(connection, request)` with one
-    that was cancelled before, `fail(error)` when what has waited breaks the protocol. Whoever has threads calls all of it with a
-    lock."""
+    that was cancelled before, `fail(error)` when what has waited breaks the protocol. A channel with threads calls all of it
+    with a lock."""
 
     def __init__(self, begin, skip, fail):
         self._begin = begin
@@ -20,7 +20,7 @@ class Connections:
         # For each connection with a request under way: what came for it since.
         self._waiting = {}
         # The request that is under way for each of them, and the descriptors of those whose connection was forgotten meanwhile:
-        # by then its number may be another connection's, which waits for nobody.
+        # by then its number may be another connection's, which does not wait for the old request.
         self._current = {}
         self._parted = {}
 
@@ -38,7 +38,7 @@ class Connections:
             self._start(entry)
 
     def cancel(self, connection, request):
-        """Nobody waits any more for a request that may wait here."""
+        """Cancels a request that may wait here."""
         waiting = self._waiting.get(connection, ())
         for at, entry in enumerate(waiting):
             if entry[:3] == (REQUEST, connection, request):
@@ -56,7 +56,7 @@ class Connections:
         """The connection's request is over: what came for it since is next. Comes again for one that was detached, and then does
         nothing. Without `keep`, the descriptor is closed."""
         if self._current.get(connection) != request:
-            # It was forgotten: the number is nobody's, or another connection's.
+            # It was forgotten: the number is free, or another connection's.
             _close(self._parted.pop((connection, request), None))
             return
         del self._current[connection]

@@ -32,12 +32,12 @@ from .sockets import GUNICORN, LEAVE_S, Sockets
 from .threads import Server, answering
 from .wsgi import answer
 
-# gunicorn's own exit statuses: the arbiter gives up when it sees them (gunicorn.arbiter.Arbiter).
+# gunicorn's own exit statuses: the arbiter ends when it sees them (gunicorn.arbiter.Arbiter).
 _BOOT_ERROR, _LOAD_ERROR = 3, 4
 
 
 class _WatchedChannel(Channel):
-    """A channel whose worker is told to look after itself each time before it may have to wait."""
+    """A channel that calls its worker's housekeeping each time before it may have to wait."""
 
     def __init__(self, sock, worker, name):
         super().__init__(sock, 1, name, worker.recovery)
@@ -77,7 +77,7 @@ class HandoffWorker(Worker):
             sys.exit(1)
 
     def run(self):
-        """Serves until the worker is told to stop. Raises ProtocolError, about the channel of a pool."""
+        """Serves until the worker is asked to stop. Raises ProtocolError, about the channel of a pool."""
         if interface_of(self.wsgi) == "asgi":
             raise ConfigError("the application speaks ASGI, not WSGI: python3 -m maitred.uvicorn runs it behind Maitred")
         keep_many_descriptors()
@@ -124,7 +124,7 @@ class HandoffWorker(Worker):
             self._drain_pipe()
 
     def _interval_ms(self):
-        """How long a wait may last, None for ever: there is no arbiter to be told of this worker's life."""
+        """How long a wait may last, None for ever: there is no arbiter that this worker reports to."""
         if self.channel_socket is not None:
             return None
         # `self.timeout` is half of gunicorn's `timeout`, and 0 if the arbiter waits for ever.

@@ -31,7 +31,7 @@ class Reply:
 
 
 class Observer:
-    """Calls the hooks of a worker. `wrap` is used in place of wsgi.answer, or None if nobody wants to see anything."""
+    """Calls the hooks of a worker. `wrap` is used in place of wsgi.answer, or None if there are no hooks."""
 
     def __init__(self, worker):
         self._worker = worker

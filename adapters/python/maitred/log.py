@@ -32,7 +32,7 @@ def failure(head):
 
 
 def warn(text):
-    """Something that whoever runs the application should know."""
+    """Something that the operator of the application should know."""
     _logger.warning("maitred: %s", text)
 
 

@@ -20,7 +20,7 @@ class Response:
         "_bodiless", "_tail", "_informed", "started", "outcome", "status", "body_bytes",
     )  # fmt: skip
 
-    # Whether a client that reads too slowly may hold whoever writes.
+    # Whether a client that reads too slowly may block the writer.
     _may_wait = True
     # What the head says of a body in chunks, and how that ends.
     _coding = b"Transfer-Encoding: chunked\r\n"

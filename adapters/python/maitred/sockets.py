@@ -104,7 +104,7 @@ class Offered(socket.socket):
             self.cut()
 
     def cut(self):
-        """Ends the connection for whoever reads from it or writes to it."""
+        """Ends the connection for its readers and writers."""
         with contextlib.suppress(OSError):
             super().shutdown(socket.SHUT_RDWR)
 
@@ -244,6 +244,6 @@ class _Offer:
             self._sockets.discard(self._socket)
             socket.socket.close(self._socket)
         if self._status is not None:
-            # Nobody knows where that response ends.
+            # It is not known where that response ends.
             response.status, response.outcome, response.body_bytes = self._status, 0, 0
         return self._status == 101

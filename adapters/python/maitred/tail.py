@@ -27,7 +27,7 @@ _LOOK_S = 0.2
 
 
 class ClientGone(Exception):
-    """The client has closed or lost its connection; nobody is to blame."""
+    """The client has closed or lost its connection; that is no failure."""
 
 
 def _spool_bytes(text):

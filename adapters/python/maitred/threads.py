@@ -101,7 +101,7 @@ class Session:
             pass  # Maitred is gone already: the same end.
 
     def send(self, data, rights=()):
-        """One or more frames. Nobody hears what is said on a channel that is lost."""
+        """One or more frames. What is sent on a channel that is lost is dropped."""
         with self._lock:
             try:
                 sent = 0 if self._lost else send_message(self._sock, data, rights)
@@ -111,7 +111,7 @@ class Session:
                 pass  # Maitred is gone; the next receive says so.
 
     def is_cancelled(self, connection, request):
-        """Whether nobody waits any more for the response of a request that runs."""
+        """Whether a request that runs was cancelled."""
         return (connection, request) in self._told
 
     def done(self, connection, request, flags, status, body_bytes):
@@ -141,7 +141,7 @@ class Session:
         self.send(frames.tail_file(connection, request, offset, length), [descriptor])
 
     def drop(self):
-        """The channel is lost: what no thread has begun with never will be, and nobody hears of what runs."""
+        """The channel is lost: what no thread has begun with never will be, and what runs is not reported."""
         with self._lock:
             self._lost = True
             self._connections.drop_waiting()
@@ -167,7 +167,7 @@ class Session:
                 self._connections.take(entry)
 
     def _cancel(self, connection, request):
-        """Only what has not begun: a thread cannot be told. It hears of it when it writes, and waits for its client."""
+        """Only what has not begun: a thread cannot be interrupted. It notices when it writes, and waits for its client."""
         if (connection, request) in self._cancelled:
             self._cancelled[connection, request] = True
         elif (connection, request) in self._began:

@@ -28,7 +28,8 @@ def answer(channel, application, build, entry, offer=None):
     connection, request, flags, descriptor, meta, head, body, body_file = entry
     response = Response(channel, connection, request, descriptor, flags, meta)
     if flags & MAY_DETACH:
-        # Bytes of the other protocol: whoever takes the connection over reads them there. Otherwise they stay Maitred's.
+        # Bytes of the other protocol: an application that takes the connection over reads them there. Otherwise they stay
+        # Maitred's.
         body = b""
     try:
         environ = build(meta, head, body, body_file, flags & HTTP10)

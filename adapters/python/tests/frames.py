@@ -67,7 +67,7 @@ class Reported:
         while True:
             try:
                 piece, descriptors, _, _ = socket.recv_fds(sock, 65536, 253)
-            except ConnectionResetError:  # The worker left bytes unread: it was told nonsense.
+            except ConnectionResetError:  # The worker left bytes unread: the frames were invalid.
                 break
             self._descriptors += descriptors
             if not piece:

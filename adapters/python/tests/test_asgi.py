@@ -211,7 +211,7 @@ class Responses(unittest.TestCase):
                 return
             await send(START)
             task = asyncio.ensure_future(send({**END, "body": data, "more_body": True}))
-            # Nobody reads yet, so that it waits for room.
+            # There is no reader yet, so that it waits for room.
             await asyncio.wait((task,), timeout=0.1)
             task.cancel()
             await asyncio.wait((task,))
@@ -361,7 +361,7 @@ class Requests(unittest.TestCase):
         self.assertEqual([done.status for done in found.dones], [200, 0, 200])
 
     def test_a_number_that_was_forgotten_is_another_connection(self):
-        """Which waits for nobody: not for a request that was cancelled, and does not end."""
+        """Which does not wait for others: not for a request that was cancelled, and does not end."""
         before = len(os.listdir("/proc/self/fd"))
         answered = []
 

@@ -41,7 +41,7 @@ def app(environ, start_response):
     if environ["PATH_INFO"] == "/wait":
         print("waiting", flush=True)
         with open("app.py") as file:
-            # Until the test lets go of it.
+            # Until the test releases it.
             fcntl.flock(file, fcntl.LOCK_SH)
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [str(environ["wsgi.multithread"]).encode()]

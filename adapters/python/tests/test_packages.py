@@ -84,7 +84,7 @@ def app(environ, start_response):
 def silent():
     with open("app.py") as file:
         yield b"begun"
-        # Until the test lets go of it.
+        # Until the test releases it.
         fcntl.flock(file, fcntl.LOCK_SH)
         try:
             while True:
@@ -182,7 +182,7 @@ class Events(unittest.TestCase):
                     pid = server.get("/pid")[2]
                     with server.open("/ticks") as neighbour, server.open("/events?silent=1") as silent:
                         read_until(silent, b"data: 2")
-                        # The client is told by the end, and the application by a cancellation.
+                        # The client sees the end, and the application a cancellation.
                         while silent.recv(1000):
                             read_until(neighbour, b"data: " + pid)
                         server.until((server.path / "ended").exists)

@@ -269,7 +269,7 @@ class Files(unittest.TestCase):
 
 
 class SlowClients(unittest.TestCase):
-    """Nobody reads until the worker has ended: it must not wait."""
+    """There is no reader until the worker has ended: it must not wait."""
 
     def check(self, body, tails, headers=()):
         expected = b"".join(body) if isinstance(body, list) else None

@@ -159,10 +159,10 @@ func writeFrame(conn net.Conn, opcode byte, payload []byte) error {
 	return err
 }
 
-// open is the WebSockets that are open; the end of the server is told to them.
+// open is the WebSockets that are open; they get a close frame when the server ends.
 type open struct {
 	mu    sync.Mutex
-	conns map[net.Conn]bool // whether it was told
+	conns map[net.Conn]bool // whether the close frame was sent
 }
 
 var sockets = open{conns: make(map[net.Conn]bool)}
@@ -173,7 +173,7 @@ func (o *open) add(conn net.Conn) {
 	o.conns[conn] = false
 }
 
-// remove reports whether the client was told that the server ends.
+// remove reports whether the client was sent the close frame.
 func (o *open) remove(conn net.Conn) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -181,7 +181,7 @@ func (o *open) remove(conn net.Conn) bool {
 	return o.conns[conn]
 }
 
-// End tells everybody that the server ends.
+// End sends a close frame to all clients, because the server ends.
 func End() { sockets.end() }
 
 func (o *open) end() {

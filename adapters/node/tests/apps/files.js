@@ -44,7 +44,7 @@ const ROUTES = {
     response.setHeader('X-Sendfile', Buffer.from(path.join(directory, query.get('name'))).toString('latin1'));
     response.end();
   },
-  // A body that nobody wants, which goes on after the file was passed.
+  // A body that is dropped, which goes on after the file was passed.
   '/named-and-written': async (response) => {
     response.setHeader('X-Sendfile', path.join(directory, 'large'));
     for (let n = 0; n < 20; n += 1) {

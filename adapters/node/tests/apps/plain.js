@@ -1,5 +1,5 @@
 'use strict';
-// node:http with what needs care: streams, aborted requests, upgrades, bodies that nobody reads.
+// node:http with what needs care: streams, aborted requests, upgrades, bodies that are not read.
 
 const http = require('node:http');
 const { Readable } = require('node:stream');
@@ -77,7 +77,7 @@ const ROUTES = {
     socket.mark += 1;
     response.end(JSON.stringify({ mark: socket.mark, address: socket.address(), remote: socket.remoteAddress }));
   },
-  // Says nothing, or nothing more, and notes what it is told.
+  // Says nothing, or nothing more, and notes the events that it gets.
   '/silent'(request, response) {
     told = [];
     for (const event of ['aborted', 'close']) request.on(event, () => told.push(`request ${event}`));

@@ -124,7 +124,7 @@ const REQUESTS = {
     request.socket.once('timeout', () => response.end('late'));
   },
   'timeout-server'(request, response) {
-    // Nobody listens, so node:http destroys the socket.
+    // There is no listener for the event, so node:http destroys the socket.
     watch('timeout-server', 'response', response, ['finish', 'close']);
     response.write('begun');
     request.socket.setTimeout(20);
