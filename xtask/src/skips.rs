@@ -1,5 +1,6 @@
-//! What the tests have left out, and why. Cargo's and other runners' summaries do not show it, so whoever skips something writes
-//! a line to the file that `MAITRED_SKIPS` names: kind, name and reason, with tabs between.
+//! What the tests have left out, and why. Cargo's and other runners' summaries do not show it, so a test that
+//! skips something writes a line to the file that `MAITRED_SKIPS` names: kind, name and reason, with tabs
+//! between.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -79,7 +79,7 @@ pub(crate) fn step(name: &str, command: &mut Command) -> Result<()> {
 /// What failed, with the step's name.
 pub(crate) fn client(name: &str, command: &mut Command) -> Result<(ExitStatus, String)> {
     println!("\n== {name}");
-    // Files, since nobody reads a pipe before the end.
+    // Files, since a pipe would not be read before the end.
     let (mut said, mut errors) = (tempfile::tempfile()?, tempfile::tempfile()?);
     let status = run(name, command.stdout(said.try_clone()?).stderr(errors.try_clone()?), CLIENT_MAX);
     let mut text = Vec::new();
@@ -94,7 +94,7 @@ pub(crate) fn client(name: &str, command: &mut Command) -> Result<(ExitStatus, S
     }
 }
 
-/// Runs a command to its end. One that does not end is described, and everybody beside it.
+/// Runs a command to its end. One that does not end is described, and all processes beside it.
 fn run(name: &str, command: &mut Command, most: Duration) -> Result<ExitStatus> {
     let mut child = command
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-# On overlayfs, on which containers run, nobody can say whether a file is in memory: helper threads read, and no event loop waits.
+# On overlayfs, on which containers run, it is unknown whether a file is in memory: helper threads read, and no event loop waits.
 insmod /modules/overlay.ko
 mkdir /tmp/upper /tmp/work /merged
 mount -t overlay -o lowerdir=/srv,upperdir=/tmp/upper,workdir=/tmp/work overlay /merged || fail "no overlayfs"

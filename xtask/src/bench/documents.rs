@@ -32,7 +32,7 @@ pub(super) struct Figures {
     pub(super) unit: String,
     /// The budget, in words.
     pub(super) budget: String,
-    /// Whether it was kept; `None` where that cannot be told.
+    /// Whether it was kept; `None` where that cannot be decided.
     pub(super) kept: Option<bool>,
     /// Each server's figure.
     pub(super) rows: Vec<(String, f64)>,

@@ -104,7 +104,7 @@ pub(super) fn absent(label: &str, size: Option<f64>, columns: usize, why: &str) 
     Line { label: label.to_owned(), size, cells }
 }
 
-/// What a server says when it does not start may be long: what happened, and its last words.
+/// What a server says when it does not start may be long: what happened, and its last lines.
 fn in_short(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default();

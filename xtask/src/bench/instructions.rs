@@ -47,7 +47,7 @@ fn count(bench: &Bench, kind: Kind, requests: usize) -> Result<u64> {
         fs::remove_dir_all(&counts)?;
     }
     fs::create_dir_all(&counts)?;
-    // Workers may run as somebody else.
+    // Workers may run as another account.
     let everybody = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(&counts, everybody)?;
     let wrapper = ["valgrind", "-q", "--tool=callgrind", "--trace-children=yes"].map(str::to_owned);

@@ -175,7 +175,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Load {
-    /// Length of the body, as the floor is told it.
+    /// Length of the body, as in the floor's arguments.
     fn body_bytes(&self) -> u64 {
         self.floor.last().and_then(|length| length.parse().ok()).unwrap_or(1 << 10)
     }
@@ -374,7 +374,7 @@ pub(super) fn python_application(bench: &Bench, name: &str) -> String {
 fn row(kind: Kind, rounds: &BTreeMap<&str, Vec<Round>>) -> Row {
     let own = rounds.get(kind.name()).map(Vec::as_slice).unwrap_or_default();
     let cost = super::median(own.iter().map(Round::cost));
-    // Noise that lasts longer than a round touches neighbours alike: the spread is of ratios inside one round.
+    // Noise that lasts longer than a round touches adjacent measurements alike: the spread is of ratios inside one round.
     let spread = |base: Kind| {
         let base = rounds.get(base.name()).map(Vec::as_slice).unwrap_or_default();
         let ratios = own.iter().zip(base).map(|(own, base)| own.cost() / base.cost());

@@ -131,7 +131,7 @@ impl Bench {
             wrapper: Vec::new(),
             protocol: Protocol::Http1,
             mixed_sizes: false,
-            // Nobody listens there; a scenario with a proxy names its own.
+            // There is no listener; a scenario with a proxy names its own.
             backend: ([127, 0, 0, 1], 9).into(),
             backend_path: String::new(),
             maitred_threads: 1,

@@ -127,7 +127,7 @@ impl Protocol {
         lines
     }
 
-    /// What `floor-secure` is told.
+    /// The arguments of `floor-secure`.
     pub(super) fn floor_arguments(self, files: &Certificate) -> Vec<String> {
         let mut arguments = Vec::new();
         if self.is_http2() {

@@ -79,7 +79,7 @@ impl Outcome {
         self.cost_of(base).filter(|&base| base > 0.0).map(|base| row.cost / base)
     }
 
-    /// The budget in words, and whether Maitred keeps it; `None` where it cannot be told.
+    /// The budget in words, and whether Maitred keeps it; `None` where it cannot be decided.
     fn verdict(&self) -> (String, Option<bool>) {
         let row = self.rows.iter().find(|row| row.server == "maitred");
         let within =

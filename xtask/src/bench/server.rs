@@ -247,7 +247,7 @@ impl Running {
     fn wait_until_it_answers(&mut self, path: &str, log: &Path) -> Result<()> {
         let deadline = Instant::now() + START;
         let answers = |server: &Running| {
-            // With HTTP/2 by prior knowledge, that somebody listens has to do.
+            // With HTTP/2 by prior knowledge, a listener has to be enough.
             if server.protocol == Protocol::Http2 {
                 return server.connect().is_ok();
             }

@@ -44,7 +44,7 @@ pub(super) fn run(bench: &Bench) -> Result<Grid> {
     let connections = CONNECTIONS.to_string();
     maitred_load(bench, &["specweb", &data.to_string_lossy(), "--make", "--connections", &connections])?;
     fs::write(data.join("1k.txt"), [b'x'; 1024])?;
-    // Apache and nginx work as somebody else.
+    // Apache and nginx work as another account.
     fs::write(data.join("post.log"), b"")?;
     fs::set_permissions(data.join("post.log"), fs::Permissions::from_mode(0o666))?;
     let ways =

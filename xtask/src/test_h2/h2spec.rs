@@ -15,7 +15,7 @@ const MODULE: &str = "github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatibl
 /// Cases that need not pass, and why.
 const DEVIATIONS: &str = "specs/h2spec.toml";
 /// An application's page: it is answered when the whole request is there, so that h2spec sees what becomes of its rest. A request
-/// with a body that nobody wants is answered at once, and nothing that comes later on its stream matters.
+/// with a body that is not needed is answered at once, and nothing that comes later on its stream matters.
 const PATH: &str = "/app/bytes/23";
 /// Fewer cases than this, and it did not test what it should.
 const CASES_MIN: usize = 140;

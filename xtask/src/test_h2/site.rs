@@ -39,7 +39,7 @@ impl Site {
     /// Starts `maitred run`, and waits until it listens.
     pub(super) fn start(maitred: &Path) -> Result<Site> {
         let directory = TempDir::new()?;
-        // A server that was started as root may serve as somebody else.
+        // A server that was started as root may run as another account.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(directory.path(), open)?;
         fill(&directory.path().join("root"))?;
@@ -57,7 +57,7 @@ impl Site {
             let sender = sender.clone();
             std::thread::spawn(move || {
                 for line in BufReader::new(pipe).lines().map_while(|line| line.ok()) {
-                    // Nobody listens any more when the test has failed.
+                    // The receiver is gone when the test has failed.
                     let _ = sender.send(line);
                 }
             });

@@ -48,7 +48,7 @@ const MODULES: &[&str] = &[
     "fs/ext4/ext4.ko",
 ];
 const DISK_BYTES: u64 = 3 << 30;
-/// Seconds until a machine without a result is given up: most take two minutes, and busy hosts several times as long.
+/// Seconds until a machine without a result is stopped: most take two minutes, and busy hosts several times as long.
 const SECONDS_MAX: &str = "1500";
 /// The parts of the test, by their paths in the machine.
 const FILES: &[(&str, &str)] = &[

@@ -14,7 +14,7 @@ const INIT: &str = include_str!("../../vm/guest.sh");
 const CONFIGURATION: &str = include_str!("../../vm/maitred.toml");
 const ACCOUNTS: &str = "root:x:0:0::/:/bin/sh\nwww-data:x:33:33::/:/bin/sh\napp:x:34:34::/:/bin/sh\n";
 const GROUPS: &str = "root:x:0:\nwww-data:x:33:\napp:x:34:\n";
-/// Seconds until a machine without a result is given up: most take ten, those of eight processors a minute, and busy hosts
+/// Seconds until a machine without a result is stopped: most take ten, those of eight processors a minute, and busy hosts
 /// several times as long.
 const SECONDS_MAX: &str = "600";
 /// More than the server keeps in memory, and no multiple of anything.

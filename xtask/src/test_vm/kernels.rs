@@ -27,7 +27,7 @@ const PACKAGE: &str = "linux-image-amd64";
 const MODULES: &str = "'*/kernel/fs/overlayfs/*' '*/kernel/drivers/virtio/*' '*/kernel/drivers/block/virtio_blk.ko*' \
                        '*/kernel/fs/ext4/*' '*/kernel/fs/jbd2/*' '*/kernel/fs/mbcache.ko*' '*/kernel/lib/crc16.ko*' \
                        '*/kernel/crypto/crc32c_generic.ko*'";
-/// One of them, by which a directory that was filled with fewer is told.
+/// One of them, by which a directory that was filled with fewer is recognised.
 const LAST_MODULE: &str = "kernel/drivers/virtio";
 
 impl fmt::Display for Suite {
