@@ -41,7 +41,7 @@ def index(request):
 
 
 def echo(request):
-    """What the application is told; the body is read in pieces, so that it may be large."""
+    """What the application gets; the body is read in pieces, so that it may be large."""
     count, digest = 0, hashlib.sha256()
     while piece := request.read(65536):
         count += len(piece)

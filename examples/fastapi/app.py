@@ -33,7 +33,7 @@ async def index(request: Request):
 @app.api_route("/echo", methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 @app.api_route("/echo/{rest:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def echo(request: Request):
-    """What the application is told; the body is read in pieces, so that it may be large."""
+    """What the application gets; the body is read in pieces, so that it may be large."""
     count, digest = 0, hashlib.sha256()
     async for piece in request.stream():
         count += len(piece)
@@ -133,7 +133,7 @@ async def error_late():
 
 @app.get("/slow", response_class=PlainTextResponse)
 async def slow(ms: int):
-    """Takes its time, and holds nobody up."""
+    """Takes its time, and delays no other request."""
     await asyncio.sleep(ms / 1000)
     return "slow"
 

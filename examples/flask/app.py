@@ -24,7 +24,7 @@ def index():
 @app.route("/echo", defaults={"rest": ""}, methods=METHODS)
 @app.route("/echo/<path:rest>", methods=METHODS)
 def echo(rest):
-    """What the application is told; the body is read in pieces, so that it may be large."""
+    """What the application gets; the body is read in pieces, so that it may be large."""
     count, digest = 0, hashlib.sha256()
     while piece := request.stream.read(65536):
         count += len(piece)

@@ -32,7 +32,7 @@ def page(title, body):
 
 
 def hello(environ):
-    """Shows the form, and greets whoever filled it in."""
+    """Shows the form, and greets the user who filled it in."""
     name = ""
     if environ["REQUEST_METHOD"] == "POST":
         length = int(environ.get("CONTENT_LENGTH") or 0)
@@ -50,7 +50,7 @@ def show_environ(environ):
         for key, value in sorted(environ.items())
         if isinstance(value, (str, int, bool, tuple))
     )
-    return page("What the application is told", f"<table>{rows}</table>")
+    return page("What the application gets", f"<table>{rows}</table>")
 
 
 def show_time(environ):

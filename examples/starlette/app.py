@@ -21,7 +21,7 @@ async def index(request):
 
 
 async def echo(request):
-    """What the application is told; the body is read in pieces, so that it may be large."""
+    """What the application gets; the body is read in pieces, so that it may be large."""
     count, digest = 0, hashlib.sha256()
     async for piece in request.stream():
         count += len(piece)
@@ -115,7 +115,7 @@ async def error_late(request):
 
 
 async def slow(request):
-    """Takes its time, and holds nobody up."""
+    """Takes its time, and delays no other request."""
     await asyncio.sleep(int(request.query_params["ms"]) / 1000)
     return Response("slow", media_type="text/plain")
 

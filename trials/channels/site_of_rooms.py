@@ -89,7 +89,7 @@ class Room(AsyncJsonWebsocketConsumer):
 
 
 class Slow(AsyncHttpConsumer):
-    """A response in pieces, each when somebody says something in the room `slow`."""
+    """A response in pieces, each when a member says something in the room `slow`."""
 
     async def handle(self, body):
         await self.send_headers(headers=[(b"Content-Type", b"text/plain")])

@@ -14,7 +14,7 @@ def login(user):
     user.mask(r'"token": "\w+"', '"token": "(secret)"')
     user.mask(r"; Secure", "")
     user.mask(r'"secure": (true|false)', '"secure": (as it is)')
-    home = user.see("nobody", user.get("/"), without=("content-length",))
+    home = user.see("without a login", user.get("/"), without=("content-length",))
     expect(home.json()["secure"] == user.base.startswith("https"), "Django does not see that it is https")
     expect(home.json()["url"] == user.base + "/x", f"another address: {home.text}")
     token = user.see("token", user.get("/enter")).json()["token"]
@@ -48,7 +48,7 @@ def rooms(user):
             user.note("both hear the view", (one.recv(30), other.recv(30)))
             other.close(4001, "enough")
         user.note("one hears", one.recv(30))
-    for name, headers in (("wrong origin", {**fields, "Origin": "https://evil.test"}), ("nobody", {"Origin": user.base})):
+    for name, headers in (("wrong origin", {**fields, "Origin": "https://evil.test"}), ("no login", {"Origin": user.base})):
         try:
             with user.websocket("/ws/one", additional_headers=headers):
                 user.note(name, "was let in")

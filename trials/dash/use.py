@@ -1,4 +1,4 @@
-"""Somebody with a browser, and an administrator of files."""
+"""A user with a browser, and an administrator of files."""
 
 from kit import expect, step
 

@@ -1,4 +1,4 @@
-"""Somebody who looks at data."""
+"""A user who looks at data."""
 
 from kit import step
 

@@ -1,4 +1,4 @@
-"""Somebody who writes a wiki, and readers."""
+"""An author of a wiki, and readers."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""A chat: what one says, the others hear, by server-sent events or WebSocket. Who listens is kept in this process."""
+"""A chat: what one says, the others receive, by server-sent events or WebSocket. The listeners are kept in this process."""
 
 import asyncio
 import hashlib
@@ -17,7 +17,7 @@ ended = []
 
 
 class Said(BaseModel):
-    """What somebody says."""
+    """What a user says."""
 
     who: str
     text: str
@@ -39,7 +39,7 @@ async def done():
 
 
 @app.get("/events")
-async def events(who: str = "somebody"):
+async def events(who: str = "a guest"):
     """A stream that ends when its listener goes."""
     queue = asyncio.Queue()
 

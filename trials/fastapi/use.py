@@ -50,7 +50,7 @@ def server_sent_events(user):
         user.reload()
         user.see("say after the reload", user.post("/say", json={"who": "Ben", "text": "are you there?"}))
         user.note("heard after the reload", _next(events))
-    user.until("the application to hear that Anna is gone", lambda: user.get("/finished").json()["ended"] == ["Anna"])
+    user.until("the application to notice that Anna is gone", lambda: user.get("/finished").json()["ended"] == ["Anna"])
     user.see("background tasks", user.get("/finished"))
 
 

@@ -44,7 +44,7 @@ def download():
 
 @app.get("/events")
 def events():
-    """The snippet that everybody copies."""
+    """The snippet that is copied most."""
     waiting = queue.SimpleQueue()
 
     def stream():

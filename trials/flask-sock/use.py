@@ -7,12 +7,12 @@ from kit import step
 def session(user):
     """login, session cookie, flashed messages, 403, 404, external URLs"""
     user.mask(r"session=[\w.-]+", "session=(signed)")
-    user.see("nobody", user.get("/"))
+    user.see("without a login", user.get("/"))
     user.see("wrong", user.post("/login", form={"user": "Anna", "password": "wrong"}))
     user.see("right", user.post("/login", form={"user": "Anna", "password": "right"}))
     user.see("Anna", user.get("/"))
     user.see("Anna, told once", user.get("/"))
-    user.see("somebody else", user.another().get("/"))
+    user.see("another user", user.another().get("/"))
     user.see("missing", user.get("/missing"))
     user.see("slash", user.get("/login/"))
     user.see("method", user.get("/login"))

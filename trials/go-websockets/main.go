@@ -96,7 +96,7 @@ func said(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s %s tls=%v\n", r.Method, r.URL, r.Host, r.TLS != nil)
 }
 
-// A room is who listens, and is told what is said.
+// A room has the listeners, and sends them what is said.
 type room struct {
 	lock      sync.Mutex
 	listeners map[chan string]bool

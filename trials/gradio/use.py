@@ -1,4 +1,4 @@
-"""Somebody with a browser, and a program that calls what the page offers."""
+"""A user with a browser, and a program that calls what the page offers."""
 
 from kit import TEN_MB, step
 

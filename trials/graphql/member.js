@@ -1,4 +1,4 @@
-// A member of a room, by tRPC's own client: `node member.js BASE http|ws`. Says what it has heard, in JSON.
+// A member of a room, by tRPC's own client: `node member.js BASE http|ws`. Prints what it has received, in JSON.
 
 import { createTRPCClient, createWSClient, httpBatchStreamLink, httpSubscriptionLink, splitLink, wsLink } from '@trpc/client';
 import { EventSource } from 'eventsource';

@@ -27,7 +27,7 @@ async function* listen(room, signal) {
   }
 }
 
-/** First `joined`, so that a listener knows that it hears; `bye` ends it. */
+/** First `joined`, so that a listener knows that it is subscribed; `bye` ends it. */
 async function* conversation(room, signal) {
   const heard = listen(room, signal);
   const first = heard.next();

@@ -15,7 +15,7 @@ def _say(user, room, text):
 
 
 def _subscribe(user, room):
-    """A listener that hears from now on: the response, and its events."""
+    """A listener that is subscribed from now on: the response, and its events."""
     query = json.dumps({"query": f'subscription {{ said(room: "{room}") }}'}).encode()
     exchange = user.start("POST", "/yoga", _EVENTS, query).head()
     events = exchange.events()

@@ -1,4 +1,4 @@
-"""A repository that anybody may push to."""
+"""A repository that all users may push to."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Somebody who works on a repository, with hg and a browser."""
+"""A user who works on a repository, with hg and a browser."""
 
 import random
 import sys

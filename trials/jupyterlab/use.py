@@ -1,4 +1,4 @@
-"""Somebody with a notebook: files, a kernel, a terminal, the page."""
+"""A user with a notebook: files, a kernel, a terminal, the page."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Kinto's settings: everything in memory, accounts may be made by anybody."""
+"""Kinto's settings: everything in memory, accounts may be made by all clients."""
 
 import sys
 from pathlib import Path

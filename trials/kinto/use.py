@@ -49,6 +49,6 @@ def records(user):
     stale = {"If-Match": '"1"'}
     user.see("too late", ask("PATCH", f"{place}/r007", stale, json={"data": {"n": 1}}, user=ANNA), without=WITHOUT, body=False)
     user.see("patch", ask("PATCH", f"{place}/r007", json={"data": {"m": 1}}, user=ANNA), without=WITHOUT)
-    user.see("somebody else", user.another().get(place), without=WITHOUT)
+    user.see("another user", user.another().get(place), without=WITHOUT)
     user.see("delete", ask("DELETE", place, user=ANNA), without=WITHOUT, body=False)
     user.see("flush", ask("POST", "/v1/__flush__", user=ANNA), without=WITHOUT)

@@ -48,7 +48,7 @@ php_admin_value session.save_path ${{root}}/data
 php_admin_value upload_tmp_dir ${{root}}/data
 php_admin_value upload_max_filesize 64M
 php_admin_value post_max_size 64M
-# Old sessions are cleared by chance, which nobody could compare.
+# Old sessions are cleared by chance, which could not be compared.
 php_admin_value session.gc_probability 0
 Include {site}
 """

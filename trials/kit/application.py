@@ -43,7 +43,7 @@ _PARTS = {
 
 
 class Wrong(Exception):
-    """An app.toml that nobody understands."""
+    """An app.toml that is not valid."""
 
 
 class Application:

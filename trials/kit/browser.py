@@ -11,7 +11,7 @@ sys.path.insert(0, str(ROOT / "crates" / "maitred" / "tests" / "status_page"))
 
 from devtools import Browser  # noqa: E402
 
-# Statuses that pages ask for on purpose are left to the scripts; these are failures of somebody.
+# Statuses that pages ask for on purpose are left to the scripts; these are failures of a server.
 _FAILED = range(400, 600)
 
 
@@ -27,7 +27,7 @@ class Page:
         try:
             self._browser.__enter__()
         except BaseException:
-            # Nobody else knows of it yet.
+            # There is no other owner yet.
             self.close()
             raise
 

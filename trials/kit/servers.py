@@ -17,7 +17,7 @@ from .steps import Failure
 # What prepares an application (a database, a first account).
 _PREPARE_S = 300
 _LISTENS = re.compile(r"\b(https?)://127\.0\.0\.1:(\d+)")
-# After this long without an answer, an application that is asked whether it is there is asked again.
+# After this long without an answer, the question whether an application is there is repeated.
 _ASK_S = 5
 
 # The order of Python's sets shows in some responses, and is another one in each process.
@@ -100,7 +100,7 @@ class Server:
 
     def _reserve(self):
         """A port for a process that cannot say which one it got. The socket that holds it does not listen, so that the process
-        may; nobody else is given the port meanwhile."""
+        may; no other process is given the port meanwhile."""
         reserved = socket.socket()
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))
@@ -203,7 +203,7 @@ class Server:
         return [str(binary), *words, "--admin", f"unix:{self.sockets}/admin"]
 
     def describe(self, binary):
-        """What the server says of itself, beside its log: for whoever looks into a failure."""
+        """What the server says of itself, beside its log: for the analysis of a failure."""
         if self.bases and "https/2" in self.bases:
             words = self.control(binary, "status", "--json")
             said = subprocess.run(words, capture_output=True, timeout=_ASK_S, check=False)

@@ -29,7 +29,7 @@ def plain_end(host, port, context, seconds):
 async def _carry(theirs, host, port, context, connected):
     try:
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
-    except Exception as error:  # Whoever waits for it has to know, whatever it is.
+    except Exception as error:  # The waiting task has to get it, whatever it is.
         theirs.close()
         connected.set_exception(error)
         return

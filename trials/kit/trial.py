@@ -101,7 +101,7 @@ class Trial:
         }
         words = [str(self._installed.client), "-m", "kit.user", str(directory / "setup.json")]
         Path(words[-1]).write_text(json.dumps(setup))
-        # Clients of all languages are told whom to trust.
+        # Clients of all languages get the authority to trust.
         trust = dict.fromkeys(_TRUST, str(self._files[0]))
         home = {"PYTHONPATH": str(TRIALS), "PYTHONUNBUFFERED": "1", "HOME": str(directory)}
         environment = {**server.environment(), **home, **trust}

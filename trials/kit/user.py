@@ -72,7 +72,7 @@ class User:
         return websockets.sync.client.connect(url, open_timeout=SILENCE_S, close_timeout=SILENCE_S, proxy=None, **how)
 
     def another(self):
-        """Somebody else, with connections and cookies of their own, whose observations are this user's."""
+        """Another user, with connections and cookies of their own, whose observations are this user's."""
         other = User(self.setup)
         other.seen, other._masks = self.seen, self._masks
         return other
@@ -130,7 +130,7 @@ class User:
         self.seen.append((name, {"value": self._text(value if isinstance(value, str) else repr(value))}))
 
     def see(self, name, response, without=(), body=True):
-        """A response: status, fields and body have to be the same. `without`: fields that nobody can compare."""
+        """A response: status, fields and body have to be the same. `without`: fields that cannot be compared."""
         found = {"status": str(response.status)}
         if isinstance(response, Response):
             # One that is still coming may be over by now, or not.

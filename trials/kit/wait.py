@@ -1,4 +1,4 @@
-"""Waiting for conditions, with a deadline, and until somebody ends this program."""
+"""Waiting for conditions, with a deadline, and until this program is to end."""
 
 import signal
 import threading
@@ -8,14 +8,14 @@ from .steps import Late
 
 # Nothing takes that long on an idle machine; a loaded one takes a while to start a large application.
 PATIENCE_S = 90
-# How soon whoever waits for something long notices that this program is to end.
+# How soon a long wait notices that this program is to end.
 NOTICE_S = 0.2
 
 _ending = threading.Event()
 
 
 class Stopped(BaseException):
-    """This program was asked to end. No Exception, so that nobody takes it for a failure and goes on."""
+    """This program was asked to end. No Exception, so that it is not handled as a failure."""
 
 
 def end_on_signals():

@@ -42,7 +42,7 @@ def make(name):
 
     @server.tool()
     async def forever() -> str:
-        """Until somebody cancels it."""
+        """Until it is cancelled."""
         RUNNING.append(name)
         try:
             await asyncio.Event().wait()

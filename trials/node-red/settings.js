@@ -1,5 +1,5 @@
 'use strict';
-// What asks nobody on the Internet, and shows no tour to a new visitor.
+// No requests to the Internet, and no tour for a new visitor.
 
 module.exports = {
   uiHost: '127.0.0.1',

@@ -1,4 +1,4 @@
-"""Somebody who makes flows by the HTTP API and in the editor, and the users of these flows."""
+"""A user who makes flows by the HTTP API and in the editor, and the users of these flows."""
 
 import hashlib
 import json

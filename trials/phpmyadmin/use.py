@@ -1,4 +1,4 @@
-"""Somebody who keeps a database."""
+"""An administrator of a database."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Somebody who looks at series, and a program that asks for them."""
+"""A user who looks at series, and a program that asks for them."""
 
 from kit import expect, step
 

@@ -41,7 +41,7 @@ def discovery(user):
     user.see("OPTIONS", user.request("OPTIONS", "/"))
     user.see("no password", user.request("PROPFIND", "/anna/"))
     user.see("wrong password", user.request("PROPFIND", "/anna/", user=("anna", "wrong")))
-    user.see("somebody else's", user.request("PROPFIND", "/ben/", user=ANNA))
+    user.see("another user's", user.request("PROPFIND", "/ben/", user=ANNA))
     user.see("root", user.get("/"))
     user.see("web", user.get("/.web/"))
     user.see("web, script", user.get("/.web/js/main.js"))

@@ -25,7 +25,7 @@ class Site < Sinatra::Base
   end
   put("/raw") { JSON.generate(sum: Digest::SHA256.hexdigest(request.body.read), type: request.media_type) }
   delete("/raw") { status 204 }
-  # The next number is sent when somebody has asked for it.
+  # The next number is sent when a request has asked for it.
   TURNS = Queue.new
   get "/events" do
     content_type "text/event-stream"

@@ -15,7 +15,7 @@ from kit.client import SILENCE_S, context
 
 
 class _Member:
-    """Somebody in the room "one"."""
+    """A member of the room "one"."""
 
     def __init__(self, user, transports):
         self._user, self._transports = user, list(transports)
@@ -51,11 +51,11 @@ class _Member:
         return await self.client.call(*words, timeout=SILENCE_S)
 
     async def say(self, what):
-        """To everybody in the room."""
+        """To all members of the room."""
         await self.client.emit("say", ("one", what))
 
     async def hear(self):
-        """What somebody has said."""
+        """What a member has said."""
         return await asyncio.wait_for(self._heard.get(), SILENCE_S)
 
 

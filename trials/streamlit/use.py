@@ -1,4 +1,4 @@
-"""Somebody with a browser."""
+"""A user with a browser."""
 
 from kit import TEN_MB, expect, step
 

@@ -49,7 +49,7 @@ def svn(user):
     for path in ("/svn/", "/svn/many/file1", "/svn/none"):
         user.see(path, user.get(path))
     user.see("a range", user.get("/svn/big", {"Range": "bytes=100-199"}))
-    user.see("nobody may write", user.request("PUT", "/svn/new", body=b"x"))
+    user.see("writing is refused", user.request("PUT", "/svn/new", body=b"x"))
 
 
 @step
@@ -114,7 +114,7 @@ def cgi(user):
     user.reload()
     pieces = user.post("/cgi/environment", kind, iter([b"x" * 1000] * 100))
     expect(pieces.text.endswith("\n100000\n"), pieces.text)
-    user.see("a body that nobody reads", user.post("/cgi/status", kind, _DATA[:3_000_000]))
+    user.see("a body that is not read", user.post("/cgi/status", kind, _DATA[:3_000_000]))
     user.see("after it", user.get("/cgi/status"))
 
 

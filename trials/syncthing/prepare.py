@@ -1,4 +1,4 @@
-"""A home of Syncthing's that speaks to nobody: `python3 prepare.py DIRECTORY`."""
+"""A home of Syncthing's without connections to others: `python3 prepare.py DIRECTORY`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Somebody who looks at the page of Syncthing, and the page's own requests."""
+"""A user who looks at the page of Syncthing, and the page's own requests."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def pages(user):
     for path in paths:
         user.see(path, user.get(path), without=OWN)
     user.see("gzip", user.get("/syncthing/app.js", {"Accept-Encoding": "gzip"}), without=OWN)
-    user.see("nobody", user.another().get("/rest/system/status"), without=OWN)
+    user.see("without a key", user.another().get("/rest/system/status"), without=OWN)
     user.see("ping", user.get("/rest/system/ping", KEY), without=OWN)
     # The page's own requests have a token from a cookie.
     name, token = next((name, value) for name, value in user.client.cookies().items() if name.startswith("CSRF-Token"))
@@ -54,7 +54,7 @@ def folder(user):
     saved = user.get(f"{events}&since=0&timeout=30", KEY).json()
     user.note("events", sorted({event["type"] for event in saved}))
     with user.start("GET", f"{events}&since={saved[-1]['id']}&timeout=30", KEY) as exchange:
-        # It comes at once, so that nobody asks again.
+        # It comes at once, so that there is no second request.
         user.see("head", exchange.head(), without=OWN, body=False)
         user.reload()
         other = user.another()
@@ -92,15 +92,15 @@ def waiting(user):
 
 @step
 def in_chromium(user):
-    """its page in Chromium, which hears across a reload what others change"""
+    """its page in Chromium, which receives across a reload what others change"""
     page = user.browser()
     page.open("/")
     page.see("This Device")
     user.reload()
-    words = {"id": "seen", "label": "made by somebody else", "path": str(Path(user.setup["data"], "seen"))}
+    words = {"id": "seen", "label": "made by another user", "path": str(Path(user.setup["data"], "seen"))}
     made = user.post("/rest/config/folders", KEY, json=words)
     expect(made.status == 200, f"no folder: {made.status} {made.text}")
-    page.see("made by somebody else")
-    # It asks some time after it can be seen, and is told 503: Debian's does not upgrade itself.
+    page.see("made by another user")
+    # It asks some time after it can be seen, and gets 503: Debian's does not upgrade itself.
     user.until("the page's question for upgrades", lambda: any(path == "/rest/system/upgrade" for path, _, _ in page.responses()))
     page.note()

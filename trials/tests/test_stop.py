@@ -74,13 +74,13 @@ class Stop(unittest.TestCase):
         self.assertEqual(self._read(reader, None), b"", "the application ended")
 
     def _read(self, reader, runner):
-        """What is written to the pipe next; empty once nobody has it open any more."""
+        """What is written to the pipe next; empty once no process has it open any more."""
         deadline = time.monotonic() + _PATIENCE_S
         while time.monotonic() < deadline:
             if runner is not None and runner.poll() is not None:
                 self.fail(f"the runner has ended: {runner.stdout.read()}")
             ready, _, _ = select.select([reader], [], [], 0.1)
-            # Until somebody opens it for writing, it is at its end.
+            # Until a process opens it for writing, it is at its end.
             if ready and ((data := os.read(reader, 100)) or runner is None):
                 return data
         self.fail("the pipe is still open" if runner is None else "the application has not started")

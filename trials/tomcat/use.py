@@ -44,7 +44,7 @@ def sessions(user):
     user.mask(r"DummyCart@[0-9a-f]+", "DummyCart@(number)")
     user.mask(r"<li> (Twin peaks tapes|X-files movie)", "<li> (item)")
     other = user.another()
-    cookie = user.see("somebody else", other.get(_AT + "/jsp/sessions/carts.jsp")).one("set-cookie") or ""
+    cookie = user.see("another user", other.get(_AT + "/jsp/sessions/carts.jsp")).one("set-cookie") or ""
     expect(("; Secure" in cookie) == user.base.startswith("https"), f"isSecure() is wrong: {cookie}")
     user.see("cart", user.get(_AT + "/jsp/sessions/carts.jsp?itemId=1&submit=add"))
     user.see("attribute", user.post(_AT + "/servlets/servlet/SessionExample", form={"dataname": "één", "datavalue": "x"}))

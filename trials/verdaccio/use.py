@@ -1,4 +1,4 @@
-"""Somebody who publishes packages with npm, somebody who installs them, and somebody who looks at the pages."""
+"""A user who publishes packages with npm, one who installs them, and one who looks at the pages."""
 
 import json
 import os

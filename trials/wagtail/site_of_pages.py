@@ -124,7 +124,7 @@ def prepare(name, password):
     from django.core.management import call_command
     from django.db import connection
 
-    # Stays in the file: whoever writes waits for no reader.
+    # Stays in the file: a writer waits for no reader.
     connection.cursor().execute("PRAGMA journal_mode=WAL")
     call_command("migrate", verbosity=0)
     call_command("collectstatic", interactive=False, verbosity=0)
