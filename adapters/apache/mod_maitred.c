@@ -218,7 +218,7 @@ static int pre_config(apr_pool_t *pconf, apr_pool_t *plog, apr_pool_t *ptemp)
 {
     (void)plog, (void)ptemp;
     listeners = apr_array_make(pconf, 1, sizeof(listener_t));
-    /* The sockets of the configuration that ends, before the MPM puts them where Apache closes them: who has connected
+    /* The sockets of the configuration that ends, before the MPM puts them where Apache closes them: a channel that has connected
      * meanwhile stays connected. */
     kept_listeners = take_records(&ap_listeners, NULL);
     return OK;

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// debugs says whether messages for those who look for a fault are wanted; before Go 1.21 the standard library has no levels.
+// debugs says whether debug messages are written; before Go 1.21 the standard library has no levels.
 var debugs = os.Getenv("MAITRED_DEBUG") != ""
 
 // debugLine is such a message as package slog writes it: what follows the text are names and values by turns.

@@ -13,7 +13,7 @@ const (
 	// request that may take long.
 	slowRequest  = time.Millisecond
 	slowRequests = 100
-	// queuedBytesMax and queuedFilesMax are how much may wait before those who add tails have to. Descriptors that were refused
+	// queuedBytesMax and queuedFilesMax are how much may wait before responses that add tails have to. Descriptors that were refused
 	// once leave together with those that came meanwhile.
 	queuedBytesMax = 1 << 20
 	queuedFilesMax = descriptorsMax / 2

@@ -39,7 +39,7 @@ def person(user):
 
 
 def advertisement(number):
-    """Whom it is for, the weight of each trait, and the weight that it takes to be shown."""
+    """The group of users that it is for, the weight of each trait, and the weight that it takes to be shown."""
     weights = mix(2_000_000 + number)
     return (
         mix(1_000_000 + number),

@@ -130,7 +130,7 @@ def prepare(name, password):
     call_command("collectstatic", interactive=False, verbosity=0)
     Path(settings.MEDIA_ROOT).mkdir(exist_ok=True)
     get_user_model().objects.create_superuser(name, "anna@site.test", password)
-    # The last one who closes it leaves one file.
+    # Closing the last connection leaves one file.
     connection.close()
 
 

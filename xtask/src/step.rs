@@ -1,5 +1,5 @@
 //! One step of the tests: a command with an end. A step that does not end is described before it is killed, because a log that
-//! stops in the middle does not say who waited for what.
+//! stops in the middle does not say which process waited for what.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Seek as _};

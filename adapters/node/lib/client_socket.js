@@ -118,7 +118,7 @@ class ClientSocket extends net.Socket {
     return this;
   }
 
-  /** The end of what is to be read; as with node:net, also for those who do not read. */
+  /** The end of what is to be read; as with node:net, also if the application does not read. */
   pushEnd() {
     this.push(null);
     this.read(0);

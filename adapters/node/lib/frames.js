@@ -21,7 +21,7 @@ const KIND = Object.freeze({
 /** Flags of REQUEST. */
 const FLAG = Object.freeze({ KEEP: 1, HTTP10: 2, HEAD: 4, BODY_FD: 8, MAY_DETACH: 16, BODY_STREAM: 32 });
 const REQUEST_FLAGS = FLAG.KEEP | FLAG.HTTP10 | FLAG.HEAD | FLAG.MAY_DETACH | FLAG.BODY_STREAM;
-/** Flag of any kind but REQUEST: who does not know the kind skips the frame. */
+/** Flag of any kind but REQUEST: a receiver that does not know the kind skips the frame. */
 const OPTIONAL = 128;
 /** Flag of TAIL: a part of a file, whose descriptor comes along. */
 const FILE = 1;

@@ -484,7 +484,7 @@ class Link {
     socket.resume();
   }
 
-  /** The client has ended its side, or is gone altogether: a relay says the latter only to those who write. */
+  /** The client has ended its side, or is gone altogether: a relay shows the latter only to a write. */
   onDetachedEnd() {
     if (!this.client) return;
     if (this.client.writableEnded || this.writer.isHalfOpen) this.client.pushEnd();

@@ -1,4 +1,4 @@
-"""gunicorn's hooks around a request, and its access log, for those who use them."""
+"""gunicorn's hooks around a request, and its access log, where they are in use."""
 
 import datetime
 

@@ -59,7 +59,7 @@ def _config(parameters, given):
     wanted = {name: value for name, value in parameters.items() if name in known and name not in ignored}
     wanted["headers"] = [tuple(header.split(":", 1)) for header in parameters.get("headers") or ()]
     wanted["log_config"] = parameters.get("log_config") or LOGGING_CONFIG
-    # Maitred has written down who asked for what already.
+    # Maitred has the clients' addresses in its access log already.
     wanted["access_log"] = "access_log" in given and parameters["access_log"]
     # What Maitred says of the client is true as it is.
     config = Config(**wanted, proxy_headers=False, workers=1)

@@ -60,10 +60,10 @@ pub enum Rule {
     Range,
 }
 
-/// A broken rule, and who broke it. The channel is of no use any more: where the next frame begins is unknown.
+/// A broken rule, and the side that broke it. The channel is of no use any more: where the next frame begins is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProtocolError {
-    /// Who sent what must not be sent.
+    /// The side that sent what must not be sent.
     pub by: Side,
     /// Which rule it breaks.
     pub rule: Rule,

@@ -1,4 +1,4 @@
-//! Who the client is, by the word of proxies: `Forwarded` (RFC 7239) and `X-Forwarded-For`, which means the same by common
+//! The client's address as proxies report it: `Forwarded` (RFC 7239) and `X-Forwarded-For`, which means the same by common
 //! practice and has no standard.
 //!
 //! Both list the hops of a request, the client first; each proxy adds the address of *its* peer. A list is worth as much

@@ -9,7 +9,7 @@ pub struct Target {
     pub address: SocketAddr,
     /// Host and port as given, for the `Host` field.
     pub authority: String,
-    /// The host by itself, without brackets: who TLS is to speak to.
+    /// The host by itself, without brackets: the name that TLS verifies.
     pub host: String,
     /// Whether TLS is spoken.
     pub is_tls: bool,

@@ -12,7 +12,7 @@
 //! | [`scenario`] | what happens: the experiment of 2002, steps, spikes, crashes |
 //! | [`engine`] | the events |
 //! | [`process`] | processes, and what a policy sees of them |
-//! | [`policy`] | who decides how many workers there are |
+//! | [`policy`] | how it is decided how many workers there are |
 //! | [`steering`] | listener buckets on 2 to 256 threads |
 //! | [`plot`] | pictures |
 //! | [`report`] | all of it, as the document shows it |

@@ -92,7 +92,7 @@ pub struct Outcome {
     pub deaths: u64,
     /// Requests answered.
     pub done: u64,
-    /// Requests whose client had no more timeout.
+    /// Requests whose client did not wait any longer.
     pub refused: u64,
     /// Requests lost with their process.
     pub lost: u64,

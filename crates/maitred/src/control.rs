@@ -339,7 +339,7 @@ pub enum ToWorker {
     OrphanMode(DrainTime),
     /// What the command of this number waits for. More follows, or its end.
     CommandWaits(u64, String),
-    /// How the command of this number ended: whether well, and a text for the person who asked.
+    /// How the command of this number ended: whether well, and a text for the client.
     CommandDone(u64, bool, String),
     /// Answer this challenge, and say [`FromWorker::ChallengeInPlace`].
     Challenge(Challenge),

@@ -15,7 +15,7 @@
 //! | [`route`] | the one function that chooses what answers a request |
 //! | [`plan`] | what happens to the requests of one route, compiled once |
 //! | [`filter`] | what is done to responses, route by route |
-//! | [`exchange`] | one request and its response, between the protocols of clients and those who answer |
+//! | [`exchange`] | one request and its response, between the protocols of clients and what answers |
 //! | [`serve`] | files and fixed replies |
 //! | [`handoff`] | requests to application processes, by descriptor |
 //! | [`proxy`] | HTTP servers that requests are passed on to: which of them |

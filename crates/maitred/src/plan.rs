@@ -90,7 +90,7 @@ impl Plan {
         if secure { &self.only_tls } else { FieldEdits::NONE }
     }
 
-    /// What can be changed before it is known whom the response is for.
+    /// What can be changed before the client of the response is known.
     pub fn prepared_edits(&self) -> &FieldEdits {
         &self.clear
     }

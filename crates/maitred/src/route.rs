@@ -13,7 +13,7 @@ use crate::plan::Plan;
 /// Longest host name in octets (RFC 1035 section 2.3.4); a longer one can only be the default site's.
 const HOST_BYTES_MAX: usize = 255;
 
-/// The configuration's sites, in the form that a lookup wants.
+/// The configuration's sites, in the form that a lookup needs.
 #[derive(Debug)]
 pub struct Router {
     sites: Vec<Site>,

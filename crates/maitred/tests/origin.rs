@@ -1,4 +1,4 @@
-//! Who the client is, from outside: fields of proxies, PROXY headers, and what applications and logs make of them.
+//! The client's address, from outside: fields of proxies, PROXY headers, and what applications and logs make of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 

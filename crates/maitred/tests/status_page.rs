@@ -112,7 +112,7 @@ fn watchers_are_bounded_and_make_room_when_they_go() {
     assert_eq!(server.status()["totals"]["writing"], WATCHERS_MAX);
     watchers.truncate(WATCHERS_MAX / 2);
     eventually("the connections are closed", || server.total("writing") == WATCHERS_MAX as u64 / 2);
-    // Who has gone is noticed with the next event.
+    // A watcher that has gone is noticed with the next event.
     watchers[0].event().unwrap();
     watchers[0].event().unwrap();
     watchers[0].event().unwrap();

@@ -53,7 +53,7 @@ struct Site {
 }
 
 struct Advertisement {
-    /// Whom it is for.
+    /// The group of users that it is for.
     wanted: u32,
     /// The weight of each trait, four bits each.
     weights: u32,

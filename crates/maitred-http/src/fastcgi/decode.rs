@@ -69,7 +69,7 @@ impl fmt::Display for ProtocolStatus {
     }
 }
 
-/// Who has to mend it.
+/// Where the error has to be fixed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The application, or the library that speaks FastCGI for it.
@@ -101,7 +101,7 @@ pub enum Bad {
 }
 
 impl Bad {
-    /// Who has to mend it.
+    /// Where the error has to be fixed.
     pub fn fault(self) -> Fault {
         match self {
             Self::Version(_) => Fault::Operator,

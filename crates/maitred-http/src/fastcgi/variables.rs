@@ -26,7 +26,8 @@ pub struct Variables<'a> {
     pub https: bool,
     /// `REMOTE_ADDR` and `REMOTE_PORT`; `None` for a client on a Unix socket, of which `REMOTE_ADDR` says `unix:`.
     pub client: Option<SocketAddr>,
-    /// `SERVER_ADDR` and `SERVER_PORT`; `None` for a Unix socket, and then the port is that of the scheme (4.1.15 wants one).
+    /// `SERVER_ADDR` and `SERVER_PORT`; `None` for a Unix socket, and then the port is that of the scheme (4.1.15 requires
+    /// one).
     pub server: Option<SocketAddr>,
     /// `DOCUMENT_ROOT` as the application sees it (it may live in a container), without a slash at its end. `None` for an
     /// application without files: then neither `SCRIPT_FILENAME` nor `PATH_TRANSLATED` are sent.

@@ -188,7 +188,7 @@ pub struct Session {
     sink: Vec<u8>,
     /// Streams that there may be at the moment; what was announced first is `settings.streams_max`.
     streams_now: u32,
-    /// The caller holds so much for the streams there are that it wants no others.
+    /// The caller holds so much for the streams there are that it accepts no others.
     refusing: bool,
     /// Streams that were refused because of one of these two, since the caller has asked.
     refused: u32,

@@ -232,7 +232,7 @@ impl RequestHead {
         }
     }
 
-    /// The same with no more than what the access log wants: the request line, the authority, two fields, and those that
+    /// The same with no more than what the access log needs: the request line, the authority, two fields, and those that
     /// `wanted` names. A client decides how large its heads are, and how long it takes for a response.
     pub fn take_for_log(&mut self, request: &Request<'_, '_>, wanted: impl Fn(&str) -> bool) {
         // Nothing of the head itself is kept, so that each part that is wanted is copied.
@@ -241,7 +241,7 @@ impl RequestHead {
         });
     }
 
-    /// Leaves no more of it than what the access log wants.
+    /// Leaves no more of it than what the access log needs.
     pub fn trim_for_log(&mut self, wanted: impl Fn(&str) -> bool) {
         let mut trimmed = RequestHead::default();
         if let Some(request) = self.view(&mut HeadRoom::default()) {

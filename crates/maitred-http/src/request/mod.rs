@@ -130,7 +130,7 @@ pub struct Request<'h, 'b> {
     pub fields: &'h [httparse::Header<'b>],
     /// How the body is delimited.
     pub framing: Framing,
-    /// Whether the client wants, and the version allows, another request on this connection (9112-9.3).
+    /// Whether the client asks for, and the version allows, another request on this connection (9112-9.3).
     pub keep_alive: bool,
     /// Whether the client waits for a 100 before it sends the body (9110-10.1.1).
     pub expects_continue: bool,

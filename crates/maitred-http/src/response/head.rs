@@ -238,7 +238,7 @@ impl Source<'_, '_> {
                 seen.chunked = true;
                 return Ok(false);
             }
-            // What it announces comes only to those who take it.
+            // What it announces comes only to clients that take trailers.
             (7, b't') if is(b"trailer") => return Ok(self.trailers),
             _ => return Ok(!is_hop_by_hop(name)),
         }
@@ -359,7 +359,7 @@ pub(super) fn take_cgi(
     };
     let reason = Some(cgi.reason).filter(|reason| !reason.is_empty());
     let head = ResponseHead { status, reason, fields: Fields::Own(lines.all()) };
-    // Who carries the output knows whether the connection lasts.
+    // The caller, which sends the output, knows whether the connection lasts.
     Ok(pass_final(&head, framing, Told { dated, upgrade: false, lasts: false }, wanted, out))
 }
 

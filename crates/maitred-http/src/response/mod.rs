@@ -20,7 +20,7 @@ use crate::h1::{self, Persistence};
 use crate::limits::{INTERIM_RESPONSES_MAX, RESPONSE_HEAD_BYTES_MAX};
 use crate::request;
 
-/// What the request, and the server, want of a response.
+/// What the request, and the server, require of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponsePolicy {
     /// The request was HEAD: no content goes out.

@@ -66,7 +66,7 @@ pub struct Rules {
 pub struct Request {
     /// All of it: head, and body if any.
     pub bytes: Vec<u8>,
-    /// Who sends it; any number that is the same for the same client.
+    /// The client that sends it: any number that is the same for the same client.
     pub client: u64,
     /// When it should be sent. Absent in a closed loop.
     pub due: Option<Nanos>,

@@ -1,4 +1,4 @@
-//! TLS towards the server: who is trusted, and one connection's session.
+//! TLS towards the server: which authorities are trusted, and one connection's session.
 
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
@@ -141,7 +141,7 @@ impl Session {
     /// Takes what was received, and appends what it says to `out`.
     ///
     /// # Errors
-    /// When it is no TLS, or the peer is not who it should be.
+    /// When it is no TLS, or the peer's certificate is not valid for it.
     pub(super) fn receive(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), rustls::Error> {
         while !bytes.is_empty() {
             // Reading from memory fails only if the session has room for nothing more; what it has is read below.

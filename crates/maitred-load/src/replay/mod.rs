@@ -1,4 +1,4 @@
-//! A log as a workload: which of its lines are sent, as what request, by whom and when.
+//! A log as a workload: which of its lines are sent, as what request, by which client and when.
 
 mod curve;
 mod planner;

@@ -30,7 +30,7 @@ pub struct Users {
     mix: Mix,
     host: String,
     users: Vec<User>,
-    /// Who may ask, and when.
+    /// The users that may send a request, and when.
     free: BinaryHeap<Reverse<(Nanos, u32)>>,
     /// Nothing counts before this.
     counts_from: Nanos,
@@ -68,8 +68,8 @@ impl Users {
         self.free.push(Reverse((free_at, request.tag)));
     }
 
-    /// The rates that the connections got by the end of the run. Who waits in vain then, after what is granted to the last
-    /// responses, has waited all that time for nothing.
+    /// The rates that the connections got by the end of the run. A user that still waits then, after what is granted to
+    /// the last responses, has waited all that time for nothing.
     pub fn rates(&self, end: Nanos) -> Rates {
         let of = |user: &User| {
             let vain = if user.is_waiting { end.saturating_sub(user.asked_at) } else { 0 };

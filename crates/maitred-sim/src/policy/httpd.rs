@@ -9,8 +9,8 @@ use crate::{Micros, SECOND};
 /// The most processes that are started in one second.
 const SPAWN_MAX: usize = 32;
 
-/// How long the parent keeps taking the threads of a process that it has told to end for idle ones. Fitted to the report of
-/// 2002, in which it told nearly all processes to end before it saw that there were too few left.
+/// How long the parent keeps taking the threads of a process that it has asked to end for idle ones. Fitted to the report of
+/// 2002, in which it asked nearly all processes to end before it saw that there were too few left.
 const BLIND: Micros = 5 * SECOND;
 
 /// Once a second: too few idle, start 1, 2, 4 … 32; too many, end one.
@@ -21,7 +21,7 @@ pub(super) struct Maintenance {
     max_spare: u32,
 }
 
-/// What the maintenance wants.
+/// The result of the maintenance.
 pub(super) enum Wanted {
     Start(usize),
     Drain,
@@ -55,7 +55,7 @@ pub(super) fn emptiest(view: &View<'_>) -> usize {
     counts.enumerate().min_by_key(|(_, count)| *count).map_or(0, |(bucket, _)| bucket)
 }
 
-/// Carries out what the maintenance wants: starts are spread over the buckets, the last idle process ends.
+/// Carries out the result of the maintenance: starts are spread over the buckets, the last idle process ends.
 pub(super) fn orders(view: &View<'_>, wanted: &Wanted) -> Orders {
     let mut orders = Orders::default();
     match wanted {

@@ -1,4 +1,4 @@
-//! Who decides how many workers there are.
+//! The policies that decide how many workers there are.
 
 mod httpd;
 mod maitred;

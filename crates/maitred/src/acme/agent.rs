@@ -340,7 +340,7 @@ impl Agent {
         self.report(index);
     }
 
-    /// Writes down what has to orphan_mode this process.
+    /// Writes down what has to be kept after the end of this process.
     fn note(&self, index: usize) -> io::Result<()> {
         let Some(known) = self.known.get(index) else { return Ok(()) };
         let Past { failures, allowed_unix } = self.schedule.past(self.now(), index);

@@ -17,7 +17,7 @@ const PLACE_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub struct Link {
     say: mpsc::UnboundedSender<FromAgent>,
-    /// Who waits for which challenge to be in place.
+    /// The tasks that wait for a challenge to be in place.
     waiting: Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>,
     serials: Arc<AtomicU64>,
 }

@@ -16,7 +16,7 @@ pub const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 pub struct Start {
     /// How to get certificates.
     pub acme: Acme,
-    /// The sites that want one.
+    /// The sites with automatic certificates.
     pub sites: Vec<Site>,
     /// Where the files are; absolute.
     pub state: PathBuf,
@@ -30,7 +30,7 @@ pub struct Start {
     pub seccomp: bool,
 }
 
-/// A site that wants an automatic certificate.
+/// A site with an automatic certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     /// Its names, in the order of the file; never empty. The first one names its files.

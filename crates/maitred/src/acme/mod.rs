@@ -1,7 +1,7 @@
 //! Automatic certificates: the client side of ACME (RFC 8555).
 //!
 //! A process of its own speaks to the authority, so that nothing of it is in the way of a request: the *agent*. The master starts
-//! it when a site wants automatic certificates, and receives from it over a socket what has to be answered when the authority
+//! it when a site has automatic certificates, and receives from it over a socket what has to be answered when the authority
 //! looks (RFC 8555 section 8.3, RFC 8737), and when there is a new certificate. The worker process answers; the files are
 //! the agent's, and the master reads them.
 //!
@@ -22,7 +22,7 @@
 //! | [`store`] | the files |
 //! | [`sandbox`] | what the process may do |
 //! | [`messages`] | what master and agent say to each other |
-//! | [`supervise`] | the master's part: the life of the agent, and who knows of which challenge |
+//! | [`supervise`] | the master's part: the life of the agent, and which processes have which challenge |
 //! | [`challenges`] | the worker process's part: what is answered |
 
 pub mod account;

@@ -1,5 +1,5 @@
-//! The master's part: the life of the agent, and who has to know of which challenge. Pure: the clock comes with each call,
-//! actions come out.
+//! The master's part: the life of the agent, and which processes have to answer which challenge. Pure: the
+//! clock comes with each call, actions come out.
 //!
 //! | state | other start document wanted | it exits | the time has come |
 //! |---|---|---|---|

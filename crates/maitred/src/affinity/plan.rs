@@ -14,7 +14,7 @@ use super::topology::{Cpu, Topology, format_list};
 use crate::bounds::THREADS_MAX;
 use crate::config::Affinity;
 
-/// Who runs where at first.
+/// Where each thread runs at first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// For each thread the CPU that it is pinned to; `None` for a thread that is not pinned.

@@ -143,7 +143,7 @@ mod tests {
         assert_ne!(sampler.threads(), [None]);
         drop(release);
         thread.join().expect("no panic");
-        // The kernel unhashes a thread just after it has told who joins it.
+        // The kernel unhashes a thread just after its parent could wait for it.
         while sampler.threads() != [None] {
             std::thread::yield_now();
         }

@@ -30,7 +30,8 @@ pub struct Acme {
     pub ca_file: Option<PathBuf>,
     /// `external_account`
     pub external_account: Option<ExternalAccount>,
-    /// `user`: whom the process for certificates runs as; filled in if the file does not name it, `None` is the master's account.
+    /// `user`: the account of the process for certificates; filled in if the file does not name it, `None` is the master's
+    /// account.
     pub user: Option<Identity>,
     /// `retry`: the delay after a first refusal.
     pub retry: Duration,

@@ -1,4 +1,4 @@
-//! Words of other servers' configurations, and what they are here: for those who write what they know.
+//! Words of other servers' configurations, and what they are here, for messages about unknown keys.
 
 /// A directive of nginx, Caddy, HAProxy or Apache, and its counterpart, as a hint says it.
 pub(super) type Word = (&'static str, &'static str);

@@ -39,7 +39,7 @@ pub struct Server {
     pub threads: Option<u16>,
     /// `affinity`
     pub affinity: Affinity,
-    /// `user`: whom the worker process runs as when the master is root; filled in if the file does not name it.
+    /// `user`: the account of the worker process when the master is root; filled in if the file does not name it.
     pub user: Option<Identity>,
     /// `share_user`: application processes may have the account of the worker process.
     pub share_user: bool,
@@ -137,7 +137,7 @@ pub struct Listen {
     pub steer_by_cpu: bool,
     /// `defer_accept`: let the kernel hold a new connection until its first bytes are there (tcp(7)).
     pub defer_accept: bool,
-    /// `proxy_protocol`: who may connect and has to send a PROXY header first; `None` if it is off. Never empty.
+    /// `proxy_protocol`: the peers that may connect and have to send a PROXY header first; `None` if it is off. Never empty.
     pub proxy_protocol_from: Option<Vec<Network>>,
     /// `tls`; `None` is cleartext.
     pub tls: Option<Tls>,
@@ -193,7 +193,7 @@ pub enum TlsVersion {
     V13,
 }
 
-/// Whether clients show certificates, and the file of those who may have signed them.
+/// Whether clients show certificates, and the file of the authorities that may have signed them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClientAuth {
     /// They are not asked.
@@ -405,7 +405,7 @@ pub struct HeaderRules {
 pub struct Pool {
     /// The name in the file.
     pub name: String,
-    /// `command`, `connect`, `listen`: who answers.
+    /// `command`, `connect`, `listen`: what answers requests.
     pub source: Source,
     /// `workers`: how many processes. With a number, [`Settings::fixed`].
     pub workers: Settings,
@@ -490,7 +490,7 @@ impl Pool {
     }
 }
 
-/// Who answers the requests of a pool.
+/// What answers the requests of a pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Source {
     /// `command`: program and arguments, never empty. Processes that Maitred starts, and that get requests over their channels.

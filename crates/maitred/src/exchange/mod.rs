@@ -1,4 +1,4 @@
-//! One request and its response, between the protocols of clients and those who answer.
+//! One request and its response, between the protocols of clients and what answers: files, processes, servers.
 //!
 //! | file | what |
 //! |---|---|

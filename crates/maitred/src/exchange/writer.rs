@@ -131,8 +131,8 @@ impl Encode for ResponseWriter<'_> {
         }
     }
 
-    /// A stream ends when who answers is done with the request, and not before: until then it counts against the client's
-    /// streams here, and has to there.
+    /// A stream ends when the process or server is done with the request, and not before: until then it counts
+    /// against the client's streams here, and has to there.
     #[inline]
     fn head(&mut self, head: &ResponseHead<'_>, ending: &Ending) {
         self.encode(head, self.context.edits, &Ending { ended: false, ..*ending });

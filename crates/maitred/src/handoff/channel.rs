@@ -274,7 +274,7 @@ impl Channel {
     /// Asks an idle process every `interval` whether it is still there. One that has a request answers when it is done with
     /// that, so it is not asked.
     pub fn health(&mut self, now: Instant, interval: Duration) -> Health {
-        // Its owner asks, who knows what others have there.
+        // Its owner asks, which knows the requests of other worker processes there.
         let asks = self.phase == Phase::Live && !self.joining && !self.linked;
         if !asks || self.load() > 0 || self.leave == DrainMode::Told {
             self.asked = None;
@@ -360,7 +360,7 @@ impl Channel {
         let late = late + self.away.values().filter(|away| away.late_at.is_some_and(|at| at <= now)).count();
         let bound = match self.phase {
             Phase::Live if self.is_live() => self.capacity.max(1) as usize,
-            // What others have there, its owner knows, who has it end.
+            // Its owner knows the requests of other worker processes there, and has it end.
             Phase::Leaving if self.linked => return false,
             Phase::Live | Phase::Leaving if self.exited.is_none() => self.load() as usize,
             Phase::Live | Phase::Leaving => 1,

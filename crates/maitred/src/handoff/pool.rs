@@ -1,4 +1,4 @@
-//! The pools as one event-loop thread sees them: its home slots, and who waits for one.
+//! The pools as one event-loop thread sees them: its home slots, and the requests that wait for one.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

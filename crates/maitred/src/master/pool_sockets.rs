@@ -46,7 +46,7 @@ pub fn bind(
     for (pool, listens) in pools.iter().zip(&listens) {
         let groups: Vec<Group> = bound.by_ref().take(listens.len()).collect();
         for socket in groups.iter().flat_map(|group| &group.buckets) {
-            // Programs expect what a service manager would give them. What is in use is left as its processes want it.
+            // Programs expect what a service manager would give them. What is in use is left as its processes have set it.
             if !known.iter().flat_map(|group| &group.buckets).any(|one| Rc::ptr_eq(one, socket)) {
                 rustix::io::ioctl_fionbio(socket, false)
                     .map_err(|error| format!("pool {}: {error}", pool.name))?;

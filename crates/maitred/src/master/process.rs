@@ -225,7 +225,7 @@ pub fn signal_of(signal: StopSignal) -> Signal {
     }
 }
 
-/// The limit was raised for our own sake; programs that use select(2), or close all that could be open, want the one that we
+/// The limit was raised for our own sake; programs that use select(2), or close all that could be open, need the one that we
 /// were given. It is no loss if it cannot be set.
 fn limit_open_files(child: &Child, pool: &Pool, given: Rlimit) {
     if let Some(pid) = i32::try_from(child.pid()).ok().and_then(Pid::from_raw) {

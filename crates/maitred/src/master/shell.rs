@@ -82,7 +82,7 @@ impl Worker {
     }
 }
 
-/// Who is at the other end of a channel.
+/// What is at the other end of a channel.
 enum Process {
     /// A process that was started here.
     Own(Child),
@@ -171,7 +171,7 @@ struct Shell<'a> {
     executable: Option<PathBuf>,
     /// The check of a new executable.
     check: Option<Check>,
-    /// Leads to the worker process that is to orphan_mode this image.
+    /// Leads to the worker process that is to stay when this image goes.
     new_end: Option<OwnedFd>,
     /// Leads to the worker process of the image before, until that has been told to go.
     old_end: Option<OwnedFd>,

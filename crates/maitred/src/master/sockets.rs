@@ -1,4 +1,4 @@
-//! Listening sockets: all buckets of each address, bound in a fixed order, and kept as long as a configuration wants them.
+//! Listening sockets: all buckets of each address, bound in a fixed order, and kept as long as a configuration has them.
 //!
 //! - An address that the configuration in force already has keeps its sockets, whatever else changes: no queued connection is
 //!   reset by a reload. More buckets are added to it; fewer are not taken away, because connections may be queued in them.
@@ -154,7 +154,7 @@ fn local_address(socket: &OwnedFd) -> io::Result<SocketAddr> {
 }
 
 /// Sets what a configuration can change about sockets that stay: backlog, held-back connections, steering. Failures are
-/// returned as texts for the log: the sockets work without. `homes` and `online` are what [`steering::table`] wants.
+/// returned as texts for the log: the sockets work without. `homes` and `online` are what [`steering::table`] needs.
 pub fn apply(group: &Group, listen: &Listen, homes: &[Option<u16>], online: &[Cpu]) -> Vec<String> {
     let mut failures = Vec::new();
     let mut note = |what: &str, result: io::Result<()>| {

@@ -80,7 +80,7 @@ use crate::control::{Command, DrainTime, FromWorker, PoolCommand, ToWorker};
 /// Deaths of the worker process before it was ever ready, after which the master exits.
 pub const START_DEATHS_MAX: u32 = 3;
 
-/// Who waits for the end of a reload: generation of the worker process, and the number of its command.
+/// A command that waits for the end of a reload: generation of the worker process, and the number of its command.
 type Asker = (u64, u64);
 
 #[derive(Debug, Clone, PartialEq)]

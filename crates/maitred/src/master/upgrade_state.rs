@@ -25,7 +25,7 @@ use crate::tls::tickets::Seed;
 use crate::unix_time;
 use crate::upgrade::{FORMAT, READS, VARIABLE};
 
-/// Largest upgrade_state. A thousand processes and a hundred sockets take a tenth of a megabyte.
+/// The largest upgrade state. A thousand processes and a hundred sockets take a tenth of a megabyte.
 const BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// Largest secrets: a certificate for the names of a machine has a hundredth of it.
 const SECRETS_BYTES_MAX: usize = 128 * 1024;
@@ -264,7 +264,7 @@ impl UpgradeState {
     }
 }
 
-/// Takes descriptors out of the upgrade_state; several may have packed the same.
+/// Takes descriptors out of the upgrade state; several may have packed the same.
 #[derive(Debug, Default)]
 pub struct Unpacker {
     shared: BTreeMap<i32, Rc<OwnedFd>>,

@@ -1,4 +1,4 @@
-//! Who may have signed clients' certificates.
+//! Which authorities may have signed clients' certificates.
 
 use std::sync::Arc;
 

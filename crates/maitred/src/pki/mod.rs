@@ -7,7 +7,7 @@
 //! | [`pair`] | certificates with their key |
 //! | [`bytes`] | their bytes, which are overwritten when they are dropped |
 //! | [`name`] | distinguished names in text |
-//! | [`clients`] | who may have signed clients' certificates |
+//! | [`clients`] | which authorities may have signed clients' certificates |
 //! | [`choice`] | which cipher suites and key-exchange groups are used |
 
 pub mod bytes;

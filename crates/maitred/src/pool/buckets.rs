@@ -80,7 +80,7 @@ impl Buckets {
         self.sizings.get(usize::from(bucket))?.trouble()
     }
 
-    /// Divides the budget: one for each that still wants one, round after round, beginning with another bucket each time.
+    /// Divides the budget: one for each that still needs one, round after round, beginning with another bucket each time.
     fn share(&mut self, wanted: &[u16]) -> Vec<u16> {
         let mut granted = vec![0; wanted.len()];
         let mut turn = self.first;

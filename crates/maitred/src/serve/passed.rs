@@ -81,7 +81,7 @@ enum Work {
     Close(OwnedFd, Holder),
 }
 
-/// Who has made what a descriptor leads to, and its place among those of the worker process.
+/// Which process has made what a descriptor leads to, and its place among those of the worker process.
 #[derive(Debug)]
 enum Holder {
     /// The worker process: its end of something that the process has the other end of.
@@ -282,7 +282,7 @@ impl Passed {
         matches!(self.holder, Holder::Here(Some(_)) | Holder::There(Some(_), _))
     }
 
-    /// The way to those who may wait for it.
+    /// The way to the helpers that may wait for it.
     pub fn lane(&self) -> &Lane {
         &self.lane
     }
@@ -416,7 +416,7 @@ impl ServedFile {
         }
     }
 
-    /// The way to those who read it, if these are not the disk helpers.
+    /// The way to the helpers that read it, if these are not the disk helpers.
     pub fn lane(&self) -> Option<&Lane> {
         match self {
             ServedFile::Own(_) => None,

@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of `pages` pages on a disk (hier(7) wants `/var/tmp` there), or `None` where it
+    /// A file of `pages` pages on a disk (hier(7) requires `/var/tmp` there), or `None` where it
     /// is in memory or the kernel cannot say what is.
     fn file_on_disk(pages: usize) -> Option<std::fs::File> {
         let mut file = tempfile::tempfile_in("/var/tmp").unwrap();

@@ -250,7 +250,8 @@ maitred_sys::shared! {
         pub proxied: Cell,
         /// Connections made to these.
         pub upstream_connections: Cell,
-        /// Requests that such a server did not answer: it could not be reached, aborted, or was silent for too long.
+        /// Requests that such a server did not answer: it could not be reached, ended the connection early, or was silent for
+        /// too long.
         pub upstream_failures: Cell,
         /// Requests that were passed on again.
         pub upstream_retries: Cell,

@@ -21,7 +21,7 @@ const SUBJECT_BYTES_MAX: usize = 1024;
 pub const FIELDS: [&str; 4] =
     ["X-SSL-Client-Verify", "X-SSL-Client-S-DN", "X-SSL-Client-Serial", "X-SSL-Client-Fingerprint"];
 
-/// Who a client has shown itself to be, with a certificate that was verified.
+/// The identity that a client has shown, with a certificate that was verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The subject, as RFC 4514 writes it, in ASCII: `CN=Alice,O=Example`. Empty if it has more than [`SUBJECT_BYTES_MAX`] bytes.
@@ -49,7 +49,7 @@ pub fn verifier(
 }
 
 impl Identity {
-    /// Who is at the other end of a session whose handshake is complete; `None` if the client has shown no certificate.
+    /// The client's identity in a session whose handshake is complete; `None` if the client has shown no certificate.
     pub fn of(session: &ServerConnection) -> Option<Identity> {
         Identity::read(session.peer_certificates()?.first()?)
     }

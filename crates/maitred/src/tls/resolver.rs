@@ -13,7 +13,7 @@ use crate::config::{Config, HostPattern, Site};
 /// The protocol of a challenge of a certificate authority (RFC 8737 section 6.2).
 pub const ACME_TLS: &[u8] = b"acme-tls/1";
 
-/// The certificates of all sites, in the form that a lookup wants. Never changed: new material makes a new one.
+/// The certificates of all sites, in the form that a lookup needs. Never changed: new material makes a new one.
 #[derive(Debug)]
 pub struct Resolver {
     /// Per site; a site without certificates has those of the default one.

@@ -1,4 +1,4 @@
-//! Request bodies, their framing, and who waits for a 100 (RFC 9112 sections 6 and 7; 9110-10.1.1).
+//! Request bodies, their framing, and which clients get a 100 (RFC 9112 sections 6 and 7; 9110-10.1.1).
 
 use crate::support::{End, Server, Setup};
 

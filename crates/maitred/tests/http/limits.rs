@@ -77,7 +77,7 @@ fn a_slow_head_gets_408_and_a_close() {
     let response = client.response("GET");
     assert_eq!((response.status, response.says_close()), (408, true));
     assert_eq!(client.end(), End::Closed);
-    // Who never says anything is closed without an answer: there was no request.
+    // A client that never says anything is closed without an answer: there was no request.
     assert_eq!(server.connect().end(), End::Closed);
     // The time counts from the first byte of a head, so a second request has as much.
     let mut client = server.connect();

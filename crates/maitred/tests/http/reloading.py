@@ -1,6 +1,6 @@
-"""An application process of many requests at a time, which knows who listens: `/events` is a response without an end, `/say?TEXT`
-goes to all of these, `/finish` ends them. `/socket` takes the connection over, `/length` says how long the body was.
-`/stubborn` is not ended by CANCEL, but by `/release`."""
+"""An application process of many requests at a time, which keeps its listeners: `/events` is a response without an end,
+`/say?TEXT` goes to all of these, `/finish` ends them. `/socket` takes the connection over, `/length` says how long the body
+was. `/stubborn` is not ended by CANCEL, but by `/release`."""
 
 import os
 import socket

@@ -42,7 +42,7 @@ pub(crate) fn address(server: &Server) -> SocketAddr {
     pool(server)["addresses"][0].as_str().unwrap().parse().unwrap()
 }
 
-/// One request on a connection of its own: process id, bucket, version and CPUs of who answered.
+/// One request on a connection of its own: process id, bucket, version and CPUs of the process that answered.
 pub(crate) fn ask(address: SocketAddr, path: &str) -> Vec<String> {
     let response = Client::connect(address).get(path);
     assert_eq!(response.status, 200);

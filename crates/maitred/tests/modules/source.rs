@@ -80,7 +80,7 @@ impl Crate {
             .collect()
     }
 
-    /// Who has something from which other file.
+    /// Which file has something from which other file.
     pub(crate) fn edges(&self) -> Vec<Edge> {
         let mut edges = Vec::new();
         for (path, module) in &self.modules {

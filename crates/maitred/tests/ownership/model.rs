@@ -1,8 +1,8 @@
 //! What may happen to a connection: a model without sockets, processes or time.
 //!
-//! The test tells it what the client has sent, to whom Maitred gave each request, and what the application did about it.
-//! The model says whether Maitred was allowed to give a request away, and whether the client may have received what it
-//! has received.
+//! The test tells it what the client has sent, to which process Maitred gave each request, and what the application did about it.
+//! The model says whether Maitred was allowed to give a request away, and whether the client may have received what it has
+//! received.
 
 /// Names a request in the whole test.
 pub(crate) type Id = u32;

@@ -56,7 +56,7 @@ impl Play {
         self.puppets.push(puppet);
     }
 
-    /// Waits for the next request, and says who got it.
+    /// Waits for the next request, and says which puppet got it.
     pub(crate) fn request(&mut self) -> (usize, Given) {
         let Play { puppets, heard, .. } = self;
         eventually("a puppet gets a request", || {

@@ -19,7 +19,7 @@ fn kill_worker_process(server: &Server) {
     eventually("the worker process is gone", || !server.workers().contains(&worker));
 }
 
-/// Who answers; `None` if the connection ends first.
+/// The process that answers; `None` if the connection ends first.
 fn ask(server: &Server) -> Option<i32> {
     let mut client = server.connect();
     client.try_send("GET /app/pid HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").ok()?;

@@ -19,7 +19,7 @@ fn start(sticky: &str, gate: Option<&Gate>) -> Server {
     server
 }
 
-/// Asks on a connection of its own who answers.
+/// Asks on a connection of its own which process answers.
 fn ask(server: &Server, fields: &str) -> (i32, Response) {
     let response = server.connect().method("GET", "/app/pid", fields);
     assert_eq!(response.status, 200, "{response:?}");

@@ -159,7 +159,7 @@ fn a_process_that_does_not_end_a_request_finds_its_descriptor_shut_down() {
                 let lines = server.stop().json_lines();
                 assert_eq!(logged(&lines, "/begun-until-cut"), [598], "{transport}");
                 let others = logged(&lines, "/until-cut");
-                // Who notices first that a client has gone, the process or the server, is not for this test.
+                // Whether the process or the server notices first that a client has gone is not for this test.
                 assert!(others.len() == 2 && others.contains(&504), "{transport}: {others:?}");
             });
         }

@@ -520,7 +520,7 @@ pub(crate) fn is_end(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
-/// A connection's whole life in one line: for those who want one response.
+/// A connection's whole life in one line: for tests of one response.
 #[track_caller]
 pub(crate) fn get(address: SocketAddr, path: &str) -> Response {
     Connection::new(address).get(path)

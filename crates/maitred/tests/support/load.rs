@@ -9,7 +9,7 @@ use super::{Server, Setup, eventually};
 const TARGETS: [(&str, usize); 4] =
     [("/a.txt", 7), ("/large.bin", 300_000), ("/app/hello?x", 8), ("/app/large?70000", 70_000)];
 
-/// What clients and those who wait for them share.
+/// What clients and the test that waits for them share.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     over: AtomicBool,

@@ -1,4 +1,4 @@
-//! What is around TLS: who may read keys, the file of session secrets, the PROXY protocol, the status.
+//! What is around TLS: which accounts may read keys, the file of session secrets, the PROXY protocol, the status.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -9,7 +9,7 @@ use crate::busy;
 use crate::support::processes::send_signal;
 use crate::support::{Client, End, Server, Setup, eventually};
 
-/// A new image that cannot come up until `taken` is dropped, and who has asked for it.
+/// A new image that cannot come up until `taken` is dropped, and the client that has asked for it.
 struct Between {
     taken: TcpListener,
     asker: Client,

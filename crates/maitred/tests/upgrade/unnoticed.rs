@@ -137,7 +137,7 @@ fn ask(mut stream: TcpStream) -> String {
     answer
 }
 
-/// Its worker process has no master any more who could say that an application process is gone.
+/// There is no master of its worker process any more that could report the end of an application process.
 #[test]
 fn a_process_that_dies_after_the_upgrade_is_missed_by_nobody() {
     let gate = Gate::new();

@@ -1,4 +1,4 @@
-//! The agent's life, and who knows of which challenge.
+//! The agent's life, and which processes have which challenge.
 
 use std::time::{Duration, Instant};
 

@@ -130,7 +130,7 @@ fn check_name(name: &At<String>, section: &Section<'_>) {
     }
 }
 
-/// Who answers: exactly one of `command`, `command` with `listen`, and `connect`.
+/// What answers requests: exactly one of `command`, `command` with `listen`, and `connect`.
 fn source(section: &Section<'_>, cwd: &Path) -> Source {
     let (command, connect, listen) =
         (command(section, cwd), section.texts("connect"), section.texts("listen"));

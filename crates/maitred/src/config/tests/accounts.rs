@@ -1,4 +1,4 @@
-//! Who runs as whom.
+//! Which process runs as which account.
 
 use super::*;
 

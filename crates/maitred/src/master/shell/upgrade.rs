@@ -28,7 +28,7 @@ use crate::upgrade::{CHECK_COMMAND, GO, GO_FOR_GOOD, STOP, VARIABLE, WORD_BYTES_
 
 /// Bytes that a check may say; what is beyond is not read.
 const SAID_BYTES_MAX: usize = 64 * 1024;
-/// What the new image must not take for its own: the sockets of a service manager are in the upgrade_state.
+/// What the new image must not take for its own: the sockets of a service manager are in the upgrade state.
 const NOT_KEPT: [&str; 4] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", VARIABLE];
 
 /// The new executable, which checks itself and the configuration.

@@ -226,7 +226,7 @@ pub enum Action {
         generation: u64,
         /// Its name there.
         slot: SlotId,
-        /// Who is to use it as well.
+        /// The worker process that is to use it as well.
         guest: u64,
         /// Its name there.
         name: SlotId,
@@ -302,7 +302,7 @@ pub enum Action {
     KillApp(u64),
     /// Close all listening sockets.
     CloseSockets,
-    /// Tell the service manager, and at the first [`Notice::Ready`] also the person who started us.
+    /// Tell the service manager, and at the first [`Notice::Ready`] also the user who started the server.
     Notify(Notice),
     /// Write to the error log.
     Log(Level, String),
@@ -388,11 +388,11 @@ pub enum Duty {
 pub struct OldApp {
     /// Its name for good.
     pub epoch: u64,
-    /// Who it works for.
+    /// Its owner.
     pub owner: Owner,
 }
 
-/// Who an application process works for.
+/// The owner of an application process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Owner {
     /// The worker process of this generation, which has its channel.

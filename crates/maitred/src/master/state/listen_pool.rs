@@ -33,7 +33,7 @@ use crate::status::scoreboard::SlotState;
 /// How often the queues of a pool are looked at in which something happens.
 const LOOK_OFTEN: Duration = Duration::from_millis(100);
 /// How often those of a pool in which nothing has happened for [`CALM_AFTER`]. The first connections after a calm time are
-/// accepted by those who are there; this only delays the start of more.
+/// accepted by the processes that are there; this only delays the start of more.
 const LOOK_SELDOM: Duration = Duration::from_millis(500);
 /// How often where nothing depends on it but what the status shows.
 const LOOK_FIXED: Duration = Duration::from_secs(1);

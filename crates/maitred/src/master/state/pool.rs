@@ -1,5 +1,5 @@
-//! One pool of application processes, as the master decides about it: which slots are filled, by whom their channels are
-//! owned, and how each process ends. How many there shall be is [`Sizing`]'s business.
+//! One pool of application processes, as the master decides about it: which slots are filled, which worker processes own
+//! their channels, and how each process ends. How many there shall be is decided by [`Sizing`].
 //!
 //! A pool belongs to the generation whose configuration it stands in, its *home*. When a reload leaves what concerns its
 //! processes as it is, the pool, with all of them, gets the new generation for its home.
@@ -376,7 +376,7 @@ impl Pool {
         out.log(level, format!("{name} {how}{young}{next}{hint}"));
     }
 
-    /// Tells those who reach a process over a link that it has exited.
+    /// Sends to worker processes that reach a process over a link that it has exited.
     fn tell_users(&self, users: &[u64], slot: u16, epoch: u64, how: &str, out: &mut Out<'_>) {
         for generation in users {
             if let Some(pool) = self.index_at(*generation) {

@@ -1,5 +1,4 @@
-//! What a reload waits for, reported to those who wait for the reload: the service manager, and the command on the admin
-//! address.
+//! What a reload waits for, reported to the service manager and to the command on the admin address.
 //!
 //! All that a reload waits for has a time of its own: the new worker process ([`NEXT_START_TIMEOUT`]), and the first process of
 //! each pool that is new or has changed (the pool's `start_timeout`). They pass together, so that the longest of them is the most
@@ -15,7 +14,7 @@ use crate::control::ToWorker;
 
 /// How long a reload is under way when it is reported first. Most take less.
 pub const TELL_AFTER: Duration = Duration::from_secs(1);
-/// How often it is reported again: several times within the shortest timeout of those who wait, which is a minute.
+/// How often it is reported again: several times within the shortest timeout of a waiting client, which is a minute.
 pub const TELL_EVERY: Duration = Duration::from_secs(5);
 /// Pools that are named.
 const POOLS_SHOWN_MAX: usize = 3;

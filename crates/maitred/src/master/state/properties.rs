@@ -28,7 +28,7 @@ enum Happening {
     StopCommand(usize),
     /// Whether processes may live on under the next configuration, and whether its pools are elastic.
     Same(bool, bool),
-    /// Whether who says HELLO from now on recovers.
+    /// Whether processes that say HELLO from now on recover.
     Recovers(bool),
     /// A channel that was asked back is given back; one that was borrowed comes back by itself.
     Release(usize),

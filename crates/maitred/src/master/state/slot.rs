@@ -64,7 +64,7 @@ pub(super) struct Slot {
     pub(super) phase: SlotPhase,
     /// Whose worker process has its channel.
     pub(super) at: Home,
-    /// Its channel was asked back, and this is who gets it then.
+    /// Its channel was asked back, and this home gets it then.
     pub(super) wanted_by: Option<Home>,
     /// Its worker process was asked to hand it on over a link, and has not yet: a second request would make another link, which
     /// leads nowhere.

@@ -3,7 +3,7 @@
 //!
 //! The process stays, and with it its children and sockets; exec(2) gives it another program. What that has to know is a
 //! [`InheritedState`]. Before, the old image has the new executable check itself and the configuration, and every worker process
-//! promise to orphan_mode the conversation with it.
+//! promise to go on when the conversation with it ends (orphan mode).
 //!
 //! The old image:
 //!
@@ -62,7 +62,7 @@ use crate::backoff::{Backoff, Rules};
 
 /// How long the new executable may take to check itself and the configuration. It reads files, and binds nothing.
 pub const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long worker processes may take to promise to orphan_mode the conversation; they only have to read a message.
+/// How long worker processes may take to promise orphan mode; they only have to read a message.
 pub const PROMISE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a worker process that is not ready yet is taken to be about to be: it may have accepted connections already, and is
 /// not killed for another upgrade. Starting one takes a small part of this.
@@ -390,7 +390,7 @@ impl Master {
         self.replace_if_promised(now);
     }
 
-    /// A worker process has promised to orphan_mode the conversation, or has exited, which is as good.
+    /// A worker process has promised orphan mode, or has exited, which is as good.
     pub(super) fn promised(&mut self, now: Instant, number: u64) {
         if let Some(Upgrade { step: Step::Handing { missing, .. }, .. }) = &mut self.upgrade
             && missing.remove(&number)

@@ -48,7 +48,7 @@ pub struct CachedBytes {
     range: Range<usize>,
 }
 
-/// Who has them.
+/// The owner of the bytes.
 #[derive(Debug, Clone)]
 enum Holder {
     /// An entry of the cache: 0 is the plain representation, then come the encoded ones.
@@ -415,8 +415,8 @@ fn etag(meta: &Meta, coding: Option<Coding>) -> Box<str> {
     }
 }
 
-/// One read. Without timeout, a filesystem that cannot say whether it would wait (overlayfs, FUSE) is taken to wait: a
-/// helper thread reads first, which costs little, as content is read only when it changed.
+/// One read. With [`Patience::None`], a filesystem that cannot say whether it would wait (overlayfs, FUSE) is taken to
+/// wait: a helper thread reads first, which costs little, as content is read only when it changed.
 fn read_some(file: &OwnedFd, body: &mut [u8], at: u64, timeout: Patience) -> Result<usize, Errno> {
     match timeout {
         Patience::Disk => pread(file, body, at),

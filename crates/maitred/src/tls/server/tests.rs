@@ -1,4 +1,4 @@
-//! Handshakes in memory: which certificate, which protocol, what can be resumed, who is let in.
+//! Handshakes in memory: which certificate, which protocol, what can be resumed, which clients are admitted.
 
 use std::path::Path;
 
@@ -237,7 +237,7 @@ fn early_data_is_taken_once() {
     assert_eq!(server.config(0).unwrap().max_early_data_size, EARLY_DATA_BYTES_MAX);
     session(&client, &server);
     assert!(session(&client, &server).resumed());
-    // Sessions orphan_mode new certificates, and are those of this process only.
+    // Sessions stay valid over new certificates, and are those of this process only.
     server.replace(&stage.material(server.config.as_ref().unwrap())).unwrap();
     assert!(session(&client, &server).resumed());
     assert!(!session(&client, &stage.simple("early_data = true")).resumed());

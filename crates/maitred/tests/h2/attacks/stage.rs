@@ -1,4 +1,4 @@
-//! A server under attack, others who want to be served, and what it costs.
+//! A server under attack, clients that are to be served meanwhile, and what it costs.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! Who writes next (RFC 9218).
+//! Which stream writes next (RFC 9218).
 
 use super::super::priority::Priority;
 use super::*;

@@ -1,4 +1,4 @@
-//! How processes go from one worker process to another, and who uses them over links.
+//! How processes go from one worker process to another, and which ones use them over links.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ pub(super) struct LastWords {
     pub(super) id: SlotId,
     /// The generation that has to hand it over.
     pub(super) from: u64,
-    /// Who is to have it.
+    /// The worker process that is to have it.
     pub(super) to: Home,
     pub(super) greeting: Option<Greeting>,
     /// How it has ended.

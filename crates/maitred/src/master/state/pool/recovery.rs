@@ -27,7 +27,8 @@ impl Pool {
         self.homeless
     }
 
-    /// A worker process is gone, and with it its ends of channels. `recover`: the server goes on, and so may who can.
+    /// A worker process is gone, and with it its ends of channels. `recover`: the server goes on, and so do the processes
+    /// that can.
     pub fn worker_gone(&mut self, now: Instant, generation: u64, recover: bool, out: &mut Out<'_>) {
         self.former.retain(|home| home.generation != generation);
         self.forget_last_words(generation);

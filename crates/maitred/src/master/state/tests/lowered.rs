@@ -46,7 +46,7 @@ fn a_pool_keeps_the_processes_that_it_may_still_have() {
     assert_eq!(world.apps.len(), 10);
 }
 
-/// What was borrowed to an old worker process comes back when there is no slot for it any more.
+/// What an old worker process had borrowed comes back when there is no slot for it any more.
 #[test]
 fn a_process_that_comes_back_too_late_ends() {
     let mut world = with_pool(Settings::fixed(10));

@@ -1,4 +1,4 @@
-//! What a reload waits for is reported to those who wait for it.
+//! What a reload waits for is reported to the service manager and to the command.
 
 use super::*;
 use crate::master::state::progress::TELL_AFTER;

@@ -1,4 +1,4 @@
-//! Processes that orphan_mode their worker process, because they take another channel.
+//! Processes that stay when their worker process dies, because they take another channel.
 
 use super::*;
 

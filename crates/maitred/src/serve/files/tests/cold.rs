@@ -16,7 +16,7 @@ use crate::config::{Coding, Files, Limits};
 /// Large enough that no disk has read it between two system calls: asking for a page starts its reading.
 const BYTES: usize = 1 << 20;
 
-/// A directory on a disk, as hier(7) wants `/var/tmp` to be; elsewhere nothing is ever cold.
+/// A directory on a disk, as hier(7) requires of `/var/tmp`; elsewhere nothing is ever cold.
 fn on_disk() -> tempfile::TempDir {
     tempfile::tempdir_in("/var/tmp").unwrap()
 }

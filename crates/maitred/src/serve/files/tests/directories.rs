@@ -27,7 +27,7 @@ fn a_missing_slash_is_a_redirect_that_stays_on_this_host() {
         ("/dir", "/dir/?q=1&r=%20"),
         ("/a b%", "/a%20b%25/?q=1&r=%20"),
         ("/\\evil.example", "/%5Cevil.example/?q=1&r=%20"),
-        // The path of an context never looks like this; if it did, the answer must not lead to another host.
+        // The path of a request never looks like this; if it did, the answer must not lead to another host.
         ("//dir", "/dir/?q=1&r=%20"),
     ] {
         let answer = bench.get(path);
