@@ -119,7 +119,7 @@ func (w *response) offersUpgrade() bool {
 	return w.status == http.StatusUpgradeRequired || w.status == http.StatusSwitchingProtocols
 }
 
-// droppedMax bounds the names that are remembered: a handler may take them from its client.
+// droppedMax bounds the names that are kept: a handler may take them from its client.
 const droppedMax = 64
 
 // dropped are names of fields that were not sent because they concern the connection, which is Maitred's.

@@ -148,8 +148,8 @@ func receiveChannel(fd int) (found int, again bool) {
 	}
 }
 
-// obeySignals ends the channel at SIGTERM, and ignores SIGINT: a terminal sends that to all processes, and Maitred decides. The
-// function that it returns ends this.
+// obeySignals handles signals: it ends the channel at SIGTERM, and ignores SIGINT: a terminal sends that to all
+// processes, and Maitred decides. The function that it returns ends this.
 func (l *life) obeySignals() func() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)

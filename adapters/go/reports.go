@@ -158,7 +158,7 @@ func (r *reports) send(patient bool) {
 	r.mu.Unlock()
 }
 
-// sendmsg sends data, with its files, and returns what was not taken. If it is patient, it waits for room.
+// sendmsg sends data, with its files, and returns what was not taken. With `patient`, it waits for room.
 func (r *reports) sendmsg(data []byte, files []int, patient bool) (rest []byte, err error) {
 	r.rest, r.rights, r.patient, r.err = data, nil, patient, nil
 	if len(files) > 0 {

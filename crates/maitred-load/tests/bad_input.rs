@@ -79,7 +79,7 @@ fn resets_are_counted() {
 
 #[test]
 fn a_kept_connection_that_was_closed_is_no_failure() {
-    // Each connection answers once and is then closed without a word, as a server's keep-alive limit does.
+    // Each connection answers once and is then closed without notice, as a server's keep-alive limit does.
     let server = Server::start(|_, number, _| match number {
         0 => Act::Send(response(200, "ok")),
         _ => Act::SendAndClose(Vec::new()),

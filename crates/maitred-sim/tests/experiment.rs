@@ -6,7 +6,7 @@ use maitred_sim::outcome::Outcome;
 use maitred_sim::policy::{Core, Worker2002};
 use maitred_sim::scenario::Scenario;
 
-/// The whole hour, with several seeds: one of them alone may be lucky.
+/// The whole hour, with several seeds: a single one is not representative.
 fn hours() -> Vec<(Outcome, Outcome)> {
     let hour = |seed| {
         let scenario = Scenario { seed, ..Scenario::experiment_2002() };

@@ -229,7 +229,7 @@ impl<T: Shared> Deref for SharedMap<T> {
 
 impl<T: Shared> Drop for SharedMap<T> {
     fn drop(&mut self) {
-        // SAFETY: mapped by `open` with this size; no reference outlives `self`.
+        // SAFETY: mapped by `open` with this size; no reference is left when `self` is dropped.
         // Nothing sensible could be done about an error: the mapping would merely stay.
         let _ = unsafe { rustix::mm::munmap(self.address.as_ptr().cast(), size_of::<T>()) };
     }

@@ -393,8 +393,8 @@ impl Prepared {
                     return Stage::Descriptors;
                 }
             }
-            // For descriptors that this process inherited from a careless parent. Linux before 5.11 has no such flag;
-            // there everything that we open ourselves is close-on-exec all the same.
+            // For descriptors that this process inherited from a parent without close-on-exec. Linux before
+            // 5.11 has no such flag; there everything that we open ourselves is close-on-exec all the same.
             libc::syscall(libc::SYS_close_range, self.limit, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
             if let Some(account) = &self.account
                 && (libc::setgroups(account.groups.len(), account.groups.as_ptr()) < 0

@@ -41,7 +41,7 @@ impl Reference {
         Reference { table, table_bytes_max: 4096, update_bytes_max, due }
     }
 
-    /// The encoder has been told a size.
+    /// The encoder has got a new size.
     pub(crate) fn advertise(&mut self, bytes_max: usize) {
         self.update_bytes_max = bytes_max;
         if bytes_max < self.due.unwrap_or(self.table_bytes_max) {

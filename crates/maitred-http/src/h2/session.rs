@@ -122,7 +122,7 @@ pub enum Event<'i> {
 pub struct Fatal {
     /// The code that was sent.
     pub code: Code,
-    /// The rule that was broken, in a few words. The peer is told, too.
+    /// The rule that was broken, in a few words. It is sent to the peer, too.
     pub reason: &'static str,
 }
 
@@ -138,7 +138,7 @@ impl std::error::Error for Fatal {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 enum Leaving {
     No,
-    /// The peer was told to make no further requests; those on their way are still served.
+    /// GOAWAY has announced that no further requests are expected; those on their way are still served.
     Announced,
     /// What comes now is refused.
     Decided,
@@ -171,7 +171,7 @@ pub struct Session {
     send_window: i32,
     /// Bytes that the peer may send on all streams together.
     receive_window: i32,
-    /// Bytes that were consumed, and that the peer has not been told of.
+    /// Bytes that were consumed, and not yet announced to the peer.
     due: u32,
     /// The peer's setting of what new streams may send.
     peer_window: i32,

@@ -62,7 +62,7 @@ struct Common {
     /// Threads that send; one is enough to keep a server's core busy
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256), default_value_t = 1)]
     threads: u16,
-    /// Give up a connection or response after this time
+    /// Abort a connection or response after this time
     #[arg(long, value_name = "TIME", value_parser = values::some_time, default_value = "30s")]
     timeout: Duration,
     /// Print all results as JSON instead of the summary

@@ -26,7 +26,7 @@ pub(super) enum State {
 pub(super) struct Connection {
     pub(super) socket: OwnedFd,
     pub(super) tls: Option<Box<Session>>,
-    /// Tells it from earlier ones in the same place.
+    /// Distinguishes it from earlier ones in the same place.
     pub(super) serial: u32,
     pub(super) group: u32,
     pub(super) state: State,

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::Tree;
 
-/// Bytes at the start of a file that tell it from others. The rest is a hole, and takes no disk.
+/// Bytes at the start of a file that distinguish it from others. The rest is a hole, and takes no disk.
 const MARKED_BYTES: u64 = 4096;
 /// How much older than the log the files are, in seconds: whatever was answered with 304 then can be answered so again.
 const AGE_SECONDS: u64 = 24 * 3600;

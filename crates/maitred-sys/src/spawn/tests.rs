@@ -49,7 +49,7 @@ fn a_process_can_be_told_its_own_number() {
 
 #[test]
 fn descriptors_land_in_order_even_when_their_numbers_clash() {
-    // Sources whose numbers lie in the target range, in the opposite order, so that a careless dup2 would overwrite.
+    // Sources whose numbers lie in the target range, in the opposite order, so that dup2 in that order would overwrite.
     let pipes: Vec<_> = (0..7).map(|_| pipe()).collect();
     let mut command = Command::new("sh");
     let script = (3..10).map(|number| format!("echo {number} >&{number};")).collect::<String>();
@@ -70,7 +70,7 @@ fn descriptors_land_in_order_even_when_their_numbers_clash() {
 
 #[test]
 fn nothing_else_is_inherited() {
-    // A descriptor without close-on-exec, as a careless parent of ours would leave behind.
+    // A descriptor without close-on-exec, as a parent may leave behind.
     let (_reader, writer) = pipe();
     rustix::io::fcntl_setfd(&writer, rustix::io::FdFlags::empty()).unwrap();
     let (output, _) = run("ls /proc/$$/fd", |_| ());

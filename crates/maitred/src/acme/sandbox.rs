@@ -8,7 +8,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use super::messages::Start;
 use crate::sandbox::{self, Connections, WANTED};
 
-/// What resolving names and believing authorities takes: the resolver's files, its modules, and certificates. Whole directories,
+/// What resolving names and checking certificates takes: the resolver's files, its modules, and certificates. Whole directories,
 /// because files in them are replaced while the agent runs.
 const READ: [&str; 6] = ["/etc", "/usr", "/lib", "/lib64", "/run", "/var/run"];
 

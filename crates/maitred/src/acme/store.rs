@@ -27,7 +27,7 @@ use crate::config::certificate_path;
 /// Largest file that is read: a hundred times a long chain.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What is remembered of a site besides its certificate.
+/// What is stored of a site besides its certificate.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notes {
     /// Failures in a row.
@@ -80,7 +80,7 @@ impl Store {
         write(&certificate_path(&self.state, site), pem.as_bytes())
     }
 
-    /// What is remembered of a site; nothing if the file cannot be read, since no certificate depends on it.
+    /// What is stored of a site; nothing if the file cannot be read, since no certificate depends on it.
     pub fn notes(&self, site: &str) -> Notes {
         self.json(&self.notes_path(site)).unwrap_or_default()
     }

@@ -111,7 +111,7 @@ const _: () = assert!(HEAD_TIMEOUT_MAX.as_millis() < KEEP_ALIVE_TIMEOUT.as_milli
 // A head of the largest size can come at the minimal rate.
 const _: () = assert!(HEAD_BYTES_MAX / BYTES_PER_SECOND_MIN <= HEAD_TIMEOUT_MAX.as_secs());
 const _: () = assert!(HEAD_TIMEOUT.as_millis() < KEEP_ALIVE_TIMEOUT.as_millis());
-// Lingering is a courtesy and must be the shortest wait of all.
+// Lingering only serves the peer, and must be the shortest wait of all.
 const _: () = assert!(LINGER_TIMEOUT.as_millis() < HEAD_TIMEOUT.as_millis());
 
 const fn limit(
@@ -326,7 +326,7 @@ pub const LIMITS: Table = Table {
         total(
             "request_total_timeout",
             "From the first byte of a request to the end of its body, whatever its rate. Then 408, and the connection is closed.",
-            "Rates bound slow clients; a limit on the whole time would end large uploads of honest clients.",
+            "Rates bound slow clients; a limit on the whole time would end large uploads of well-behaved clients.",
         ),
         time(
             "keep_alive_timeout",
@@ -360,7 +360,7 @@ pub const LIMITS: Table = Table {
             "response_total_timeout",
             "From the first byte of a request to the end of its response, whatever the rate, time in a queue and event \
              streams included. Then the connection, or the stream, is closed. Upgraded connections have no such limit.",
-            "Rates bound slow clients; a limit on the whole time would end large downloads of honest clients.",
+            "Rates bound slow clients; a limit on the whole time would end large downloads of well-behaved clients.",
         ),
         time(
             "tunnel_idle_timeout",

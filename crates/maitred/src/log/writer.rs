@@ -24,7 +24,7 @@ pub const FLUSH_BYTES: usize = 64 * 1024;
 pub const FLUSH_AFTER: Duration = Duration::from_millis(200);
 /// Buffers of one thread that the writer can have at a time.
 const IN_FLIGHT_MAX: usize = 8;
-/// A buffer that grew beyond this is not kept: one hoard of long lines must not stay in memory for good.
+/// A buffer that grew beyond this is not kept: one burst of long lines must not stay in memory.
 const KEPT_CAPACITY_MAX: usize = 4 * FLUSH_BYTES;
 
 /// How the access log is written.

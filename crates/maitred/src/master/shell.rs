@@ -173,7 +173,7 @@ struct Shell<'a> {
     check: Option<Check>,
     /// Leads to the worker process that is to stay when this image goes.
     new_end: Option<OwnedFd>,
-    /// Leads to the worker process of the image before, until that has been told to go.
+    /// Leads to the worker process of the image before, until that was asked to go.
     old_end: Option<OwnedFd>,
     /// What the image before has left open, until a configuration is in force.
     left_open: Option<Open>,

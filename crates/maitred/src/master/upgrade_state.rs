@@ -44,7 +44,7 @@ pub struct UpgradeState {
     pub workers: Vec<(u64, u32)>,
     /// Application processes.
     pub apps: Vec<PackedApp>,
-    /// Other children that have been told to end, or end by themselves.
+    /// Other children that were asked to end, or end by themselves.
     pub others: Vec<u32>,
     /// Sockets of `[[listen]]`.
     pub listens: Vec<PackedGroup>,

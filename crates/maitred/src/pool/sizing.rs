@@ -131,7 +131,7 @@ pub struct Decision {
     pub retire: Option<Retirement>,
     /// A worker is missing, or is to be recycled, and cannot be replaced because workers that drain hold all the slots.
     pub crowded: bool,
-    /// When to ask again at the latest, even if nothing happens to the pool. `None`: the pool is settled.
+    /// When to look again at the latest, even if nothing happens to the pool. `None`: the pool is settled.
     pub look_again: Option<Instant>,
 }
 

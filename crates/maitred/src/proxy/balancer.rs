@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 pub(super) const BACK_OFF_FIRST: Duration = Duration::from_secs(1);
 /// The longest such time. A server that comes back after a long absence waits no longer than this.
 pub(super) const BACK_OFF_MAX: Duration = Duration::from_secs(30);
-/// Requests in a row that a server may break off before it is out. One alone may be the request's own fault.
+/// Requests in a row that a server may abort before it is out. A single one may be caused by the request.
 pub(super) const BROKEN_MAX: u32 = 3;
 
 /// How a server has failed.

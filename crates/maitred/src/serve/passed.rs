@@ -131,7 +131,7 @@ impl Lane {
         true
     }
 
-    /// Whether more descriptors of the process wait to be closed than an honest one ever causes.
+    /// Whether more descriptors of the process wait to be closed than a well-behaved one ever causes.
     pub fn is_behind(&self) -> bool {
         let state = self.helpers.owner.shared.lock();
         state.lanes.get(&self.slot).is_some_and(|queue| queue.closes > CLOSES_MAX)

@@ -25,7 +25,7 @@ def pid(query):
 
 
 def wait(query):
-    """Reports at the gate, and goes on when it is let go."""
+    """Reports at the gate, and goes on when it is released."""
     host, port = os.environ["GATE"].rsplit(":", 1)
     with socket.create_connection((host, int(port))) as gate:
         gate.sendall(b"%d\n" % os.getpid())

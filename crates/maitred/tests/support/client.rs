@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::TIMEOUT;
 use super::response::{Framing, Response};
 
-/// Largest head that is believed.
+/// Largest head that is accepted.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// One connection.

@@ -355,7 +355,7 @@ impl Connection {
         }
     }
 
-    /// Receives and obeys the next frame.
+    /// Receives and applies the next frame.
     #[track_caller]
     pub(crate) fn step(&mut self) -> io::Result<()> {
         let frame = self.next_frame()?;

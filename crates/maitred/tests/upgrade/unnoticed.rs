@@ -36,7 +36,7 @@ fn what_is_under_way_is_finished_and_what_is_idle_is_kept() {
     assert_eq!(stopped.access.len(), 5, "each is in the access log once: {:#?}", stopped.access);
 }
 
-/// The worker process in between has been told to go, too, and has nothing of its own.
+/// The worker process in between was asked to go, too, and has nothing of its own.
 #[test]
 fn a_connection_that_comes_late_is_passed_on_by_those_in_between() {
     let (server, mut busy, waiting) = busy();

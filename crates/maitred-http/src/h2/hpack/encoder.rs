@@ -93,7 +93,7 @@ impl Encoder {
     }
 
     /// The peer's SETTINGS_HEADER_TABLE_SIZE: the dynamic table is at most that large. Not called within a block; the next one
-    /// begins with what has to be told (7541-4.2).
+    /// begins with the size update (7541-4.2).
     pub fn set_table_bytes_max(&mut self, bytes: u32) {
         let bytes = (bytes as usize).min(TABLE_BYTES_MAX);
         self.table.set_bytes_max(bytes);

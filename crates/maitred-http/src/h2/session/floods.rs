@@ -1,7 +1,7 @@
 //! What a peer may do too often, and how often that is.
 //!
-//! Every act that costs the server more than the peer, and that honest peers do now and then, adds one to its level. A
-//! level sinks with time (all of its limit in [`FORGIVEN_IN`]) and with useful work: honest traffic of any length stays
+//! Every act that costs the server more than the peer, and that well-behaved peers do now and then, adds one to its level. A
+//! level sinks with time (all of its limit in [`FORGIVEN_IN`]) and with useful work: legitimate traffic of any length stays
 //! below the limits, and an attack reaches them after as many acts as the limit says. Then the connection ends with
 //! ENHANCE_YOUR_CALM. Levels are numbers, so the memory of this is constant.
 
@@ -26,7 +26,7 @@ pub struct Floods {
     /// Requests that the peer takes back (CVE-2023-44487, "rapid reset"). Each answered one makes up for one. A browser that leaves a page takes back some hundred at once.
     pub resets_max: u32,
     /// Stream errors that the peer provokes (CVE-2025-8671, "made you reset"), refused streams and requests with a head
-    /// that is too large among them. Honest peers make none, except for the streams that they open before they know
+    /// that is too large among them. Well-behaved peers make none, except for the streams that they open before they know
     /// how many they may.
     pub stream_errors_max: u32,
     /// PINGs (CVE-2019-9512). Each DATA frame sent makes up for one: some clients measure their bandwidth by PINGs.

@@ -286,7 +286,7 @@ impl Session {
         }))
     }
 
-    /// Resets a stream because of what the peer did (9113-5.4.2). If the caller knows of it, it is told.
+    /// Resets a stream because of what the peer did (9113-5.4.2). If the caller has the stream, it gets an event.
     #[cold]
     pub(super) fn stream_error(&mut self, now: Instant, id: u32, code: Code) -> Taken {
         frame::put_number(&mut self.out, kind::RST_STREAM, id, code as u32);
@@ -296,7 +296,7 @@ impl Session {
         Ok(self.close_by_reset(id))
     }
 
-    /// Marks a stream as reset; the event if the caller has to be told.
+    /// Marks a stream as reset; the event if the caller needs one.
     fn close_by_reset(&mut self, id: u32) -> Option<Event<'static>> {
         let key = self.streams.find(id)?;
         let stream = self.streams.get(key)?;

@@ -32,7 +32,7 @@ pub struct Settings {
     pub header_list_bytes_max: u32,
     /// Fields of a request, besides the pseudo-fields; more get 431.
     pub header_count_max: u32,
-    /// Bytes of a header block as it was sent, which is held while it is incomplete; more end the connection. No honest
+    /// Bytes of a header block as it was sent, which is held while it is incomplete; more end the connection. No well-behaved
     /// encoding is longer than the list that it stands for.
     pub header_block_bytes_max: u32,
     /// CONTINUATION frames of one block (CVE-2024-27316); more end the connection. Four would do for a full block.

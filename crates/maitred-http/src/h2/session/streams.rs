@@ -1,9 +1,9 @@
-//! The slab of streams, and what is remembered of those that have left it.
+//! The slab of streams, and what is kept of those that have left it.
 
 use super::StreamKey;
 use super::priority::Priority;
 
-/// Streams that were reset and are remembered one by one; of older ones only the highest number is.
+/// Streams that were reset and are kept one by one; of older ones only the highest number is.
 const RESET_REMEMBERED: usize = 16;
 
 /// Streams that the slab keeps room for when it is empty.
@@ -12,7 +12,7 @@ const KEPT_STREAMS: usize = 8;
 /// `content_left` of a request that did not say its length.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// One stream that the caller has been told of and has not released.
+/// One stream that was passed to the caller and that the caller has not released.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
     /// Its identifier.
@@ -25,7 +25,7 @@ pub(super) struct Stream {
     pub(super) receive_window: i32,
     /// Bytes that the caller was given, and has not consumed.
     pub(super) unconsumed: u32,
-    /// Bytes that were consumed, and that the peer has not been told of.
+    /// Bytes that were consumed, and not yet announced to the peer.
     pub(super) due: u32,
     /// Bytes of the stated content that are still to come, or [`UNKNOWN`].
     pub(super) content_left: u64,

@@ -22,7 +22,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(20);
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// What the world knows of a worker process.
+/// The state of a worker process in the simulated world.
 #[derive(Debug, Default)]
 pub(super) struct Worker {
     pub ready: bool,
@@ -31,7 +31,7 @@ pub(super) struct Worker {
     commands_open: BTreeSet<u64>,
 }
 
-/// The world, with what must hold of every action checked when it is carried out.
+/// The simulated world, with what must hold of every action checked when it is carried out.
 pub(super) struct World {
     pub master: Master,
     pub now: Instant,

@@ -115,7 +115,7 @@ fn windows_that_drip() {
     });
 }
 
-/// Stalled streams have a deadline, however alive their connection is.
+/// Stalled streams have a deadline, however active their connection is.
 #[test]
 fn a_connection_that_pings_does_not_keep_stalled_streams_for_ever() {
     let setup = Stage::site().limit("write_timeout = \"500ms\"");

@@ -145,7 +145,7 @@ fn the_table_follows_the_peers_settings() {
     assert_eq!(update(&mut pair, &[20, 10, 25])[..3], [0x20 | 10, 0x20 | 25, 0x88]);
     assert_eq!(update(&mut pair, &[20, 25])[..3], [0x20 | 20, 0x20 | 25, 0x88]);
     assert_eq!(update(&mut pair, &[4096, 25])[0], 0x88);
-    // What was known before the table was empty is not believed.
+    // The former content of the table is not used again.
     update(&mut pair, &[4096]);
     update(&mut pair, &[]);
     assert_eq!(update(&mut pair, &[])[..2], [0x88, 0x80 | 62]);

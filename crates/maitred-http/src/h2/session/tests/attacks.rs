@@ -253,7 +253,7 @@ fn a_long_download_is_no_attack() {
     }
 }
 
-/// What honest clients do at their busiest is far from the default limits.
+/// What well-behaved clients do at their busiest is far from the default limits.
 #[test]
 fn honest_traffic_is_no_attack() {
     let mut peer = Peer::with(&Settings::default());

@@ -1,7 +1,7 @@
 //! Processes that get no more requests, until they are gone.
 //!
 //! What a retired process has may be an event stream or a download, which lasts as long as its client likes. So the process stays
-//! as long, while another one takes its place; its worker process tells it to end when nothing is under way any more.
+//! as long, while another one takes its place; its worker process asks it to end when nothing is under way any more.
 //!
 //! | it | after | what is done |
 //! |---|---|---|
@@ -12,7 +12,7 @@
 //!
 //! ¹ It may go on with work behind its responses.
 //!
-//! Ended is: `SIGTERM`, so that it may say goodbye to its WebSockets, and [`APP_KILL_DELAY`] later `SIGKILL`. Its worker process
+//! Ended is: `SIGTERM`, so that it may close its WebSockets, and [`APP_KILL_DELAY`] later `SIGKILL`. Its worker process
 //! has cancelled silent requests long before, and treats a process that does not answer as lost ([`Pool::lost`]).
 
 use std::time::Instant;
