@@ -89,7 +89,7 @@ class _Link:
         self._flush()
 
     def run(self):
-        """Request after request, until the client or the server has had enough."""
+        """Request after request, until the client or the server ends the connection."""
         while self._exchange():
             pass
 

@@ -7,7 +7,7 @@ const { Serving } = require('./serving');
 
 const VARIABLE = 'MAITRED_CHANNEL';
 const RECOVERY_VARIABLE = 'MAITRED_RECOVERY';
-/** Requests at a time. An event loop does not mind many that wait; this bounds the memory that they take. */
+/** Requests at a time. Many waiting requests cost an event loop little; this bounds the memory that they take. */
 const CAPACITY = 1000;
 const CAPACITY_MAX = 65536;
 /** How long the application's own handlers of SIGTERM have when everything is answered, in milliseconds. */

@@ -10,7 +10,7 @@ const { isServer } = require('./serving');
 const PORT = 8080;
 
 /**
- * Answers a request whose handler has failed: with the error's own status if it is the client's fault, otherwise with 500; what
+ * Answers a request whose handler has failed: with the error's own status if the client caused it, otherwise with 500; what
  * has begun is aborted.
  */
 function fail(response, error) {

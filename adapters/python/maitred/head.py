@@ -1,4 +1,4 @@
-"""The head of a response, and the framing of its body as the request demands (adapters/PROTOCOL.md, "The response")."""
+"""The head of a response, and the framing of its body as the request requires (adapters/PROTOCOL.md, "The response")."""
 
 import re
 from email.utils import formatdate

@@ -1,4 +1,4 @@
-//! What went wrong on a channel, and whose fault it is.
+//! What went wrong on a channel, and which side caused it.
 
 use std::fmt;
 

@@ -31,8 +31,8 @@ pub fn accepts(header: Option<&[u8]>, coding: &str) -> Quality {
     any.unwrap_or(unsaid)
 }
 
-/// The coding to answer with: of those in `offered`, in the order in which the server likes them, the one
-/// that the client likes best, and otherwise `identity`. `None` if the client accepts none of them and not
+/// The coding to answer with: of those in `offered`, in the server's order of preference, the one with the
+/// highest weight for the client, and otherwise `identity`. `None` if the client accepts none of them and not
 /// `identity` either: then answer 406, or with `identity` all the same (9110-12.5.3 allows both).
 ///
 /// ```

@@ -286,7 +286,7 @@ pub enum PoolCommand {
 pub struct DrainTime {
     /// For a connection without a request under way, in milliseconds.
     pub grace_ms: u64,
-    /// For requests that are under way; `None` for as long as they like.
+    /// For requests that are under way; `None` is without a limit.
     pub streams_ms: Option<u64>,
 }
 

@@ -39,7 +39,7 @@ pub fn answer() -> String {
 /// Judges what a check has said. `ended_well`: with status 0.
 ///
 /// # Errors
-/// Why that executable cannot take over, and whose fault it is.
+/// Why that executable cannot take over, and what caused it.
 pub fn judge(program: &Path, said: &str, ended_well: bool, how: &str) -> Result<(), String> {
     let program = program.display();
     let answer = said.lines().find_map(|line| line.strip_prefix(ANSWER));

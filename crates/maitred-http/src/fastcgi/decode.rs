@@ -78,7 +78,7 @@ pub enum Fault {
     Operator,
 }
 
-/// Why the bytes are no FastCGI. Never the client's fault: the client gets 502, or gets a truncated response. Nothing that
+/// Why the bytes are no FastCGI. Never caused by the client: it gets 502, or gets a truncated response. Nothing that
 /// follows on this connection can be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {

@@ -6,8 +6,8 @@ use super::record::{ALIGNMENT, CONTENT_BYTES_MAX, HEADER_BYTES, KEEP_CONN, RESPO
 
 const PADDING: [u8; ALIGNMENT] = [0; ALIGNMENT];
 
-/// A parameter does not fit into one record: the request is refused (431, or 414 if it is its target). The client's fault, if the
-/// server's bound on heads is as large.
+/// A parameter does not fit into one record: the request is refused (431, or 414 if it is its target). Caused
+/// by the client, if the server's bound on heads is as large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PairTooBig;
 

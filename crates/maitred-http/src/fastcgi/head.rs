@@ -49,7 +49,7 @@ impl<'b> Head<'b> {
 /// Lines end in CRLF or in LF (6.3, and 7.2 for Unix). A header without any field is let pass, as nginx does.
 ///
 /// # Errors
-/// [`Bad::HeadTooBig`], [`Bad::TooManyFields`], [`Bad::Syntax`], [`Bad::Status`], [`Bad::Framing`]: the application's fault.
+/// [`Bad::HeadTooBig`], [`Bad::TooManyFields`], [`Bad::Syntax`], [`Bad::Status`], [`Bad::Framing`]: caused by the application.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Head<'_>, usize)>, Bad> {
     let window = bytes.get(..RESPONSE_HEAD_BYTES_MAX).unwrap_or(bytes);
     match (Scan::default().end(window), bytes.len() < RESPONSE_HEAD_BYTES_MAX) {

@@ -320,7 +320,7 @@ pub(crate) fn http1_text(head: &RequestHead, lines: &[u8]) -> Vec<u8> {
     text
 }
 
-/// Judges a head, and the same one after it went through the text of HTTP/1.1: the judgement is the same, and everything that
+/// Checks a head, and the same one after it went through the text of HTTP/1.1: the result is the same, and everything that
 /// was found. Whether the request is accepted.
 fn judge_twice(head: &mut RequestHead, ended: bool) -> bool {
     let tunnel = head.lines().any(|(name, _)| name == b"upgrade");

@@ -65,7 +65,7 @@ pub enum Code {
     NoError = 0,
     /// A rule was broken that has no code of its own.
     ProtocolError = 1,
-    /// The server's own fault.
+    /// An error of the server itself.
     InternalError = 2,
     /// A window was overrun, or made too large.
     FlowControlError = 3,

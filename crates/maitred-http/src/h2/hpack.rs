@@ -43,7 +43,7 @@ pub enum Decoded {
     TooLarge,
 }
 
-/// Why a block cannot be decoded: always the peer's fault, and the end of the connection (COMPRESSION_ERROR, 9113-4.3).
+/// Why a block cannot be decoded: always an error of the peer, and the end of the connection (COMPRESSION_ERROR, 9113-4.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Error {
     /// The block ends within a field.

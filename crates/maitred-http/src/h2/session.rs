@@ -117,7 +117,7 @@ pub enum Event<'i> {
     PeerLeaves,
 }
 
-/// The end of the connection by its peer's fault. GOAWAY is in `out`: send it, and close.
+/// The end of the connection because of an error of the peer. GOAWAY is in `out`: send it, and close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fatal {
     /// The code that was sent.

@@ -20,7 +20,7 @@ pub struct RequestHead {
     judged: bool,
     /// Of a head that came over HTTP/2.
     parts: Option<Parts>,
-    /// A value was put in that no field may have, which is for the judgement to refuse.
+    /// A value was put in that no field may have, which the check refuses.
     invalid_value: bool,
 }
 
@@ -44,7 +44,7 @@ struct Field {
     value: Span,
 }
 
-/// What the judgement found.
+/// What the check found.
 #[derive(Debug, Clone, Copy)]
 struct Facts {
     method: Method,
@@ -138,7 +138,7 @@ impl Default for Facts {
 }
 
 impl KnownAt {
-    /// Where the fields that the judgement has found stand now: `taken` says where those of the request went.
+    /// Where the fields that the check has found stand now: `taken` says where those of the request went.
     fn of(known: &Known<'_>, fields: &[httparse::Header<'_>], taken: &[At]) -> KnownAt {
         let one = |value: Option<&[u8]>| match value {
             None => At::NONE,
@@ -367,7 +367,7 @@ impl RequestHead {
 
     #[inline]
     fn text(&self, span: Span) -> &str {
-        // What is no text was refused by the judgement.
+        // What is no text was refused by the check.
         std::str::from_utf8(self.part(span)).unwrap_or_default()
     }
 

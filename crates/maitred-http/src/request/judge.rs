@@ -57,7 +57,7 @@ pub(super) fn judge_lines<'h, 'b>(
     let host = match facts.host {
         Some(host) => {
             host::judge(host)?;
-            // Only ASCII passes the judgement.
+            // Only ASCII passes the check.
             std::str::from_utf8(host).unwrap_or_default()
         }
         None if version != Version::Http10 => return Err(bad_request("no Host")),
@@ -82,7 +82,7 @@ pub(super) fn judge_lines<'h, 'b>(
         // A client of version 1.0 cannot mean it (9110-10.1.1), and without a body there is nothing to wait
         // for.
         expects_continue: facts.expects_continue && version != Version::Http10 && framing != Framing::None,
-        // A 1.0 client's wish to upgrade is ignored (9110-7.8).
+        // `Upgrade` of a 1.0 client is ignored (9110-7.8).
         upgrade: facts.upgrade && facts.connection_upgrade && version != Version::Http10,
         known: facts.known,
     })

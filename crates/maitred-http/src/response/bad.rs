@@ -6,7 +6,7 @@ use crate::limits::{
     INTERIM_HEAD_BYTES_MAX, INTERIM_RESPONSES_MAX, RESPONSE_FIELDS_MAX, RESPONSE_HEAD_BYTES_MAX,
 };
 
-/// How an application broke the rules of a response. It is the application's fault, never the client's: the
+/// How an application broke the rules of a response. It is always an error of the application, never of the client: the
 /// client gets 502, or has its connection cut if the head has been written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bad {

@@ -52,7 +52,7 @@ pub struct Server {
     /// `grace`: how long a stopping worker process may take to finish what it has, and a connection of a replaced one may be
     /// idle.
     pub grace: Duration,
-    /// `grace_streams`: how long requests that are under way may go on in one that was replaced; `None` is as long as they like.
+    /// `grace_streams`: how long requests that are under way may go on in one that was replaced; `None` is without a limit.
     pub grace_streams: Option<Duration>,
     /// `old_workers_max`: how many that were replaced may be there at a time.
     pub old_workers_max: u16,

@@ -121,7 +121,7 @@ impl Channel {
         let (mut text, mut passed) = (Vec::with_capacity(MESSAGE_BYTES_MAX), Vec::new());
         loop {
             let received = receive(&self.socket, &mut text, &mut passed);
-            // A worker process passes none. What it does pass is not closed here: that may take as long as it likes.
+            // A worker process passes none. What it does pass is not closed here: that may take any time.
             passed
                 .drain(..)
                 .for_each(|descriptor| drop(Passed::new(descriptor, None, closer_apart().clone())));

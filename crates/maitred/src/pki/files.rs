@@ -267,7 +267,7 @@ pub fn pair(
     }
 }
 
-/// Reads and checks the files of one certificate. The path of the file that is wrong comes with the fault.
+/// Reads and checks the files of one certificate. The path of the file that is wrong comes with the error.
 ///
 /// # Errors
 /// A [`Fault`] of the file that cannot be read or used.

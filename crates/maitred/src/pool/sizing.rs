@@ -186,7 +186,7 @@ struct Counts {
     draining: u16,
 }
 
-/// What a pool would like to do, before it is said how many workers it may start.
+/// What a pool would do, before it is decided how many workers it may start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wish {
     counts: Counts,
@@ -262,7 +262,7 @@ impl Sizing {
         self.trouble
     }
 
-    /// What the pool would like to do now.
+    /// What the pool would do now.
     pub(super) fn wish(&mut self, now: Instant, slots: &[SlotView], queued: u32) -> Wish {
         let due = self.due(now, slots);
         let ready = slots.iter().filter(|slot| slot.is_ready());

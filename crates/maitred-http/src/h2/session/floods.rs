@@ -16,7 +16,7 @@ pub const FORGIVEN_IN: Duration = Duration::from_secs(10);
 /// one per read.
 const WINDOW_UPDATES_PER_DATA: u32 = 8;
 
-/// How many priority frames belong to a request, and how many window updates: clients change their mind, and open
+/// How many priority frames belong to a request, and how many window updates: clients change priorities, and open
 /// windows ahead.
 const PER_REQUEST: u32 = 4;
 

@@ -17,7 +17,7 @@ const WEBSOCKET_KEY: &[u8] = b"bWFpdHJlZC1odHRwLTIuMA==";
 pub(super) struct Facts {
     /// The stated length of the content.
     pub(super) content_length: Option<u64>,
-    /// The wish of a `priority` field.
+    /// The value of a `priority` field.
     pub(super) priority: Option<Priority>,
     /// An extended CONNECT.
     pub(super) tunnel: bool,

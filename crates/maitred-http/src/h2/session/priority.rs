@@ -4,7 +4,7 @@
 /// is dropped. Eight bytes each. Browsers send such a frame right before the request, so that one would do.
 pub const EARLY_PRIORITIES_MAX: usize = 16;
 
-/// What a client wishes about the order of responses.
+/// What a client requests for the order of responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Priority {
     /// 0 is the most urgent, 7 the least.
@@ -47,7 +47,7 @@ impl Priority {
 pub(super) struct Early(Vec<(u32, Priority)>);
 
 impl Early {
-    /// Notes the latest wish for a stream.
+    /// Notes the latest priority of a stream.
     pub(super) fn put(&mut self, stream: u32, priority: Priority) {
         if let Some(known) = self.0.iter_mut().find(|(id, _)| *id == stream) {
             known.1 = priority;
@@ -65,7 +65,7 @@ impl Early {
         self.0.capacity() * size_of::<(u32, Priority)>()
     }
 
-    /// The wish for a stream that opens now. Earlier streams can open no more, and are forgotten.
+    /// The priority of a stream that opens now. Earlier streams can open no more, and are forgotten.
     #[inline]
     pub(super) fn take(&mut self, stream: u32) -> Option<Priority> {
         if self.0.is_empty() {

@@ -159,7 +159,7 @@ impl Session {
         self.streams.waiting() > 0 && self.send_window <= 0
     }
 
-    /// Notes that a stream has more to write, so that [`Session::next_writable`] names it in its turn.
+    /// Notes that a stream has more to write, so that [`Session::next_writable`] returns it when it is scheduled.
     #[inline]
     pub fn wait(&mut self, stream: StreamKey) {
         let waits = self.streams.peek(stream).is_some_and(|known| !known.reset && !known.local_ended);

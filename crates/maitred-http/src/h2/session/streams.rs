@@ -29,11 +29,11 @@ pub(super) struct Stream {
     pub(super) due: u32,
     /// Bytes of the stated content that are still to come, or [`UNKNOWN`].
     pub(super) content_left: u64,
-    /// When it had its turn among incremental streams.
+    /// When it was scheduled last among incremental streams.
     pub(super) turn: u32,
     /// Which stream of this slot it is.
     pub(super) generation: u16,
-    /// The client's wish.
+    /// The priority that the client has requested.
     pub(super) priority: Priority,
     /// The peer has ended it.
     pub(super) remote_ended: bool,
@@ -200,7 +200,8 @@ impl Streams {
     }
 
     /// The waiting stream with room that should be next (9218-10): by urgency; within one, those that are not
-    /// incremental in the order of their identifiers, then the others in turn. It has had its turn then, and waits no more.
+    /// incremental in the order of their identifiers, then the others in turn. It counts as scheduled then, and
+    /// does not wait any more.
     pub(super) fn next_waiting(&mut self) -> Option<StreamKey> {
         let waiting =
             self.slab.iter().enumerate().filter(|(_, stream)| stream.waiting && stream.send_window > 0);

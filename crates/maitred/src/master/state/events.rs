@@ -17,7 +17,7 @@ pub struct Plan {
     pub number: u64,
     /// How long a stopping worker process may take, and a connection without a request of one that was replaced.
     pub grace: Duration,
-    /// How long requests may go on in one that was replaced; `None` for as long as they like.
+    /// How long requests may go on in one that was replaced; `None` is without a limit.
     pub grace_streams: Option<Duration>,
     /// How many worker processes that were replaced there may be.
     pub old_workers_max: usize,
@@ -108,7 +108,7 @@ pub struct Seen {
 /// Why a configuration cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// Exit status, if this is the first configuration: 2 when the text of the configuration is at fault, 1 otherwise.
+    /// Exit status, if this is the first configuration: 2 when the text of the configuration has an error, 1 otherwise.
     pub exit_code: u8,
     /// Everything that is wrong.
     pub text: String,

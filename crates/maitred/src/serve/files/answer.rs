@@ -94,7 +94,7 @@ fn is_unconditional(known: &Known<'_>) -> bool {
         && known.if_unmodified_since.is_none()
 }
 
-/// The representation that the client likes best. One that accepts none, not even identity, gets identity.
+/// The representation with the highest weight for the client. One that accepts none, not even identity, gets identity.
 fn negotiated<'e>(entry: &'e Rc<Entry>, known: &Known<'_>) -> Chosen<'e> {
     let mut offered = [""; 3];
     for (place, (coding, _)) in offered.iter_mut().zip(&entry.encoded) {

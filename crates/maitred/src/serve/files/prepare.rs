@@ -46,7 +46,7 @@ impl FieldRules {
                 continue;
             }
             this.lines.push(name.as_bytes(), value.as_bytes());
-            // A set `Vary` is added to ours: what a response varies by is a fact, not a wish.
+            // A set `Vary` is added to ours: what a response varies by is a fact that a configuration cannot change.
             if lower != "vary" {
                 this.masked.push(lower);
             }

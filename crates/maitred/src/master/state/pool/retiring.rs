@@ -1,6 +1,6 @@
 //! Processes that get no more requests, until they are gone.
 //!
-//! What a retired process has may be an event stream or a download, which lasts as long as its client likes. So the process stays
+//! What a retired process has may be an event stream or a download, whose length the client decides. So the process stays
 //! as long, while another one takes its place; its worker process asks it to end when nothing is under way any more.
 //!
 //! | it | after | what is done |
