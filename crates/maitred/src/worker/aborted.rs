@@ -4,6 +4,7 @@
 
 use maitred_http::request::{Reject, RequestHead, Version};
 
+use super::agenda::Next;
 use super::answer::line;
 use super::connection::{Exchange, State};
 use super::reactor::Reactor;
@@ -33,7 +34,7 @@ impl Reactor {
         let exchange = self.exchange(index);
         exchange.summary = Some(Summary { status: aborted_status(exchange), body_bytes });
         self.log_kept(index, 0);
-        self.close(index);
+        self.follow_up(index, Next::Close);
     }
 
     /// Says in the access log that the client went before it had an answer: of a request whose head is there, or at least its

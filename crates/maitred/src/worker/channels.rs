@@ -22,6 +22,7 @@ use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS
 use rustix::event::epoll;
 use std::os::fd::{AsFd as _, OwnedFd};
 
+use super::agenda::Next;
 use super::connection::{After, RetryState, Spool, State};
 use super::hand_off::payload_bytes_max;
 use super::links::{LINK_ENDED, Word};
@@ -64,10 +65,9 @@ impl Reactor {
             Err(why) => self.fail_worker(key, &why),
         }
         let Some(channel) = self.pools.channels.get(key) else { return };
-        let pool = usize::from(channel.id.pool);
+        let pool = channel.id.pool;
         self.show_slot(key);
-        self.serve_queue(pool);
-        self.settle_process(key);
+        self.agenda.room(pool, key);
     }
 
     pub(super) fn is_linked(&self, key: usize) -> bool {
@@ -263,7 +263,7 @@ impl Reactor {
         if done.outcome == Outcome::Broken || exchange.tail.is_empty() {
             exchange.after = None;
             self.log_kept(index, 0);
-            self.reclaim_connection(index, after);
+            self.follow_up(index, Next::Reclaim(after));
             return Ok(());
         }
         // What the process left to be sent goes at the client's speed, and without it.
@@ -273,7 +273,7 @@ impl Reactor {
         exchange.tail_bytes = 0;
         exchange.resident_until = 0;
         self.start_writing(index);
-        self.on_writable(index);
+        self.follow_up(index, Next::Send);
         Ok(())
     }
 
@@ -339,7 +339,7 @@ impl Reactor {
         self.row.detached.add(1);
         self.unwatch(index);
         // Dropped, not shut down: the process has its own copy.
-        self.remove(index);
+        self.follow_up(index, Next::Drop);
         Ok(())
     }
 
@@ -391,7 +391,7 @@ impl Reactor {
     }
 
     /// The connection is Maitred's again, and its response is out.
-    fn reclaim_connection(&mut self, index: u32, after: After) {
+    pub(super) fn reclaim_connection(&mut self, index: u32, after: After) {
         let exchange = self.exchange(index);
         let input = std::mem::take(&mut exchange.input);
         exchange.reset();
@@ -410,9 +410,10 @@ impl Reactor {
             let Some(index) = index else { continue };
             let mut fed = None;
             if number & RELAY_BIT != 0 {
-                let attempt = self.exchange(index).attempt.as_deref_mut();
-                fed = attempt.and_then(|attempt| attempt.feed.take());
-                self.leave_upstream(index);
+                let mut attempt = self.exchange(index).attempt.take();
+                fed = attempt.as_deref_mut().and_then(|attempt| attempt.feed.take());
+                self.enter(index, State::Head);
+                self.leave_relay(number & !RELAY_BIT, attempt);
             }
             let body = match (body, kept, fed) {
                 (Some(UnsentBody::Inline(bytes)), ..) => Some(UnseenBody::Inline(bytes)),
@@ -471,7 +472,7 @@ impl Reactor {
         exchange.set_cookie = None;
         exchange.tail.clear();
         self.row.retried.add(1);
-        self.resume(index);
+        self.follow_up(index, Next::Resume);
     }
 
     /// Whether the client has received nothing since the request was handed off.

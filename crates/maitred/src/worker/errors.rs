@@ -14,6 +14,7 @@
 
 use maitred_http::request::Request;
 
+use super::agenda::Next;
 use super::answer::{RequestInput, Step};
 use super::connection::{After, State};
 use super::origin::{self, Client};
@@ -125,10 +126,10 @@ impl Reactor {
         Some(client.given_request_id(request).unwrap_or(&id).to_vec())
     }
 
-    /// Answers a request whose head was kept with an error, sends that, and closes.
+    /// Has a request whose head was kept answered with an error, which is the last response of its connection.
     pub(super) fn refuse_kept(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
         self.note_refused(index, status, fields);
-        self.resume(index);
+        self.follow_up(index, Next::Resume);
     }
 
     /// Answers a request with an error whose body is coming, and is the last thing that is read of it.

@@ -534,7 +534,6 @@ impl Reactor {
 
     /// Sends what the turn has written to the channels: one message for each.
     pub(super) fn flush_channels(&mut self) {
-        // Requests of a process that turns out to be gone may go to another one. That ends: each does so once.
         while let Some(key) = self.dirty.pop() {
             let Some(channel) = self.pools.channels.get_mut(key) else { continue };
             channel.dirty = false;
@@ -545,7 +544,7 @@ impl Reactor {
             });
             let pool = usize::from(channel.id.pool);
             if channel.count_unsent(&self.shared.unsent) {
-                self.serve_queue(pool);
+                self.agenda.room(pool as u16, key);
             }
             match result {
                 // The socket being full, epoll says when it is not.

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use maitred_http::h2::{Event, Session, Settings, StreamKey};
 use rustix::io::Errno;
 
+use super::agenda::Next;
 use super::connection::{Connection, State};
 use super::rates::head_deadline;
 use super::reactor::{Reactor, Token};
@@ -322,7 +323,7 @@ impl Reactor {
         let Some(http2) = self.sessions.try_remove(session as usize) else { return };
         let streams = http2.streams.iter().map(|stream| stream.index).filter(|index| *index != NOBODY);
         for index in streams.collect::<Vec<_>>() {
-            self.lose_stream(session, index);
+            self.follow_up(index, Next::Abort);
         }
     }
 

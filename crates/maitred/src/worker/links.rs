@@ -329,7 +329,7 @@ impl Reactor {
             return Ok(());
         }
         self.show_slot(key);
-        self.serve_queue(usize::from(self.pools.channels[key].id.pool));
+        self.agenda.room(self.pools.channels[key].id.pool, key);
         Ok(())
     }
 

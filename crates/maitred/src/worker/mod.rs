@@ -5,6 +5,7 @@
 //! | `mod` | start: descriptors, shared state, threads |
 //! | [`control`] | the conversation with the master |
 //! | [`reactor`] | one turn of one thread |
+//! | [`agenda`] | what one part of a thread leaves to a part above it |
 //! | [`accept`] | new connections, admission, the choice between two threads |
 //! | [`addresses`] | how many connections each address has |
 //! | [`reclaim`] | at the limit: the longest idle connection makes room |
@@ -48,6 +49,7 @@ mod aborted;
 pub mod accept;
 mod addresses;
 mod admin;
+mod agenda;
 mod answer;
 mod channels;
 mod clock;

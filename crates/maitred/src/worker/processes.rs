@@ -68,8 +68,7 @@ impl Reactor {
         }
         self.next_health.get_or_insert(self.clock.now + HEALTH_TICK);
         self.show_slot(key);
-        self.serve_queue(usize::from(id.pool));
-        self.settle_process(key);
+        self.agenda.room(id.pool, key);
     }
 
     /// Has epoll tell what comes on a channel.

@@ -13,6 +13,7 @@ use rustix::event::{Timespec, epoll};
 use slab::Slab;
 
 use super::accept::Listener;
+use super::agenda::{Agenda, Next, Todo};
 use super::clock::Environment;
 use super::connection::{Connection, Exchange, State};
 use super::drain::Drain;
@@ -72,6 +73,8 @@ pub(super) struct Reactor {
     /// What HTTP/2 clients may ask for.
     pub(super) http2: Settings,
     pub(super) wheel: Wheel,
+    /// What has to follow the present step.
+    pub(super) agenda: Agenda,
     pub(super) environment: Environment,
     pub(super) clock: Clock,
     pub(super) head_limits: HeadLimits,
@@ -230,6 +233,7 @@ impl Reactor {
             wheel: Wheel::new(clock.now),
             next_tuning: clock.now,
             overload: Overload::new(limits.loop_delay_max, clock.now),
+            agenda: Agenda::default(),
             environment,
             clock,
             head_limits,
@@ -335,6 +339,7 @@ impl Reactor {
         self.watch_relays();
         self.sweep_relays();
         self.sweep_upstreams();
+        self.work_off();
         self.tell_watchers();
         self.check_health();
         self.tune_transports();
@@ -343,8 +348,9 @@ impl Reactor {
         self.use_idle_upstreams();
         self.manage_overload();
         self.abort_without_room();
+        self.work_off();
         self.flush_sessions();
-        self.flush_channels();
+        self.flush_all_channels();
         self.resume_accepting();
         let dropped = self.log.tick(self.clock.now);
         if dropped > 0 {
@@ -360,8 +366,13 @@ impl Reactor {
         self.row.turns.add(1);
     }
 
-    /// Runs `step`. A panic in it ends the connection that it was about, and no other.
+    /// Runs `step`, and what has to follow it. A panic in one of them ends the connection that it was about, and no other.
     pub(super) fn guarded(&mut self, token: Token, step: impl FnOnce(&mut Self)) {
+        self.contained(token, step);
+        self.work_off();
+    }
+
+    fn contained(&mut self, token: Token, step: impl FnOnce(&mut Self)) {
         if catch_unwind(AssertUnwindSafe(|| step(self))).is_ok() {
             return;
         }
@@ -373,6 +384,14 @@ impl Reactor {
             Token::Channel { key, .. } => self.fail_worker(key as usize, "a bug in maitred"),
             Token::Upstream { key, serial } => self.lose_upstream(key, serial),
             _ => {}
+        }
+    }
+
+    /// Requests of a process that turns out to be gone may go to another one. That ends: each does so once.
+    fn flush_all_channels(&mut self) {
+        while !self.dirty.is_empty() {
+            self.flush_channels();
+            self.work_off();
         }
     }
 
@@ -389,6 +408,54 @@ impl Reactor {
             Token::Upstream { key, serial } => self.on_upstream(key, serial, flags),
             Token::Link { key, epoch } => self.on_link(key as usize, epoch, flags),
             Token::Inbox => self.on_inbox(),
+        }
+    }
+
+    /// Has something follow on a connection once the present step has returned.
+    pub(super) fn follow_up(&mut self, index: u32, next: Next) {
+        if let Some(connection) = self.connections.get(index as usize) {
+            self.agenda.connection(index, connection.serial, next);
+        }
+    }
+
+    /// Does what has to follow, until nothing has.
+    fn work_off(&mut self) {
+        while let Some(todo) = self.agenda.next() {
+            match todo {
+                Todo::Connection { index, serial, next } => {
+                    if self.is_current(index, serial) {
+                        let token = Token::Connection { index, serial };
+                        self.contained(token, |thread| thread.on_next(index, next));
+                    }
+                }
+                Todo::Room { pool, channel: key } => {
+                    let channel = self.pools.channels.get(key as usize);
+                    let epoch = channel.map_or(0, |channel| Token::epoch(channel.id.epoch));
+                    self.contained(Token::Channel { key, epoch }, |thread| {
+                        thread.serve_queue(usize::from(pool));
+                        thread.settle_process(key as usize);
+                    });
+                }
+            }
+        }
+    }
+
+    fn on_next(&mut self, index: u32, next: Next) {
+        match next {
+            Next::Resume => self.resume(index),
+            Next::Settle => {
+                let more = self.has_input(index);
+                self.settle(index, more);
+            }
+            Next::GoOnReading => self.settle(index, true),
+            Next::Reclaim(after) => self.reclaim_connection(index, after),
+            Next::Send => self.on_writable(index),
+            Next::Pump => self.pump_to_client(index),
+            Next::Detached => self.on_detached(index),
+            Next::Dismiss => self.dismiss(index),
+            Next::Abort => self.abort_any(index),
+            Next::Close => self.close(index),
+            Next::Drop => drop(self.remove(index)),
         }
     }
 

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use super::aborted::aborted_status;
+use super::agenda::Next;
 use super::connection::{After, Exchange, State};
 use super::foreign;
 use super::inbox::Message;
@@ -402,13 +403,12 @@ impl Reactor {
             // What did not fit at once came before the request whose body is read: earlier answers, or its 100.
             self.enter(index, State::Body);
             self.begin_pace(index);
-            return self.settle(index, true);
+            return self.follow_up(index, Next::GoOnReading);
         }
         exchange.head.clear();
         exchange.body.clear();
         self.finish(index, after);
-        let more = self.has_input(index);
-        self.settle(index, more);
+        self.follow_up(index, Next::Settle);
     }
 
     /// Does what follows a finished response.
@@ -417,7 +417,7 @@ impl Reactor {
             After::Keep => {
                 self.enter(index, State::Idle);
                 if self.drain.is_some() {
-                    self.dismiss(index);
+                    self.follow_up(index, Next::Dismiss);
                 }
             }
             _ if self.connections[index as usize].is_stream() => self.end_stream(index),

@@ -18,6 +18,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
+use super::agenda::Next;
 use super::connection::State;
 use super::reactor::Reactor;
 use super::upstream::failure::Cause;
@@ -192,6 +193,12 @@ impl Reactor {
         (relay.detached, relay.orphan, relay.spoilt) = (true, true, true);
         let Some(index) = relay.index else { return self.drop_relay(key) };
         self.row.detached.add(1);
+        self.follow_up(index, Next::Detached);
+    }
+
+    /// A process keeps its end of the relay that answers this connection.
+    pub(super) fn on_detached(&mut self, index: u32) {
+        let Some(key) = self.relay_of(index) else { return };
         if !self.watch_both_ways(key) {
             return self.fail_upstream(index, Cause::Bad, "its relay cannot be watched");
         }

@@ -18,6 +18,7 @@ use super::{Attempt, By, Source};
 use crate::handoff::{RELAY_BIT, Relay};
 use crate::serve::Segment;
 use crate::serve::passed::Passed;
+use crate::worker::agenda::Next;
 use crate::worker::connection::State;
 use crate::worker::overdue::CANCEL_TIMEOUT;
 use crate::worker::reactor::{Reactor, Token};
@@ -338,7 +339,7 @@ impl Reactor {
     }
 
     /// The connection goes on, or away, without what may still come through its relay.
-    pub(super) fn leave_relay(&mut self, relay: u32, attempt: Option<Box<Attempt>>) {
+    pub(in crate::worker) fn leave_relay(&mut self, relay: u32, attempt: Option<Box<Attempt>>) {
         let Some(attempt) = attempt else { return };
         let Some(handed) = attempt.handed() else { return };
         if let Some(found) = self.pools.relays.get_mut(relay as usize) {
@@ -402,7 +403,7 @@ impl Reactor {
                 if let Some(handed) = self.handed_mut(index) {
                     (handed.done, handed.broken) = (true, broken);
                 }
-                self.pump_to_client(index);
+                self.follow_up(index, Next::Pump);
             }
             Some(None) => self.drop_relay(relay),
             None => {}
@@ -437,7 +438,7 @@ impl Reactor {
                 if let Some(relay) = self.pools.relays.get_mut(key as usize) {
                     relay.spoilt = true;
                 }
-                self.pump_to_client(index);
+                self.follow_up(index, Next::Pump);
             } else if let Some(relay) = self.pools.relays.try_remove(key as usize) {
                 unwatch(&self.epoll, &relay);
             }

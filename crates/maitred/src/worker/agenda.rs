@@ -1,0 +1,103 @@
+//! What one part of a thread leaves to a part above it.
+//!
+//! Calls go down: a process that reports a request as done is below the connection whose next request may begin then, and what is
+//! below cannot call what is above. It enters into the agenda what has to follow, and the event loop does that as soon as the
+//! present step has returned, in the order of the entries, before it looks at another event. So no part is called again in the middle
+//! of what it does, and no chain of events is a chain of calls.
+//!
+//! An entry about a connection that has gone by its turn is void, like an event of epoll.
+
+use std::collections::VecDeque;
+
+use super::connection::After;
+
+/// What has to follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Todo {
+    /// Something about a connection.
+    Connection {
+        /// Its index.
+        index: u32,
+        /// Its serial number.
+        serial: u32,
+        /// What.
+        next: Next,
+    },
+    /// A process may have room for requests that wait for its pool, or has nothing more to do.
+    Room {
+        /// The pool.
+        pool: u16,
+        /// Key of the channel of the process.
+        channel: u32,
+    },
+}
+
+/// What has to follow on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The request that is kept is answered: with its refusal if it has one, or by another process.
+    Resume,
+    /// The response has left: the next request, if there is one, or the end.
+    Settle,
+    /// The same while the body of its request is still to be read.
+    GoOnReading,
+    /// An application process has given the connection back, its response being out.
+    Reclaim(After),
+    /// What is left of a response is sent.
+    Send,
+    /// What has come from an upstream is moved to the client.
+    Pump,
+    /// An application process keeps its end of the relay.
+    Detached,
+    /// The worker process drains: a connection that has become idle goes.
+    Dismiss,
+    /// It is aborted, whatever it is doing.
+    Abort,
+    /// It is closed: what there was to log is logged.
+    Close,
+    /// It is dropped here, because it lives on in an application process.
+    Drop,
+}
+
+/// What has to follow, in order.
+#[derive(Debug, Default)]
+pub(super) struct Agenda(VecDeque<Todo>);
+
+impl Agenda {
+    /// Something has to follow on a connection.
+    pub(super) fn connection(&mut self, index: u32, serial: u32, next: Next) {
+        self.0.push_back(Todo::Connection { index, serial, next });
+    }
+
+    /// A process may have room, or nothing more to do.
+    pub(super) fn room(&mut self, pool: u16, channel: usize) {
+        let todo = Todo::Room { pool, channel: channel as u32 };
+        // One message of a process often says many things.
+        if self.0.back() != Some(&todo) {
+            self.0.push_back(todo);
+        }
+    }
+
+    /// The first entry.
+    pub(super) fn next(&mut self) -> Option<Todo> {
+        self.0.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_in_order_and_a_process_is_looked_at_once() {
+        let mut agenda = Agenda::default();
+        agenda.room(1, 7);
+        agenda.room(1, 7);
+        agenda.connection(3, 9, Next::Resume);
+        agenda.room(1, 7);
+        let room = Todo::Room { pool: 1, channel: 7 };
+        let resume = Todo::Connection { index: 3, serial: 9, next: Next::Resume };
+        let all: Vec<Todo> = std::iter::from_fn(|| agenda.next()).collect();
+        assert_eq!(all, [room, resume, room]);
+    }
+}
