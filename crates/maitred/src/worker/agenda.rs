@@ -47,6 +47,8 @@ pub(super) enum Next {
     Send,
     /// What has come from an upstream is moved to the client.
     Pump,
+    /// There is no room for the rest of a response that comes through a relay.
+    NoRoom,
     /// An application process keeps its end of the relay.
     Detached,
     /// The worker process drains: a connection that has become idle goes.

@@ -13,6 +13,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use super::agenda::Next;
 use super::connection::State;
 use super::inbox::Message;
 use super::reactor::{Reactor, SERIAL_MASK};
@@ -133,13 +134,16 @@ impl Reactor {
             self.abort_unanswered(index);
             return Ok(());
         }
-        let begun = self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written());
-        if begun {
-            self.abort(index);
-        } else {
-            self.refuse_upstream(index, 503);
-        }
+        self.follow_up(index, Next::NoRoom);
         Ok(())
+    }
+
+    /// There is no room for the rest of a response that comes through a relay.
+    pub(super) fn end_short(&mut self, index: u32) {
+        match self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written()) {
+            true => self.abort(index),
+            false => self.refuse_upstream(index, 503),
+        }
     }
 
     /// Has a helper read a piece of a file that cannot be read here; it takes the place of that part in the response. False

@@ -451,6 +451,7 @@ impl Reactor {
             Next::Reclaim(after) => self.reclaim_connection(index, after),
             Next::Send => self.on_writable(index),
             Next::Pump => self.pump_to_client(index),
+            Next::NoRoom => self.end_short(index),
             Next::Detached => self.on_detached(index),
             Next::Dismiss => self.dismiss(index),
             Next::Abort => self.abort_any(index),
