@@ -7,7 +7,7 @@ use maitred_http::request::{Reject, RequestHead, Version};
 use super::agenda::Next;
 use super::answer::line;
 use super::connection::{Exchange, State};
-use super::reactor::Reactor;
+use super::layers::Clients;
 use super::upstream::Attempt;
 use crate::log::access::{Line, RequestLine};
 use crate::serve::Summary;
@@ -23,7 +23,7 @@ const LOST: u16 = 502;
 /// Status in the access log for a request that was reset as malformed.
 const MALFORMED: u16 = 400;
 
-impl Reactor {
+impl Clients {
     /// Ends a connection whose request was read and will have no answer, or none to its end.
     pub(super) fn abort_unanswered(&mut self, index: u32) {
         self.abort_unanswered_after(index, 0);
@@ -58,7 +58,7 @@ impl Reactor {
         self.count_aborted(index, ABORTED);
         let connection = &self.connections[index as usize];
         if self.log.is_on() && !connection.admin && !connection.internal {
-            self.log.push(&line(self.shared, &self.clock, connection, first, summary));
+            self.log.push(&line(self.shared, &self.base.clock, connection, first, summary));
         }
     }
 
@@ -83,7 +83,8 @@ impl Reactor {
         let summary = Summary { status, body_bytes: 0 };
         let connection = &self.connections[index as usize];
         // Of the connection it is known when it began, which is not when this request did.
-        let line = Line { duration_us: 0, ..line(self.shared, &self.clock, connection, request, summary) };
+        let line =
+            Line { duration_us: 0, ..line(self.shared, &self.base.clock, connection, request, summary) };
         self.log.push(&line);
     }
 

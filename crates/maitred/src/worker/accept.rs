@@ -12,8 +12,9 @@ use rustix::net::SocketFlags;
 
 use super::connection::{After, Connection};
 use super::inbox::{ConnectionTransfer, Message, Origin};
+use super::layers::Admission;
 use super::proxy_protocol::NotAProxy;
-use super::reactor::{Reactor, Token};
+use super::token::Token;
 
 /// Connections taken from one listener in one turn, so that those that are there get their turn too.
 const ACCEPTS_PER_TURN_MAX: u32 = 16;
@@ -54,7 +55,7 @@ impl Listener {
     }
 }
 
-impl Reactor {
+impl Admission {
     /// Starts to accept from `listener`.
     ///
     /// # Errors
@@ -162,7 +163,8 @@ impl Reactor {
         if !self.connections[index as usize].awaits_proxy && !self.secure(index) {
             return self.close(index);
         }
-        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.head_timeout);
+        let timeout = self.limits().head_timeout;
+        self.arm_in(index, timeout);
         if !read_at_once {
             if !self.register(index) {
                 self.close(index);
@@ -219,7 +221,7 @@ impl Reactor {
         self.accept_again_at = pause.map(|pause| self.clock.now + pause);
         self.row.full.set(1);
         let (thread, connections) = (self.number, self.clients());
-        self.limiter.log(self.clock.now, || {
+        self.log_limited(|| {
             tracing::warn!(
                 thread,
                 connections,
@@ -337,8 +339,8 @@ impl Reactor {
             return;
         }
         let limits = &self.shared.start.config.limits;
-        let timeout = if requests == 0 { limits.head_timeout } else { self.keep_alive_timeout };
-        self.wheel.arm(index, self.clock.now + timeout);
+        let timeout = if requests == 0 { limits.head_timeout } else { self.load.keep_alive_timeout };
+        self.arm_in(index, timeout);
         if !input.is_empty() {
             self.exchange(index).input = input;
         }

@@ -9,8 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use hashbrown::HashMap;
 
 use super::connection::{Connection, Remote};
+use super::layers::Base;
 use super::origin::is_within;
-use super::reactor::Reactor;
 use crate::config::{Limits, Network};
 
 /// Locks: far more than threads, so that two of them seldom want the same one.
@@ -100,13 +100,13 @@ impl Addresses {
     }
 }
 
-impl Reactor {
+impl Base {
     /// Counts a connection that comes from this address. False if it is to be closed, having come in vain.
     pub(super) fn admit(&mut self, address: Option<SocketAddr>) -> bool {
         let fits = self.shared.addresses.enter(address);
         if !fits {
             self.row.refused_by_address.add(1);
-            self.limiter.log(self.clock.now, || {
+            self.log_limited(|| {
                 let peer = Remote::new(address);
                 tracing::warn!(
                     peer = peer.text(),

@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_peercred;
 
 use super::answer::{RequestInput, Step};
 use super::connection::{After, State};
-use super::reactor::Reactor;
+use super::layers::Requests;
 use super::shared::Outgoing;
 use super::wire::Then;
 use crate::config::{AdminAddress, Pool};
@@ -65,7 +65,7 @@ const PROGRESS: &[u8] = b"Maitred-Progress";
 /// What is seen here is of this moment.
 const NO_STORE: Field<'static> = Field::new("Cache-Control", "no-store");
 
-impl Reactor {
+impl Requests {
     /// Answers on the admin listener.
     pub(super) fn answer_admin(
         &mut self,
@@ -129,7 +129,7 @@ impl Reactor {
                 RequestInput { last: true, ..given },
             );
         }
-        if !self.tx.is_empty() {
+        if !self.buffers.tx.is_empty() {
             return Step::FlushFirst;
         }
         let serial = self.connections[index as usize].serial;
@@ -137,7 +137,7 @@ impl Reactor {
         let asked = Outgoing::Ask { command, thread: self.number, index, serial, interim };
         self.shared.outbox.send(asked);
         self.enter(index, State::Command);
-        self.wheel.arm(index, self.clock.now + COMMAND_TIMEOUT);
+        self.arm_in(index, COMMAND_TIMEOUT);
         Step::Waits
     }
 
@@ -203,7 +203,7 @@ impl Reactor {
         if !self.is_current(index, serial) || self.connections[index as usize].state != State::Command {
             return;
         }
-        self.wheel.arm(index, self.clock.now + COMMAND_TIMEOUT);
+        self.arm_in(index, COMMAND_TIMEOUT);
         if !interim {
             return;
         }

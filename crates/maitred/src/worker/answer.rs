@@ -13,8 +13,8 @@ use super::aborted::line_of;
 use super::connection::{After, Connection, Exchange, State};
 use super::errors::RETRY_SOON;
 use super::forward;
+use super::layers::{Clients, Requests};
 use super::origin::{self, Client};
-use super::reactor::Reactor;
 use super::shared::Shared;
 use super::wire::Wire;
 use crate::clock::Clock;
@@ -67,7 +67,7 @@ pub(super) struct RequestInput<'a> {
     pub script: Option<&'a Script<'a>>,
 }
 
-impl Reactor {
+impl Clients {
     /// Decides what answers a request: once, when its head is there. Gives back the path that goes with it, too.
     pub(super) fn route<'p>(&self, index: u32, request: &Request<'p, 'p>) -> (Routed, Cow<'p, [u8]>) {
         let shared = self.shared;
@@ -105,62 +105,6 @@ impl Reactor {
             choice => Decision::Route(choice),
         };
         (Routed { decision, plan }, path)
-    }
-
-    /// Answers a request, as was decided.
-    pub(super) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
-        if self.is_early(index) && !matches!(given.routed.decision, Decision::Admin | Decision::Refused(_)) {
-            // What may be a request played again must do no harm (RFC 8470 section 5.2).
-            let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
-            if !safe {
-                return self.plain_error(index, request, given, 425, &[]);
-            }
-        }
-        let choice = match given.routed.decision {
-            Decision::Route(choice) => choice,
-            Decision::Admin => return self.answer_admin(index, request, given),
-            Decision::Refused(reject) => return self.answer_bad_target(index, request, given, reject),
-            Decision::ToTls => return self.redirect_to_tls(index, request, given),
-            Decision::Misleading => return self.site_error(index, request, given, (501, &[])),
-            Decision::NoPath => {
-                return self.reply(index, request, given, |writer| answer_for_no_route(request, writer));
-            }
-            Decision::Challenge => return self.answer_challenge(index, request, given),
-        };
-        let clock = self.clock.clone();
-        let context = RequestContext { request, path: given.path, clock: &clock, warmed: given.warmed };
-        match choice {
-            Choice::Files(set) => {
-                let reply = self.reply_context(index, request, given);
-                let (files, mut writer) = self.files_and_writer(index, reply);
-                let served = files.serve(set, &context, &mut writer);
-                self.served(index, request, given, reply.persistence, served)
-            }
-            Choice::Pool(pool) => match given.routed.plan.script_set {
-                None => self.send_to_pool(index, pool, &context, given),
-                Some(set) => self.send_to_script(index, (pool, set), &context, given),
-            },
-            Choice::Redirect { to, status } => {
-                self.reply(index, request, given, |writer| fixed::redirect(to, status, &context, writer))
-            }
-            Choice::Respond { status: status @ 400.., body: "", .. } => {
-                self.site_error(index, request, given, (status, &[]))
-            }
-            Choice::Respond { status, body, content_type } => {
-                let step = self.reply(index, request, given, |writer| {
-                    fixed::respond(status, body, content_type, writer)
-                });
-                if !body.is_empty() && self.tx.ends_with(body.as_bytes()) {
-                    self.tx_cached = Some(CachedBytes::configured(body.as_bytes()));
-                }
-                step
-            }
-            Choice::Nothing => self.site_error(index, request, given, (404, &[])),
-            Choice::NotThisMethod(methods) => {
-                let allow = Field::of("Allow", methods.join(", "));
-                self.site_error(index, request, given, (405, &[allow]))
-            }
-        }
     }
 
     /// What a response has to say that this request gets.
@@ -209,7 +153,7 @@ impl Reactor {
             }
             Wire::Clear | Wire::Tls { .. } => None,
         };
-        (&mut self.files, ResponseWriter::new(&mut self.tx, stream, &mut self.lines, context))
+        (&mut self.files, ResponseWriter::new(&mut self.buffers.tx, stream, &mut self.buffers.lines, context))
     }
 
     /// Has a part of a response that comes from elsewhere written to `tx`, which is empty; to the stream what does not go there.
@@ -310,7 +254,7 @@ impl Reactor {
         match served {
             Served::Whole(summary) => self.whole(index, request, summary, persistence),
             Served::Cached(summary, cached) => {
-                self.tx_cached = Some(cached);
+                self.buffers.tx_cached = Some(cached);
                 self.whole(index, request, summary, persistence)
             }
             Served::Streaming(summary, segments) => {
@@ -324,7 +268,7 @@ impl Reactor {
                 self.start_writing(index);
                 Step::Waits
             }
-            Served::Blocked(_) if !self.tx.is_empty() => Step::FlushFirst,
+            Served::Blocked(_) if !self.buffers.tx.is_empty() => Step::FlushFirst,
             Served::Blocked(job) => {
                 if !self.submit(index, job) {
                     return self.plain_error(index, request, given, 503, RETRY_SOON);
@@ -439,7 +383,7 @@ impl Reactor {
     pub(super) fn note_refusal(&mut self, index: u32, reject: Reject) {
         self.row.malformed.add(1);
         let remote = self.connections[index as usize].remote;
-        self.limiter.log(self.clock.now, || {
+        self.log_limited(|| {
             tracing::info!(
                 peer = remote.text(),
                 status = reject.status,
@@ -484,7 +428,7 @@ impl Reactor {
         self.row.bytes_sent.add(summary.body_bytes);
         if self.log.is_on() {
             let connection = &self.connections[index as usize];
-            self.log.push(&line(self.shared, &self.clock, connection, asked, summary));
+            self.log.push(&line(self.shared, &self.base.clock, connection, asked, summary));
         }
     }
 
@@ -508,21 +452,9 @@ impl Reactor {
             host: request.authority.as_bytes(),
             referer: request.known.referer,
             user_agent: request.known.user_agent,
-            ..line(self.shared, &self.clock, connection, asked, summary)
+            ..line(self.shared, &self.base.clock, connection, asked, summary)
         };
         self.log.push(&line);
-    }
-
-    /// Answers a request that did not come in time, and closes.
-    pub(super) fn answer_timeout(&mut self, index: u32) {
-        let (status, exchange) = (408, self.exchange(index));
-        if !exchange.head.is_empty() {
-            return self.refuse_kept(index, status, &[]);
-        }
-        let input = std::mem::take(&mut exchange.input);
-        self.answer_refused_text(index, &input, Reject { status, reason: "the client was too slow" });
-        self.enter(index, State::Idle);
-        self.send_joined(index, Some(After::Linger));
     }
 
     /// Says in the access log how a response ended whose head was kept; `unsent` bytes of its body did not leave.
@@ -536,6 +468,76 @@ impl Reactor {
             self.log_request(index, &request, summary);
         }
         self.exchange(index).head = head;
+    }
+}
+
+impl Requests {
+    /// Answers a request, as was decided.
+    pub(super) fn answer(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
+        if self.is_early(index) && !matches!(given.routed.decision, Decision::Admin | Decision::Refused(_)) {
+            // What may be a request played again must do no harm (RFC 8470 section 5.2).
+            let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
+            if !safe {
+                return self.plain_error(index, request, given, 425, &[]);
+            }
+        }
+        let choice = match given.routed.decision {
+            Decision::Route(choice) => choice,
+            Decision::Admin => return self.answer_admin(index, request, given),
+            Decision::Refused(reject) => return self.answer_bad_target(index, request, given, reject),
+            Decision::ToTls => return self.redirect_to_tls(index, request, given),
+            Decision::Misleading => return self.site_error(index, request, given, (501, &[])),
+            Decision::NoPath => {
+                return self.reply(index, request, given, |writer| answer_for_no_route(request, writer));
+            }
+            Decision::Challenge => return self.answer_challenge(index, request, given),
+        };
+        let clock = self.clock.clone();
+        let context = RequestContext { request, path: given.path, clock: &clock, warmed: given.warmed };
+        match choice {
+            Choice::Files(set) => {
+                let reply = self.reply_context(index, request, given);
+                let (files, mut writer) = self.files_and_writer(index, reply);
+                let served = files.serve(set, &context, &mut writer);
+                self.served(index, request, given, reply.persistence, served)
+            }
+            Choice::Pool(pool) => match given.routed.plan.script_set {
+                None => self.send_to_pool(index, pool, &context, given),
+                Some(set) => self.send_to_script(index, (pool, set), &context, given),
+            },
+            Choice::Redirect { to, status } => {
+                self.reply(index, request, given, |writer| fixed::redirect(to, status, &context, writer))
+            }
+            Choice::Respond { status: status @ 400.., body: "", .. } => {
+                self.site_error(index, request, given, (status, &[]))
+            }
+            Choice::Respond { status, body, content_type } => {
+                let step = self.reply(index, request, given, |writer| {
+                    fixed::respond(status, body, content_type, writer)
+                });
+                if !body.is_empty() && self.buffers.tx.ends_with(body.as_bytes()) {
+                    self.buffers.tx_cached = Some(CachedBytes::configured(body.as_bytes()));
+                }
+                step
+            }
+            Choice::Nothing => self.site_error(index, request, given, (404, &[])),
+            Choice::NotThisMethod(methods) => {
+                let allow = Field::of("Allow", methods.join(", "));
+                self.site_error(index, request, given, (405, &[allow]))
+            }
+        }
+    }
+
+    /// Answers a request that did not come in time, and closes.
+    pub(super) fn answer_timeout(&mut self, index: u32) {
+        let (status, exchange) = (408, self.exchange(index));
+        if !exchange.head.is_empty() {
+            return self.refuse_kept(index, status, &[]);
+        }
+        let input = std::mem::take(&mut exchange.input);
+        self.answer_refused_text(index, &input, Reject { status, reason: "the client was too slow" });
+        self.enter(index, State::Idle);
+        self.send_joined(index, Some(After::Linger));
     }
 }
 

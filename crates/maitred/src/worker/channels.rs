@@ -25,10 +25,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use super::agenda::Next;
 use super::connection::{After, RetryState, Spool, State};
 use super::hand_off::payload_bytes_max;
+use super::layers::{Processes, Requests};
 use super::links::{LINK_ENDED, Word};
 use super::overdue::{CANCEL_TIMEOUT, STUCK_AFTER};
-use super::reactor::{Reactor, Token};
+use super::reactor::Reactor;
 use super::shared::Outgoing;
+use super::token::Token;
 use super::upstream::Source;
 use crate::budget::Permit;
 use crate::control::{FromWorker, Greeting, SlotId};
@@ -40,7 +42,7 @@ const READS_PER_TURN_MAX: u32 = 16;
 /// What is said of a process that has closed its channel.
 pub(super) const CLOSED: &str = "it closed its channel";
 
-impl Reactor {
+impl Processes {
     pub(super) fn on_channel(&mut self, key: usize, epoch: u32, flags: epoll::EventFlags) {
         let Some(channel) = self.pools.channels.get(key) else { return };
         if channel.id.epoch as u32 & 0x00ff_ffff != epoch {
@@ -77,6 +79,7 @@ impl Reactor {
     /// Reads everything that a process has said, and acts on it; `to_the_end` if its end is known to be there, which makes
     /// no edge of its own when bytes come before it.
     pub(super) fn read_channel(&mut self, key: usize, to_the_end: bool) -> Result<Received, String> {
+        let shared = self.shared;
         for _ in 0..READS_PER_TURN_MAX {
             if self.take_frames(key)? == Frames::Wait {
                 // They go on when helpers have looked at what belongs to the next one ([`Reactor::on_judged`]).
@@ -84,7 +87,7 @@ impl Reactor {
             }
             let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Received::Drained) };
             let received = channel
-                .receive(&mut self.heard, &self.shared.descriptors)
+                .receive(&mut self.heard, &shared.descriptors)
                 .map_err(|error| format!("its channel failed: {error}"))?;
             self.judge(key)?;
             if self.take_frames(key)? == Frames::Wait {
@@ -98,15 +101,6 @@ impl Reactor {
             }
         }
         Ok(Received::More)
-    }
-
-    /// Goes on with processes that had more to say than one turn takes.
-    pub(super) fn read_ready_channels(&mut self) {
-        use epoll::EventFlags as F;
-        for (key, epoch) in std::mem::take(&mut self.ready_channels) {
-            let token = Token::Channel { key: key as u32, epoch };
-            self.guarded(token, |thread| thread.on_channel(key, epoch, F::IN | F::RDHUP));
-        }
     }
 
     /// Acts on the frames that are there, up to one whose descriptors have not been looked at.
@@ -230,12 +224,13 @@ impl Reactor {
 
     /// A request is answered: the connection comes home.
     fn on_done(&mut self, key: usize, done: &Done) -> Result<(), String> {
+        let now = self.clock.now;
         let (index, number) = self.in_flight(key, done.connection, done.request)?;
         let channel = &mut self.pools.channels[key];
         let id = channel.id;
         channel.in_flight.remove(&done.request);
         channel.note_done(done.request);
-        channel.learn(done.service_us, self.clock.now);
+        channel.learn(done.service_us, now);
         if let Some(row) = self.slot_row(key) {
             row.requests.add(1);
         }
@@ -390,20 +385,6 @@ impl Reactor {
         }
     }
 
-    /// The connection is Maitred's again, and its response is out.
-    pub(super) fn reclaim_connection(&mut self, index: u32, after: After) {
-        let exchange = self.exchange(index);
-        let input = std::mem::take(&mut exchange.input);
-        exchange.reset();
-        exchange.input = input;
-        self.finish(index, after);
-        if after != After::Keep {
-            return;
-        }
-        let more = self.has_input(index);
-        self.settle(index, more);
-    }
-
     /// Sees to requests that a process has not seen, and never will: another one gets them.
     pub(super) fn answer_unsent(&mut self, unsent: Vec<Unsent>) {
         for Unsent { request: InFlight { index, number, kept, .. }, body } in unsent {
@@ -508,6 +489,33 @@ impl Reactor {
         if let Some(row) = self.shared.slot_row(id) {
             self.shared.status.note_end(row, how);
         }
+    }
+}
+
+impl Reactor {
+    /// Goes on with processes that had more to say than one turn takes.
+    pub(super) fn read_ready_channels(&mut self) {
+        use epoll::EventFlags as F;
+        for (key, epoch) in std::mem::take(&mut self.ready_channels) {
+            let token = Token::Channel { key: key as u32, epoch };
+            self.guarded(token, |thread| thread.on_channel(key, epoch, F::IN | F::RDHUP));
+        }
+    }
+}
+
+impl Requests {
+    /// The connection is Maitred's again, and its response is out.
+    pub(super) fn reclaim_connection(&mut self, index: u32, after: After) {
+        let exchange = self.exchange(index);
+        let input = std::mem::take(&mut exchange.input);
+        exchange.reset();
+        exchange.input = input;
+        self.finish(index, after);
+        if after != After::Keep {
+            return;
+        }
+        let more = self.has_input(index);
+        self.settle(index, more);
     }
 }
 

@@ -32,7 +32,7 @@ use rustix::net::{
 use super::accept::NO_LISTEN;
 use super::connection::{RetryState, State};
 use super::inbox::{ConnectionTransfer, Origin};
-use super::reactor::Reactor;
+use super::layers::{Admission, Exchanges, Requests};
 use super::shared::Outgoing;
 use super::wire::Wire;
 use crate::control::DrainTime;
@@ -75,7 +75,7 @@ impl Drain {
     }
 }
 
-impl Reactor {
+impl Admission {
     pub(super) fn begin_drain(&mut self, time: DrainTime, successor: Option<Arc<OwnedFd>>) {
         let now = self.clock.now;
         self.close_listeners();
@@ -179,7 +179,7 @@ impl Reactor {
     }
 
     /// Aborts connections that have had their time, those with a request first: what they had belongs to the log.
-    fn abort_all(&mut self, which: impl Fn(&Reactor, u32) -> bool) {
+    fn abort_all(&mut self, which: impl Fn(&Admission, u32) -> bool) {
         let all = self.connections.iter().map(|(index, connection)| (index as u32, connection.is_idle()));
         let all = all.filter(|(index, _)| which(self, *index));
         let (idle, left): (Vec<_>, Vec<_>) = all.partition(|(_, idle)| *idle);
@@ -214,7 +214,9 @@ impl Reactor {
             }
         }
     }
+}
 
+impl Requests {
     fn dismiss_idle(&mut self) {
         let all: Vec<u32> = self.connections.iter().map(|(index, _)| index as u32).collect();
         all.into_iter().for_each(|index| self.dismiss(index));
@@ -302,7 +304,9 @@ impl Reactor {
             }
         }
     }
+}
 
+impl Exchanges {
     /// Whether the client still takes what the kernel has of a response, if so slowly that there was no room for more, nor for
     /// what TLS has encrypted. It has its time anew, then, from when the last bytes left.
     pub(super) fn is_taken_slowly(&mut self, index: u32) -> bool {
@@ -312,12 +316,12 @@ impl Reactor {
             State::Upstream(_) => self.waits_for_client(index),
             _ => false,
         };
-        let timeout = self.write_timeout;
+        let timeout = self.load.write_timeout;
         let last = self.socket(index).filter(|_| is_writing).and_then(maitred_sys::delivery::last_left);
         let Some(left) = last.and_then(|ago| timeout.checked_sub(ago)).filter(|left| !left.is_zero()) else {
             return false;
         };
-        self.wheel.arm(index, self.clock.now + left);
+        self.arm_in(index, left);
         true
     }
 }

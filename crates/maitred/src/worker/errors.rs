@@ -17,8 +17,8 @@ use maitred_http::request::Request;
 use super::agenda::Next;
 use super::answer::{RequestInput, Step};
 use super::connection::{After, State};
+use super::layers::{Clients, Requests};
 use super::origin::{self, Client};
-use super::reactor::Reactor;
 use super::receive::Stop;
 use crate::exchange::Field;
 use crate::serve::fixed::Failure;
@@ -47,7 +47,7 @@ pub(super) fn fields_of(status: u16) -> &'static [Field<'static>] {
     if status == 503 { RETRY_SOON } else { &[] }
 }
 
-impl Reactor {
+impl Clients {
     /// An error of the site that the request is for.
     pub(super) fn site_error(
         &mut self,
@@ -63,7 +63,7 @@ impl Reactor {
         };
         let clock = self.clock.clone();
         let context = RequestContext { request, path: b"/", clock: &clock, warmed: given.warmed };
-        let behind = !self.tx.is_empty();
+        let behind = !self.buffers.tx.is_empty();
         let reply = self.reply_context(index, request, given);
         let (files, mut writer) = self.files_and_writer(index, reply);
         match files.error(set, &failure, &context, &mut writer) {
@@ -110,7 +110,7 @@ impl Reactor {
         self.name_for_pool(index, pool);
         let id = self.public_id(index, request).unwrap_or_default();
         let pool = self.shared.pool_name(pool as u16);
-        self.limiter.log(self.clock.now, || {
+        self.log_limited(|| {
             let request_id = String::from_utf8_lossy(&id);
             tracing::warn!(pool, %request_id, "503: no process for a request: {why}");
         });
@@ -132,10 +132,20 @@ impl Reactor {
         self.follow_up(index, Next::Resume);
     }
 
+    fn note_refused(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
+        let exchange = self.exchange(index);
+        (exchange.decoder, exchange.spool) = (None, None);
+        (exchange.complete, exchange.answered, exchange.discard) = (false, false, false);
+        exchange.body.clear();
+        (exchange.refusal, exchange.last) = (Some(Refusal::new(status, fields)), true);
+    }
+}
+
+impl Requests {
     /// Answers a request with an error whose body is coming, and is the last thing that is read of it.
     pub(super) fn refuse_body(&mut self, index: u32, status: u16, fields: &[Field<'_>]) -> Stop {
         self.note_refused(index, status, fields);
-        if !self.tx.is_empty() {
+        if !self.buffers.tx.is_empty() {
             // The page may have to be fetched, and what was answered before must not wait for that.
             self.enter(index, State::Body);
             self.exchange(index).complete = true;
@@ -146,13 +156,5 @@ impl Reactor {
             Some(Stop::Settled(Some(_))) | None => Stop::Settled(Some(After::Linger)),
             Some(stop) => stop,
         }
-    }
-
-    fn note_refused(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
-        let exchange = self.exchange(index);
-        (exchange.decoder, exchange.spool) = (None, None);
-        (exchange.complete, exchange.answered, exchange.discard) = (false, false, false);
-        exchange.body.clear();
-        (exchange.refusal, exchange.last) = (Some(Refusal::new(status, fields)), true);
     }
 }

@@ -21,8 +21,8 @@ use super::forward::{
     append_fields, append_switch, canonical_target, content_length, may_be_informed, protocol, takes_trailers,
 };
 use super::inbox::{ConnectionTransfer, Message, Origin};
+use super::layers::{Exchanges, Processes, Requests};
 use super::origin::{Arrival, Client};
-use super::reactor::Reactor;
 use super::shared::Local;
 use super::tls_session::TlsLookup;
 use super::wire::Wire;
@@ -35,7 +35,7 @@ use crate::serve::RequestContext;
 /// What an application process may be sent in one frame, beyond the body: head and meta lines.
 const HEAD_ALLOWANCE: u32 = 256 * 1024;
 
-impl Reactor {
+impl Requests {
     /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.
     pub(super) fn send_to_pool(
         &mut self,
@@ -44,7 +44,7 @@ impl Reactor {
         context: &RequestContext<'_>,
         given: RequestInput<'_>,
     ) -> Step {
-        if !self.tx.is_empty() {
+        if !self.buffers.tx.is_empty() {
             // The process writes to the socket itself: what was answered before has to be out first.
             return Step::FlushFirst;
         }
@@ -73,44 +73,6 @@ impl Reactor {
             return Step::Moves(pool as u16, thread);
         }
         self.enqueue(index, (pool, None), context, given)
-    }
-
-    /// From here on a request waits, wherever that is.
-    fn note_waiting(&mut self, index: u32) {
-        let now = self.clock.now;
-        self.exchange(index).waits_since.get_or_insert(now);
-    }
-
-    /// Another thread that can take a request of this pool now; or one that is home to some of its processes, if this
-    /// one is not.
-    fn better_home(&self, pool: usize) -> Option<usize> {
-        if let Some(thread) = self.roomy_thread(pool) {
-            return Some(thread);
-        }
-        let others = || (0..self.shared.inboxes.len()).filter(|thread| *thread != self.number);
-        let known = &self.shared.pools[pool];
-        let here = known.live[self.number].load(Relaxed) > 0;
-        if here {
-            return None;
-        }
-        let live = others().find(|thread| known.live[*thread].load(Relaxed) > 0);
-        live.or_else(|| {
-            let slots = self.shared.start.config.pools[pool].workers.slots();
-            let mut homes =
-                (0..slots).map(|slot| self.shared.home_of(SlotId { pool: pool as u16, slot, epoch: 0 }));
-            if homes.clone().any(|home| home == self.number) { None } else { homes.next() }
-        })
-    }
-
-    /// Another thread with room for a request of this pool, as far as is known.
-    fn roomy_thread(&self, pool: usize) -> Option<usize> {
-        let room = &self.shared.pools[pool].room;
-        let others = (0..room.len()).filter(|thread| *thread != self.number);
-        let roomy = others.map(|thread| (room[thread].load(Relaxed), thread)).filter(|(room, _)| *room > 0);
-        let (_, thread) = roomy.max()?;
-        // A guess at what is left there, until that thread says better.
-        let _ = room[thread].fetch_update(Relaxed, Relaxed, |room| room.checked_sub(1));
-        Some(thread)
     }
 
     /// Moves a connection to another thread, with the request that it keeps and what was received after that. A thread that has
@@ -180,7 +142,7 @@ impl Reactor {
         self.keep(index, context.request, given);
         self.exchange(index).pin = pin;
         self.enter(index, State::Queued { pool: pool as u16 });
-        self.wheel.arm(index, self.clock.now + settings.queue_timeout);
+        self.arm_in(index, settings.queue_timeout);
         let local = &mut self.pools.pools[pool];
         local.queue.push_back(index);
         local.pinned += usize::from(pin.is_some());
@@ -194,12 +156,6 @@ impl Reactor {
             return Step::Moves(pool as u16, thread);
         }
         Step::Waits
-    }
-
-    /// Whether nothing of a pool runs, and its processes have not come up lately: then waiting is for nothing.
-    fn is_unavailable(&self, pool: usize) -> bool {
-        let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
-        !lives && self.shared.trouble(pool).is_some()
     }
 
     /// Answers all who wait for a pool of which there is no hope any more: looked at anew, each request is refused.
@@ -238,21 +194,6 @@ impl Reactor {
     pub(super) fn give_up(&mut self, index: u32) {
         self.leave_queue(index);
         self.abort_unanswered(index);
-    }
-
-    /// Takes a connection out of the queue that it waits in, if it does.
-    pub(super) fn leave_queue(&mut self, index: u32) {
-        if let State::Queued { pool } = self.connections[index as usize].state {
-            self.shared.quit_queue(usize::from(pool));
-            let pinned = self.pin_of(index).is_some();
-            let local = &mut self.pools.pools[usize::from(pool)];
-            if let Some(at) = local.queue.iter().position(|waiting| *waiting == index) {
-                local.queue.remove(at);
-                local.pinned -= usize::from(pinned);
-            }
-            self.publish_waiting(usize::from(pool));
-            self.enter(index, State::Head);
-        }
     }
 
     /// Writes the request's frame; it leaves with all others of this turn.
@@ -321,7 +262,7 @@ impl Reactor {
                 self.enter(index, State::HandedOff { channel: key as u32, request });
             }
         }
-        self.wheel.arm(index, self.first_due(index, pool));
+        self.exchanges.processes.clients.base.wheel.arm(index, self.first_due(index, pool));
         self.row.handoffs.add(1);
         self.row.queue_us.add(queue_us);
         let handed = &self.shared.pools[usize::from(pool)].handed[self.number];
@@ -380,6 +321,8 @@ impl Reactor {
         given: RequestInput<'_>,
         sent: Sent,
     ) -> Option<u32> {
+        let now = self.clock.now;
+        let shared = self.shared;
         let request = context.request;
         // Whoever takes the client's own socket over reads from it, where bytes that were read already are missing.
         let settings = &self.shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
@@ -395,7 +338,7 @@ impl Reactor {
         let (across, spool) = (exchange.across.take(), exchange.spool.take());
         let id = across.as_deref().map_or(new_id, |across| across.request_id);
         (exchange.request_id, exchange.may_detach) = (Some(id), may_detach);
-        let channel = &mut self.pools.channels[key];
+        let channel = &mut self.exchanges.processes.pools.channels[key];
         let flags = RequestFlags {
             keep: sent.keep,
             http10: request.version == Version::Http10,
@@ -405,31 +348,39 @@ impl Reactor {
             body_stream: spool.is_some() && channel.sockets_only,
         };
         let queue_us = sent.queue_us;
-        let (connection_number, number, passes) = sent.enter(channel, index, self.clock.now);
+        let (connection_number, number, passes) = sent.enter(channel, index, now);
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
-        let connection = &self.connections[index as usize];
+        let connection = &self.exchanges.processes.clients.connections[index as usize];
         let peer = &connection.peer();
-        let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
+        let client = &Client::of(request, peer, &shared.start.config.server.trusted_proxies);
         let tagged = connection_number | channel.tag;
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
-        let local = self.shared.locals.get(usize::from(connection.listen));
+        let local = shared.locals.get(usize::from(connection.listen));
         let meta = append_meta(meta, client, local, settings, client_takes).number("queue_us", queue_us);
         let mut head =
-            meta.head(request.method_text, &canonical_target(context, &self.shared.start.config.server));
+            meta.head(request.method_text, &canonical_target(context, &shared.start.config.server));
         let rules = &given.routed.plan.requests;
         let host = if request.authority.is_empty() { "localhost" } else { request.authority };
         head.field("host", rules.host.as_deref().unwrap_or(host.as_bytes()));
         append_fields(&mut head, request, (&settings.request_headers, rules), client.proxied);
         append_switch(&mut head, switch);
-        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        let lookup = TlsLookup::new(
+            &self.exchanges.processes.clients.tls_sessions,
+            &self.exchanges.processes.clients.sessions,
+            &self.exchanges.processes.clients.connections,
+        );
         lookup.fields(connection.wire, |name, value| head.field(name, value));
         for (name, value) in across.iter().flat_map(|across| &across.fields) {
             head.field(name, value);
         }
-        let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
-        let began_unix_us = self.clock.unix_us().saturating_sub(took);
-        self.forwarded.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
-        let most = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
+        let took = now.saturating_duration_since(connection.began).as_micros() as u64;
+        let began_unix_us = self.exchanges.processes.clients.base.clock.unix_us().saturating_sub(took);
+        self.exchanges.processes.clients.forwarded.tell(
+            &mut head,
+            request,
+            Arrival { peer, client, id, began_unix_us },
+        );
+        let most = payload_bytes_max(shared.start.config.limits.body_inline_bytes_max);
         let fits = append_body(head, request, given.body, spool.as_ref(), most);
         channel.note_body(number, sent_body(given.body, spool.is_some(), flags));
         match (fits, spool) {
@@ -441,27 +392,6 @@ impl Reactor {
         }
         self.exchange(index).across = across;
         fits.then_some(number)
-    }
-
-    /// What is wanted of the response to a request that does not go to the client's socket by itself. `keep`: the connection
-    /// is kept afterwards.
-    pub(super) fn wanted(
-        &self,
-        index: u32,
-        request: &Request<'_, '_>,
-        keep: bool,
-        pool: &'static Pool,
-    ) -> ResponsePolicy {
-        let connection = &self.connections[index as usize];
-        ResponsePolicy {
-            head_request: request.method == Method::Head,
-            http10: request.version == Version::Http10,
-            informational: may_be_informed(connection, request, pool),
-            trailers: takes_trailers(connection, request),
-            framed: connection.is_stream(),
-            keep,
-            switch: protocol(request, pool),
-        }
     }
 
     /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be given away, and where
@@ -504,13 +434,86 @@ impl Reactor {
         self.publish_room(pool);
     }
 
+    /// Another thread has room: the request that waits longest goes there.
+    pub(super) fn on_offer(&mut self, pool: usize, thread: usize) {
+        let Some(waiting) = self.pools.pools.get(pool).map(|pool| &pool.queue) else { return };
+        let Some(index) = waiting.iter().copied().find(|index| self.pin_of(*index).is_none()) else {
+            // It has gone meanwhile, and the offer with it, if nobody passed that on.
+            return self.offer(pool, thread);
+        };
+        self.leave_queue(index);
+        self.transfer_connection(index, pool as u16, thread);
+        self.publish_room(pool);
+    }
+}
+
+impl Processes {
+    /// From here on a request waits, wherever that is.
+    fn note_waiting(&mut self, index: u32) {
+        let now = self.clock.now;
+        self.exchange(index).waits_since.get_or_insert(now);
+    }
+
+    /// Another thread that can take a request of this pool now; or one that is home to some of its processes, if this
+    /// one is not.
+    fn better_home(&self, pool: usize) -> Option<usize> {
+        if let Some(thread) = self.roomy_thread(pool) {
+            return Some(thread);
+        }
+        let others = || (0..self.shared.inboxes.len()).filter(|thread| *thread != self.number);
+        let known = &self.shared.pools[pool];
+        let here = known.live[self.number].load(Relaxed) > 0;
+        if here {
+            return None;
+        }
+        let live = others().find(|thread| known.live[*thread].load(Relaxed) > 0);
+        live.or_else(|| {
+            let slots = self.shared.start.config.pools[pool].workers.slots();
+            let mut homes =
+                (0..slots).map(|slot| self.shared.home_of(SlotId { pool: pool as u16, slot, epoch: 0 }));
+            if homes.clone().any(|home| home == self.number) { None } else { homes.next() }
+        })
+    }
+
+    /// Another thread with room for a request of this pool, as far as is known.
+    fn roomy_thread(&self, pool: usize) -> Option<usize> {
+        let room = &self.shared.pools[pool].room;
+        let others = (0..room.len()).filter(|thread| *thread != self.number);
+        let roomy = others.map(|thread| (room[thread].load(Relaxed), thread)).filter(|(room, _)| *room > 0);
+        let (_, thread) = roomy.max()?;
+        // A guess at what is left there, until that thread says better.
+        let _ = room[thread].fetch_update(Relaxed, Relaxed, |room| room.checked_sub(1));
+        Some(thread)
+    }
+
+    /// Whether nothing of a pool runs, and its processes have not come up lately: then waiting is for nothing.
+    fn is_unavailable(&self, pool: usize) -> bool {
+        let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
+        !lives && self.shared.trouble(pool).is_some()
+    }
+
+    /// Takes a connection out of the queue that it waits in, if it does.
+    pub(super) fn leave_queue(&mut self, index: u32) {
+        if let State::Queued { pool } = self.connections[index as usize].state {
+            self.shared.quit_queue(usize::from(pool));
+            let pinned = self.pin_of(index).is_some();
+            let local = &mut self.pools.pools[usize::from(pool)];
+            if let Some(at) = local.queue.iter().position(|waiting| *waiting == index) {
+                local.queue.remove(at);
+                local.pinned -= usize::from(pinned);
+            }
+            self.publish_waiting(usize::from(pool));
+            self.enter(index, State::Head);
+        }
+    }
+
     /// A connection is going away: processes that keep its descriptor drop it, before its number is used again.
     pub(super) fn forget(&mut self, index: u32) {
         let (mut dirty, mut stuck) = (Vec::new(), Vec::new());
         for (key, channel) in &mut self.pools.channels {
             if channel.is_passing(index) {
                 // Its frame has not left yet, and the descriptor has to go with it: now or never.
-                let _ = channel.flush(&self.connections, |_| ());
+                let _ = channel.flush(&self.clients.connections, |_| ());
             }
             if channel.is_passing(index) {
                 stuck.push(key);
@@ -534,16 +537,17 @@ impl Reactor {
 
     /// Sends what the turn has written to the channels: one message for each.
     pub(super) fn flush_channels(&mut self) {
+        let shared = self.shared;
         while let Some(key) = self.dirty.pop() {
             let Some(channel) = self.pools.channels.get_mut(key) else { continue };
             channel.dirty = false;
-            let row = self.row;
-            let result = channel.flush(&self.connections, |descriptors| {
+            let row = self.clients.base.row;
+            let result = channel.flush(&self.clients.connections, |descriptors| {
                 row.handoff_batches.add(1);
                 row.descriptors_passed.add(descriptors as u64);
             });
             let pool = usize::from(channel.id.pool);
-            if channel.count_unsent(&self.shared.unsent) {
+            if channel.count_unsent(&shared.unsent) {
                 self.agenda.room(pool as u16, key);
             }
             match result {
@@ -598,17 +602,28 @@ impl Reactor {
             self.shared.inboxes[thread].send(Message::Offer { pool, thread: room_at });
         }
     }
+}
 
-    /// Another thread has room: the request that waits longest goes there.
-    pub(super) fn on_offer(&mut self, pool: usize, thread: usize) {
-        let Some(waiting) = self.pools.pools.get(pool).map(|pool| &pool.queue) else { return };
-        let Some(index) = waiting.iter().copied().find(|index| self.pin_of(*index).is_none()) else {
-            // It has gone meanwhile, and the offer with it, if nobody passed that on.
-            return self.offer(pool, thread);
-        };
-        self.leave_queue(index);
-        self.transfer_connection(index, pool as u16, thread);
-        self.publish_room(pool);
+impl Exchanges {
+    /// What is wanted of the response to a request that does not go to the client's socket by itself. `keep`: the connection
+    /// is kept afterwards.
+    pub(super) fn wanted(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        keep: bool,
+        pool: &'static Pool,
+    ) -> ResponsePolicy {
+        let connection = &self.connections[index as usize];
+        ResponsePolicy {
+            head_request: request.method == Method::Head,
+            http10: request.version == Version::Http10,
+            informational: may_be_informed(connection, request, pool),
+            trailers: takes_trailers(connection, request),
+            framed: connection.is_stream(),
+            keep,
+            switch: protocol(request, pool),
+        }
     }
 }
 

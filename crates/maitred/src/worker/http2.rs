@@ -22,10 +22,12 @@ use rustix::io::Errno;
 
 use super::agenda::Next;
 use super::connection::{Connection, State};
+use super::layers::{Clients, Requests};
 use super::rates::head_deadline;
-use super::reactor::{Reactor, Token};
+use super::reactor::Reactor;
 use super::send::Sent;
 use super::streams::{NOBODY, Opened, Stream};
+use super::token::Token;
 use super::wire::Then;
 use crate::budget::Permit;
 use crate::config::Limits;
@@ -200,7 +202,7 @@ impl Http2Connection {
     }
 }
 
-impl Reactor {
+impl Clients {
     /// The connection speaks HTTP/2 from here on. The client's preface may have come, or be on its way.
     pub(super) fn begin_http2(&mut self, index: u32) -> u32 {
         let session = Session::new(&self.http2, self.clock.now);
@@ -248,52 +250,6 @@ impl Reactor {
         self.sessions.get(key as usize).is_some_and(|http2| http2.session.is_full())
     }
 
-    /// Acts on all frames in `rx`, and keeps what is left.
-    pub(super) fn take_http2(&mut self, index: u32, key: u32, rx: Vec<u8>, more: bool) {
-        let mut at = 0;
-        let mut head = std::mem::take(&mut self.head);
-        while let Some(http2) = self.sessions.get_mut(key as usize) {
-            head.clear();
-            match http2.session.next(self.clock.now, &rx, &mut at, &mut head) {
-                Ok(Some(Event::Request { stream, ended })) => {
-                    self.open_stream(index, key, Opened { stream, ended }, &mut head);
-                }
-                Ok(Some(Event::Refused { status, reason })) => {
-                    self.log_refused_stream(index, status, reason, &head);
-                }
-                Ok(Some(Event::Data { stream, bytes, ended })) => {
-                    self.feed_stream(key, stream, bytes, ended);
-                }
-                Ok(Some(Event::Trailers { stream, .. })) => self.feed_stream(key, stream, &[], true),
-                Ok(Some(Event::Reset { user, .. })) => self.lose_stream(key, user),
-                Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
-                Ok(None) => break,
-                Err(fatal) => {
-                    // What is there to send is the last.
-                    at = rx.len();
-                    self.note_broken_session(index, &fatal.to_string());
-                    break;
-                }
-            }
-        }
-        head.clear();
-        self.head = head;
-        self.count_refused_streams(key);
-        if self.sessions.contains(key as usize) {
-            let rest = rx.get(at..).unwrap_or_default();
-            if !rest.is_empty() {
-                self.exchange(index).input.extend_from_slice(rest);
-            }
-            self.note_half(key, at, rest.len());
-            // When too much is unsent, whole frames may be left over: no event will tell of them.
-            let left = self.is_backed_up(key);
-            self.connections[index as usize].readable |= more || left;
-            // At the end of the turn it is seen whether there is room to look again.
-            self.touch_session(key);
-        }
-        self.rx.put_back(rx);
-    }
-
     /// Notes since when a part of something is there: bytes of whole frames that were taken, and those that were not.
     fn note_half(&mut self, key: u32, taken: usize, left: usize) {
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
@@ -312,7 +268,7 @@ impl Reactor {
     fn note_broken_session(&mut self, index: u32, why: &str) {
         self.row.malformed.add(1);
         let remote = self.connections[index as usize].remote;
-        self.limiter.log(self.clock.now, || {
+        self.log_limited(|| {
             tracing::info!(peer = remote.text(), "HTTP/2 connection ended: {why}");
         });
     }
@@ -324,52 +280,6 @@ impl Reactor {
         let streams = http2.streams.iter().map(|stream| stream.index).filter(|index| *index != NOBODY);
         for index in streams.collect::<Vec<_>>() {
             self.follow_up(index, Next::Abort);
-        }
-    }
-
-    /// Once per turn: sends what the turn has put into frames.
-    pub(super) fn flush_sessions(&mut self) {
-        while let Some(key) = self.unsent_sessions.pop() {
-            let Some(http2) = self.sessions.get_mut(key as usize) else { continue };
-            http2.dirty = false;
-            let index = http2.index;
-            let Some(serial) = self.connections.get(index as usize).map(|connection| connection.serial)
-            else {
-                continue;
-            };
-            self.guarded(Token::Connection { index, serial }, |thread| {
-                match thread.flush_session(index, key) {
-                    Sent::Broken => thread.close(index),
-                    sent => thread.settle_session(index, key, sent),
-                }
-            });
-        }
-    }
-
-    /// Sends what is there, then lets those streams go on that had to wait for it.
-    fn flush_session(&mut self, index: u32, key: u32) -> Sent {
-        let mut left = SENT_PER_TURN;
-        loop {
-            match self.send_frames(index, key, &mut left) {
-                Sent::All => {}
-                other => return other,
-            }
-            let mut any = false;
-            while let Some(http2) = self.sessions.get_mut(key as usize)
-                && let Some(stream) = http2.session.next_writable()
-            {
-                any = true;
-                http2.share = SHARE_BYTES;
-                let index = http2.session.user(stream);
-                self.go_on_sending(index);
-            }
-            if !any {
-                return Sent::All;
-            }
-            if left == 0 {
-                self.look_again(index);
-                return Sent::Share;
-            }
         }
     }
 
@@ -410,6 +320,95 @@ impl Reactor {
         }
     }
 
+    /// Asks the client to take its next requests elsewhere. Called again, it refuses new ones, after a while.
+    pub(super) fn leave(&mut self, key: u32) {
+        let now = self.clock.now;
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let waits = |at| now.saturating_duration_since(at) < LEAVE_AFTER;
+        if http2.left_at.is_some_and(waits) || http2.left {
+            return;
+        }
+        http2.left = http2.left_at.replace(now).is_some();
+        http2.session.go_away();
+        self.touch_session(key);
+    }
+}
+
+impl Requests {
+    /// Acts on all frames in `rx`, and keeps what is left.
+    pub(super) fn take_http2(&mut self, index: u32, key: u32, rx: Vec<u8>, more: bool) {
+        let now = self.clock.now;
+        let mut at = 0;
+        let mut head = std::mem::take(&mut self.buffers.head);
+        while let Some(http2) = self.sessions.get_mut(key as usize) {
+            head.clear();
+            match http2.session.next(now, &rx, &mut at, &mut head) {
+                Ok(Some(Event::Request { stream, ended })) => {
+                    self.open_stream(index, key, Opened { stream, ended }, &mut head);
+                }
+                Ok(Some(Event::Refused { status, reason })) => {
+                    self.log_refused_stream(index, status, reason, &head);
+                }
+                Ok(Some(Event::Data { stream, bytes, ended })) => {
+                    self.feed_stream(key, stream, bytes, ended);
+                }
+                Ok(Some(Event::Trailers { stream, .. })) => self.feed_stream(key, stream, &[], true),
+                Ok(Some(Event::Reset { user, .. })) => self.lose_stream(key, user),
+                Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
+                Ok(None) => break,
+                Err(fatal) => {
+                    // What is there to send is the last.
+                    at = rx.len();
+                    self.note_broken_session(index, &fatal.to_string());
+                    break;
+                }
+            }
+        }
+        head.clear();
+        self.buffers.head = head;
+        self.count_refused_streams(key);
+        if self.sessions.contains(key as usize) {
+            let rest = rx.get(at..).unwrap_or_default();
+            if !rest.is_empty() {
+                self.exchange(index).input.extend_from_slice(rest);
+            }
+            self.note_half(key, at, rest.len());
+            // When too much is unsent, whole frames may be left over: no event will tell of them.
+            let left = self.is_backed_up(key);
+            self.connections[index as usize].readable |= more || left;
+            // At the end of the turn it is seen whether there is room to look again.
+            self.touch_session(key);
+        }
+        self.buffers.rx.put_back(rx);
+    }
+
+    /// Sends what is there, then lets those streams go on that had to wait for it.
+    fn flush_session(&mut self, index: u32, key: u32) -> Sent {
+        let mut left = SENT_PER_TURN;
+        loop {
+            match self.send_frames(index, key, &mut left) {
+                Sent::All => {}
+                other => return other,
+            }
+            let mut any = false;
+            while let Some(http2) = self.sessions.get_mut(key as usize)
+                && let Some(stream) = http2.session.next_writable()
+            {
+                any = true;
+                http2.share = SHARE_BYTES;
+                let index = http2.session.user(stream);
+                self.go_on_sending(index);
+            }
+            if !any {
+                return Sent::All;
+            }
+            if left == 0 {
+                self.look_again(index);
+                return Sent::Share;
+            }
+        }
+    }
+
     /// Has a stream send what it could not send before.
     fn go_on_sending(&mut self, index: u32) {
         match self.connections.get(index as usize).map(|connection| connection.state) {
@@ -421,6 +420,8 @@ impl Reactor {
 
     /// Everything was sent that can be: how long the connection may stay as it is.
     fn settle_session(&mut self, index: u32, key: u32, sent: Sent) {
+        let now = self.clock.now;
+        let shared = self.shared;
         let unsent = sent != Sent::All;
         if !unsent
             && self.is_short_of_memory()
@@ -430,15 +431,16 @@ impl Reactor {
             http2.session.shrink_out();
         }
         self.count_session(index, key);
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let Some(http2) = self.exchanges.processes.clients.sessions.get_mut(key as usize) else { return };
         if !unsent && http2.session.is_over() {
             return self.linger(index);
         }
-        let Connection { requests, ended, .. } = self.connections[index as usize];
-        let head = self.shared.start.config.limits.head_timeout;
-        let idle = if requests == 0 { head } else { self.keep_alive_timeout };
-        let timeouts = Timeouts { idle, write: self.write_timeout };
-        match http2.deadline(self.clock.now, unsent, &timeouts) {
+        let Connection { requests, ended, .. } = self.exchanges.processes.clients.connections[index as usize];
+        let head = shared.start.config.limits.head_timeout;
+        let idle =
+            if requests == 0 { head } else { self.exchanges.processes.clients.load.keep_alive_timeout };
+        let timeouts = Timeouts { idle, write: self.exchanges.processes.clients.load.write_timeout };
+        match http2.deadline(now, unsent, &timeouts) {
             Some(until) => self.wheel.arm(index, until),
             None => self.wheel.disarm(index),
         }
@@ -497,17 +499,25 @@ impl Reactor {
             self.close_at_once(index);
         }
     }
+}
 
-    /// Asks the client to take its next requests elsewhere. Called again, it refuses new ones, after a while.
-    pub(super) fn leave(&mut self, key: u32) {
-        let now = self.clock.now;
-        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
-        let waits = |at| now.saturating_duration_since(at) < LEAVE_AFTER;
-        if http2.left_at.is_some_and(waits) || http2.left {
-            return;
+impl Reactor {
+    /// Once per turn: sends what the turn has put into frames.
+    pub(super) fn flush_sessions(&mut self) {
+        while let Some(key) = self.unsent_sessions.pop() {
+            let Some(http2) = self.sessions.get_mut(key as usize) else { continue };
+            http2.dirty = false;
+            let index = http2.index;
+            let Some(serial) = self.connections.get(index as usize).map(|connection| connection.serial)
+            else {
+                continue;
+            };
+            self.guarded(Token::Connection { index, serial }, |thread| {
+                match thread.flush_session(index, key) {
+                    Sent::Broken => thread.close(index),
+                    sent => thread.settle_session(index, key, sent),
+                }
+            });
         }
-        http2.left = http2.left_at.replace(now).is_some();
-        http2.session.go_away();
-        self.touch_session(key);
     }
 }

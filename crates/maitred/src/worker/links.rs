@@ -6,10 +6,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use maitred_handoff::{FromApp, HEADER_BYTES, Header, RequestFlags, kind};
 use rustix::event::epoll;
 
+use super::layers::Processes;
 use super::overdue::STUCK_AFTER;
 use super::passed::NO_DESCRIPTOR;
-use super::reactor::{Reactor, Token};
+use super::reactor::Reactor;
 use super::shared::Outgoing;
+use super::token::Token;
 use crate::control::{FromWorker, SlotId};
 use crate::handoff::link::{
     CLOSING, FILE_LOST, Frame, HANDED_OVER, HandedOver, JOINED, Link, REFUSED, ROOM, free_tag,
@@ -37,7 +39,7 @@ pub(super) enum Word {
     Waits,
 }
 
-impl Reactor {
+impl Processes {
     /// The channel of this process goes to another worker process, which says over `link` what the process says.
     pub(super) fn hand_on(&mut self, id: SlotId, link: OwnedFd) {
         let Some(key) = self.key_of(id) else { return };
@@ -55,6 +57,7 @@ impl Reactor {
 
     /// Hands a channel over, if no frame of it, or of its links, is in between.
     pub(super) fn try_hand_over(&mut self, key: usize) {
+        let now = self.clock.now;
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         let links = &self.pools.links;
         let quiet = channel.links.iter().all(|link| links.get(*link).is_some_and(Link::is_quiet));
@@ -62,7 +65,7 @@ impl Reactor {
             return;
         }
         let Some(next_owner) = channel.next_owner.take() else { return };
-        let (id, epoll) = (channel.id, &self.epoll);
+        let (id, epoll) = (channel.id, &self.clients.base.epoll);
         let _ = epoll::delete(epoll, channel.socket());
         let mut others = Vec::new();
         for link in std::mem::take(&mut channel.links) {
@@ -72,7 +75,7 @@ impl Reactor {
             }
         }
         let own = |(_, relay): &(usize, &Relay)| relay.channel as usize == key && !relay.orphan;
-        channel.hand_over(next_owner, others, self.pools.relays.iter().filter(own), self.clock.now);
+        channel.hand_over(next_owner, others, self.pools.relays.iter().filter(own), now);
         channel.leave = DrainMode::Stays;
         let token = Token::Channel { key: key as u32, epoch: id.epoch as u32 };
         use epoll::EventFlags as F;
@@ -158,15 +161,8 @@ impl Reactor {
         self.ready_links.push((key, epoch));
     }
 
-    /// Goes on with links that had more to say than one turn takes.
-    pub(super) fn read_ready_links(&mut self) {
-        for (key, epoch) in std::mem::take(&mut self.ready_links) {
-            let token = Token::Link { key: key as u32, epoch };
-            self.guarded(token, |thread| thread.on_link(key, epoch, epoll::EventFlags::IN));
-        }
-    }
-
     fn take_link_frames(&mut self, key: usize) -> Result<(), &'static str> {
+        let now = self.clock.now;
         while let Some(link) = self.pools.links.get_mut(key) {
             let Some(frame) = link.next_frame()? else { break };
             let channel = link.channel;
@@ -179,7 +175,7 @@ impl Reactor {
                     let Some(link) = self.pools.links.get_mut(key) else { break };
                     let Some(found) = self.pools.channels.get_mut(channel) else { break };
                     let tells = matches!(found.phase, Phase::Live);
-                    if tells && found.pass_on((key, link), frame, self.clock.now) {
+                    if tells && found.pass_on((key, link), frame, now) {
                         self.touch(channel);
                         self.show_slot(channel);
                     }
@@ -289,6 +285,7 @@ impl Reactor {
 
     /// The owner before has said what is under way: from here on the channel is this worker process's.
     fn take_over(&mut self, key: usize, link: usize, frame: Frame) -> Result<(), &'static str> {
+        let now = self.clock.now;
         let said: HandedOver = serde_json::from_slice(&frame.payload).map_err(|_| "it is not understood")?;
         if !self.pools.channels.get(key).is_some_and(|channel| channel.joining) {
             return Err("it was said twice");
@@ -311,7 +308,7 @@ impl Reactor {
                 (link.asks, link.waits) = (true, true);
             }
         }
-        self.pools.channels[key].take_over(&said, &links, self.clock.now);
+        self.pools.channels[key].take_over(&said, &links, now);
         if let Err(error) = self.watch_channel(key) {
             failed = Some(error);
         }
@@ -329,7 +326,7 @@ impl Reactor {
             return Ok(());
         }
         self.show_slot(key);
-        self.agenda.room(self.pools.channels[key].id.pool, key);
+        self.clients.base.agenda.room(self.pools.channels[key].id.pool, key);
         Ok(())
     }
 
@@ -340,6 +337,7 @@ impl Reactor {
         frame: &FromApp<'_>,
         bytes: &[u8],
     ) -> Result<bool, String> {
+        let now = self.clock.now;
         let (number, ends) = match frame {
             FromApp::Done(done) => (done.request, true),
             FromApp::Detach { request, .. } => (*request, true),
@@ -371,7 +369,7 @@ impl Reactor {
             channel.note_done(number);
         }
         if let FromApp::Done(done) = frame {
-            channel.learn(done.service_us, self.clock.now);
+            channel.learn(done.service_us, now);
             if let Some(row) = self.slot_row(key) {
                 row.requests.add(1);
             }
@@ -406,12 +404,14 @@ impl Reactor {
 
     /// A worker process that used a channel of this one has gone, or does not keep to the rules.
     fn end_link(&mut self, key: usize) {
+        let now = self.clock.now;
+        let shared = self.shared;
         let Some(link) = self.pools.links.try_remove(key) else { return };
         let _ = epoll::delete(&self.epoll, link.socket());
         let Some(channel) = self.pools.channels.get_mut(link.channel) else { return };
-        let pool = self.shared.start.config.pools.get(usize::from(channel.id.pool));
+        let pool = shared.start.config.pools.get(usize::from(channel.id.pool));
         let period = pool.map_or(STUCK_AFTER, |pool| pool.request_timeout.max(STUCK_AFTER));
-        channel.link_ended(key, &link, self.clock.now + period);
+        channel.link_ended(key, &link, now + period);
         let (joining, key) = (channel.joining, link.channel);
         if joining {
             return self.fail_worker(key, NOT_HANDED_OVER);
@@ -462,6 +462,16 @@ impl Reactor {
             }
             let link = self.pools.links.remove(key);
             let _ = epoll::delete(&self.epoll, link.socket().as_fd());
+        }
+    }
+}
+
+impl Reactor {
+    /// Goes on with links that had more to say than one turn takes.
+    pub(super) fn read_ready_links(&mut self) {
+        for (key, epoch) in std::mem::take(&mut self.ready_links) {
+            let token = Token::Link { key: key as u32, epoch };
+            self.guarded(token, |thread| thread.on_link(key, epoch, epoll::EventFlags::IN));
         }
     }
 }

@@ -27,8 +27,8 @@ use maitred_sys::delivery::{self, Sending};
 use rustix::net::{Shutdown, shutdown};
 
 use super::connection::State;
+use super::layers::{Exchanges, Processes};
 use super::origin;
-use super::reactor::Reactor;
 use crate::handoff::RELAY_BIT;
 
 /// How long a process has to end a request that it was told to cancel, and to answer whether it is still there. What an
@@ -39,7 +39,7 @@ pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(10);
 const _: () = assert!(STUCK_AFTER.as_secs() == 2 * CANCEL_TIMEOUT.as_secs());
 
-impl Reactor {
+impl Processes {
     /// When a request has had all the time that its pool gives it, if that is bounded.
     pub(super) fn total_due(&self, index: u32) -> Option<Instant> {
         let exchange = self.connections.get(index as usize)?.exchange.as_deref()?;
@@ -48,15 +48,43 @@ impl Reactor {
         Some(since + settings.request_total_timeout?)
     }
 
-    /// Whether that is over.
-    pub(super) fn is_past_total(&self, index: u32) -> bool {
-        self.total_due(index).is_some_and(|due| due <= self.clock.now)
-    }
-
     /// The first deadline of a request that a process, or a server, has got now.
     pub(super) fn first_due(&self, index: u32, pool: u16) -> Instant {
         let silent = self.clock.now + self.request_timeout(pool);
         self.total_due(index).map_or(silent, |total| total.min(silent))
+    }
+
+    /// Ends what a process still writes to a relay that nobody reads.
+    pub(super) fn shut_down_relay(&self, number: u32) {
+        if number & RELAY_BIT != 0
+            && let Some(relay) = self.pools.relays.get((number & !RELAY_BIT) as usize)
+        {
+            let _ = shutdown(relay.socket(), Shutdown::Both);
+        }
+    }
+
+    /// Looks at the requests that were given up: relays are shut down, and processes ended that are mute, or have no room left.
+    pub(super) fn check_orphans(&mut self) {
+        let now = self.clock.now;
+        let (mut cuts, mut ended) = (Vec::new(), Vec::new());
+        for (key, channel) in &mut self.pools.channels {
+            let has_relays = |number: &u32| number & RELAY_BIT != 0;
+            cuts.extend(channel.take_cuts(now).into_iter().filter(has_relays));
+            if channel.is_mute(now) {
+                ended.push((key, "a request was silent, and it does not answer"));
+            } else if channel.is_stuck(now) {
+                ended.push((key, "it has no room for requests but cancelled ones, which do not end"));
+            }
+        }
+        cuts.into_iter().for_each(|number| self.shut_down_relay(number));
+        ended.into_iter().for_each(|(key, why)| self.fail_worker(key, why));
+    }
+}
+
+impl Exchanges {
+    /// Whether that is over.
+    pub(super) fn is_past_total(&self, index: u32) -> bool {
+        self.total_due(index).is_some_and(|due| due <= self.clock.now)
     }
 
     /// Whether the deadline of a request was put off since it was set: something has come, or could not be taken. Then it is set
@@ -126,7 +154,7 @@ impl Reactor {
         }
         self.give_notice(index, key, (request, index));
         // A process that is ended should be gone by then. If it is not, it still has the socket.
-        self.wheel.arm(index, self.clock.now + CANCEL_TIMEOUT);
+        self.arm_in(index, CANCEL_TIMEOUT);
     }
 
     /// Whether the process has not read its channel since it was given this request. Then it is ended, and what it has not seen
@@ -141,6 +169,7 @@ impl Reactor {
 
     /// A request is overdue: its process is told, or ended if it has no other. True if it lives on.
     pub(super) fn give_notice(&mut self, index: u32, key: usize, (request, number): (u32, u32)) -> bool {
+        let shared = self.shared;
         let (now, total) = (self.clock.now, self.is_past_total(index));
         let why =
             if total { "took longer than request_total_timeout" } else { "was silent for request_timeout" };
@@ -149,10 +178,10 @@ impl Reactor {
         exchange.overdue = true;
         let cancelled = std::mem::replace(&mut exchange.cancelled, true);
         let id = exchange.request_id;
-        let Some(channel) = self.pools.channels.get_mut(key) else { return false };
+        let Some(channel) = self.processes.pools.channels.get_mut(key) else { return false };
         let (pool, slot, single) =
-            (self.shared.pool_name(channel.id.pool), channel.id.slot, channel.capacity <= 1);
-        self.limiter.log(now, || {
+            (shared.pool_name(channel.id.pool), channel.id.slot, channel.capacity <= 1);
+        self.processes.clients.base.limiter.log(now, || {
             let request_id = id.map(origin::hexadecimal).unwrap_or([b'-'; 32]);
             let request_id = String::from_utf8_lossy(&request_id);
             tracing::warn!(pool, slot, %request_id, "request ended: the process {why}");
@@ -190,31 +219,5 @@ impl Reactor {
             self.shut_down_relay(RELAY_BIT | relay);
         }
         self.abort(index);
-    }
-
-    /// Ends what a process still writes to a relay that nobody reads.
-    pub(super) fn shut_down_relay(&self, number: u32) {
-        if number & RELAY_BIT != 0
-            && let Some(relay) = self.pools.relays.get((number & !RELAY_BIT) as usize)
-        {
-            let _ = shutdown(relay.socket(), Shutdown::Both);
-        }
-    }
-
-    /// Looks at the requests that were given up: relays are shut down, and processes ended that are mute, or have no room left.
-    pub(super) fn check_orphans(&mut self) {
-        let now = self.clock.now;
-        let (mut cuts, mut ended) = (Vec::new(), Vec::new());
-        for (key, channel) in &mut self.pools.channels {
-            let has_relays = |number: &u32| number & RELAY_BIT != 0;
-            cuts.extend(channel.take_cuts(now).into_iter().filter(has_relays));
-            if channel.is_mute(now) {
-                ended.push((key, "a request was silent, and it does not answer"));
-            } else if channel.is_stuck(now) {
-                ended.push((key, "it has no room for requests but cancelled ones, which do not end"));
-            }
-        }
-        cuts.into_iter().for_each(|number| self.shut_down_relay(number));
-        ended.into_iter().for_each(|(key, why)| self.fail_worker(key, why));
     }
 }

@@ -16,7 +16,8 @@ use std::rc::Rc;
 use super::agenda::Next;
 use super::connection::State;
 use super::inbox::Message;
-use super::reactor::{Reactor, SERIAL_MASK};
+use super::layers::{Exchanges, Processes, Requests};
+use super::token::SERIAL_MASK;
 use super::upstream::Attempt;
 use super::upstream::failure::Cause;
 use crate::handoff::{Arrival, Phase, RELAY_BIT};
@@ -32,15 +33,16 @@ pub(super) const NO_DESCRIPTOR: &str = "response aborted: no descriptor is left 
 const NO_FILE_BYTES: &str = "response aborted: what application processes keep in files for slow clients would exceed \
                              unsent_files_bytes_max; raise that limit, or look in the access log for the slow clients";
 
-impl Reactor {
+impl Processes {
     /// Has helpers look at the descriptors that have come.
     pub(super) fn judge(&mut self, key: usize) -> Result<(), String> {
+        let shared = self.shared;
         let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(()) };
         if channel.unjudged.is_empty() || channel.judging {
             return Ok(());
         }
         let (epoch, unjudged) = (channel.id.epoch, std::mem::take(&mut channel.unjudged));
-        let inbox = &self.shared.inboxes[self.number];
+        let inbox = &shared.inboxes[self.clients.base.number];
         let judge = move || {
             let verdicts = unjudged.into_iter().map(|mut passed| match passed.judge() {
                 Some(reading) => Arrival::File(passed, reading),
@@ -126,7 +128,7 @@ impl Reactor {
         let Some(index) = index else { return Ok(()) };
         let id = self.pools.channels[key].id;
         let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
-        self.limiter.log(self.clock.now, || match why {
+        self.log_limited(|| match why {
             NO_DESCRIPTOR => tracing::error!(pool, slot, "{why}"),
             _ => tracing::warn!(pool, slot, "{why}"),
         });
@@ -136,14 +138,6 @@ impl Reactor {
         }
         self.follow_up(index, Next::NoRoom);
         Ok(())
-    }
-
-    /// There is no room for the rest of a response that comes through a relay.
-    pub(super) fn end_short(&mut self, index: u32) {
-        match self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written()) {
-            true => self.abort(index),
-            false => self.refuse_upstream(index, 503),
-        }
     }
 
     /// Has a helper read a piece of a file that cannot be read here; it takes the place of that part in the response. False
@@ -170,11 +164,68 @@ impl Reactor {
     /// the application itself may take.
     pub(super) fn await_passed(&mut self, index: u32) {
         match self.exchange(index).pool {
-            Some(pool) => self.wheel.arm(index, self.clock.now + self.request_timeout(pool)),
+            Some(pool) => {
+                let timeout = self.request_timeout(pool);
+                self.arm_in(index, timeout);
+            }
             None => self.wheel.disarm(index),
         }
     }
 
+    /// Counts a response that is broken off because of a file, and says whose that was.
+    pub(super) fn note_broken_file(&mut self, index: u32) {
+        let shared = self.shared;
+        self.row.files_broken.add(1);
+        let exchange = self.connections[index as usize].exchange.as_deref();
+        let relayed = exchange
+            .and_then(|exchange| exchange.attempt.as_deref())
+            .and_then(Attempt::handed)
+            .map(|handed| handed.request.0);
+        let channel = relayed.and_then(|key| self.pools.channels.get(key as usize));
+        let by = channel.map(|channel| channel.id).or(exchange.and_then(|exchange| exchange.returned_by));
+        self.log_limited(|| match by {
+            Some(id) => {
+                let (pool, slot) = (shared.pool_name(id.pool), id.slot);
+                tracing::warn!(
+                    pool,
+                    slot,
+                    "response aborted: the process returned a file that is shorter than announced, or cannot be read"
+                );
+            }
+            None => tracing::warn!("response aborted: a file has become shorter, or cannot be read"),
+        });
+    }
+}
+
+impl Exchanges {
+    /// There is no room for the rest of a response that comes through a relay.
+    pub(super) fn end_short(&mut self, index: u32) {
+        match self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written()) {
+            true => self.abort(index),
+            false => self.refuse_upstream(index, 503),
+        }
+    }
+
+    /// A file that a process has returned is shorter than it said, or cannot be read.
+    pub(super) fn break_off_file(&mut self, index: u32) {
+        match self.connections[index as usize].state {
+            State::Upstream(_) => {
+                self.row.files_broken.add(1);
+                self.fail_upstream(
+                    index,
+                    Cause::Bad,
+                    "it returned a file that is shorter than it said, or that cannot be read",
+                );
+            }
+            _ => {
+                self.note_broken_file(index);
+                self.abort(index);
+            }
+        }
+    }
+}
+
+impl Requests {
     /// A helper has read a piece of a file.
     pub(super) fn on_fetched(
         &mut self,
@@ -207,46 +258,5 @@ impl Reactor {
             State::Upstream(_) => self.pump_to_client(index),
             _ => self.on_writable(index),
         }
-    }
-
-    /// A file that a process has returned is shorter than it said, or cannot be read.
-    pub(super) fn break_off_file(&mut self, index: u32) {
-        match self.connections[index as usize].state {
-            State::Upstream(_) => {
-                self.row.files_broken.add(1);
-                self.fail_upstream(
-                    index,
-                    Cause::Bad,
-                    "it returned a file that is shorter than it said, or that cannot be read",
-                );
-            }
-            _ => {
-                self.note_broken_file(index);
-                self.abort(index);
-            }
-        }
-    }
-
-    /// Counts a response that is broken off because of a file, and says whose that was.
-    pub(super) fn note_broken_file(&mut self, index: u32) {
-        self.row.files_broken.add(1);
-        let exchange = self.connections[index as usize].exchange.as_deref();
-        let relayed = exchange
-            .and_then(|exchange| exchange.attempt.as_deref())
-            .and_then(Attempt::handed)
-            .map(|handed| handed.request.0);
-        let channel = relayed.and_then(|key| self.pools.channels.get(key as usize));
-        let by = channel.map(|channel| channel.id).or(exchange.and_then(|exchange| exchange.returned_by));
-        self.limiter.log(self.clock.now, || match by {
-            Some(id) => {
-                let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
-                tracing::warn!(
-                    pool,
-                    slot,
-                    "response aborted: the process returned a file that is shorter than announced, or cannot be read"
-                );
-            }
-            None => tracing::warn!("response aborted: a file has become shorter, or cannot be read"),
-        });
     }
 }

@@ -17,9 +17,10 @@ use rustix::event::epoll;
 
 use super::channels::CLOSED;
 use super::connection::{RetryState, State};
+use super::layers::Processes;
 use super::links::LINK_ENDED;
-use super::reactor::{Reactor, Token};
 use super::shared::Outgoing;
+use super::token::Token;
 use super::upstream::relay::unwatch;
 use crate::config::Source;
 use crate::control::{FromWorker, SlotId, Started};
@@ -36,7 +37,7 @@ const HEALTH_TICK: Duration = Duration::from_millis(500);
 /// The master hears of waiting requests at most this often for each pool; having heard, it looks by itself ten times a second.
 const PRESS_INTERVAL: Duration = Duration::from_millis(10);
 
-impl Reactor {
+impl Processes {
     /// Takes in a new application process.
     pub(super) fn open_channel(&mut self, id: SlotId, started: Started, socket: OwnedFd) {
         let Started { pid, greeting, borrowed, linked, guest } = started;
@@ -120,6 +121,7 @@ impl Reactor {
 
     /// Parts with a process that is to go, once nothing is under way on its channel.
     pub(super) fn settle_process(&mut self, key: usize) {
+        let shared = self.shared;
         let Some(channel) = self.pools.channels.get(key) else { return };
         if channel.leave == DrainMode::HandsOver && channel.phase == Phase::Live {
             return self.try_hand_over(key);
@@ -139,7 +141,7 @@ impl Reactor {
                 self.touch(key);
                 self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotDismissed(id)));
             }
-            DrainMode::WhenQueueEmpty if self.shared.queued(pool) > 0 => {}
+            DrainMode::WhenQueueEmpty if shared.queued(pool) > 0 => {}
             // One that has not said HELLO is handed over as nothing is under way.
             DrainMode::WhenQueueEmpty | DrainMode::WhenIdle | DrainMode::HandsOver => self.release(key),
             DrainMode::Stays | DrainMode::Told => {}
@@ -181,7 +183,7 @@ impl Reactor {
         }
         for number in idle {
             if let Some(relay) = self.pools.relays.try_remove(number) {
-                unwatch(&self.epoll, &relay);
+                unwatch(&self.clients.base.epoll, &relay);
             }
         }
         if channel.has_output() {
@@ -212,6 +214,7 @@ impl Reactor {
     /// Asks idle processes whether they are still there, and gives up those that have not answered the last time, or that do
     /// not come to an end with requests that were given up.
     pub(super) fn check_health(&mut self) {
+        let shared = self.shared;
         let now = self.clock.now;
         if self.next_health.is_none_or(|at| now < at) {
             return;
@@ -221,7 +224,7 @@ impl Reactor {
         self.settle_leaving();
         let (mut silent, mut asked) = (Vec::new(), Vec::new());
         for (key, channel) in &mut self.pools.channels {
-            let pool = self.shared.start.config.pools.get(usize::from(channel.id.pool));
+            let pool = shared.start.config.pools.get(usize::from(channel.id.pool));
             let Some(interval) = pool.map(|pool| pool.health_interval).filter(|time| !time.is_zero()) else {
                 continue;
             };
@@ -267,7 +270,7 @@ impl Reactor {
             return;
         }
         channel.phase = Phase::Condemned(why.to_owned());
-        let _ = epoll::delete(&self.epoll, channel.socket());
+        let _ = epoll::delete(&self.clients.base.epoll, channel.socket());
         let id = channel.id;
         self.give_back_unsent(key);
         let unsent = self.pools.channels[key].take_unsent();

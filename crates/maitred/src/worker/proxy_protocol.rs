@@ -5,15 +5,15 @@ use std::net::SocketAddr;
 use maitred_http::proxy_protocol;
 
 use super::connection::{Remote, State};
+use super::layers::Requests;
 use super::origin;
-use super::reactor::Reactor;
 use super::receive::Stop;
 
 /// A peer that may not connect to a listener with `proxy_protocol`. It was logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NotAProxy;
 
-impl Reactor {
+impl Requests {
     /// Whether a new connection has to start with a PROXY header.
     ///
     /// # Errors
@@ -52,7 +52,8 @@ impl Reactor {
                 }
                 // The time for the header does not count for the request, which has not begun.
                 self.enter(index, State::Idle);
-                self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.head_timeout);
+                let timeout = self.limits().head_timeout;
+                self.arm_in(index, timeout);
                 None
             }
         }
@@ -68,7 +69,7 @@ impl Reactor {
 
     fn log_unproxied(&mut self, peer: &Remote, why: &'static str) {
         self.row.malformed.add(1);
-        self.limiter.log(self.clock.now, || {
+        self.log_limited(|| {
             tracing::warn!(peer = peer.text(), "connection closed: {why}");
         });
     }

@@ -29,7 +29,7 @@ use maitred_sys::delivery::{self, Progress};
 
 use super::connection::{Exchange, State};
 use super::http2::Http2Connection;
-use super::reactor::Reactor;
+use super::layers::{Admission, Clients};
 use super::wire::Wire;
 use crate::config::Limits;
 
@@ -180,7 +180,7 @@ fn look_every(limits: &Limits) -> Option<Duration> {
     Some((shortest / LOOKS_PER_WINDOW).max(LOOK_EVERY_MIN))
 }
 
-impl Reactor {
+impl Admission {
     /// When to look again.
     pub(super) fn next_look(&self) -> Option<Instant> {
         let row = self.row;
@@ -210,16 +210,6 @@ impl Reactor {
         }
     }
 
-    /// Whether something of a response waits for the client.
-    pub(super) fn waits_for_client(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
-        let waits = |exchange: &Exchange| {
-            !exchange.awaits_disk && (self.has_output(index) || !exchange.segments.is_empty())
-        };
-        exchange.is_some_and(waits)
-    }
-
     fn look_at(&mut self, index: u32) {
         let Some(connection) = self.connections.get(index as usize) else { return };
         if connection.admin || connection.internal {
@@ -241,6 +231,32 @@ impl Reactor {
         {
             self.end_slow(index, "it takes less than response_bytes_per_second_min");
         }
+    }
+
+    fn end_slow(&mut self, index: u32, why: &'static str) {
+        self.row.timeouts.add(1);
+        self.row.slow.add(1);
+        let peer = self.connections[index as usize].remote;
+        self.log_limited(|| {
+            tracing::info!(peer = peer.text(), "client connection aborted: {why}");
+        });
+        match self.connections[index as usize].state {
+            State::Linger => self.close(index),
+            State::Writing | State::Upstream(_) => self.abort_stalled(index),
+            _ => self.abort_any(index),
+        }
+    }
+}
+
+impl Clients {
+    /// Whether something of a response waits for the client.
+    pub(super) fn waits_for_client(&self, index: u32) -> bool {
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        let waits = |exchange: &Exchange| {
+            !exchange.awaits_disk && (self.has_output(index) || !exchange.segments.is_empty())
+        };
+        exchange.is_some_and(waits)
     }
 
     /// What a client has taken so far that has something to take; `None` for any other, and where nothing is known.
@@ -269,20 +285,6 @@ impl Reactor {
                 Some(Seen { held_by: HeldBy::Window, socket: Progress::default(), framed })
             }
             Wire::Clear | Wire::Tls { .. } => socket().map(Seen::by_socket),
-        }
-    }
-
-    fn end_slow(&mut self, index: u32, why: &'static str) {
-        self.row.timeouts.add(1);
-        self.row.slow.add(1);
-        let peer = self.connections[index as usize].remote;
-        self.limiter.log(self.clock.now, || {
-            tracing::info!(peer = peer.text(), "client connection aborted: {why}");
-        });
-        match self.connections[index as usize].state {
-            State::Linger => self.close(index),
-            State::Writing | State::Upstream(_) => self.abort_stalled(index),
-            _ => self.abort_any(index),
         }
     }
 

@@ -4,10 +4,10 @@ use rustix::event::epoll;
 
 use super::connection::State;
 use super::connection::table::{Event, Reaction, reaction};
-use super::reactor::Reactor;
+use super::layers::Requests;
 use super::wire::Wire;
 
-impl Reactor {
+impl Requests {
     /// What epoll says of a connection's socket.
     pub(super) fn on_connection(&mut self, index: u32, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::answer::{RequestInput, Step};
 use super::connection::{After, State};
-use super::reactor::Reactor;
+use super::layers::{Clients, Requests};
 use super::wire::{Received, Wire};
 use crate::exchange::Routed;
 use maitred_http::body::Decoder;
@@ -84,10 +84,10 @@ impl<'a> Unread<'a> {
     }
 }
 
-impl Reactor {
+impl Requests {
     /// Reads once, and acts on what is there.
     pub(super) fn on_readable(&mut self, index: u32) {
-        let mut rx = self.rx.take();
+        let mut rx = self.buffers.rx.take();
         let connection = &mut self.connections[index as usize];
         connection.readable = false;
         if let Some(exchange) = &mut connection.exchange {
@@ -108,7 +108,7 @@ impl Reactor {
                     self.exchange(index).input.extend_from_slice(&rx);
                     self.log_unanswered(index);
                 }
-                self.rx.put_back(rx);
+                self.buffers.rx.put_back(rx);
                 return self.break_off(index);
             }
         }
@@ -146,7 +146,7 @@ impl Reactor {
             self.connections[index as usize].readable |= more;
         }
         // Before anything is sent, because a connection that ends then may have something to drop.
-        self.rx.put_back(rx);
+        self.buffers.rx.put_back(rx);
         self.act_on(index, stop);
     }
 
@@ -196,7 +196,7 @@ impl Reactor {
             if rest.is_empty() || self.connections[index as usize].is_stream() {
                 return Stop::Starved;
             }
-            if self.tx.len() >= JOINED_BYTES {
+            if self.buffers.tx.len() >= JOINED_BYTES {
                 return Stop::Flush;
             }
             if self.connections[index as usize].awaits_proxy {
@@ -472,7 +472,7 @@ impl Reactor {
             self.arm_body(index);
             return Some(Stop::Starved);
         }
-        if !self.tx.is_empty() {
+        if !self.buffers.tx.is_empty() {
             // Whoever answers may write to the socket itself; what was answered before has to be out first.
             self.exchange(index).complete = true;
             return Some(Stop::Flush);
@@ -548,34 +548,30 @@ impl Reactor {
         self.settle(index, more);
     }
 
-    /// Whether something was received that was not acted on: bytes, or the end of a body.
-    pub(super) fn has_input(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
-        exchange.is_some_and(|exchange| !exchange.input.is_empty()) || self.is_content_ended(index)
-    }
-
     /// What is to be done with a connection whose bytes were looked at: read on, wait, or close.
     pub(super) fn settle(&mut self, index: u32, more: bool) {
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
+        let (state, ended, requests) = (connection.state, connection.ended, connection.requests);
         if let Some(exchange) = connection.exchange.as_deref_mut()
             && exchange.complete
-            && !matches!(connection.state, State::Writing | State::Spooling)
+            && !matches!(state, State::Writing | State::Spooling)
         {
             exchange.complete = false;
             return self.resume(index);
         }
-        let reading = matches!(connection.state, State::Idle | State::Head | State::Body);
-        if connection.state == State::Idle && connection.requests > 0 {
-            self.wheel.arm(index, self.clock.now + self.keep_alive_timeout);
+        let reading = matches!(state, State::Idle | State::Head | State::Body);
+        if state == State::Idle && requests > 0 {
+            let timeout = self.load.keep_alive_timeout;
+            self.arm_in(index, timeout);
         }
-        if reading && connection.ended && !more {
+        if reading && ended && !more {
             // All is answered, or a request was cut short by the end of the stream and cannot be completed any more.
             self.log_unanswered(index);
             return self.close_cleanly(index);
         }
-        if connection.state == State::Idle
-            && let Some(exchange) = connection.exchange.take_if(|exchange| exchange.is_empty())
+        if state == State::Idle
+            && let Some(exchange) =
+                self.connections[index as usize].exchange.take_if(|exchange| exchange.is_empty())
         {
             self.recycle(exchange);
         }
@@ -593,5 +589,14 @@ impl Reactor {
         self.note_refusal(index, reject);
         self.answer_refused_text(index, received, reject);
         Stop::Settled(Some(After::Linger))
+    }
+}
+
+impl Clients {
+    /// Whether something was received that was not acted on: bytes, or the end of a body.
+    pub(super) fn has_input(&self, index: u32) -> bool {
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        exchange.is_some_and(|exchange| !exchange.input.is_empty()) || self.is_content_ended(index)
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::io::ioctl_fionread;
 
 use super::connection::{Connection, State};
-use super::reactor::Reactor;
+use super::layers::{Admission, Clients};
 
 /// Connections that one scan finds.
 const CANDIDATES: usize = 64;
@@ -88,7 +88,7 @@ impl Reclaim {
     }
 }
 
-impl Reactor {
+impl Admission {
     /// Whether a connection can be closed for a new one.
     pub(super) fn can_reclaim(&mut self) -> bool {
         while let Some(candidate) = self.reclaim.candidates.last().copied() {
@@ -142,7 +142,9 @@ impl Reactor {
             _ => self.close_at_once(index),
         }
     }
+}
 
+impl Clients {
     /// Since when a client's connection is idle; `None` if it is not.
     pub(super) fn idle_since(&self, index: u32) -> Option<i64> {
         let connection = self.connections.get(index as usize)?;

@@ -2,10 +2,10 @@
 //! look-up never waits for a disk: a request that would waits as those for files do, and comes here again.
 
 use super::answer::{RequestInput, Step};
-use super::reactor::Reactor;
+use super::layers::Requests;
 use crate::serve::{RequestContext, ScriptRules, Served};
 
-impl Reactor {
+impl Requests {
     /// Sends a request to its script, or answers it. `set` are the files of the pool.
     pub(super) fn send_to_script(
         &mut self,

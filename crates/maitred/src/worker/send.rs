@@ -13,7 +13,7 @@ use super::agenda::Next;
 use super::connection::{After, Exchange, State};
 use super::foreign;
 use super::inbox::Message;
-use super::reactor::Reactor;
+use super::layers::{Clients, Exchanges, Requests};
 use super::wire::{Then, Wire};
 use crate::serve::passed::Reading;
 use crate::serve::residency::RESIDENT_FOR;
@@ -58,11 +58,11 @@ fn hold_rest(rest: &[u8], cached: Option<CachedBytes>, exchange: &mut Exchange) 
     exchange.segments.push_back(Segment::Cached(cached));
 }
 
-impl Reactor {
+impl Exchanges {
     /// Sends what the turn has joined in `tx`, and then does what is to follow: `after` for a connection whose last
     /// response this was, the segments of one that streams.
     pub(super) fn send_joined(&mut self, index: u32, after: Option<After>) {
-        let (tx, cached) = (std::mem::take(&mut self.tx), self.tx_cached.take());
+        let (tx, cached) = (std::mem::take(&mut self.buffers.tx), self.buffers.tx_cached.take());
         let connection = &self.connections[index as usize];
         let streams = connection.state == State::Writing;
         let then = match after {
@@ -108,13 +108,7 @@ impl Reactor {
         if tx.capacity() > 2 * super::receive::JOINED_BYTES {
             tx.shrink_to(super::receive::JOINED_BYTES);
         }
-        self.tx = tx;
-    }
-
-    /// Waits for room in the socket.
-    pub(super) fn start_writing(&mut self, index: u32) {
-        self.enter(index, State::Writing);
-        self.wheel.arm(index, self.clock.now + self.write_timeout);
+        self.buffers.tx = tx;
     }
 
     /// Sends as much as the socket takes of what is left of a response, within the turn's share.
@@ -246,7 +240,7 @@ impl Reactor {
 
     /// One piece of the file segment in front, once it is known to be in memory.
     fn send_file(&mut self, index: u32, share: &mut u64) -> Sent {
-        let connection = &mut self.connections[index as usize];
+        let connection = &mut self.processes.clients.connections[index as usize];
         let Some(exchange) = connection.exchange.as_deref_mut() else { return Sent::All };
         let Some(Segment::File { file, offset, end }) = exchange.segments.front_mut() else {
             return Sent::All;
@@ -258,7 +252,7 @@ impl Reactor {
                 false => self.postpone(index),
             };
         }
-        let now = self.clock.now;
+        let now = self.processes.clients.base.clock.now;
         let stale = exchange.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
         if *offset >= exchange.resident_until || stale {
             let bytes = (*end - *offset).min(RESIDENT_BYTES);
@@ -298,10 +292,6 @@ impl Reactor {
         }
     }
 
-    pub(super) fn progress(&mut self, index: u32) {
-        self.wheel.arm(index, self.clock.now + self.write_timeout);
-    }
-
     /// Has a helper thread read what is missing; [`Reactor::on_disk_done`] goes on.
     fn ask_disk(&mut self, index: u32, file: &ServedFile, offset: u64, len: u64) -> Sent {
         let Ok(copy) = file.try_clone() else { return Sent::Broken };
@@ -332,59 +322,14 @@ impl Reactor {
 
     /// All helpers are busy and the queue is full. Asking again in each turn would keep this thread busy with nothing.
     fn postpone(&mut self, index: u32) -> Sent {
-        let connection = &mut self.connections[index as usize];
+        let now = self.clock.now;
+        let connection = &mut self.processes.clients.connections[index as usize];
         if !std::mem::replace(&mut connection.again, true) {
-            self.postponed.push((index, connection.serial));
-            self.postponed_until.get_or_insert(self.clock.now + DISK_RETRY);
+            self.processes.clients.load.postponed.push((index, connection.serial));
+            self.load.postponed_until.get_or_insert(now + DISK_RETRY);
         }
         self.wheel.disarm(index);
         Sent::Waits
-    }
-
-    /// Asks again for those whose job the disk helpers did not take.
-    pub(super) fn retry_disk(&mut self) {
-        if self.postponed_until.is_some_and(|at| at <= self.clock.now) {
-            self.postponed_until = None;
-            self.again.append(&mut self.postponed);
-        }
-    }
-
-    /// Gives a job to the helper threads. False when they have too much to do.
-    pub(super) fn submit(&mut self, index: u32, job: DiskJob) -> bool {
-        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
-        let done = Box::new(move |result| inbox.send(Message::DiskDone { index, serial, result }));
-        self.row.disk_waits.add(1);
-        self.shared.disk.submit(job, done).is_ok()
-    }
-
-    pub(super) fn on_disk_done(&mut self, index: u32, serial: u32, result: std::io::Result<()>) {
-        if !self.is_current(index, serial) {
-            return;
-        }
-        let now = self.clock.now;
-        match self.connections[index as usize].state {
-            // Whether a read went well shows when it is tried again.
-            State::Disk => self.resume(index),
-            State::Spooling => self.on_spooled(index, result),
-            State::Writing | State::Upstream(_) => {
-                let exchange = self.exchange(index);
-                exchange.awaits_disk = false;
-                // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
-                if let Some(Segment::File { file, offset, end }) = exchange.segments.front() {
-                    exchange.resident_until = (*offset + RESIDENT_BYTES).min(*end);
-                    exchange.resident_at = Some(now);
-                    if result.is_ok() {
-                        file.was_read(*offset, exchange.resident_until - *offset, now);
-                    }
-                }
-                self.progress(index);
-                match self.connections[index as usize].state {
-                    State::Upstream(_) => self.pump_to_client(index),
-                    _ => self.on_writable(index),
-                }
-            }
-            _ => {}
-        }
     }
 
     /// The last byte of a response has left.
@@ -504,7 +449,8 @@ impl Reactor {
         self.enter(index, State::Linger);
         // Nothing of it can be sent any more, and it must not orphan_mode the state that names it.
         self.end_session(state);
-        self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.linger_timeout);
+        let timeout = self.limits().linger_timeout;
+        self.arm_in(index, timeout);
         if self.register(index) {
             // What is there is dropped in the next turn: now the buffer may be in use by whoever reads requests.
             self.look_again(index);
@@ -517,13 +463,13 @@ impl Reactor {
         let takes =
             |socket| delivery::is_under_way(socket) && delivery::sending(socket, timeout) == Sending::Moves;
         match self.socket(index).is_some_and(takes) {
-            true => self.wheel.arm(index, self.clock.now + timeout),
+            true => self.arm_in(index, timeout),
             false => self.close(index),
         }
     }
 
     pub(super) fn on_lingering(&mut self, index: u32) {
-        let mut rx = self.rx.take();
+        let mut rx = self.buffers.rx.take();
         let mut gone = false;
         for read in 1..=LINGER_READS_PER_TURN {
             rx.clear();
@@ -541,9 +487,76 @@ impl Reactor {
             }
             break;
         }
-        self.rx.put_back(rx);
+        self.buffers.rx.put_back(rx);
         if gone {
             self.close(index);
+        }
+    }
+}
+
+impl Clients {
+    /// Waits for room in the socket.
+    pub(super) fn start_writing(&mut self, index: u32) {
+        self.enter(index, State::Writing);
+        let timeout = self.load.write_timeout;
+        self.arm_in(index, timeout);
+    }
+
+    pub(super) fn progress(&mut self, index: u32) {
+        let timeout = self.load.write_timeout;
+        self.arm_in(index, timeout);
+    }
+
+    /// Gives a job to the helper threads. False when they have too much to do.
+    pub(super) fn submit(&mut self, index: u32, job: DiskJob) -> bool {
+        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+        let done = Box::new(move |result| inbox.send(Message::DiskDone { index, serial, result }));
+        self.row.disk_waits.add(1);
+        self.shared.disk.submit(job, done).is_ok()
+    }
+}
+
+impl Requests {
+    /// Asks again for those whose job the disk helpers did not take.
+    pub(super) fn retry_disk(&mut self) {
+        if self.load.postponed_until.is_some_and(|at| at <= self.clock.now) {
+            self.load.postponed_until = None;
+            self.exchanges
+                .processes
+                .clients
+                .base
+                .again
+                .append(&mut self.exchanges.processes.clients.load.postponed);
+        }
+    }
+
+    pub(super) fn on_disk_done(&mut self, index: u32, serial: u32, result: std::io::Result<()>) {
+        if !self.is_current(index, serial) {
+            return;
+        }
+        let now = self.clock.now;
+        match self.connections[index as usize].state {
+            // Whether a read went well shows when it is tried again.
+            State::Disk => self.resume(index),
+            State::Spooling => self.on_spooled(index, result),
+            State::Writing | State::Upstream(_) => {
+                let exchange = self.exchange(index);
+                exchange.awaits_disk = false;
+                // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
+                if let Some(Segment::File { file, offset, end }) = exchange.segments.front() {
+                    exchange.resident_until = (*offset + RESIDENT_BYTES).min(*end);
+                    exchange.resident_at = Some(now);
+                    if result.is_ok() {
+                        file.was_read(*offset, exchange.resident_until - *offset, now);
+                    }
+                }
+                self.progress(index);
+                match self.connections[index as usize].state {
+                    State::Upstream(_) => self.pump_to_client(index),
+                    _ => self.on_writable(index),
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -13,7 +13,7 @@ use std::io::{self, Write as _};
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 
 use super::connection::{Spool, State};
-use super::reactor::Reactor;
+use super::layers::Requests;
 use super::receive::Stop;
 use crate::exchange::Field;
 use crate::serve::DiskJob;
@@ -40,7 +40,7 @@ impl<E: Into<io::Error>> From<E> for Unkept {
     }
 }
 
-impl Reactor {
+impl Requests {
     /// Moves the piece of the body that was decoded last to where the whole is kept. `Some` if that ends the look at the
     /// received bytes.
     pub(super) fn spool_body(&mut self, index: u32) -> Option<Stop> {
@@ -130,13 +130,13 @@ impl Reactor {
         match error {
             Unkept::NoRoom(bound) => {
                 self.row.bodies_refused.add(1);
-                self.limiter.log(self.clock.now, || {
+                self.log_limited(|| {
                     tracing::warn!("a request body is refused: {bound} is reached");
                 });
                 self.refuse_body(index, 503, RETRY_LATER)
             }
             Unkept::Failed(error) => {
-                self.limiter.log(self.clock.now, || tracing::error!(%error, "a request body cannot be kept"));
+                self.log_limited(|| tracing::error!(%error, "a request body cannot be kept"));
                 self.refuse_body(index, 500, &[])
             }
         }

@@ -15,13 +15,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use maitred_http::fields::FieldLines;
 use maitred_http::request::Request;
 
+use super::layers::Processes;
 use super::origin::Client;
-use super::reactor::Reactor;
 use crate::config::Sticky;
 use crate::control::SlotId;
 use crate::handoff::{Ticket, client_of, rendezvous};
 
-impl Reactor {
+impl Processes {
     /// The slot whose process has to answer a request, and the thread that is home to it. `None` where any may.
     pub(super) fn pinned(&self, index: u32, pool: usize, request: &Request<'_, '_>) -> Option<(u16, usize)> {
         let config = &self.shared.start.config;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::connection::{After, Connection, Exchange, State};
 use super::http2::SHARE_BYTES;
-use super::reactor::Reactor;
+use super::layers::{Clients, Exchanges, Requests};
 use super::receive::Stop;
 use super::wire::{Received, Then, Wire};
 use crate::serve::ServedFile;
@@ -42,15 +42,17 @@ pub(super) struct Opened {
 
 const FREE: Stream = Stream { index: NOBODY, heard: false, unread: 0, framed: 0 };
 
-impl Reactor {
+impl Requests {
     /// A request, whose head has yet to be judged.
     pub(super) fn open_stream(&mut self, index: u32, key: u32, opened: Opened, head: &mut RequestHead) {
+        let now = self.clock.now;
+        let shared = self.shared;
         let Opened { stream, ended } = opened;
         let parent = &mut self.connections[index as usize];
         parent.requests = parent.requests.saturating_add(1);
-        let last = parent.requests >= self.shared.start.config.limits.requests_per_connection_max;
+        let last = parent.requests >= shared.start.config.limits.requests_per_connection_max;
         let wire = Wire::Stream { session: key, stream: stream.0 };
-        let connection = Connection::stream(parent, wire, self.clock.now);
+        let connection = Connection::stream(parent, wire, now);
         let new = self.insert(connection);
         self.row.http2_streams.add(1);
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
@@ -113,6 +115,16 @@ impl Reactor {
         }
     }
 
+    /// The client wants no answer to a request any more.
+    pub(super) fn lose_stream(&mut self, key: u32, index: u32) {
+        let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
+        if self.connections.get(index as usize).is_some_and(|found| is_its(found.wire)) {
+            self.abort_any(index);
+        }
+    }
+}
+
+impl Clients {
     /// Whether a body whose end has to be said has ended, and that was not acted on.
     pub(super) fn is_content_ended(&self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
@@ -177,26 +189,6 @@ impl Reactor {
         }
     }
 
-    /// The client wants no answer to a request any more.
-    pub(super) fn lose_stream(&mut self, key: u32, index: u32) {
-        let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
-        if self.connections.get(index as usize).is_some_and(|found| is_its(found.wire)) {
-            self.abort_any(index);
-        }
-    }
-
-    /// The client has not taken in time what it asked for. A stream is given up with CANCEL (9113-7): its response is not wanted
-    /// any more, and INTERNAL_ERROR would say that something is wrong here.
-    pub(super) fn abort_stalled(&mut self, index: u32) {
-        if let Some(Wire::Stream { session, stream }) =
-            self.connections.get(index as usize).map(|connection| connection.wire)
-            && let Some(http2) = self.sessions.get_mut(session as usize)
-        {
-            http2.session.reset(StreamKey(stream), Code::Cancel);
-        }
-        self.abort(index);
-    }
-
     /// Puts a part of a response's content into frames, as far as there is room.
     pub(super) fn send_stream(
         &mut self,
@@ -257,19 +249,6 @@ impl Reactor {
         Ok(taken as u64)
     }
 
-    /// The response of a stream is complete.
-    pub(super) fn end_stream(&mut self, index: u32) {
-        let connection = &mut self.connections[index as usize];
-        if let Wire::Stream { session, stream } = connection.wire {
-            let trailers = connection.exchange.as_deref_mut().and_then(|exchange| exchange.trailers.take());
-            if let (Some(trailers), Some(http2)) = (trailers, self.sessions.get_mut(session as usize)) {
-                http2.session.trailers(StreamKey(stream), trailers.all());
-            }
-            self.end_sending(session, stream);
-        }
-        self.close(index);
-    }
-
     /// Nothing more will be sent on a stream.
     pub(super) fn end_sending(&mut self, session: u32, stream: u32) {
         if let Some(http2) = self.sessions.get_mut(session as usize) {
@@ -287,5 +266,32 @@ impl Reactor {
         }
         http2.session.release(StreamKey(stream));
         self.touch_session(key);
+    }
+}
+
+impl Exchanges {
+    /// The client has not taken in time what it asked for. A stream is given up with CANCEL (9113-7): its response is not wanted
+    /// any more, and INTERNAL_ERROR would say that something is wrong here.
+    pub(super) fn abort_stalled(&mut self, index: u32) {
+        if let Some(Wire::Stream { session, stream }) =
+            self.connections.get(index as usize).map(|connection| connection.wire)
+            && let Some(http2) = self.sessions.get_mut(session as usize)
+        {
+            http2.session.reset(StreamKey(stream), Code::Cancel);
+        }
+        self.abort(index);
+    }
+
+    /// The response of a stream is complete.
+    pub(super) fn end_stream(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if let Wire::Stream { session, stream } = connection.wire {
+            let trailers = connection.exchange.as_deref_mut().and_then(|exchange| exchange.trailers.take());
+            if let (Some(trailers), Some(http2)) = (trailers, self.sessions.get_mut(session as usize)) {
+                http2.session.trailers(StreamKey(stream), trailers.all());
+            }
+            self.end_sending(session, stream);
+        }
+        self.close(index);
     }
 }

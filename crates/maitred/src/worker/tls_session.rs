@@ -15,7 +15,7 @@ use slab::Slab;
 
 use super::connection::{Connection, State};
 use super::http2::Http2Connection;
-use super::reactor::{Reactor, received_bytes_max};
+use super::layers::{Clients, received_bytes_max};
 use super::wire::{Received, Wire};
 use crate::tls::client::{self, Identity};
 use crate::tls::resolver::ACME_TLS;
@@ -179,11 +179,12 @@ impl<'a> TlsLookup<'a> {
     }
 }
 
-impl Reactor {
+impl Clients {
     /// Makes a connection a TLS one, if its listener says so. False if that fails.
     pub(super) fn secure(&mut self, index: u32) -> bool {
+        let shared = self.shared;
         let connection = &mut self.connections[index as usize];
-        let Some(config) = self.shared.tls.config(usize::from(connection.listen)) else { return true };
+        let Some(config) = shared.tls.config(usize::from(connection.listen)) else { return true };
         if connection.admin {
             return true;
         }
@@ -223,14 +224,14 @@ impl Reactor {
             // Requests come faster than they are answered: first those that are here. No head fills as much alone.
             return Received::Bytes { more: true };
         }
-        let (received, more) = match recv(socket, &mut self.ciphertext[..], RecvFlags::empty()) {
+        let (received, more) = match recv(socket, &mut self.buffers.ciphertext[..], RecvFlags::empty()) {
             Ok((_, 0)) => return Received::End,
             Ok((_, received)) => (received, received == CIPHERTEXT_BYTES || connection.hung_up),
             Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
             Err(_) => return Received::Broken,
         };
         let before = rx.len();
-        let taken = secure.take(self.ciphertext.get(..received).unwrap_or_default(), rx);
+        let taken = secure.take(self.buffers.ciphertext.get(..received).unwrap_or_default(), rx);
         self.follow_records(index, session, taken, rx.len() > before, more)
     }
 
@@ -319,10 +320,11 @@ impl Reactor {
 
     /// The handshake is over.
     fn settle_handshake(&mut self, session: u32) {
+        let row = self.row;
         let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
         secure.settled = true;
         secure.identity = Identity::of(&secure.tls).map(Box::new);
-        self.row.tls_handshakes.add(1);
+        row.tls_handshakes.add(1);
         let resumed = secure.tls.handshake_kind() == Some(HandshakeKind::Resumed);
         self.row.tls_resumed.add(u64::from(resumed));
     }
@@ -345,7 +347,7 @@ impl Reactor {
     fn note_tls_failure(&mut self, index: u32, error: &rustls::Error) {
         self.row.tls_failures.add(1);
         let remote = self.connections[index as usize].remote;
-        self.limiter.log(self.clock.now, || {
+        self.log_limited(|| {
             tracing::info!(peer = remote.text(), "TLS failed: {error}");
         });
     }

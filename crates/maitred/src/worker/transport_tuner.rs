@@ -5,11 +5,11 @@ use std::time::Duration;
 use maitred_sys::cpu_clock;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::reactor::Reactor;
+use super::layers::Processes;
 use crate::config::{Source, Transport};
 use crate::handoff::{CHOICE_PERIOD, Costs, Sample};
 
-impl Reactor {
+impl Processes {
     /// Looks at all pools that may choose, ten times a second while something happens.
     pub(super) fn tune_transports(&mut self) {
         if self.clock.now < self.next_tuning {
@@ -34,6 +34,7 @@ impl Reactor {
     }
 
     fn look_at_choice(&mut self, pool: usize) {
+        let shared = self.shared;
         let (Some(sample), now) = (self.sample(pool), self.clock.now) else { return };
         let Some(local) = self.pools.pools.get_mut(pool) else { return };
         if !local.choice.is_due(now) {
@@ -41,7 +42,7 @@ impl Reactor {
         }
         let changed = local.choice.look(sample);
         let way = if local.choice.relays() { "a relay" } else { "the client's socket" };
-        let (pool, thread) = (self.shared.start.config.pools[pool].name.as_str(), self.number);
+        let (pool, thread) = (shared.start.config.pools[pool].name.as_str(), self.clients.base.number);
         match local.choice.take_costs() {
             Some(Costs { direct, relay }) => {
                 tracing::info!(

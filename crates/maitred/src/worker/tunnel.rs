@@ -20,7 +20,7 @@ use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
 use super::agenda::Next;
 use super::connection::State;
-use super::reactor::Reactor;
+use super::layers::{Clients, Exchanges, Processes};
 use super::upstream::failure::Cause;
 use super::upstream::{Attempt, Source};
 use super::wire::Received;
@@ -70,7 +70,7 @@ impl Tunnel {
     }
 }
 
-impl Reactor {
+impl Exchanges {
     /// The other end has switched to another protocol. What the client has sent already belongs to it.
     pub(super) fn begin_tunnel(&mut self, index: u32) {
         let exchange = self.exchange(index);
@@ -80,19 +80,6 @@ impl Reactor {
         // There may be more, whose edge was for nobody.
         self.connections[index as usize].readable = true;
         self.look_again(index);
-    }
-
-    /// Whether the client speaks another protocol with somebody.
-    pub(super) fn is_tunnel(&self, index: u32) -> bool {
-        self.tunnel(index).is_some()
-    }
-
-    fn tunnel(&self, index: u32) -> Option<&Tunnel> {
-        self.connections.get(index as usize)?.exchange.as_deref()?.tunnel.as_deref()
-    }
-
-    fn tunnel_mut(&mut self, index: u32) -> Option<&mut Tunnel> {
-        self.connections.get_mut(index as usize)?.exchange.as_deref_mut()?.tunnel.as_deref_mut()
     }
 
     fn far_end(&self, index: u32) -> Option<BorrowedFd<'_>> {
@@ -148,7 +135,7 @@ impl Reactor {
         if !self.connections[index as usize].readable {
             return false;
         }
-        let mut rx = self.rx.take();
+        let mut rx = self.buffers.rx.take();
         let received = self.receive(index, &mut rx);
         let connection = &mut self.connections[index as usize];
         let (ended, goes_on) = match received {
@@ -162,7 +149,7 @@ impl Reactor {
                 (false, false)
             }
             Received::Broken => {
-                self.rx.put_back(rx);
+                self.buffers.rx.put_back(rx);
                 self.abort(index);
                 return false;
             }
@@ -172,7 +159,7 @@ impl Reactor {
             tunnel.out.extend_from_slice(&rx);
             tunnel.client_ended |= ended;
         }
-        self.rx.put_back(rx);
+        self.buffers.rx.put_back(rx);
         if goes_on {
             self.arm_tunnel(index);
         }
@@ -182,18 +169,9 @@ impl Reactor {
     /// Either of the two may be silent for so long, unless the client has something to take.
     pub(super) fn arm_tunnel(&mut self, index: u32) {
         if !self.has_output(index) {
-            self.wheel.arm(index, self.clock.now + self.shared.start.config.limits.tunnel_idle_timeout);
+            let timeout = self.limits().tunnel_idle_timeout;
+            self.arm_in(index, timeout);
         }
-    }
-
-    /// The process keeps its end of a relay for good. The 101 may come before DETACH, or behind it.
-    pub(super) fn detach_relay(&mut self, key: u32) {
-        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
-        // It is not used again, and nobody is told to forget it.
-        (relay.detached, relay.orphan, relay.spoilt) = (true, true, true);
-        let Some(index) = relay.index else { return self.drop_relay(key) };
-        self.row.detached.add(1);
-        self.follow_up(index, Next::Detached);
     }
 
     /// A process keeps its end of the relay that answers this connection.
@@ -208,9 +186,9 @@ impl Reactor {
 
     /// Has epoll tell what comes from the process, and when it takes more.
     fn watch_both_ways(&mut self, key: u32) -> bool {
-        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return true };
+        let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return true };
         if std::mem::take(&mut relay.watched) {
-            let _ = epoll::delete(&self.epoll, relay.socket());
+            let _ = epoll::delete(&self.processes.clients.base.epoll, relay.socket());
         }
         self.watch(key, true)
     }
@@ -234,11 +212,6 @@ impl Reactor {
         if everywhere && some && shared.in_transit.load(Acquire) == 0 {
             self.retire_processes();
         }
-    }
-
-    /// Whether the process has kept its end of this relay.
-    pub(super) fn is_detached(&self, relay: u32) -> bool {
-        self.pools.relays.get(relay as usize).is_some_and(|relay| relay.detached)
     }
 
     /// What a process has written to a relay that it keeps: a 101, behind which the other protocol begins; or another
@@ -299,6 +272,38 @@ impl Reactor {
             self.shut_down_sending(index);
         }
         self.arm_tunnel(index);
+    }
+}
+
+impl Clients {
+    /// Whether the client speaks another protocol with somebody.
+    pub(super) fn is_tunnel(&self, index: u32) -> bool {
+        self.tunnel(index).is_some()
+    }
+
+    fn tunnel(&self, index: u32) -> Option<&Tunnel> {
+        self.connections.get(index as usize)?.exchange.as_deref()?.tunnel.as_deref()
+    }
+
+    fn tunnel_mut(&mut self, index: u32) -> Option<&mut Tunnel> {
+        self.connections.get_mut(index as usize)?.exchange.as_deref_mut()?.tunnel.as_deref_mut()
+    }
+}
+
+impl Processes {
+    /// The process keeps its end of a relay for good. The 101 may come before DETACH, or behind it.
+    pub(super) fn detach_relay(&mut self, key: u32) {
+        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
+        // It is not used again, and nobody is told to forget it.
+        (relay.detached, relay.orphan, relay.spoilt) = (true, true, true);
+        let Some(index) = relay.index else { return self.drop_relay(key) };
+        self.row.detached.add(1);
+        self.follow_up(index, Next::Detached);
+    }
+
+    /// Whether the process has kept its end of this relay.
+    pub(super) fn is_detached(&self, relay: u32) -> bool {
+        self.pools.relays.get(relay as usize).is_some_and(|relay| relay.detached)
     }
 }
 

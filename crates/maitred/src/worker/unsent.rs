@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::{Connection, Exchange, State};
+use super::layers::{Admission, Clients};
 use super::origin;
-use super::reactor::Reactor;
 use super::tunnel::Tunnel;
 use super::upstream::{Attempt, Source};
 use super::wire::Wire;
@@ -54,7 +54,7 @@ impl Exchange {
     }
 }
 
-impl Reactor {
+impl Clients {
     /// Counts what a connection holds for others; to be called where something is left over, and where all has left.
     pub(super) fn count_unsent(&mut self, index: u32) {
         let encrypted = self.encrypted(index);
@@ -78,7 +78,7 @@ impl Reactor {
             permit.set(bytes);
             if bytes > before {
                 // Not here: whoever calls may have more to do with the connection.
-                self.without_room.push((index, serial));
+                self.load.without_room.push((index, serial));
             }
         }
         if let Wire::Stream { session, .. } = wire {
@@ -161,14 +161,83 @@ impl Reactor {
         exchange.body = Vec::new();
     }
 
+    /// Whether the client has got nothing of an HTTP server's response yet.
+    fn is_unanswered(&self, index: u32) -> bool {
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        let attempt = exchange.and_then(|exchange| exchange.attempt.as_deref());
+        attempt.is_some_and(|attempt| !attempt.filter.head_written())
+    }
+
+    /// Memory or descriptors have become short: buffers that nothing is in go, and clients that hold something have less time
+    /// from now on.
+    fn hurry_clients(&mut self) {
+        let short = self.is_short_of_memory();
+        self.spare = Vec::new();
+        let now = self.clock.now;
+        let (idle, write) = (now + self.load.keep_alive_timeout, now + self.load.write_timeout);
+        let mut sessions = Vec::new();
+        for (index, connection) in &self.connections {
+            let index = index as u32;
+            let exchange = connection.exchange.as_deref();
+            // An HTTP server that takes its time with a request has as long as it always has.
+            let hurries = || self.waits_for_client(index) || self.is_tunnel(index);
+            match connection.state {
+                State::Idle if short && connection.requests > 0 && connection.is_idle() => {
+                    self.base.wheel.arm(index, idle)
+                }
+                State::Http2 { session } => sessions.push(session),
+                State::Writing | State::Upstream(_)
+                    if exchange
+                        .is_some_and(|exchange| exchange.unsent.is_some() && !exchange.awaits_disk)
+                        && hurries() =>
+                {
+                    self.base.wheel.arm(index, write);
+                }
+                _ => {}
+            }
+        }
+        for key in sessions {
+            if let Some(http2) = self.sessions.get_mut(key as usize) {
+                http2.hurry(idle, write);
+                self.touch_session(key);
+            }
+        }
+    }
+
+    /// Streams that an HTTP/2 connection may have now.
+    pub(super) fn streams_max(&self) -> u32 {
+        self.load.overload.levels().streams_max(self.shared.start.config.limits.streams_per_connection_max)
+    }
+
+    /// Counts streams that a session has refused for want of room.
+    pub(super) fn count_refused_streams(&mut self, key: u32) {
+        let refused = self.sessions.get_mut(key as usize).map_or(0, |found| found.session.take_refused());
+        if refused > 0 {
+            self.row.streams_refused.add(refused.into());
+        }
+    }
+
+    /// Whether buffers in which nothing is are given back at once.
+    pub(super) fn is_short_of_memory(&self) -> bool {
+        self.load.overload.levels().memory > Level::Normal
+    }
+
+    /// Whether no connections are accepted.
+    pub(super) fn is_critical(&self) -> bool {
+        !self.load.overload.levels().accepts()
+    }
+}
+
+impl Admission {
     /// Ends the responses that there is no memory for.
     pub(super) fn abort_without_room(&mut self) {
-        for (index, serial) in std::mem::take(&mut self.without_room) {
+        for (index, serial) in std::mem::take(&mut self.load.without_room) {
             if !self.is_current(index, serial) {
                 continue;
             }
             self.row.unsent_aborted.add(1);
-            self.limiter.log(self.clock.now, || {
+            self.log_limited(|| {
                 tracing::warn!("a response was aborted: unsent_memory_bytes_max is reached");
             });
             match self.connections[index as usize].state {
@@ -181,22 +250,20 @@ impl Reactor {
         }
     }
 
-    /// Whether the client has got nothing of an HTTP server's response yet.
-    fn is_unanswered(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
-        let attempt = exchange.and_then(|exchange| exchange.attempt.as_deref());
-        attempt.is_some_and(|attempt| !attempt.filter.head_written())
-    }
-
     /// Once per turn: how things stand, after a turn that took so long.
     pub(super) fn manage_overload(&mut self) {
-        let before = self.overload.levels();
+        let now = self.clock.now;
+        let before = self.load.overload.levels();
         let share = |budget: &Arc<crate::budget::Budget>| Share { used: budget.used(), max: budget.max() };
         let (memory, descriptors) = (share(&self.shared.unsent), share(&self.shared.descriptors));
-        self.overload.update(self.clock.now, self.turn_took, memory, descriptors);
-        let levels = self.overload.levels();
-        self.row.loop_delay_us.set(self.overload.delay().as_micros() as u64);
+        self.requests.exchanges.processes.clients.load.overload.update(
+            now,
+            self.requests.exchanges.processes.clients.load.turn_took,
+            memory,
+            descriptors,
+        );
+        let levels = self.load.overload.levels();
+        self.row.loop_delay_us.set(self.load.overload.delay().as_micros() as u64);
         if levels != before {
             self.enter_levels(before, levels);
         }
@@ -207,7 +274,7 @@ impl Reactor {
 
     /// When to look again though nothing happens.
     pub(super) fn next_overload_look(&self, now: Instant) -> Option<Instant> {
-        (self.overload.levels().highest() > Level::Normal).then(|| now + LOOK_EVERY)
+        (self.load.overload.levels().highest() > Level::Normal).then(|| now + LOOK_EVERY)
     }
 
     fn enter_levels(&mut self, before: Levels, levels: Levels) {
@@ -225,8 +292,8 @@ impl Reactor {
             delay.text()
         );
         let limits = &self.shared.start.config.limits;
-        self.keep_alive_timeout = levels.idle_timeout(limits.keep_alive_timeout);
-        self.write_timeout = levels.write_timeout(limits.write_timeout);
+        self.load.keep_alive_timeout = levels.idle_timeout(limits.keep_alive_timeout);
+        self.load.write_timeout = levels.write_timeout(limits.write_timeout);
         let streams_max = levels.streams_max(limits.streams_per_connection_max);
         if streams_max != before.streams_max(limits.streams_per_connection_max) {
             let keys: Vec<u32> = self.sessions.iter().map(|(key, _)| key as u32).collect();
@@ -252,64 +319,5 @@ impl Reactor {
         if !self.pools.relays.is_empty() {
             self.relay_sweep = Some((self.clock.now, false));
         }
-    }
-
-    /// Memory or descriptors have become short: buffers that nothing is in go, and clients that hold something have less time
-    /// from now on.
-    fn hurry_clients(&mut self) {
-        let short = self.is_short_of_memory();
-        self.spare = Vec::new();
-        let now = self.clock.now;
-        let (idle, write) = (now + self.keep_alive_timeout, now + self.write_timeout);
-        let mut sessions = Vec::new();
-        for (index, connection) in &self.connections {
-            let index = index as u32;
-            let exchange = connection.exchange.as_deref();
-            // An HTTP server that takes its time with a request has as long as it always has.
-            let hurries = || self.waits_for_client(index) || self.is_tunnel(index);
-            match connection.state {
-                State::Idle if short && connection.requests > 0 && connection.is_idle() => {
-                    self.wheel.arm(index, idle)
-                }
-                State::Http2 { session } => sessions.push(session),
-                State::Writing | State::Upstream(_)
-                    if exchange
-                        .is_some_and(|exchange| exchange.unsent.is_some() && !exchange.awaits_disk)
-                        && hurries() =>
-                {
-                    self.wheel.arm(index, write);
-                }
-                _ => {}
-            }
-        }
-        for key in sessions {
-            if let Some(http2) = self.sessions.get_mut(key as usize) {
-                http2.hurry(idle, write);
-                self.touch_session(key);
-            }
-        }
-    }
-
-    /// Streams that an HTTP/2 connection may have now.
-    pub(super) fn streams_max(&self) -> u32 {
-        self.overload.levels().streams_max(self.shared.start.config.limits.streams_per_connection_max)
-    }
-
-    /// Counts streams that a session has refused for want of room.
-    pub(super) fn count_refused_streams(&mut self, key: u32) {
-        let refused = self.sessions.get_mut(key as usize).map_or(0, |found| found.session.take_refused());
-        if refused > 0 {
-            self.row.streams_refused.add(refused.into());
-        }
-    }
-
-    /// Whether buffers in which nothing is are given back at once.
-    pub(super) fn is_short_of_memory(&self) -> bool {
-        self.overload.levels().memory > Level::Normal
-    }
-
-    /// Whether no connections are accepted.
-    pub(super) fn is_critical(&self) -> bool {
-        !self.overload.levels().accepts()
     }
 }

@@ -11,8 +11,10 @@ use maitred_http::request::Request;
 
 use super::answer::{RequestInput, Step};
 use super::connection::State;
-use super::reactor::{Reactor, Token};
+use super::layers::Requests;
+use super::reactor::Reactor;
 use super::send::Sent;
+use super::token::Token;
 use crate::exchange::Field;
 
 /// Connections that may watch at a time. Each costs one document of memory (some 10 KiB, with 1024 slots half a megabyte)
@@ -38,7 +40,7 @@ impl Watchers {
     }
 }
 
-impl Reactor {
+impl Requests {
     /// Answers `/status/events`: the response begins now, with the last minutes and the present, and does not end.
     pub(super) fn stream_status(
         &mut self,
@@ -46,7 +48,7 @@ impl Reactor {
         request: &Request<'_, '_>,
         given: RequestInput<'_>,
     ) -> Step {
-        if !self.tx.is_empty() {
+        if !self.buffers.tx.is_empty() {
             return Step::FlushFirst;
         }
         if self.watchers.connections.len() >= WATCHERS_MAX {
@@ -67,19 +69,49 @@ impl Reactor {
             fields.push(b"X-Content-Type-Options", b"nosniff");
         });
         let mut head = Vec::with_capacity(16 * 1024);
-        head.append(&mut self.tx);
+        head.append(&mut self.buffers.tx);
         head.extend_from_slice(b"retry: 1000\n\nevent: history\n");
         push_data(&self.shared.status.history(self.clock.unix_secs), &mut head);
         push_data(&self.shared.status_json(self.clock.unix_secs), &mut head);
         self.count(index, 200);
         self.enter(index, State::Watching);
-        self.wheel.arm(index, self.clock.now + WATCHER_TIMEOUT);
+        self.arm_in(index, WATCHER_TIMEOUT);
         let exchange = self.exchange(index);
         (exchange.output, exchange.sent) = (head, 0);
         self.on_watcher(index);
         if self.is_current(index, serial) { Step::Waits } else { Step::Gone }
     }
 
+    fn tell_watcher(&mut self, index: u32, event: &[u8]) {
+        let exchange = self.exchange(index);
+        if exchange.sent < exchange.output.len() {
+            return;
+        }
+        exchange.output.clear();
+        exchange.output.extend_from_slice(event);
+        exchange.sent = 0;
+        // What came before was taken, or the deadline would have passed.
+        self.arm_in(index, WATCHER_TIMEOUT);
+        self.on_watcher(index);
+    }
+
+    /// Sends a watcher what it takes of what waits for it.
+    pub(super) fn on_watcher(&mut self, index: u32) {
+        let unsent = |thread: &mut Requests| {
+            let exchange = thread.exchange(index);
+            exchange.output.len() - exchange.sent
+        };
+        let before = unsent(self);
+        if self.send_rest(index) == Sent::Broken {
+            return self.close(index);
+        }
+        if before > 0 && unsent(self) < before {
+            self.arm_in(index, WATCHER_TIMEOUT);
+        }
+    }
+}
+
+impl Reactor {
     /// Once per turn: an event for each watcher, when it is time.
     pub(super) fn tell_watchers(&mut self) {
         if self.watchers.next_event.is_none_or(|at| self.clock.now < at) {
@@ -98,34 +130,6 @@ impl Reactor {
             }
         }
         self.watchers.connections = watchers;
-    }
-
-    fn tell_watcher(&mut self, index: u32, event: &[u8]) {
-        let exchange = self.exchange(index);
-        if exchange.sent < exchange.output.len() {
-            return;
-        }
-        exchange.output.clear();
-        exchange.output.extend_from_slice(event);
-        exchange.sent = 0;
-        // What came before was taken, or the deadline would have passed.
-        self.wheel.arm(index, self.clock.now + WATCHER_TIMEOUT);
-        self.on_watcher(index);
-    }
-
-    /// Sends a watcher what it takes of what waits for it.
-    pub(super) fn on_watcher(&mut self, index: u32) {
-        let unsent = |thread: &mut Reactor| {
-            let exchange = thread.exchange(index);
-            exchange.output.len() - exchange.sent
-        };
-        let before = unsent(self);
-        if self.send_rest(index) == Sent::Broken {
-            return self.close(index);
-        }
-        if before > 0 && unsent(self) < before {
-            self.wheel.arm(index, self.clock.now + WATCHER_TIMEOUT);
-        }
     }
 }
 

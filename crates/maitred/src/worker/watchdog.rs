@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
-use super::reactor::{Reactor, Token};
+use super::layers::Admission;
+use super::reactor::Reactor;
+use super::token::Token;
 
 /// A turn that takes longer is counted and logged. Clients notice a tenth of a second; an honest turn takes some milliseconds.
 const SLOW: Duration = Duration::from_millis(100);
@@ -61,7 +63,7 @@ impl Reactor {
         let last = range.end == events.len();
         let what = self.describe(events.get(range).unwrap_or_default(), last);
         let (thread, took_ms, part_ms) = (self.number, took.as_millis(), longest.as_millis());
-        self.limiter.log(self.clock.now, || {
+        self.log_limited(|| {
             tracing::warn!(
                 thread,
                 took_ms,
@@ -71,7 +73,9 @@ impl Reactor {
             );
         });
     }
+}
 
+impl Admission {
     fn describe(&self, events: &[epoll::Event], last: bool) -> String {
         let mut text = String::new();
         for event in events.iter().take(NAMED_MAX) {

@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::foreign;
-use super::reactor::Reactor;
+use super::layers::Clients;
 use crate::serve::ServedFile;
 
 /// Bytes of a file that are read at a time where they cannot go to the socket by themselves: four TLS records or frames.
@@ -72,7 +72,7 @@ pub(super) enum Then {
     End,
 }
 
-impl Reactor {
+impl Clients {
     /// Appends to `rx` what has come, up to its capacity.
     pub(super) fn receive(&mut self, index: u32, rx: &mut Vec<u8>) -> Received {
         let Some(connection) = self.connections.get(index as usize) else { return Received::Broken };
@@ -136,13 +136,13 @@ impl Reactor {
             return self.send_stream_file(session, stream, file, offset, bytes, then);
         }
         let piece_bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(FILE_PIECE_BYTES);
-        let mut piece = self.piece.take();
+        let mut piece = self.buffers.piece.take();
         let sent = match append_at(file.as_fd(), &mut piece, piece_bytes, *offset) {
             Ok(0) => Ok(0),
             Ok(_) => self.send(index, &piece, then),
             Err(error) => Err(error),
         };
-        self.piece.put_back(piece);
+        self.buffers.piece.put_back(piece);
         *offset += *sent.as_ref().unwrap_or(&0) as u64;
         sent.map(|sent| sent as u64)
     }

@@ -30,7 +30,9 @@ use crate::budget::Permit;
 use crate::config::{Pool, Upstream};
 use crate::proxy::Balancer;
 use crate::worker::foreign;
-use crate::worker::reactor::{Reactor, Token};
+use crate::worker::layers::Exchanges;
+use crate::worker::reactor::Reactor;
+use crate::worker::token::Token;
 
 /// Connections without a request that a thread keeps to one server. There are only as many as requests were under way at the
 /// same time within [`IDLE_TIMEOUT`], since one that is idle is used before another one is made; this bounds their descriptors.
@@ -230,7 +232,7 @@ fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
     }
 }
 
-impl Reactor {
+impl Exchanges {
     /// An idle connection to this server, given to the client connection at `index`; the request is sent at the end of the
     /// turn.
     pub(in crate::worker) fn take_idle(&mut self, at: (u16, u16), index: u32) -> Option<u32> {
@@ -241,24 +243,6 @@ impl Reactor {
         self.upstreams.reused.push((key, serial));
         self.count_load(at, true);
         Some(key)
-    }
-
-    /// Once per turn: sends the requests that are to go over connections that were idle, if these are good.
-    pub(in crate::worker) fn use_idle_upstreams(&mut self) {
-        if !self.upstreams.has_reused() {
-            return;
-        }
-        let reused = self.upstreams.take_reused();
-        let stale = self.upstreams.stale(&reused);
-        for ((key, index), stale) in reused.into_iter().zip(stale) {
-            let Some(connection) = self.upstreams.get(key) else { continue };
-            let serial = connection.serial;
-            let stale = std::mem::take(&mut connection.untried) && (stale || connection.hung_up);
-            self.guarded(Token::Upstream { key, serial }, |thread| match stale {
-                true => thread.replace_upstream(index),
-                false => thread.send_request(index),
-            });
-        }
     }
 
     /// A new connection to this server for the client connection at `index`.
@@ -301,13 +285,14 @@ impl Reactor {
         index: u32,
         connected: bool,
     ) -> io::Result<u32> {
-        self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & crate::worker::reactor::SERIAL_MASK;
+        let now = self.clock.now;
+        self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & crate::worker::token::SERIAL_MASK;
         let serial = self.upstreams.serial;
         let entry = self.upstreams.connections.vacant_entry();
         let key = entry.key() as u32;
         use epoll::EventFlags as F;
         let token = Token::Upstream { key, serial }.pack();
-        epoll::add(&self.epoll, &socket, token, F::IN | F::OUT | F::RDHUP | F::ET)?;
+        epoll::add(&self.processes.clients.base.epoll, &socket, token, F::IN | F::OUT | F::RDHUP | F::ET)?;
         entry.insert(UpstreamConnection {
             socket,
             serial,
@@ -318,7 +303,7 @@ impl Reactor {
             foreign: false,
             used: false,
             hung_up: false,
-            idle_since: self.clock.now,
+            idle_since: now,
             _held: held,
         });
         Ok(key)
@@ -389,6 +374,26 @@ impl Reactor {
         let now = self.clock.now;
         if self.upstreams.next_sweep.is_some_and(|at| at <= now) {
             self.upstreams.expired(now).into_iter().for_each(|key| self.drop_upstream(key));
+        }
+    }
+}
+
+impl Reactor {
+    /// Once per turn: sends the requests that are to go over connections that were idle, if these are good.
+    pub(in crate::worker) fn use_idle_upstreams(&mut self) {
+        if !self.upstreams.has_reused() {
+            return;
+        }
+        let reused = self.upstreams.take_reused();
+        let stale = self.upstreams.stale(&reused);
+        for ((key, index), stale) in reused.into_iter().zip(stale) {
+            let Some(connection) = self.upstreams.get(key) else { continue };
+            let serial = connection.serial;
+            let stale = std::mem::take(&mut connection.untried) && (stale || connection.hung_up);
+            self.guarded(Token::Upstream { key, serial }, |thread| match stale {
+                true => thread.replace_upstream(index),
+                false => thread.send_request(index),
+            });
         }
     }
 }

@@ -33,8 +33,8 @@ use crate::config::{FastCgi, Pool};
 use crate::serve::RequestContext;
 use crate::worker::answer::RequestInput;
 use crate::worker::forward::{append_fields, canonical_target, content_length};
+use crate::worker::layers::Exchanges;
 use crate::worker::origin::{Arrival, Client, PutField as _};
-use crate::worker::reactor::Reactor;
 use crate::worker::tls_session::TlsLookup;
 
 /// Bytes of messages (`STDERR`) of one request that are logged; the rest is counted. A warning of PHP with its stack trace has a
@@ -317,7 +317,7 @@ fn host(authority: &str) -> &str {
     }
 }
 
-impl Reactor {
+impl Exchanges {
     /// The request as an application gets it, without a body that is spooled.
     ///
     /// # Errors
@@ -332,7 +332,7 @@ impl Reactor {
         let request = context.request;
         let id = self.forwarded.next_id();
         self.exchange(index).request_id = Some(id);
-        let connection = &self.connections[index as usize];
+        let connection = &self.processes.clients.connections[index as usize];
         let spool = connection.exchange.as_deref().and_then(|exchange| exchange.spool.as_ref());
         let target = canonical_target(context, &self.shared.start.config.server);
         let peer = &connection.peer();
@@ -348,7 +348,11 @@ impl Reactor {
         lookup.fields(connection.wire, |name, value| fields.field(name, value));
         let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
         let began_unix_us = self.clock.unix_us().saturating_sub(waited);
-        self.forwarded.tell(&mut fields, request, Arrival { peer, client, id, began_unix_us });
+        self.processes.clients.forwarded.tell(
+            &mut fields,
+            request,
+            Arrival { peer, client, id, began_unix_us },
+        );
         let asked = Asked {
             context,
             target: &target,

@@ -5,12 +5,12 @@ use rustix::io::Errno;
 
 use super::Feed;
 use super::failure::Cause;
-use crate::worker::reactor::Reactor;
+use crate::worker::layers::{Exchanges, Processes};
 
 /// Bytes of a body that one relay takes in one turn, so that the others get theirs.
 const FED_PER_TURN: u64 = 512 * 1024;
 
-impl Reactor {
+impl Exchanges {
     /// Whether the request's body has to go through a relay.
     pub(in crate::worker) fn feeds(&self, index: u32, channel: usize) -> bool {
         let sockets_only = self.pools.channels.get(channel).is_some_and(|channel| channel.sockets_only);
@@ -67,7 +67,9 @@ impl Reactor {
             self.look_again(index);
         }
     }
+}
 
+impl Processes {
     /// The rest of the body will not come: a process that reads it must not wait for it.
     pub(super) fn end_feed(&self, relay: u32) {
         if let Some(relay) = self.pools.relays.get(relay as usize) {

@@ -7,8 +7,8 @@ use crate::serve::RequestContext;
 use crate::worker::answer::RequestInput;
 use crate::worker::forward::{append_fields, append_switch, canonical_target, protocol};
 use crate::worker::hand_off::{append_body, payload_bytes_max};
+use crate::worker::layers::Exchanges;
 use crate::worker::origin::{Arrival, Client};
-use crate::worker::reactor::Reactor;
 use crate::worker::tls_session::TlsLookup;
 
 /// The host that a request names which came without one.
@@ -22,7 +22,7 @@ fn host_of(settings: &Pool) -> String {
     }
 }
 
-impl Reactor {
+impl Exchanges {
     /// The request as the server gets it, behind [`REQUEST_PREFIX_BYTES`] of something else. `None` if it is too large.
     pub(super) fn write_http1(
         &mut self,
@@ -34,7 +34,7 @@ impl Reactor {
         let request = context.request;
         let id = self.forwarded.next_id();
         self.exchange(index).request_id = Some(id);
-        let connection = &self.connections[index as usize];
+        let connection = &self.processes.clients.connections[index as usize];
         let spool = connection.exchange.as_deref().and_then(|exchange| exchange.spool.as_ref());
         let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 1024);
         let flags = RequestFlags {
@@ -62,7 +62,11 @@ impl Reactor {
         let began_unix_us = self.clock.unix_us().saturating_sub(waited);
         let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
         lookup.fields(wire, |name, value| head.field(name, value));
-        self.forwarded.tell(&mut head, request, Arrival { peer, client, id, began_unix_us });
+        self.processes.clients.forwarded.tell(
+            &mut head,
+            request,
+            Arrival { peer, client, id, began_unix_us },
+        );
         const PREFIX: &str = "x-forwarded-prefix";
         let told =
             client.proxied && request.fields.iter().any(|field| field.name.eq_ignore_ascii_case(PREFIX));

@@ -45,7 +45,7 @@ use crate::exchange::ResponseWriter;
 use crate::worker::connection::Spool;
 use crate::worker::connection::{Exchange, RetryState, State};
 use crate::worker::errors::fields_of;
-use crate::worker::reactor::Reactor;
+use crate::worker::layers::{Clients, Exchanges};
 
 /// How long the response may take to begin, or to go on, once the client has stopped sending, where nothing tells the upstream.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
@@ -216,7 +216,7 @@ impl Attempt {
     }
 }
 
-impl Reactor {
+impl Clients {
     /// Where the response of a connection comes from.
     pub(super) fn source_of(&self, index: u32) -> Option<Source> {
         match self.connections.get(index as usize)?.state {
@@ -229,7 +229,9 @@ impl Reactor {
     pub(super) fn attempt_of(&self, index: u32) -> Option<&Attempt> {
         self.exchange_of(index)?.attempt.as_deref()
     }
+}
 
+impl Exchanges {
     /// Moves what can be moved, in both directions.
     pub(super) fn move_upstream(&mut self, index: u32) {
         match self.source_of(index) {

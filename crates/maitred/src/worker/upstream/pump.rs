@@ -11,7 +11,7 @@ use super::{Attempt, By, Source};
 use crate::exchange::ResponseWriter;
 use crate::serve::Summary;
 use crate::worker::connection::{After, RetryState, State};
-use crate::worker::reactor::Reactor;
+use crate::worker::layers::{Clients, Exchanges};
 use crate::worker::send::Sent;
 use crate::worker::wire::Then;
 
@@ -31,7 +31,7 @@ pub(super) enum Read {
     Failed,
 }
 
-impl Reactor {
+impl Exchanges {
     /// Moves what there is from the upstream to the client.
     pub(in crate::worker) fn pump_to_client(&mut self, index: u32) {
         if self.is_past_all_bounds(index) {
@@ -104,12 +104,6 @@ impl Reactor {
         true
     }
 
-    /// Whether the client has yet to take something, over TLS as well: then it is its turn, and not that of who answers.
-    pub(in crate::worker) fn has_output(&self, index: u32) -> bool {
-        let exchange = self.exchange_of(index);
-        exchange.is_some_and(|exchange| exchange.sent < exchange.output.len()) || self.encrypted(index) > 0
-    }
-
     /// Whether nothing more belongs to the response, and nothing else can come in its place.
     fn is_answered(&self, index: u32) -> bool {
         self.attempt_of(index).is_some_and(Attempt::is_answered)
@@ -125,7 +119,7 @@ impl Reactor {
 
     /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
     fn read_source(&mut self, index: u32, source: Source, moved: &mut usize) -> Read {
-        let mut rx = self.rx.take();
+        let mut rx = self.buffers.rx.take();
         let received = match source {
             Source::Relay(relay) => self.receive_from_relay(index, relay, &mut rx),
             Source::Server(key) | Source::Thread(key) => self.receive_from_server(key, &mut rx),
@@ -136,7 +130,7 @@ impl Reactor {
             attempt.drained = drained;
         }
         let judged = if rx.is_empty() { Ok(()) } else { self.pass_on(index, &rx) };
-        self.rx.put_back(rx);
+        self.buffers.rx.put_back(rx);
         self.let_go_of(index, source);
         match (received, judged) {
             (_, Err((cause, why))) | (Err((cause, why)), Ok(())) => {
@@ -208,10 +202,10 @@ impl Reactor {
 
     /// Sends what was written at once, as far as it goes; nothing else waits to be sent.
     pub(super) fn send_encoded(&mut self, index: u32) {
-        let mut tx = std::mem::take(&mut self.tx);
+        let mut tx = std::mem::take(&mut self.buffers.tx);
         self.send_now(index, &tx);
         tx.clear();
-        self.tx = tx;
+        self.buffers.tx = tx;
     }
 
     fn send_now(&mut self, index: u32, bytes: &[u8]) {
@@ -316,5 +310,13 @@ impl Reactor {
             Source::Server(key) | Source::Thread(key) => self.release_server(key, &attempt),
         }
         self.end_response(index);
+    }
+}
+
+impl Clients {
+    /// Whether the client has yet to take something, over TLS as well: then it is its turn, and not that of who answers.
+    pub(in crate::worker) fn has_output(&self, index: u32) -> bool {
+        let exchange = self.exchange_of(index);
+        exchange.is_some_and(|exchange| exchange.sent < exchange.output.len()) || self.encrypted(index) > 0
     }
 }

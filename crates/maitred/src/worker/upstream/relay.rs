@@ -20,8 +20,9 @@ use crate::serve::Segment;
 use crate::serve::passed::Passed;
 use crate::worker::agenda::Next;
 use crate::worker::connection::State;
+use crate::worker::layers::{Clients, Exchanges, Processes};
 use crate::worker::overdue::CANCEL_TIMEOUT;
-use crate::worker::reactor::{Reactor, Token};
+use crate::worker::token::Token;
 
 /// Relays that are given back in one turn: each takes a system call, and a frame.
 const RELAYS_ENDED_PER_TURN: usize = 256;
@@ -45,7 +46,7 @@ pub struct Handed {
     pub ends_at: Option<Instant>,
 }
 
-impl Reactor {
+impl Exchanges {
     /// A relay to the process of this channel: a free one, or a new one with the end that has to be passed.
     pub(in crate::worker) fn take_relay(&mut self, channel: usize) -> io::Result<(u32, Option<OwnedFd>)> {
         if let Some(key) = self.pools.channels[channel].idle_relays.pop() {
@@ -67,6 +68,7 @@ impl Reactor {
         filter: Filter,
         keep: bool,
     ) {
+        let now = self.clock.now;
         let found = &mut self.pools.relays[relay as usize];
         found.index = Some(index);
         found.uses = found.uses.wrapping_add(1);
@@ -76,7 +78,7 @@ impl Reactor {
         self.exchange(index).attempt = Some(Box::new(attempt));
         self.enter(index, State::Upstream(Source::Relay(relay)));
         self.row.relayed.add(1);
-        self.unwatched.push_back((relay, uses, self.clock.now + UNWATCHED_FOR));
+        self.unwatched.push_back((relay, uses, now + UNWATCHED_FOR));
     }
 
     /// When the next relay wants to be watched.
@@ -104,7 +106,7 @@ impl Reactor {
 
     /// Has epoll tell when there is something to read; and when there is room again, if something is written to it.
     pub(in crate::worker) fn watch(&mut self, key: u32, feeds: bool) -> bool {
-        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return true };
+        let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return true };
         if relay.watched {
             return true;
         }
@@ -112,7 +114,8 @@ impl Reactor {
         use epoll::EventFlags as F;
         let room = if feeds { F::OUT } else { F::empty() };
         let flags = F::IN | F::RDHUP | F::ET | room;
-        relay.watched = epoll::add(&self.epoll, relay.socket(), token.pack(), flags).is_ok();
+        relay.watched =
+            epoll::add(&self.processes.clients.base.epoll, relay.socket(), token.pack(), flags).is_ok();
         relay.watched
     }
 
@@ -259,10 +262,11 @@ impl Reactor {
 
     /// A relay has done its duty: it serves the next request, unless something may be left in it.
     fn free_relay(&mut self, key: u32) {
-        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
+        let now = self.clock.now;
+        let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return };
         relay.index = None;
         if std::mem::take(&mut relay.watched) {
-            let _ = epoll::delete(&self.epoll, relay.socket());
+            let _ = epoll::delete(&self.processes.clients.base.epoll, relay.socket());
         }
         let (channel, spoilt) = (relay.channel as usize, relay.spoilt);
         if spoilt {
@@ -271,7 +275,7 @@ impl Reactor {
         if let Some(channel) = self.pools.channels.get_mut(channel) {
             channel.idle_relays.push(key);
             let period = self.shared.start.config.limits.relay_idle_timeout;
-            self.relay_sweep.get_or_insert((self.clock.now + period, true));
+            self.relay_sweep.get_or_insert((now + period, true));
         }
     }
 
@@ -313,18 +317,6 @@ impl Reactor {
         };
     }
 
-    /// Ends a relay: the process is told to close its end, too.
-    pub(in crate::worker) fn drop_relay(&mut self, key: u32) {
-        let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
-        let channel = relay.channel as usize;
-        unwatch(&self.epoll, &relay);
-        if let Some(found) = self.pools.channels.get_mut(channel).filter(|_| !relay.orphan) {
-            found.idle_relays.remove(key);
-            found.forget_number(RELAY_BIT | key);
-            self.touch(channel);
-        }
-    }
-
     /// Says in the log what an application has done. A process that ended is known by that.
     pub(super) fn note_failed_relay(&mut self, index: u32, cause: Cause, why: &str) -> Cause {
         let Some(handed) = self.attempt_of(index).and_then(Attempt::handed) else { return cause };
@@ -332,28 +324,9 @@ impl Reactor {
         let id = self.pools.channels.get(channel as usize).map(|channel| channel.id);
         if let Some(id) = id {
             let (pool, slot) = (self.shared.pool_name(id.pool), id.slot);
-            self.limiter
-                .log(self.clock.now, || tracing::warn!(pool, slot, "bad response of the application: {why}"));
+            self.log_limited(|| tracing::warn!(pool, slot, "bad response of the application: {why}"));
         }
         if lost { Cause::Lost } else { cause }
-    }
-
-    /// The connection goes on, or away, without what may still come through its relay.
-    pub(in crate::worker) fn leave_relay(&mut self, relay: u32, attempt: Option<Box<Attempt>>) {
-        let Some(attempt) = attempt else { return };
-        let Some(handed) = attempt.handed() else { return };
-        if let Some(found) = self.pools.relays.get_mut(relay as usize) {
-            found.index = None;
-            found.spoilt = true;
-        }
-        if handed.done || self.is_detached(relay) {
-            return self.drop_relay(relay);
-        }
-        if !attempt.is_fed() {
-            self.end_feed(relay);
-        }
-        let (channel, request) = handed.request;
-        self.orphan_request(channel as usize, request);
     }
 
     /// Either the client takes nothing, or the application gives nothing, or has had all of its time.
@@ -390,10 +363,37 @@ impl Reactor {
             false => self.refuse_upstream(index, 504),
         }
     }
+}
 
-    /// What the attempt of a connection has of its process.
-    pub(in crate::worker) fn handed_mut(&mut self, index: u32) -> Option<&mut Handed> {
-        self.exchange(index).attempt.as_deref_mut()?.handed_mut()
+impl Processes {
+    /// Ends a relay: the process is told to close its end, too.
+    pub(in crate::worker) fn drop_relay(&mut self, key: u32) {
+        let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
+        let channel = relay.channel as usize;
+        unwatch(&self.epoll, &relay);
+        if let Some(found) = self.pools.channels.get_mut(channel).filter(|_| !relay.orphan) {
+            found.idle_relays.remove(key);
+            found.forget_number(RELAY_BIT | key);
+            self.touch(channel);
+        }
+    }
+
+    /// The connection goes on, or away, without what may still come through its relay.
+    pub(in crate::worker) fn leave_relay(&mut self, relay: u32, attempt: Option<Box<Attempt>>) {
+        let Some(attempt) = attempt else { return };
+        let Some(handed) = attempt.handed() else { return };
+        if let Some(found) = self.pools.relays.get_mut(relay as usize) {
+            found.index = None;
+            found.spoilt = true;
+        }
+        if handed.done || self.is_detached(relay) {
+            return self.drop_relay(relay);
+        }
+        if !attempt.is_fed() {
+            self.end_feed(relay);
+        }
+        let (channel, request) = handed.request;
+        self.orphan_request(channel as usize, request);
     }
 
     /// DONE for a request that was answered through a relay.
@@ -443,6 +443,13 @@ impl Reactor {
                 unwatch(&self.epoll, &relay);
             }
         }
+    }
+}
+
+impl Clients {
+    /// What the attempt of a connection has of its process.
+    pub(in crate::worker) fn handed_mut(&mut self, index: u32) -> Option<&mut Handed> {
+        self.exchange(index).attempt.as_deref_mut()?.handed_mut()
     }
 }
 

@@ -28,7 +28,7 @@ use crate::worker::connection::{RetryState, State};
 use crate::worker::errors::fields_of;
 use crate::worker::forward::may_be_informed;
 use crate::worker::inbox::{ConnectionTransfer, Origin};
-use crate::worker::reactor::Reactor;
+use crate::worker::layers::Exchanges;
 use crate::worker::tls_session::TlsLookup;
 
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a
@@ -89,7 +89,7 @@ impl RemoteRequest {
     }
 }
 
-impl Reactor {
+impl Exchanges {
     /// Sends the request that a connection keeps to another thread, whose pool of this index shall answer it.
     pub(in crate::worker) fn send_to_thread(&mut self, index: u32, pool: u16, thread: usize) {
         if self.try_send_to_thread(index, pool, thread).is_none() {

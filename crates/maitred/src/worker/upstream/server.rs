@@ -43,8 +43,8 @@ use crate::proxy::Failure;
 use crate::serve::RequestContext;
 use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::State;
+use crate::worker::layers::{Exchanges, Processes};
 use crate::worker::origin;
-use crate::worker::reactor::Reactor;
 
 /// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
 const ATTEMPTS_MAX: u8 = 4;
@@ -192,7 +192,7 @@ impl Call {
     }
 }
 
-impl Reactor {
+impl Exchanges {
     /// Passes a request on to a server of this pool.
     pub(in crate::worker) fn proxy(
         &mut self,
@@ -322,6 +322,7 @@ impl Reactor {
 
     /// A server has failed this request, which is not given to it again.
     fn note_failure(&mut self, index: u32, at: (u16, u16), failure: Failure, status: u16, why: &str) {
+        let shared = self.shared;
         let now = self.clock.now;
         self.row.upstream_failures.add(1);
         if let Some(call) = self.call_mut(index) {
@@ -334,7 +335,7 @@ impl Reactor {
         self.limiter.log(now, || {
             let server = settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
             let out_ms = out.map(|out| out.as_millis() as u64);
-            tracing::warn!(pool = self.shared.pool_name(at.0), server, out_ms, "a server failed: {why}");
+            tracing::warn!(pool = shared.pool_name(at.0), server, out_ms, "a server failed: {why}");
         });
     }
 
@@ -348,12 +349,13 @@ impl Reactor {
     /// Sends what the server takes of the request. That it takes nothing any more shows when its response is read, or the
     /// lack of one: it may have answered before it had all.
     pub(super) fn send_request(&mut self, index: u32) {
+        let now = self.clock.now;
         let Some(Source::Server(key)) = self.source_of(index) else { return };
         let Some(upstream) = self.upstreams.get(key).filter(|upstream| !upstream.untried) else { return };
         if !upstream.connected {
             return self.count_unsent(index);
         }
-        let exchange = self.connections[index as usize].exchange.as_deref_mut();
+        let exchange = self.processes.clients.connections[index as usize].exchange.as_deref_mut();
         let Some(attempt) = exchange.and_then(|exchange| exchange.attempt.as_deref_mut()) else { return };
         let (feed, switched) = (&mut attempt.feed, attempt.filter.switched());
         let By::Server(call) = &mut attempt.by else { return };
@@ -366,7 +368,7 @@ impl Reactor {
         call.send_failed = result.is_err();
         if moved > 0 {
             // A server that takes the request is not silent.
-            attempt.note_heard(self.clock.now);
+            attempt.note_heard(now);
         }
         if result.is_err() {
             // Whatever the reason, nothing more will be sent, and the server must not wait for it.
@@ -388,11 +390,6 @@ impl Reactor {
     /// How long the connection to a server of this pool may take.
     pub(super) fn connect_timeout(&self, pool: u16) -> Duration {
         self.shared.start.config.pools[usize::from(pool)].connect_timeout
-    }
-
-    /// How long whoever answers may be silent.
-    pub(in crate::worker) fn request_timeout(&self, pool: u16) -> Duration {
-        self.shared.start.config.pools[usize::from(pool)].request_timeout
     }
 
     pub(in crate::worker) fn on_upstream(&mut self, key: u32, serial: u32, flags: epoll::EventFlags) {
@@ -534,7 +531,7 @@ impl Reactor {
             self.forgive(at);
             let (pool, settings) =
                 (self.shared.pool_name(at.0), &self.shared.start.config.pools[usize::from(at.0)]);
-            self.limiter.log(self.clock.now, || {
+            self.log_limited(|| {
                 let server = name_of(settings, usize::from(at.1));
                 tracing::warn!(pool, server, "request ended: it took longer than request_total_timeout");
             });
@@ -618,7 +615,7 @@ impl Reactor {
         if self.upstreams.balancer(at.0).is_some_and(|balancer| balancer.succeeded(usize::from(at.1))) {
             let (pool, settings) =
                 (self.shared.pool_name(at.0), self.shared.start.config.pools.get(usize::from(at.0)));
-            self.limiter.log(self.clock.now, || {
+            self.log_limited(|| {
                 let server =
                     settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
                 tracing::info!(pool, server, "a server is available again");
@@ -633,6 +630,13 @@ impl Reactor {
             Some(None) => self.drop_upstream(key),
             None => {}
         }
+    }
+}
+
+impl Processes {
+    /// How long whoever answers may be silent.
+    pub(in crate::worker) fn request_timeout(&self, pool: u16) -> Duration {
+        self.shared.start.config.pools[usize::from(pool)].request_timeout
     }
 }
 

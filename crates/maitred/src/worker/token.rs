@@ -1,0 +1,72 @@
+//! What an event of epoll is about.
+
+use rustix::event::epoll;
+
+/// What an event is about: eight bits of kind, 24 of serial, 32 of index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Token {
+    Connection { index: u32, serial: u32 },
+    Listener(u32),
+    Channel { key: u32, epoch: u32 },
+    Relay { key: u32, channel: u32 },
+    Upstream { key: u32, serial: u32 },
+    Link { key: u32, epoch: u32 },
+    Inbox,
+}
+
+pub(super) const SERIAL_MASK: u32 = 0x00ff_ffff;
+
+impl Token {
+    pub(super) fn pack(self) -> epoll::EventData {
+        let (kind, serial, index) = match self {
+            Token::Connection { index, serial } => (0u64, serial & SERIAL_MASK, index),
+            Token::Listener(index) => (1, 0, index),
+            Token::Channel { key, epoch } => (2, epoch & SERIAL_MASK, key),
+            Token::Inbox => (3, 0, 0),
+            Token::Relay { key, channel } => (4, channel & SERIAL_MASK, key),
+            Token::Upstream { key, serial } => (5, serial & SERIAL_MASK, key),
+            Token::Link { key, epoch } => (6, epoch & SERIAL_MASK, key),
+        };
+        epoll::EventData::new_u64(kind << 56 | u64::from(serial) << 32 | u64::from(index))
+    }
+
+    pub(super) fn unpack(data: epoll::EventData) -> Token {
+        let bits = data.u64();
+        let (serial, index) = ((bits >> 32) as u32 & SERIAL_MASK, bits as u32);
+        match bits >> 56 {
+            0 => Token::Connection { index, serial },
+            1 => Token::Listener(index),
+            2 => Token::Channel { key: index, epoch: serial },
+            4 => Token::Relay { key: index, channel: serial },
+            5 => Token::Upstream { key: index, serial },
+            6 => Token::Link { key: index, epoch: serial },
+            _ => Token::Inbox,
+        }
+    }
+
+    /// As much of a process's epoch as there is room for.
+    pub(super) fn epoch(epoch: u64) -> u32 {
+        epoch as u32 & SERIAL_MASK
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_survive_packing() {
+        for token in [
+            Token::Connection { index: 0, serial: 0 },
+            Token::Connection { index: u32::MAX, serial: SERIAL_MASK },
+            Token::Listener(3),
+            Token::Channel { key: 9, epoch: 77 },
+            Token::Relay { key: 5, channel: 1 },
+            Token::Upstream { key: 6, serial: 2 },
+            Token::Link { key: 8, epoch: 5 },
+            Token::Inbox,
+        ] {
+            assert_eq!(Token::unpack(token.pack()), token);
+        }
+    }
+}
