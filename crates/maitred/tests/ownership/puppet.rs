@@ -72,6 +72,8 @@ pub(crate) struct Puppet {
     /// The pool that it belongs to.
     pub(crate) pool: String,
     pub(crate) phase: Phase,
+    /// It takes several requests at a time.
+    pub(crate) concurrent: bool,
     /// It takes and returns no files.
     pub(crate) sockets_only: bool,
     /// It has been welcomed, and may be sent requests.
@@ -104,6 +106,7 @@ impl Puppet {
             number,
             pool: text.trim().to_owned(),
             phase: Phase::Live,
+            concurrent: capacity > 1,
             sockets_only,
             welcomed: false,
             kept: HashMap::new(),

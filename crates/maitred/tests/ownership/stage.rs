@@ -284,6 +284,7 @@ impl Stage {
                 }
                 Heard::Cancel { connection, request } => {
                     self.note(|| format!("puppet {number}: CANCEL {connection:#x} {request}"));
+                    self.cancel(at, request);
                 }
                 Heard::Forget { connection } => self.forget(number, connection),
                 Heard::Welcome => {}
@@ -295,6 +296,17 @@ impl Stage {
             }
         }
         came
+    }
+
+    /// A request is cancelled. Maitred ends a process that takes several at a time only if cancelled ones hold all of its capacity.
+    fn cancel(&mut self, at: usize, request: u32) {
+        let Puppet { number, concurrent, .. } = self.puppets[at];
+        let never = |job: &&mut Job| {
+            (job.puppet, job.request) == (number, request) && concurrent && job.ending == Ending::Never
+        };
+        if let Some(job) = self.jobs.iter_mut().find(never) {
+            job.ending = Ending::Nothing;
+        }
     }
 
     /// A puppet is asked to forget a connection. If it is at a request of that, there is no client left to answer.
