@@ -1,15 +1,10 @@
-//! How many connections each address has, over all threads of the worker process.
-//!
-//! Counted when a connection is made and when it ends, behind one of many locks that are held for a few instructions; what
-//! happens on a connection in between asks nothing here. There are no more entries than open connections.
+//! TYPES of addresses.rs
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 
-use super::connection::{Connection, Remote};
-use super::layers::Base;
 use super::origin::is_within;
 use crate::config::{Limits, Network};
 
@@ -72,11 +67,11 @@ impl Addresses {
     }
 
     /// Counts one more connection. False, and nothing is counted, if the address has as many as it may.
-    fn enter(&self, address: Option<SocketAddr>) -> bool {
+    pub(in crate::worker) fn enter(&self, address: Option<SocketAddr>) -> bool {
         self.enter_up_to(address, self.max)
     }
 
-    fn enter_up_to(&self, address: Option<SocketAddr>, max: u32) -> bool {
+    pub(in crate::worker) fn enter_up_to(&self, address: Option<SocketAddr>, max: u32) -> bool {
         let Some(key) = self.key(address) else { return true };
         let Some(mut counts) = self.shard(key) else { return true };
         let count = counts.entry(key).or_insert(0);
@@ -88,7 +83,7 @@ impl Addresses {
     }
 
     /// One less.
-    fn leave(&self, address: Option<SocketAddr>) {
+    pub(in crate::worker) fn leave(&self, address: Option<SocketAddr>) {
         let Some(key) = self.key(address) else { return };
         let Some(mut counts) = self.shard(key) else { return };
         if let Some(count) = counts.get_mut(&key) {
@@ -97,37 +92,6 @@ impl Addresses {
                 counts.remove(&key);
             }
         }
-    }
-}
-
-impl Base {
-    /// Counts a connection that comes from this address. False if it is to be closed, having come in vain.
-    pub(super) fn admit(&mut self, address: Option<SocketAddr>) -> bool {
-        let fits = self.shared.addresses.enter(address);
-        if !fits {
-            self.row.refused_by_address.add(1);
-            self.log_limited(|| {
-                let peer = Remote::new(address);
-                tracing::warn!(
-                    peer = peer.text(),
-                    "connection closed: it has connections_per_address_max already"
-                );
-            });
-        }
-        fits
-    }
-
-    /// Counts a connection that was admitted before, by another thread or another worker process.
-    pub(super) fn readmit(&self, connection: &mut Connection) {
-        if connection.is_client() && !connection.awaits_proxy {
-            self.shared.addresses.enter_up_to(connection.remote.address, u32::MAX);
-            connection.counted = true;
-        }
-    }
-
-    /// A connection of this address, which was counted, is not here any more.
-    pub(super) fn uncount(&self, address: Option<SocketAddr>) {
-        self.shared.addresses.leave(address);
     }
 }
 

@@ -1,29 +1,13 @@
-//! The admin address: status, metrics, and what the operator can ask of the master.
+//! TYPES of admin.rs
 
 use std::net::IpAddr;
-use std::time::Duration;
 
-use aws_lc_rs::constant_time::verify_slices_are_equal;
-use maitred_http::fields::FieldLines;
-use maitred_http::h1::{self, Persistence};
-use maitred_http::request::{Method, Request, Version};
-use maitred_http::response::ResponseHead;
-use rustix::net::sockopt::socket_peercred;
-
-use super::answer::{RequestInput, Step};
-use super::connection::{After, State};
-use super::layers::Requests;
-use super::shared::Outgoing;
-use super::wire::Then;
-use crate::config::{AdminAddress, Pool};
+use crate::config::Pool;
 use crate::control::{Command, PoolCommand};
-use crate::exchange::Field;
-use crate::serve::fixed::Reply;
-use crate::status::{metrics, page};
 
 /// Whether `Host` names this machine itself: nothing, `localhost`, or a loopback address, with or without a port. Any other
 /// name may be in a stranger's hands, who lets it point here once his page is loaded (DNS rebinding).
-fn is_local(authority: &str) -> bool {
+pub(in crate::worker) fn is_local(authority: &str) -> bool {
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => authority,
@@ -36,7 +20,7 @@ fn is_local(authority: &str) -> bool {
 
 /// What `/pool/NAME/restart`, `/pool/NAME/drain/SLOT` and `/pool/NAME/scale/N` ask for; the master knows whether there is such a
 /// pool.
-fn pool_command(path: &str) -> Option<Command> {
+pub(in crate::worker) fn pool_command(path: &str) -> Option<Command> {
     let (name, wanted) = path.strip_prefix("/pool/")?.split_once('/')?;
     let number =
         |digits: &str| digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?;
@@ -47,196 +31,6 @@ fn pool_command(path: &str) -> Option<Command> {
         _ => return None,
     };
     Pool::is_name(name).then(|| Command::Pool(name.to_owned(), wanted))
-}
-
-/// What is said to those who may not command.
-const NO_TOKEN: &str = "403 Forbidden\nCommands by TCP are off: set `admin_token` in [server], or a Unix socket as `admin`; \
-                        signals to the master do the same.\n";
-const WRONG_TOKEN: &str =
-    "403 Forbidden\nCommands by TCP take the token that is in the file `admin_token` of [server].\n";
-const NOT_OPERATOR: &str = "403 Forbidden\nOnly root and the account that started the server command it.\n";
-
-/// How long the master may be silent about a command. It says again and again what a reload waits for, so that one that is
-/// silent is not at work on it.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
-/// The field of an interim answer (100) to a command. Not 102, which would be the right one: clients have to expect any (RFC 9110
-/// 15.2), but Python's for one skips only this.
-const PROGRESS: &[u8] = b"Maitred-Progress";
-/// What is seen here is of this moment.
-const NO_STORE: Field<'static> = Field::new("Cache-Control", "no-store");
-
-impl Requests {
-    /// Answers on the admin listener.
-    pub(super) fn answer_admin(
-        &mut self,
-        index: u32,
-        request: &Request<'_, '_>,
-        given: RequestInput<'_>,
-    ) -> Step {
-        if !is_local(request.authority) {
-            return self.refuse_host(index, request, given);
-        }
-        let command = match (request.method, request.path) {
-            (Method::Get | Method::Head, "/") => {
-                let location = Field::new("Location", "/status");
-                return self.plain_error(index, request, given, 302, &[location]);
-            }
-            (Method::Get | Method::Head, "/status") => {
-                return self.admin_page(index, request, given);
-            }
-            (Method::Get, "/status/events") => return self.stream_status(index, request, given),
-            (Method::Get | Method::Head, "/status.json") => {
-                let text = self.shared.status_json(self.clock.unix_secs);
-                return self.admin_reply(index, request, 200, "application/json", &text, given);
-            }
-            (Method::Get | Method::Head, "/metrics") => {
-                let text = self.shared.metrics(self.clock.unix_secs);
-                return self.admin_reply(index, request, 200, metrics::CONTENT_TYPE, &text, given);
-            }
-            (Method::Get | Method::Head, "/status/history.json") => {
-                let text = self.shared.status.history(self.clock.unix_secs);
-                return self.admin_reply(index, request, 200, "application/json", &text, given);
-            }
-            (Method::Post, "/reload") => Command::Reload,
-            (Method::Post, "/stop") => Command::Stop,
-            (Method::Post, "/upgrade") => Command::Upgrade,
-            (Method::Post, path) if let Some(command) = pool_command(path) => command,
-            (_, "/status/events") => {
-                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET")]);
-            }
-            (_, "/" | "/status" | "/status.json" | "/status/history.json" | "/metrics") => {
-                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "GET, HEAD")]);
-            }
-            (_, "/reload" | "/stop" | "/upgrade") => {
-                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "POST")]);
-            }
-            (_, path) if pool_command(path).is_some() => {
-                return self.plain_error(index, request, given, 405, &[Field::new("Allow", "POST")]);
-            }
-            _ => return self.plain_error(index, request, given, 404, &[]),
-        };
-        // A page in a browser on this machine can send a POST to a loopback address, but not without naming itself.
-        if request.fields.iter().any(|field| field.name.eq_ignore_ascii_case("origin")) {
-            return self.plain_error(index, request, given, 403, &[]);
-        }
-        if let Err(why) = self.may_command(index, request) {
-            return self.admin_reply(
-                index,
-                request,
-                403,
-                "text/plain; charset=utf-8",
-                why,
-                RequestInput { last: true, ..given },
-            );
-        }
-        if !self.buffers.tx.is_empty() {
-            return Step::FlushFirst;
-        }
-        let serial = self.connections[index as usize].serial;
-        let interim = request.version != Version::Http10;
-        let asked = Outgoing::Ask { command, thread: self.number, index, serial, interim };
-        self.shared.outbox.send(asked);
-        self.enter(index, State::Command);
-        self.arm_in(index, COMMAND_TIMEOUT);
-        Step::Waits
-    }
-
-    /// Whether who asks may command: over the Unix socket root and the account of the master, which the kernel vouches for
-    /// (`SO_PEERCRED`, unix(7)); over TCP, where every local user and every application comes in, whoever has the token.
-    fn may_command(&self, index: u32, request: &Request<'_, '_>) -> Result<(), &'static str> {
-        let start = &self.shared.start;
-        if let Some(AdminAddress::Tcp(_)) = start.config.server.admin {
-            let Some(token) = &start.admin_token else { return Err(NO_TOKEN) };
-            let mut said =
-                request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("authorization"));
-            let said = said.next().and_then(|field| field.value.strip_prefix(b"Bearer "));
-            let right = said.is_some_and(|said| verify_slices_are_equal(said, &token.0).is_ok());
-            return if right { Ok(()) } else { Err(WRONG_TOKEN) };
-        }
-        let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
-        let peer = socket.and_then(|socket| socket_peercred(socket).ok()).map(|peer| peer.uid.as_raw());
-        match peer {
-            Some(uid) if uid == 0 || uid == start.master_uid => Ok(()),
-            _ => Err(NOT_OPERATOR),
-        }
-    }
-
-    /// The page; what it may do is said in its policy.
-    fn admin_page(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
-        let reply = Reply {
-            status: 200,
-            fields: &[
-                NO_STORE,
-                Field::new("Content-Security-Policy", page::POLICY),
-                Field::new("X-Content-Type-Options", "nosniff"),
-                Field::new("Referrer-Policy", "no-referrer"),
-            ],
-            content_type: page::CONTENT_TYPE,
-            body: page::PAGE.as_bytes(),
-        };
-        self.reply(index, request, given, |writer| reply.write(writer))
-    }
-
-    /// A name in `Host` that anybody can point at this machine: a page of a stranger would be read as one of this server's.
-    fn refuse_host(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
-        let body =
-            "421 Misdirected Request\nThe admin address answers for localhost and loopback addresses only.\n";
-        let given = RequestInput { last: true, ..given };
-        self.admin_reply(index, request, 421, "text/plain; charset=utf-8", body, given)
-    }
-
-    fn admin_reply(
-        &mut self,
-        index: u32,
-        request: &Request<'_, '_>,
-        status: u16,
-        content_type: &str,
-        body: &str,
-        given: RequestInput<'_>,
-    ) -> Step {
-        let reply = Reply { status, fields: &[NO_STORE], content_type, body: body.as_bytes() };
-        self.reply(index, request, given, |writer| reply.write(writer))
-    }
-
-    /// The master says what a command waits for. Who asked is told as well, if it understands interim answers.
-    pub(super) fn on_command_waits(&mut self, index: u32, serial: u32, interim: bool, text: &str) {
-        if !self.is_current(index, serial) || self.connections[index as usize].state != State::Command {
-            return;
-        }
-        self.arm_in(index, COMMAND_TIMEOUT);
-        if !interim {
-            return;
-        }
-        let line: String = text.chars().filter(|char| !char.is_control()).collect();
-        let mut fields = FieldLines::default();
-        fields.push(PROGRESS, line.as_bytes());
-        let mut head = Vec::new();
-        h1::put_interim(&ResponseHead::own(100, fields.all()), &mut head);
-        // The socket takes it, unless the other side reads nothing at all.
-        if self.send(index, &head, Then::Perhaps) != Ok(head.len()) {
-            self.abort(index);
-        }
-    }
-
-    /// The master has answered a command.
-    pub(super) fn on_command_done(&mut self, index: u32, serial: u32, well: bool, text: &str) {
-        if self.is_current(index, serial) && self.connections[index as usize].state == State::Command {
-            self.end_command(index, if well { 200 } else { 409 }, text);
-        }
-    }
-
-    /// Answers a command, and closes: whoever asked has nothing more to ask.
-    pub(super) fn end_command(&mut self, index: u32, status: u16, text: &str) {
-        let body = format!("{text}\n");
-        let reply =
-            Reply { status, fields: &[], content_type: "text/plain; charset=utf-8", body: body.as_bytes() };
-        let context = self.context_of(index, self.shared.router.admin_plan(), Persistence::Close, false);
-        let (_, mut writer) = self.files_and_writer(index, context);
-        reply.write(&mut writer);
-        self.count(index, status);
-        self.enter(index, State::Idle);
-        self.send_joined(index, Some(After::Close));
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use maitred_http::request::RequestHead;
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::connection::{RetryState, Spool};
+use super::connection::retry::RetryState;
+use super::connection::spool::Spool;
 use super::tls_session::TlsSession;
 use super::upstream::remote_thread::RemoteRequest;
 use crate::control::{DrainTime, SlotId, Started};

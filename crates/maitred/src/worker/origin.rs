@@ -13,7 +13,7 @@ use maitred_http::fields::FieldLines;
 use maitred_http::forwarded::{self, Hop};
 use maitred_http::request::Request;
 
-use super::connection::Remote;
+use super::connection::remote::Remote;
 use crate::config::Network;
 
 /// Bytes of the longest request id that is taken from a proxy.

@@ -1,44 +1,19 @@
-//! Clients that are neither silent nor of any use: minimal rates, and bounds on the whole.
-//!
-//! What a client **sends** has a deadline that its bytes put off: a head `head_timeout`, and a second more for each
-//! `head_bytes_per_second_min` bytes, up to `head_timeout_max`; a body `body_rate_grace` likewise. That is one sum for each
-//! piece that comes, and nothing while none does.
-//!
-//! What a client **takes** is looked at four times in `response_rate_window`. One that has had something unsent at each
-//! look, for all that time, must have taken `response_bytes_per_second_min` bytes a second. Nothing is counted where bytes
-//! are sent: the kernel counts what was acknowledged (tcp(7), `tcpi_bytes_acked`), whoever wrote it, TLS and applications
-//! included. What HTTP/2 holds back, because the client opens no window, is counted by the session as it makes frames.
-//!
-//! | who | has something unsent | what counts |
-//! |---|---|---|
-//! | a response that Maitred sends | its state says so | what was acknowledged |
-//! | one that an application writes to the client's socket | the kernel holds bytes that may not leave yet | the same |
-//! | the end of the last response | the kernel holds bytes | the same |
-//! | an HTTP/2 connection | its frames do not leave | the same |
-//! | | its window is used up, and a stream waits | content in frames |
-//! | a stream | its own window is used up | its content in frames |
-//!
-//! An event stream with nothing to send is in none of these rows. What waits for a disk is not the client's fault.
+//! TYPES of rates.rs
 
-use std::os::fd::AsFd as _;
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use maitred_http::h2::StreamKey;
-use maitred_sys::delivery::{self, Progress};
+use maitred_sys::delivery::Progress;
 
-use super::connection::{Exchange, State};
 use super::http2::Http2Connection;
-use super::layers::{Admission, Clients};
-use super::wire::Wire;
 use crate::config::Limits;
 
 /// Looks at one client in the time in which it has to take what it has to take.
 const LOOKS_PER_WINDOW: u32 = 4;
+
 /// Shortest time between two looks: a tick of the timers.
 const LOOK_EVERY_MIN: Duration = super::timers::TICK;
-/// Connections that are looked at in one turn: each may take a system call.
-const LOOKS_PER_TURN: usize = 512;
 
 /// How far a body has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +24,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    fn new(now: Instant) -> Self {
+    pub(in crate::worker) fn new(now: Instant) -> Self {
         Pace { since: now, bytes: 0, paused: None }
     }
 
@@ -63,7 +38,7 @@ impl Pace {
         self.bytes += bytes as u64;
     }
 
-    fn go_on(&mut self, now: Instant) {
+    pub(in crate::worker) fn go_on(&mut self, now: Instant) {
         if let Some(at) = self.paused.take() {
             self.since += now.saturating_duration_since(at);
         }
@@ -77,7 +52,12 @@ pub(super) fn head_deadline(limits: &Limits, began: Instant, bytes: u64) -> Inst
 }
 
 /// By when the next piece of a body has to be there, or its end.
-fn body_deadline(limits: &Limits, began: Instant, pace: &Pace, now: Instant) -> Instant {
+pub(in crate::worker) fn body_deadline(
+    limits: &Limits,
+    began: Instant,
+    pace: &Pace,
+    now: Instant,
+) -> Instant {
     let next = now + limits.body_timeout;
     let until = match limits.body_bytes_per_second_min {
         0 => next,
@@ -101,7 +81,7 @@ fn bounded(until: Instant, began: Instant, limits: &Limits) -> Instant {
 
 /// What keeps something from leaving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum HeldBy {
+pub(in crate::worker) enum HeldBy {
     /// The client acknowledges nothing, or its socket is full.
     Socket,
     /// It opens no window of HTTP/2.
@@ -110,12 +90,12 @@ enum HeldBy {
 
 /// What a client that has something to take has taken so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Seen {
-    held_by: HeldBy,
+pub(in crate::worker) struct Seen {
+    pub(in crate::worker) held_by: HeldBy,
     /// What the kernel says of the connection.
-    socket: Progress,
+    pub(in crate::worker) socket: Progress,
     /// Bytes of content in frames of HTTP/2.
-    framed: u64,
+    pub(in crate::worker) framed: u64,
 }
 
 /// A client that had something unsent at each look since.
@@ -134,14 +114,20 @@ pub(super) struct Rates {
     records: HashMap<u32, Record>,
     pass: u64,
     /// Where this pass of looks has come to.
-    cursor: usize,
-    next: Option<Instant>,
+    pub(in crate::worker) cursor: usize,
+    pub(in crate::worker) next: Option<Instant>,
 }
 
 impl Rates {
     /// Whether the client at `index`, which has something unsent, has taken too little for too long. One that is held back now
     /// by this and now by that is judged by what holds it back in the end: over all that time it has taken so much, or not.
-    fn is_slow(&mut self, (index, serial): (u32, u32), seen: Seen, now: Instant, limits: &Limits) -> bool {
+    pub(in crate::worker) fn is_slow(
+        &mut self,
+        (index, serial): (u32, u32),
+        seen: Seen,
+        now: Instant,
+        limits: &Limits,
+    ) -> bool {
         let new = Record { serial, since: now, first: seen, pass: self.pass };
         let record = self.records.entry(index).or_insert(new);
         if record.serial != serial {
@@ -166,7 +152,7 @@ impl Rates {
     }
 
     /// All connections were looked at: what had nothing unsent is forgotten.
-    fn end_pass(&mut self) {
+    pub(in crate::worker) fn end_pass(&mut self) {
         let pass = self.pass;
         self.records.retain(|_, record| record.pass == pass);
         (self.pass, self.cursor) = (pass + 1, 0);
@@ -174,160 +160,21 @@ impl Rates {
 }
 
 /// How often is looked; `None` if nothing has a bound.
-fn look_every(limits: &Limits) -> Option<Duration> {
+pub(in crate::worker) fn look_every(limits: &Limits) -> Option<Duration> {
     let rate = (limits.response_bytes_per_second_min > 0).then_some(limits.response_rate_window);
     let shortest = rate.into_iter().chain(limits.response_total_timeout).min()?;
     Some((shortest / LOOKS_PER_WINDOW).max(LOOK_EVERY_MIN))
 }
 
-impl Admission {
-    /// When to look again.
-    pub(super) fn next_look(&self) -> Option<Instant> {
-        let row = self.row;
-        let some =
-            [&row.writing, &row.handed_off, &row.multiplexed, &row.lingering, &row.queued, &row.waiting];
-        self.rates.next.filter(|_| some.iter().any(|gauge| gauge.get() > 0))
-    }
-
-    /// Once per turn: ends those that take too little, or are at it for too long.
-    pub(super) fn look_at_rates(&mut self) {
-        let now = self.clock.now;
-        if self.rates.next.is_some_and(|at| now < at) {
-            return;
-        }
-        let Some(every) = look_every(&self.shared.start.config.limits) else { return };
-        let all = self.connections.capacity();
-        let end = (self.rates.cursor + LOOKS_PER_TURN).min(all);
-        for index in self.rates.cursor..end {
-            self.look_at(index as u32);
-        }
-        self.rates.cursor = end;
-        // With more to look at, the next turn goes on.
-        let done = end == all;
-        self.rates.next = Some(if done { now + every } else { now });
-        if done {
-            self.rates.end_pass();
-        }
-    }
-
-    fn look_at(&mut self, index: u32) {
-        let Some(connection) = self.connections.get(index as usize) else { return };
-        if connection.admin || connection.internal {
-            return;
-        }
-        let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
-        let (serial, began, state) = (connection.serial, connection.began, connection.state);
-        let answers = !matches!(
-            state,
-            State::Idle | State::Head | State::Body | State::Spooling | State::Http2 { .. } | State::Linger
-        );
-        let over = |total: Duration| now.saturating_duration_since(began) >= total;
-        if answers && limits.response_total_timeout.is_some_and(over) && !self.is_tunnel(index) {
-            return self.end_slow(index, "its response is not out within response_total_timeout");
-        }
-        if limits.response_bytes_per_second_min > 0
-            && let Some(seen) = self.seen(index)
-            && self.rates.is_slow((index, serial), seen, now, limits)
-        {
-            self.end_slow(index, "it takes less than response_bytes_per_second_min");
-        }
-    }
-
-    fn end_slow(&mut self, index: u32, why: &'static str) {
-        self.row.timeouts.add(1);
-        self.row.slow.add(1);
-        let peer = self.connections[index as usize].remote;
-        self.log_limited(|| {
-            tracing::info!(peer = peer.text(), "client connection aborted: {why}");
-        });
-        match self.connections[index as usize].state {
-            State::Linger => self.close(index),
-            State::Writing | State::Upstream(_) => self.abort_stalled(index),
-            _ => self.abort_any(index),
-        }
-    }
-}
-
-impl Clients {
-    /// Whether something of a response waits for the client.
-    pub(super) fn waits_for_client(&self, index: u32) -> bool {
-        let exchange =
-            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
-        let waits = |exchange: &Exchange| {
-            !exchange.awaits_disk && (self.has_output(index) || !exchange.segments.is_empty())
-        };
-        exchange.is_some_and(waits)
-    }
-
-    /// What a client has taken so far that has something to take; `None` for any other, and where nothing is known.
-    fn seen(&self, index: u32) -> Option<Seen> {
-        let connection = self.connections.get(index as usize)?;
-        let exchange = connection.exchange.as_deref();
-        let socket = || delivery::progress(connection.socket.as_ref()?.as_fd());
-        let waits = match connection.state {
-            // What TLS holds back is not in the buffers.
-            State::Writing => exchange.is_some_and(|exchange| !exchange.awaits_disk),
-            State::Upstream(_) => self.waits_for_client(index),
-            State::HandedOff { .. } => return socket().filter(|found| found.unsent).map(Seen::by_socket),
-            State::Linger => delivery::is_under_way(connection.socket.as_ref()?.as_fd()),
-            State::Http2 { session } => {
-                let (held_by, framed) = self.sessions.get(session as usize)?.held()?;
-                return Some(Seen { held_by, socket: socket()?, framed });
-            }
-            _ => false,
-        };
-        if !waits {
-            return None;
-        }
-        match connection.wire {
-            Wire::Stream { session, stream } => {
-                let framed = self.sessions.get(session as usize)?.held_stream(stream)?;
-                Some(Seen { held_by: HeldBy::Window, socket: Progress::default(), framed })
-            }
-            Wire::Clear | Wire::Tls { .. } => socket().map(Seen::by_socket),
-        }
-    }
-
-    /// Sets the deadline of a head of which so many bytes are there.
-    pub(super) fn arm_head(&mut self, index: u32, bytes: usize) {
-        let began = self.connections[index as usize].began;
-        let until = head_deadline(&self.shared.start.config.limits, began, bytes as u64);
-        self.wheel.arm(index, until);
-    }
-
-    /// A body begins.
-    pub(super) fn begin_pace(&mut self, index: u32) {
-        self.exchange(index).pace = None;
-        self.arm_body(index);
-    }
-
-    /// Sets the deadline of a body.
-    pub(super) fn arm_body(&mut self, index: u32) {
-        let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
-        let began = self.connections[index as usize].began;
-        let pace = self.exchange(index).pace.get_or_insert_with(|| Pace::new(now));
-        pace.go_on(now);
-        let until = body_deadline(limits, began, pace, now);
-        self.wheel.arm(index, until);
-    }
-
-    /// Nothing of a body is read for now.
-    pub(super) fn pause_body(&mut self, index: u32) {
-        let now = self.clock.now;
-        self.exchange(index).pace.get_or_insert_with(|| Pace::new(now)).pause(now);
-        self.wheel.disarm(index);
-    }
-}
-
 impl Seen {
-    fn by_socket(socket: Progress) -> Seen {
+    pub(in crate::worker) fn by_socket(socket: Progress) -> Seen {
         Seen { held_by: HeldBy::Socket, socket, framed: 0 }
     }
 }
 
 impl Http2Connection {
     /// If the connection has something to send that the client does not take: why, and the content that is in frames so far.
-    fn held(&self) -> Option<(HeldBy, u64)> {
+    pub(in crate::worker) fn held(&self) -> Option<(HeldBy, u64)> {
         let held_by = match () {
             () if self.is_unsent() => HeldBy::Socket,
             () if self.session.waits_for_connection() => HeldBy::Window,
@@ -337,7 +184,7 @@ impl Http2Connection {
     }
 
     /// The same of a stream whose own window is used up.
-    fn held_stream(&self, stream: u32) -> Option<u64> {
+    pub(in crate::worker) fn held_stream(&self, stream: u32) -> Option<u64> {
         let key = StreamKey(stream);
         let found = self.streams.get(key.slot()).filter(|_| self.session.waits_for_window(key))?;
         Some(found.framed)

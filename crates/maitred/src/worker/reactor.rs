@@ -6,14 +6,22 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
+use super::admission::Admission;
 use super::agenda::{Next, Todo};
+use super::base::Base;
+use super::clients::Clients;
 use super::clock::Environment;
 use super::drain::Drain;
+use super::exchanges::Exchanges;
 use super::inbox::Message;
-use super::layers::{Admission, Base, Clients, Exchanges, Processes, Requests, above};
+use super::layers::above;
+use super::processes::Processes;
+use super::requests::Requests;
+use super::send::Sent;
 use super::shared::{Outgoing, Shared};
 use super::token::Token;
-use super::watchdog::{EVENTS_PER_MARK, Turn};
+use super::watch::{EVENT_EVERY, push_data};
+use super::watchdog::{EVENTS_PER_MARK, SLOW, Turn};
 use crate::log::writer::ThreadLog;
 use crate::serve::files::FileServer;
 use crate::status::scoreboard::ThreadRow;
@@ -301,5 +309,107 @@ impl Reactor {
         // Up to the next millisecond: epoll_wait(2) would round down and wake before anything is due.
         let wait = wait + Duration::from_micros(999);
         Timespec::try_from(wait).ok()
+    }
+
+    /// Goes on with processes that had more to say than one turn takes.
+    pub(super) fn read_ready_channels(&mut self) {
+        use epoll::EventFlags as F;
+        for (key, epoch) in std::mem::take(&mut self.ready_channels) {
+            let token = Token::Channel { key: key as u32, epoch };
+            self.guarded(token, |thread| thread.on_channel(key, epoch, F::IN | F::RDHUP));
+        }
+    }
+
+    /// Once per turn: sends what the turn has put into frames.
+    pub(super) fn flush_sessions(&mut self) {
+        while let Some(key) = self.unsent_sessions.pop() {
+            let Some(http2) = self.sessions.get_mut(key as usize) else { continue };
+            http2.dirty = false;
+            let index = http2.index;
+            let Some(serial) = self.connections.get(index as usize).map(|connection| connection.serial)
+            else {
+                continue;
+            };
+            self.guarded(Token::Connection { index, serial }, |thread| {
+                match thread.flush_session(index, key) {
+                    Sent::Broken => thread.close(index),
+                    sent => thread.settle_session(index, key, sent),
+                }
+            });
+        }
+    }
+
+    /// Goes on with links that had more to say than one turn takes.
+    pub(super) fn read_ready_links(&mut self) {
+        for (key, epoch) in std::mem::take(&mut self.ready_links) {
+            let token = Token::Link { key: key as u32, epoch };
+            self.guarded(token, |thread| thread.on_link(key, epoch, epoll::EventFlags::IN));
+        }
+    }
+
+    /// Once per turn: sends the requests that are to go over connections that were idle, if these are good.
+    pub(in crate::worker) fn use_idle_upstreams(&mut self) {
+        if !self.upstreams.has_reused() {
+            return;
+        }
+        let reused = self.upstreams.take_reused();
+        let stale = self.upstreams.stale(&reused);
+        for ((key, index), stale) in reused.into_iter().zip(stale) {
+            let Some(connection) = self.upstreams.get(key) else { continue };
+            let serial = connection.serial;
+            let stale = std::mem::take(&mut connection.untried) && (stale || connection.hung_up);
+            self.guarded(Token::Upstream { key, serial }, |thread| match stale {
+                true => thread.replace_upstream(index),
+                false => thread.send_request(index),
+            });
+        }
+    }
+
+    /// Once per turn: an event for each watcher, when it is time.
+    pub(super) fn tell_watchers(&mut self) {
+        if self.watchers.next_event.is_none_or(|at| self.clock.now < at) {
+            return;
+        }
+        let mut watchers = std::mem::take(&mut self.watchers.connections);
+        watchers.retain(|(index, serial)| self.is_current(*index, *serial));
+        self.watchers.next_event = (!watchers.is_empty()).then_some(self.clock.now + EVENT_EVERY);
+        if !watchers.is_empty() {
+            let mut event = Vec::with_capacity(16 * 1024);
+            push_data(&self.shared.status_json(self.clock.unix_secs), &mut event);
+            for (index, serial) in &watchers {
+                self.guarded(Token::Connection { index: *index, serial: *serial }, |thread| {
+                    thread.tell_watcher(*index, &event);
+                });
+            }
+        }
+        self.watchers.connections = watchers;
+    }
+
+    /// The turn is over, with so many events.
+    pub(super) fn end_watch(&mut self, mut turn: Turn, now: Instant, events: &[epoll::Event]) {
+        let took = now.saturating_duration_since(turn.began);
+        let micros = took.as_micros() as u64;
+        if micros > self.row.longest_turn_us.get() {
+            self.row.longest_turn_us.set(micros);
+        }
+        if took < SLOW {
+            return;
+        }
+        turn.mark(now, events.len().saturating_sub(turn.done));
+        self.row.slow_turns.add(1);
+        let (longest, range) = turn.slowest;
+        // The last part is also what is done once per turn.
+        let last = range.end == events.len();
+        let what = self.describe(events.get(range).unwrap_or_default(), last);
+        let (thread, took_ms, part_ms) = (self.number, took.as_millis(), longest.as_millis());
+        self.log_limited(|| {
+            tracing::warn!(
+                thread,
+                took_ms,
+                part_ms,
+                events = events.len(),
+                "slow iteration of the event loop: {what}"
+            );
+        });
     }
 }

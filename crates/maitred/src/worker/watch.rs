@@ -1,36 +1,16 @@
-//! `/status/events`: the status as a stream of server-sent events, one a second (HTML Living Standard, section 9.2).
-//!
-//! The document is made once a second for all that watch. A watcher that is behind gets no more until it has taken what
-//! there is, so that each costs one document of memory; one that takes nothing at all for a while is closed. When the
-//! process drains, the stream ends, and the page connects again: to the next worker process, if there is one.
+//! TYPES of watch.rs
 
 use std::time::{Duration, Instant};
 
-use maitred_http::h1::Persistence;
-use maitred_http::request::Request;
-
-use super::answer::{RequestInput, Step};
-use super::connection::State;
-use super::layers::Requests;
-use super::reactor::Reactor;
-use super::send::Sent;
-use super::token::Token;
-use crate::exchange::Field;
-
-/// Connections that may watch at a time. Each costs one document of memory (some 10 KiB, with 1024 slots half a megabyte)
-/// and one write a second.
-pub(super) const WATCHERS_MAX: usize = 32;
 /// Between two events.
-const EVENT_EVERY: Duration = Duration::from_secs(1);
-/// How long a watcher may take nothing of what waits for it.
-const WATCHER_TIMEOUT: Duration = Duration::from_secs(5);
+pub(in crate::worker) const EVENT_EVERY: Duration = Duration::from_secs(1);
 
 /// Who watches. Belongs to one thread.
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     /// Index and serial of their connections.
-    connections: Vec<(u32, u32)>,
-    next_event: Option<Instant>,
+    pub(in crate::worker) connections: Vec<(u32, u32)>,
+    pub(in crate::worker) next_event: Option<Instant>,
 }
 
 impl Watchers {
@@ -40,101 +20,8 @@ impl Watchers {
     }
 }
 
-impl Requests {
-    /// Answers `/status/events`: the response begins now, with the last minutes and the present, and does not end.
-    pub(super) fn stream_status(
-        &mut self,
-        index: u32,
-        request: &Request<'_, '_>,
-        given: RequestInput<'_>,
-    ) -> Step {
-        if !self.buffers.tx.is_empty() {
-            return Step::FlushFirst;
-        }
-        if self.watchers.connections.len() >= WATCHERS_MAX {
-            return self.plain_error(index, request, given, 503, &[Field::new("Retry-After", "10")]);
-        }
-        if !self.register(index) {
-            self.close(index);
-            return Step::Gone;
-        }
-        let serial = self.connections[index as usize].serial;
-        self.watchers.connections.push((index, serial));
-        self.watchers.next_event.get_or_insert(self.clock.now + EVENT_EVERY);
-        let context = self.context_of(index, given.routed.plan, Persistence::Close, false);
-        let (_, mut writer) = self.files_and_writer(index, context);
-        writer.make(200, false, false, |fields| {
-            fields.push(b"Content-Type", b"text/event-stream");
-            fields.push(b"Cache-Control", b"no-store");
-            fields.push(b"X-Content-Type-Options", b"nosniff");
-        });
-        let mut head = Vec::with_capacity(16 * 1024);
-        head.append(&mut self.buffers.tx);
-        head.extend_from_slice(b"retry: 1000\n\nevent: history\n");
-        push_data(&self.shared.status.history(self.clock.unix_secs), &mut head);
-        push_data(&self.shared.status_json(self.clock.unix_secs), &mut head);
-        self.count(index, 200);
-        self.enter(index, State::Watching);
-        self.arm_in(index, WATCHER_TIMEOUT);
-        let exchange = self.exchange(index);
-        (exchange.output, exchange.sent) = (head, 0);
-        self.on_watcher(index);
-        if self.is_current(index, serial) { Step::Waits } else { Step::Gone }
-    }
-
-    fn tell_watcher(&mut self, index: u32, event: &[u8]) {
-        let exchange = self.exchange(index);
-        if exchange.sent < exchange.output.len() {
-            return;
-        }
-        exchange.output.clear();
-        exchange.output.extend_from_slice(event);
-        exchange.sent = 0;
-        // What came before was taken, or the deadline would have passed.
-        self.arm_in(index, WATCHER_TIMEOUT);
-        self.on_watcher(index);
-    }
-
-    /// Sends a watcher what it takes of what waits for it.
-    pub(super) fn on_watcher(&mut self, index: u32) {
-        let unsent = |thread: &mut Requests| {
-            let exchange = thread.exchange(index);
-            exchange.output.len() - exchange.sent
-        };
-        let before = unsent(self);
-        if self.send_rest(index) == Sent::Broken {
-            return self.close(index);
-        }
-        if before > 0 && unsent(self) < before {
-            self.arm_in(index, WATCHER_TIMEOUT);
-        }
-    }
-}
-
-impl Reactor {
-    /// Once per turn: an event for each watcher, when it is time.
-    pub(super) fn tell_watchers(&mut self) {
-        if self.watchers.next_event.is_none_or(|at| self.clock.now < at) {
-            return;
-        }
-        let mut watchers = std::mem::take(&mut self.watchers.connections);
-        watchers.retain(|(index, serial)| self.is_current(*index, *serial));
-        self.watchers.next_event = (!watchers.is_empty()).then_some(self.clock.now + EVENT_EVERY);
-        if !watchers.is_empty() {
-            let mut event = Vec::with_capacity(16 * 1024);
-            push_data(&self.shared.status_json(self.clock.unix_secs), &mut event);
-            for (index, serial) in &watchers {
-                self.guarded(Token::Connection { index: *index, serial: *serial }, |thread| {
-                    thread.tell_watcher(*index, &event);
-                });
-            }
-        }
-        self.watchers.connections = watchers;
-    }
-}
-
 /// Appends one event. JSON has no line breaks, so one line of data holds it all.
-fn push_data(json: &str, out: &mut Vec<u8>) {
+pub(in crate::worker) fn push_data(json: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"data: ");
     out.extend_from_slice(json.as_bytes());
     out.extend_from_slice(b"\n\n");

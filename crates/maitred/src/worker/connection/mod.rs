@@ -21,10 +21,12 @@
 //! A connection that does not read leaves the bytes in the kernel: that is the back-pressure. What epoll reports
 //! meanwhile is kept in [`Connection::readable`], since an edge comes only once.
 
+pub mod remote;
+pub mod retry;
+pub mod spool;
 pub mod table;
 
 use std::collections::VecDeque;
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -34,6 +36,9 @@ use maitred_http::fields::FieldLines;
 use maitred_http::request::RequestHead;
 use slab::Slab;
 
+use self::remote::Remote;
+use self::retry::RetryState;
+use self::spool::Spool;
 use super::errors::Refusal;
 use super::origin::Peer;
 use super::rates::Pace;
@@ -236,33 +241,6 @@ pub struct Exchange {
     pub retry: RetryState,
 }
 
-/// Whether a request that was lost with its process may be given to another one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum RetryState {
-    /// No: asking twice may do something twice, or its body is gone. (One that no process has seen is another matter.)
-    #[default]
-    Never,
-    /// Yes: it has a safe method (9110-9.2.1) and no body, and its head is kept.
-    Once,
-    /// It was: what kills two processes gets no third one.
-    Done,
-}
-
-/// A body in a file without a name.
-#[derive(Debug)]
-pub struct Spool {
-    /// The file, to be read from its start.
-    pub file: std::fs::File,
-    /// Its length.
-    pub bytes: u64,
-    /// Whether it is on a disk, so that writing to it may wait.
-    pub on_disk: bool,
-    /// What it takes up.
-    pub kept: Permit,
-    /// Its place among the descriptors.
-    pub held: Permit,
-}
-
 impl Exchange {
     /// Empties everything, and keeps the memory of the buffers.
     pub fn reset(&mut self) {
@@ -284,42 +262,14 @@ impl Exchange {
         self.input.capacity() + self.head.capacity() + self.body.capacity() + self.output.capacity()
     }
 
+    /// If an upstream was answering through here: whether the client was given another protocol, and the bytes that it got.
+    pub(in crate::worker) fn answered_so_far(&self) -> Option<(bool, u64)> {
+        self.attempt.as_deref().map(|attempt| (attempt.filter.switched(), attempt.filter.body_bytes()))
+    }
+
     /// Whether nothing is left in any buffer.
     pub fn is_empty(&self) -> bool {
         self.input.is_empty() && self.head.is_empty() && self.output.is_empty() && self.segments.is_empty()
-    }
-}
-
-/// The client's address, with its text form made once.
-#[derive(Debug, Clone, Copy)]
-pub struct Remote {
-    /// The address; `None` on a Unix socket.
-    pub address: Option<SocketAddr>,
-    text: [u8; Remote::TEXT_BYTES_MAX],
-    len: u8,
-}
-
-impl Remote {
-    /// Eight groups of four digits and what is between them. The longer form, with an IPv4 address at its end, is only
-    /// written of mapped addresses (RFC 5952 section 5), which are shown as IPv4 addresses here.
-    const TEXT_BYTES_MAX: usize = 39;
-
-    /// The address of a new connection.
-    pub fn new(address: Option<SocketAddr>) -> Self {
-        let mut remote = Remote { address, text: [0; Remote::TEXT_BYTES_MAX], len: 0 };
-        let mut room = &mut remote.text[..];
-        // No address runs out of room here.
-        let _ = match address {
-            Some(address) => write!(room, "{}", address.ip().to_canonical()),
-            None => write!(room, "unix:"),
-        };
-        remote.len = (Remote::TEXT_BYTES_MAX - room.len()) as u8;
-        remote
-    }
-
-    /// The IP address without port, as logs show it.
-    pub fn text(&self) -> &str {
-        std::str::from_utf8(&self.text[..usize::from(self.len)]).unwrap_or("-")
     }
 }
 

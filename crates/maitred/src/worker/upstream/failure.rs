@@ -32,7 +32,7 @@ pub(in crate::worker) enum Cause {
 
 /// How far an attempt had come when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reached {
+pub(in crate::worker) struct Reached {
     /// The upstream may have seen something of the request.
     pub seen: bool,
     /// The request may be sent twice.
@@ -45,7 +45,7 @@ pub(super) struct Reached {
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(in crate::worker) enum Verdict {
     /// It is given to another process, or server, if there is one; otherwise it is refused with this status.
     Retry(u16),
     /// The client gets an error of this status.
@@ -55,7 +55,7 @@ pub(super) enum Verdict {
 }
 
 /// The rule of the module's table.
-pub(super) fn judge(cause: Cause, reached: Reached) -> Verdict {
+pub(in crate::worker) fn judge(cause: Cause, reached: Reached) -> Verdict {
     if reached.head_written {
         return Verdict::Abort;
     }

@@ -1,41 +1,13 @@
-//! Requests that go to another thread without their connection: an HTTP/2 stream cannot leave its connection, and that
-//! cannot leave because of one of its streams; and a thread that has as many connections as it may have takes no more of them.
-//!
-//! The other thread gets the request together with one end of a socketpair, as a connection of its own
-//! ([`Connection::internal`](crate::worker::connection::Connection::internal)), which it answers as any other: the process may
-//! even be given it to write to. The response is read from the other end. What differs from a server is here.
-//!
-//! | | an HTTP server's | another thread's |
-//! |---|---|---|
-//! | logged, counted as a request | here | here, and not there |
-//! | deadlines | `request_timeout`, `request_total_timeout` | the other thread's own, and then [`TIMEOUT`] |
-//! | ends without an answer | sent again if that is harmless, or 502 | the same, once; 504 behind `request_timeout` |
-//! | a client that has only finished sending | has a second | is told to the other thread, which tells the process |
+//! TYPES of upstream/remote_thread.rs
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use maitred_http::h1::Persistence;
-use maitred_http::request::{Framing, HeadRoom, Method};
-use maitred_http::response::Filter;
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
-
-use super::failure::Cause;
-use super::{Attempt, By, Source};
-use crate::worker::connection::{RetryState, State};
-use crate::worker::errors::fields_of;
-use crate::worker::forward::may_be_informed;
-use crate::worker::inbox::{ConnectionTransfer, Origin};
-use crate::worker::layers::Exchanges;
-use crate::worker::tls_session::TlsLookup;
-
 /// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a
 /// process that was told to end.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
-/// By how much less than its timeout the request of an overdue process may seem to have been silent here.
-const MARGIN: Duration = Duration::from_millis(250);
+pub(in crate::worker) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What the other thread has to know of a request besides itself.
 #[derive(Debug)]
@@ -70,13 +42,13 @@ impl Heard {
 /// What an attempt at another thread has for itself: where it is told how far the client's thread has come, and since when.
 #[derive(Debug)]
 pub struct Remote {
-    heard: Heard,
-    began: Instant,
+    pub(in crate::worker) heard: Heard,
+    pub(in crate::worker) began: Instant,
 }
 
 impl Remote {
     /// Something of the response has come.
-    pub(super) fn note_heard(&self, now: Instant) {
+    pub(in crate::worker) fn note_heard(&self, now: Instant) {
         self.heard.note(self.began, now);
     }
 }
@@ -86,120 +58,5 @@ impl RemoteRequest {
     pub fn last_heard(&self) -> Option<Instant> {
         let millis = self.heard.0.load(Relaxed);
         (millis > 0).then(|| self.began + Duration::from_millis(millis))
-    }
-}
-
-impl Exchanges {
-    /// Sends the request that a connection keeps to another thread, whose pool of this index shall answer it.
-    pub(in crate::worker) fn send_to_thread(&mut self, index: u32, pool: u16, thread: usize) {
-        if self.try_send_to_thread(index, pool, thread).is_none() {
-            self.enter(index, State::Head);
-            self.name_for_pool(index, usize::from(pool));
-            self.refuse_kept(index, 503, fields_of(503));
-        }
-    }
-
-    /// `None` if no socketpair can be had. Both its ends are counted as long as the near one is there.
-    fn try_send_to_thread(&mut self, index: u32, pool: u16, thread: usize) -> Option<()> {
-        let held = self.shared.descriptors.take(2)?;
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (near, far) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
-        let id = self.forwarded.next_id();
-        let exchange = self.exchange(index);
-        let (head, body, spool) =
-            (exchange.head.clone(), std::mem::take(&mut exchange.body), exchange.spool.take());
-        let (retry, last) = (exchange.retry, exchange.last);
-        let (routed, path) = (exchange.routed, exchange.path.clone());
-        // Who answers there says which process that is.
-        exchange.set_cookie = None;
-        let mut room = HeadRoom::default();
-        let request = head.view(&mut room)?;
-        let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
-        let keep = self.persistence(index, &request, last) != Persistence::Close;
-        let settings = &self.shared.start.config.pools[usize::from(pool)];
-        let filter = Filter::new(self.wanted(index, &request, keep, settings));
-        let upstream = self.adopt_upstream((near, held), pool, index).ok()?;
-        let (connection, now) = (&self.connections[index as usize], self.clock.now);
-        let mut fields = Vec::new();
-        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
-        lookup.fields(connection.wire, |name, value| fields.push((name.to_owned(), value.to_vec())));
-        let (began, heard) = (connection.began, Heard::default());
-        let across = RemoteRequest {
-            secure: connection.secure,
-            request_id: id,
-            began,
-            heard: heard.clone(),
-            may_be_informed: may_be_informed(connection, &request, settings),
-            fields,
-        };
-        let transfer = ConnectionTransfer {
-            socket: far,
-            remote: connection.remote.address,
-            listen: connection.listen,
-            requests: 0,
-            input: Vec::new(),
-            head: head.clone(),
-            text: Vec::new(),
-            routed,
-            path,
-            body,
-            spool,
-            // Two processes that are lost with a request are enough, wherever they are.
-            again: if retry == RetryState::Done { RetryState::Done } else { RetryState::Never },
-            waits_since: self.exchange_of(index).and_then(|exchange| exchange.waits_since),
-            origin: Origin::ForSlot,
-            awaits_proxy: false,
-            secure: None,
-            across: Some(Box::new(across)),
-        };
-        let exchange = self.exchange(index);
-        (exchange.pool, exchange.queue_us, exchange.request_id) = (Some(pool), 0, Some(id));
-        exchange.handed_off_at = Some(now);
-        exchange.retry = match retry {
-            _ if !safe => RetryState::Never,
-            RetryState::Never | RetryState::Once => RetryState::Once,
-            RetryState::Done => RetryState::Done,
-        };
-        (exchange.overdue, exchange.cancelled) = (false, false);
-        let by = By::Thread(Remote { heard, began });
-        exchange.attempt = Some(Box::new(Attempt::new(filter, keep, None, by, now)));
-        self.enter(index, State::Upstream(Source::Thread(upstream)));
-        self.wheel.arm(index, now + settings.queue_timeout + settings.request_timeout + TIMEOUT);
-        self.row.sent_to_threads.add(1);
-        self.shared.transfer(thread, transfer);
-        Some(())
-    }
-
-    /// How long a request of this pool may wait for a process.
-    pub(super) fn queue_timeout(&self, pool: u16) -> Duration {
-        self.shared.start.config.pools[usize::from(pool)].queue_timeout
-    }
-
-    /// The client has finished sending, which may mean that it has gone.
-    pub(super) fn half_close_remote_thread(&mut self, key: u32) {
-        if let Some(socket) = self.upstreams.socket(key) {
-            let _ = shutdown(socket, Shutdown::Write);
-        }
-    }
-
-    /// Says in the log that another thread gave no answer, or none to its end: it has lost the request with a process. `None` if
-    /// the client had gone before.
-    pub(super) fn note_failed_thread(&mut self, index: u32, cause: Cause, why: &str) -> Option<Cause> {
-        let attempt = self.attempt_of(index)?;
-        let (heard_at, written) = (attempt.heard_at, attempt.filter.head_written());
-        let (past_total, now) = (self.is_past_total(index), self.clock.now);
-        let exchange = self.exchange(index);
-        if exchange.cancelled {
-            return None;
-        }
-        let pool = exchange.pool?;
-        let since = if written { Some(heard_at) } else { exchange.handed_off_at };
-        let (name, timeout) = (self.shared.pool_name(pool), self.request_timeout(pool));
-        self.limiter.log(now, || tracing::warn!(pool = name, "no response from another thread: {why}"));
-        // By how much less the process may seem to have been silent here: see the margin.
-        let margin = if written { MARGIN } else { Duration::ZERO };
-        let silent = since.is_some_and(|since| now.saturating_duration_since(since) + margin >= timeout);
-        self.exchange(index).overdue = silent || past_total;
-        Some(if silent || past_total { Cause::Late } else { cause })
     }
 }

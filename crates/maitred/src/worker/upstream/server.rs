@@ -1,53 +1,14 @@
-//! Requests to servers that run by themselves: which server gets one, over which connection, and what is done when it fails. What
-//! a server is sent is its dialect's ([`http1`](super::http1)).
-//!
-//! A request was read as a whole before, so that its length is known, and that a slow upload keeps no server waiting. What its
-//! attempt is doing:
-//!
-//! | phase | known by | deadline | when it passes | when the server ends or breaks it |
-//! |---|---|---|---|---|
-//! | connecting | not `connected` | `connect_timeout` | another server, or 504 | another server, or 502 |
-//! | sent | not `begun` | `request_timeout` since the last byte that was sent | 504 | retried, if that is harmless; or 502 |
-//! | head | `begun`, no head written | `request_timeout` since its last byte | 504 | 502 |
-//! | content | a head was written | the same, or the client's `write_timeout` | aborted | its end, or aborted |
-//! | any of these | | `request_total_timeout` since the first of them began | 504, or aborted | |
-//! | tunnel | the filter has `switched` | `tunnel_idle_timeout` | aborted | the end, once the client has all |
-//!
-//! **Retried**: a connection that could not be made has had no byte of the request, so that any request is given to the next
-//! server. One that ends without a byte of a response may have been acted on, so that only requests with a safe method
-//! (9110-9.2.1) are sent again: over a new connection, if it was an idle one, which the server may close at any time;
-//! otherwise to another server. [`ATTEMPTS_MAX`] bounds all of it.
-//!
-//! **A client that goes away** takes its connection to the server with it: nothing else tells a server. One that has only
-//! stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_TIMEOUT`] is what the
-//! server has to begin with its response then, and how long it may be silent after that while the client has all there is: a
-//! stream of events without events would stay as long as `request_timeout` allows. Bytes that such a client has not taken tell
-//! by themselves whether it is there.
+//! TYPES of upstream/server.rs
 
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 
 use maitred_http::fastcgi::stdin::Piece;
-use maitred_http::h1::Persistence;
-use maitred_http::request::Method;
-use maitred_http::response::Filter;
-use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown, send, shutdown, sockopt};
+use rustix::net::{SendFlags, send};
 
-use super::failure::Cause;
-use super::pump::Read;
-use super::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Source, fastcgi};
+use super::{Feed, fastcgi};
 use crate::config::{Pool, Source as PoolSource, Upstream};
-use crate::proxy::Failure;
-use crate::serve::RequestContext;
-use crate::worker::answer::{RequestInput, Step};
-use crate::worker::connection::State;
-use crate::worker::layers::{Exchanges, Processes};
-use crate::worker::origin;
 
-/// Connections that one request may be sent over, or that are tried for it: one that was idle, and three servers.
-const ATTEMPTS_MAX: u8 = 4;
 /// Bytes of a body that one server takes in one turn, so that the others get theirs.
 const SENT_PER_TURN: u64 = 512 * 1024;
 
@@ -61,7 +22,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    fn of(pool: &Pool) -> Dialect {
+    pub(in crate::worker) fn of(pool: &Pool) -> Dialect {
         match &pool.source {
             PoolSource::FastCgi(_) => Dialect::FastCgi(Box::default()),
             PoolSource::Http(_) => Dialect::Http1,
@@ -87,7 +48,7 @@ impl Dialect {
     }
 
     /// Another attempt begins.
-    fn reset(&mut self) {
+    pub(in crate::worker) fn reset(&mut self) {
         match self {
             Dialect::Http1 => {}
             Dialect::FastCgi(spoken) => **spoken = fastcgi::Spoken::default(),
@@ -105,30 +66,35 @@ pub struct Call {
     /// The request, without a body that is spooled.
     out: Vec<u8>,
     /// Where it begins in `out`.
-    start: usize,
+    pub(in crate::worker) start: usize,
     /// Up to where `out` has been sent.
-    sent: usize,
+    pub(in crate::worker) sent: usize,
     /// Asking twice does no harm (9110-9.2.1).
     pub safe: bool,
     /// Servers of the pool that have failed it.
-    tried: Vec<u16>,
+    pub(in crate::worker) tried: Vec<u16>,
     /// Connections that it was sent over, or that were tried.
-    attempts: u8,
+    pub(in crate::worker) attempts: u8,
     /// No idle connection is used any more: one has turned out to be closed.
-    fresh_only: bool,
+    pub(in crate::worker) fresh_only: bool,
     /// What the client is told if nobody answers.
-    status: u16,
+    pub(in crate::worker) status: u16,
     /// The server may have seen some of the request.
     pub any_sent: bool,
     /// The server takes no more of it.
-    send_failed: bool,
+    pub(in crate::worker) send_failed: bool,
     /// The client has finished sending, and may be gone.
     pub half_closed: bool,
 }
 
 impl Call {
     /// A request that no server has yet: what is in `out` from `start` on.
-    fn new(pool: u16, dialect: Dialect, (out, start): (Vec<u8>, usize), safe: bool) -> Call {
+    pub(in crate::worker) fn new(
+        pool: u16,
+        dialect: Dialect,
+        (out, start): (Vec<u8>, usize),
+        safe: bool,
+    ) -> Call {
         Call {
             dialect,
             pool,
@@ -147,7 +113,12 @@ impl Call {
     }
 
     /// Sends what the socket takes, up to [`SENT_PER_TURN`]. `Ok(true)`: it takes more than that.
-    fn send(&mut self, socket: BorrowedFd<'_>, feed: &mut Option<Feed>, moved: &mut u64) -> Result<bool, ()> {
+    pub(in crate::worker) fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        feed: &mut Option<Feed>,
+        moved: &mut u64,
+    ) -> Result<bool, ()> {
         while *moved < SENT_PER_TURN {
             let rest = self.out.get(self.sent..).unwrap_or_default();
             let flags =
@@ -187,456 +158,8 @@ impl Call {
     }
 
     /// Whether the server has all of the request but a spooled body.
-    fn is_sent(&self) -> bool {
+    pub(in crate::worker) fn is_sent(&self) -> bool {
         self.sent == self.out.len() && !self.send_failed
-    }
-}
-
-impl Exchanges {
-    /// Passes a request on to a server of this pool.
-    pub(in crate::worker) fn proxy(
-        &mut self,
-        index: u32,
-        pool: usize,
-        context: &RequestContext<'_>,
-        given: RequestInput<'_>,
-    ) -> Step {
-        if !self.register(index) {
-            self.close(index);
-            return Step::Gone;
-        }
-        let request = context.request;
-        let settings = &self.shared.start.config.pools[pool];
-        let out = match self.write_request(index, settings, context, given) {
-            Ok(out) => out,
-            Err(status) => {
-                return self.pool_error(index, pool, request, RequestInput { last: true, ..given }, status);
-            }
-        };
-        let keep = self.persistence(index, request, given.last) != Persistence::Close;
-        let filter = Filter::new(self.wanted(index, request, keep, settings));
-        let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
-        let now = self.clock.now;
-        let hung_up = self.connections[index as usize].hung_up;
-        self.keep_head(index, request, given);
-        let exchange = self.exchange(index);
-        exchange.body.clear();
-        (exchange.pool, exchange.queue_us, exchange.handed_off_at) = (Some(pool as u16), 0, Some(now));
-        (exchange.overdue, exchange.cancelled) = (false, false);
-        let feed = exchange.spool.take().map(|spool| Feed { spool, sent: 0 });
-        let call = Call::new(pool as u16, Dialect::of(settings), out, safe);
-        exchange.attempt = Some(Box::new(Attempt::new(filter, keep, feed, By::Server(call), now)));
-        self.row.proxied.add(1);
-        self.shared.pools[pool].handed[self.number].requests.add(1);
-        if let Err(status) = self.attempt(index) {
-            self.exchange(index).attempt = None;
-            return self.pool_error(index, pool, request, given, status);
-        }
-        self.send_request(index);
-        if hung_up {
-            self.on_client_ended(index);
-        }
-        Step::Waits
-    }
-
-    /// The request as the server gets it, and where that begins.
-    ///
-    /// # Errors
-    /// The status to answer with.
-    fn write_request(
-        &mut self,
-        index: u32,
-        settings: &Pool,
-        context: &RequestContext<'_>,
-        given: RequestInput<'_>,
-    ) -> Result<(Vec<u8>, usize), u16> {
-        match &settings.source {
-            PoolSource::FastCgi(fastcgi) => {
-                Ok((self.write_fastcgi(index, (settings, fastcgi), context, given)?, 0))
-            }
-            PoolSource::Http(_)
-            | PoolSource::Command(_)
-            | PoolSource::Listen { .. }
-            | PoolSource::Channel(_) => self.write_http1(index, settings, context, given).ok_or(413),
-        }
-    }
-
-    /// Finds the request a connection to a server that it was not given to yet.
-    ///
-    /// # Errors
-    /// The status to answer with.
-    fn attempt(&mut self, index: u32) -> Result<(), u16> {
-        loop {
-            let now = self.clock.now;
-            let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Err(500) };
-            attempt.note_heard(now);
-            (attempt.begun, attempt.drained) = (false, false);
-            if let Some(feed) = &mut attempt.feed {
-                feed.sent = 0;
-            }
-            let Some(call) = attempt.call_mut() else { return Err(500) };
-            let (pool, fresh) = (call.pool, call.fresh_only);
-            let tried = std::mem::take(&mut call.tried);
-            if call.attempts >= ATTEMPTS_MAX {
-                return Err(call.status);
-            }
-            call.attempts += 1;
-            (call.sent, call.any_sent, call.send_failed) = (call.start, false, false);
-            call.dialect.reset();
-            let load = &self.shared.pools[usize::from(pool)].load;
-            let load = |server: usize| {
-                load.get(server).map_or(0, |load| load.load(std::sync::atomic::Ordering::Relaxed))
-            };
-            let balancer = self.upstreams.balancer(pool);
-            let chosen = balancer.and_then(|balancer| balancer.choose(now, &tried, load));
-            let Some(call) = self.call_mut(index) else { return Err(500) };
-            call.tried = tried;
-            let Some(server) = chosen else { return Err(call.status) };
-            let at = (pool, server as u16);
-            let idle = if fresh { None } else { self.take_idle(at, index) };
-            match idle.map_or_else(|| self.open_upstream(at, index), Ok) {
-                Ok(upstream) => {
-                    self.enter(index, State::Upstream(Source::Server(upstream)));
-                    if let Some(due) = self.upstream_due(index) {
-                        self.wheel.arm(index, due);
-                    }
-                    return Ok(());
-                }
-                Err(error) if is_our_own(&error) => {
-                    self.limiter.log(now, || tracing::error!(%error, "no connection to a server"));
-                    self.forgive(at);
-                    return Err(503);
-                }
-                // The accept queue of a Unix socket is full (connect(2)): the server is busy, and not out of order.
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                    self.forgive(at);
-                    if let Some(call) = self.call_mut(index) {
-                        call.tried.push(at.1);
-                        call.status = 503;
-                    }
-                }
-                Err(error) => self.note_failure(index, at, Failure::Unreachable, 502, &error.to_string()),
-            }
-        }
-    }
-
-    /// A server has failed this request, which is not given to it again.
-    fn note_failure(&mut self, index: u32, at: (u16, u16), failure: Failure, status: u16, why: &str) {
-        let shared = self.shared;
-        let now = self.clock.now;
-        self.row.upstream_failures.add(1);
-        if let Some(call) = self.call_mut(index) {
-            call.tried.push(at.1);
-            call.status = status;
-        }
-        let settings = self.shared.start.config.pools.get(usize::from(at.0));
-        let out =
-            self.upstreams.balancer(at.0).and_then(|found| found.failed(usize::from(at.1), failure, now));
-        self.limiter.log(now, || {
-            let server = settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
-            let out_ms = out.map(|out| out.as_millis() as u64);
-            tracing::warn!(pool = shared.pool_name(at.0), server, out_ms, "a server failed: {why}");
-        });
-    }
-
-    /// What came of a request says nothing about its server.
-    fn forgive(&mut self, at: (u16, u16)) {
-        if let Some(balancer) = self.upstreams.balancer(at.0) {
-            balancer.unknown(usize::from(at.1));
-        }
-    }
-
-    /// Sends what the server takes of the request. That it takes nothing any more shows when its response is read, or the
-    /// lack of one: it may have answered before it had all.
-    pub(super) fn send_request(&mut self, index: u32) {
-        let now = self.clock.now;
-        let Some(Source::Server(key)) = self.source_of(index) else { return };
-        let Some(upstream) = self.upstreams.get(key).filter(|upstream| !upstream.untried) else { return };
-        if !upstream.connected {
-            return self.count_unsent(index);
-        }
-        let exchange = self.processes.clients.connections[index as usize].exchange.as_deref_mut();
-        let Some(attempt) = exchange.and_then(|exchange| exchange.attempt.as_deref_mut()) else { return };
-        let (feed, switched) = (&mut attempt.feed, attempt.filter.switched());
-        let By::Server(call) = &mut attempt.by else { return };
-        if call.send_failed || switched {
-            return;
-        }
-        let mut moved = 0;
-        let result = call.send(upstream.socket(), feed, &mut moved);
-        call.any_sent |= moved > 0;
-        call.send_failed = result.is_err();
-        if moved > 0 {
-            // A server that takes the request is not silent.
-            attempt.note_heard(now);
-        }
-        if result.is_err() {
-            // Whatever the reason, nothing more will be sent, and the server must not wait for it.
-            let _ = shutdown(upstream.socket(), Shutdown::Write);
-        }
-        match attempt.unsent_bytes() > 0 {
-            true => self.count_unsent(index),
-            false => self.recount_unsent(index),
-        }
-        if result != Ok(false) {
-            self.look_again(index);
-        }
-    }
-
-    fn call_mut(&mut self, index: u32) -> Option<&mut Call> {
-        self.exchange(index).attempt.as_deref_mut()?.call_mut()
-    }
-
-    /// How long the connection to a server of this pool may take.
-    pub(super) fn connect_timeout(&self, pool: u16) -> Duration {
-        self.shared.start.config.pools[usize::from(pool)].connect_timeout
-    }
-
-    pub(in crate::worker) fn on_upstream(&mut self, key: u32, serial: u32, flags: epoll::EventFlags) {
-        use epoll::EventFlags as F;
-        let Some(upstream) = self.upstreams.current(key, serial) else { return };
-        upstream.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
-        let Some(index) = upstream.index else {
-            // An event may be about what was read in this turn already.
-            if flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) && !self.is_clean(key) {
-                self.drop_upstream(key);
-            }
-            return;
-        };
-        if upstream.untried {
-            // Whatever it is, it came before the request, which is not sent there.
-            return;
-        }
-        if !upstream.connected {
-            let refused = match sockopt::socket_error(upstream.socket()) {
-                Ok(Ok(())) if !flags.intersects(F::ERR | F::HUP) => None,
-                Ok(Ok(())) => Some("no connection".to_owned()),
-                Ok(Err(error)) | Err(error) => Some(error.to_string()),
-            };
-            if let Some(why) = refused {
-                return self.fail_upstream(index, Cause::Unreachable { late: false }, &why);
-            }
-            upstream.connected = true;
-            self.note_heard(index);
-            self.wait_for_upstream(index);
-        }
-        self.move_upstream(index);
-    }
-
-    /// Says in the log what a server has done, and has the next requests know. What the client's thread makes of it.
-    pub(super) fn note_failed_server(&mut self, index: u32, key: u32, cause: Cause, why: &str) -> Cause {
-        let Some(connection) = self.upstreams.get(key) else { return cause };
-        let (at, used) = (connection.at, connection.used);
-        self.row.request_timeouts.add(u64::from(cause == Cause::Late));
-        self.exchange(index).overdue |= cause == Cause::Late;
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return cause };
-        let begun = attempt.begun;
-        let Some(call) = attempt.call_mut() else { return cause };
-        if used && cause == Cause::Lost && !begun && (call.safe || !call.any_sent) {
-            // It was closed as idle connections are, and the request may just have met that.
-            call.fresh_only = true;
-            self.forgive(at);
-            return cause;
-        }
-        let (failure, status) = match cause {
-            Cause::Unreachable { late } => (Failure::Unreachable, if late { 504 } else { 502 }),
-            Cause::Late => (Failure::Broken, 504),
-            Cause::Overloaded => (Failure::Broken, 503),
-            Cause::Lost | Cause::Bad => (Failure::Broken, 502),
-        };
-        self.note_failure(index, at, failure, status, why);
-        cause
-    }
-
-    /// Gives the request to another connection.
-    pub(super) fn retry_server(&mut self, index: u32, key: u32) {
-        self.drop_upstream(key);
-        match self.attempt(index) {
-            Ok(()) => {
-                self.row.upstream_retries.add(1);
-                self.send_request(index);
-            }
-            Err(status) => self.refuse_upstream(index, status),
-        }
-    }
-
-    /// The idle connection that was chosen for a request is of no use. The others are as old, and a new one tells for sure.
-    pub(in crate::worker) fn replace_upstream(&mut self, index: u32) {
-        let Some(Source::Server(key)) = self.source_of(index) else { return };
-        if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
-            self.forgive(at);
-        }
-        self.drop_upstream(key);
-        if let Some(call) = self.call_mut(index) {
-            call.attempts = call.attempts.saturating_sub(1);
-            call.fresh_only = true;
-        }
-        match self.attempt(index) {
-            Ok(()) => self.send_request(index),
-            Err(status) => self.refuse_upstream(index, status),
-        }
-    }
-
-    /// The client has finished sending, and may have gone, which nothing tells the server.
-    pub(super) fn expect_client_to_leave(&mut self, index: u32) {
-        // What waits for the client says by itself whether that is gone.
-        let (waits_for_client, now) = (self.has_output(index), self.clock.now);
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
-        let switched = attempt.filter.switched();
-        let Some(call) = attempt.call_mut() else { return };
-        let (known, pool) = (std::mem::replace(&mut call.half_closed, true), call.pool);
-        if !known {
-            // From now on its time is short, and begins.
-            attempt.heard_at = now;
-        }
-        if known || switched || waits_for_client {
-            return;
-        }
-        let timeout = HALF_CLOSED_TIMEOUT.min(self.request_timeout(pool));
-        self.wheel.arm(index, now + timeout);
-    }
-
-    /// The deadline of a request that a server has; the module's table says which one it was.
-    pub(super) fn on_server_timeout(&mut self, index: u32, key: u32) {
-        let waits_for_client = self.has_output(index);
-        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
-        let (begun, switched) = (attempt.begun, attempt.filter.switched());
-        let leaves = attempt.call_mut().is_some_and(|call| call.half_closed) && !switched;
-        if attempt.filter.complete() && !waits_for_client {
-            // The client has everything; only the application has not said that it is done. Nobody is to blame.
-            return self.settle_upstream(index, Source::Server(key));
-        }
-        let gone = leaves && (!begun || !waits_for_client);
-        self.row.cancelled.add(u64::from(gone));
-        if gone || switched {
-            return self.abort(index);
-        }
-        if self.is_past_total(index) {
-            return self.end_server_total(index, key);
-        }
-        if waits_for_client {
-            return self.abort_stalled(index);
-        }
-        match self.upstreams.is_connected(key) {
-            true => self.fail_upstream(index, Cause::Late, "it was silent for longer than request_timeout"),
-            false => self.fail_upstream(index, Cause::Unreachable { late: true }, "it accepts no connection"),
-        }
-    }
-
-    /// The server has had all of its time for a request. That says nothing about others.
-    pub(super) fn end_server_total(&mut self, index: u32, key: u32) {
-        self.row.request_timeouts.add(1);
-        let at = self.upstreams.get(key).map(|upstream| upstream.at);
-        if let Some(at) = at {
-            self.forgive(at);
-            let (pool, settings) =
-                (self.shared.pool_name(at.0), &self.shared.start.config.pools[usize::from(at.0)]);
-            self.log_limited(|| {
-                let server = name_of(settings, usize::from(at.1));
-                tracing::warn!(pool, server, "request ended: it took longer than request_total_timeout");
-            });
-        }
-        if self.attempt_of(index).is_some_and(|attempt| attempt.filter.head_written()) {
-            self.exchange(index).overdue = true;
-            return self.abort(index);
-        }
-        self.refuse_upstream(index, 504);
-    }
-
-    /// Reads once from the connection to a server, or to another thread.
-    pub(super) fn receive_from_server(
-        &mut self,
-        key: u32,
-        rx: &mut Vec<u8>,
-    ) -> Result<Read, (Cause, String)> {
-        let Some(upstream) = self.upstreams.get(key) else { return Ok(Read::Drained) };
-        if !upstream.connected || upstream.untried {
-            return Ok(Read::Drained);
-        }
-        let room = rx.capacity();
-        match upstream.receive(rx) {
-            Ok(0) => Ok(Read::Ended),
-            // A short read has emptied the socket: what comes later makes an edge. Only the end of the stream, if it was
-            // reported together with these bytes, does not.
-            Ok(bytes) if bytes < room && !upstream.hung_up => Ok(Read::Drained),
-            Ok(_) | Err(Errno::INTR) => Ok(Read::More),
-            Err(Errno::AGAIN) => Ok(Read::Drained),
-            Err(error) => Err((Cause::Lost, error.to_string())),
-        }
-    }
-
-    /// What applications say besides their responses.
-    pub(super) fn log_messages(&mut self, index: u32, messages: &[Vec<u8>]) {
-        if messages.is_empty() {
-            return;
-        }
-        let id = self.exchange(index).request_id.map(origin::hexadecimal).unwrap_or([b'-'; 32]);
-        let pool = self.exchange(index).pool.map_or("", |pool| self.shared.pool_name(pool));
-        let request_id = String::from_utf8_lossy(&id);
-        for line in messages {
-            tracing::warn!(pool, %request_id, "FastCGI: {}", String::from_utf8_lossy(line));
-        }
-    }
-
-    /// The same that was not whole when the attempt ended.
-    pub(super) fn note_last_words(&mut self, index: u32, attempt: Option<Box<Attempt>>) {
-        let Some(By::Server(call)) = attempt.map(|attempt| attempt.by) else { return };
-        if let Dialect::FastCgi(mut spoken) = call.dialect {
-            let mut messages = Vec::new();
-            let _ = spoken.reply.end(&mut |line| messages.push(line.to_vec()));
-            self.log_messages(index, &messages);
-        }
-    }
-
-    /// The server's connection is of no use for anything else.
-    pub(super) fn leave_server(&mut self, key: u32) {
-        if let Some(at) = self.upstreams.get(key).map(|connection| connection.at) {
-            self.forgive(at);
-        }
-        self.drop_upstream(key);
-    }
-
-    /// The response is out: the connection is kept, if nothing can be in it.
-    pub(super) fn release_server(&mut self, key: u32, attempt: &Attempt) {
-        let sent = match &attempt.by {
-            By::Server(call) => call.is_sent() && attempt.is_fed(),
-            By::Process(_) | By::Thread(_) => true,
-        };
-        match attempt.filter.lasts() && sent && (attempt.drained || self.is_clean(key)) {
-            true => self.keep_upstream(key),
-            false => self.drop_upstream(key),
-        }
-    }
-
-    /// A server that answers is well.
-    pub(super) fn note_response(&mut self, index: u32) {
-        let Some(Source::Server(key)) = self.source_of(index) else { return };
-        let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) else { return };
-        if self.upstreams.balancer(at.0).is_some_and(|balancer| balancer.succeeded(usize::from(at.1))) {
-            let (pool, settings) =
-                (self.shared.pool_name(at.0), self.shared.start.config.pools.get(usize::from(at.0)));
-            self.log_limited(|| {
-                let server =
-                    settings.map(|settings| name_of(settings, usize::from(at.1))).unwrap_or_default();
-                tracing::info!(pool, server, "a server is available again");
-            });
-        }
-    }
-
-    /// After a panic: the connection to the server goes, and the client's with it.
-    pub(in crate::worker) fn lose_upstream(&mut self, key: u32, serial: u32) {
-        match self.upstreams.current(key, serial).map(|upstream| upstream.index) {
-            Some(Some(index)) => self.close(index),
-            Some(None) => self.drop_upstream(key),
-            None => {}
-        }
-    }
-}
-
-impl Processes {
-    /// How long whoever answers may be silent.
-    pub(in crate::worker) fn request_timeout(&self, pool: u16) -> Duration {
-        self.shared.start.config.pools[usize::from(pool)].request_timeout
     }
 }
 
@@ -647,10 +170,4 @@ pub(in crate::worker) fn name_of(settings: &Pool, server: usize) -> String {
         Some(Upstream::Unix(path)) => path.display().to_string(),
         None => String::new(),
     }
-}
-
-/// Whether the fault lies here: no descriptors, or no memory, are left.
-fn is_our_own(error: &std::io::Error) -> bool {
-    let own = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    Errno::from_io_error(error).is_some_and(|error| own.contains(&error))
 }

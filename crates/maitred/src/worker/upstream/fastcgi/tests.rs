@@ -9,7 +9,8 @@ use maitred_http::response::ResponsePolicy;
 
 use super::*;
 use crate::clock::Clock;
-use crate::worker::connection::Remote;
+use crate::worker::connection::remote::Remote;
+use crate::worker::origin::PutField as _;
 
 const DATE: [u8; 29] = *b"Sun, 06 Nov 1994 08:49:37 GMT";
 const END: &[u8] = &[1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

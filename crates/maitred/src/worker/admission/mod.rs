@@ -1,0 +1,46 @@
+//! New connections, and those that have to go for them.
+
+mod accept;
+mod drain;
+mod rates;
+mod reclaim;
+mod unsent;
+mod watchdog;
+
+use std::time::Instant;
+
+use super::accept::Listener;
+use super::layers::above;
+use super::rates::Rates;
+use super::reclaim::Reclaim;
+use super::requests::Requests;
+
+/// Who is let in, and who has to go.
+pub(in crate::worker) struct Admission {
+    pub(in crate::worker) requests: Requests,
+    pub(in crate::worker) listeners: Vec<Listener>,
+    pub(in crate::worker) accepting: bool,
+    /// The admin listener is not watched for now.
+    pub(in crate::worker) admin_paused: bool,
+    /// When to try again after the system ran out of something.
+    pub(in crate::worker) accept_again_at: Option<Instant>,
+    /// Which connection is closed for a new one when all places are taken.
+    pub(in crate::worker) reclaim: Reclaim,
+    /// Which clients take too little of what is sent.
+    pub(in crate::worker) rates: Rates,
+}
+above!(Admission, requests: Requests);
+
+impl Admission {
+    pub(in crate::worker) fn new(requests: Requests) -> Admission {
+        Admission {
+            requests,
+            listeners: Vec::new(),
+            accepting: false,
+            admin_paused: false,
+            accept_again_at: None,
+            reclaim: Reclaim::default(),
+            rates: Rates::default(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! At the limit of connections: the longest idle one makes room for a new one. Otherwise one client that keeps as many
+//! connections as there are places, and says nothing, would keep all others waiting for `keep_alive_timeout`, and for good
+//! if it asks for something now and then.
+//!
+//! Since when a connection is idle is known without a list of its own: its deadline in the wheel says so, which every request
+//! has moved anyway. Who has been idle longest is looked for only when all places are taken: one scan over all connections
+//! finds as many candidates as the next [`CANDIDATES`] new connections need, in order. So a request pays nothing, and a new
+//! connection at the limit its part of a scan (8192 connections: 2.5 KB of memory looked at for each).
+
+use super::Admission;
+use crate::worker::connection::{Connection, State};
+use crate::worker::reclaim::{Candidate, SCAN_AGAIN_AFTER};
+
+/// Which part of all places may be taken up by HTTP/2 connections that were told to go, and still have the time to hear of it.
+const LEAVING_PART: usize = 16;
+
+impl Admission {
+    /// Whether a connection can be closed for a new one.
+    pub(in crate::worker) fn can_reclaim(&mut self) -> bool {
+        while let Some(candidate) = self.reclaim.candidates.last().copied() {
+            if self.is_reclaimable(candidate) {
+                return true;
+            }
+            self.reclaim.candidates.pop();
+        }
+        if self.row.idle.get() + self.row.multiplexed.get() == 0 || !self.reclaim.may_scan(self.clock.now) {
+            return false;
+        }
+        let idle = |(index, connection): (usize, &Connection)| {
+            let (index, &Connection { serial, began, requests, .. }) = (index as u32, connection);
+            self.idle_since(index).map(|since| Candidate { index, serial, since, began, requests })
+        };
+        let found = self.connections.iter().filter_map(idle).collect();
+        self.reclaim.fill(found, self.clock.now);
+        // What the kernel has is asked of the candidates alone.
+        while let Some(candidate) = self.reclaim.candidates.last().copied() {
+            if self.is_reclaimable(candidate) {
+                return true;
+            }
+            self.reclaim.candidates.pop();
+        }
+        self.reclaim.scan_at = Some(self.clock.now + SCAN_AGAIN_AFTER);
+        false
+    }
+
+    /// Closes the longest idle connection, if there are more than there are places.
+    pub(in crate::worker) fn reclaim(&mut self) {
+        let over = self.clients().saturating_sub(self.admins + self.shared.connections_max);
+        if over == 0 || !self.can_reclaim() {
+            return;
+        }
+        let Some(Candidate { index, .. }) = self.reclaim.candidates.pop() else { return };
+        self.row.reclaimed.add(1);
+        if self.reclaim.tells(self.clock.now) {
+            let (thread, connections) = (self.number, self.shared.connections_max);
+            tracing::warn!(
+                thread,
+                connections,
+                "connections_per_thread_max is reached; the longest idle connections are closed for new ones"
+            );
+        }
+        match self.connections[index as usize].state {
+            State::Http2 { session } => {
+                let leaving_max = (self.shared.connections_max / LEAVING_PART).max(1);
+                self.dismiss_session(index, session, over <= leaving_max);
+            }
+            // Between two requests, so that there is nothing that the client could lose.
+            _ => self.close_at_once(index),
+        }
+    }
+}

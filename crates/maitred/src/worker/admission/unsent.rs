@@ -1,0 +1,105 @@
+//! DOC unsent.rs
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Admission;
+use crate::overload::{Level, Levels, Share};
+use crate::worker::connection::State;
+use crate::worker::upstream::Source;
+
+/// How soon a thread with nothing to do looks whether a level has fallen.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+impl Admission {
+    /// Ends the responses that there is no memory for.
+    pub(in crate::worker) fn abort_without_room(&mut self) {
+        for (index, serial) in std::mem::take(&mut self.load.without_room) {
+            if !self.is_current(index, serial) {
+                continue;
+            }
+            self.row.unsent_aborted.add(1);
+            self.log_limited(|| {
+                tracing::warn!("a response was aborted: unsent_memory_bytes_max is reached");
+            });
+            match self.connections[index as usize].state {
+                State::HandedOff { .. } => self.abort_any(index),
+                State::Upstream(Source::Server(_) | Source::Thread(_)) if self.is_unanswered(index) => {
+                    self.refuse_upstream(index, 503);
+                }
+                _ => self.abort_stalled(index),
+            }
+        }
+    }
+
+    /// Once per turn: how things stand, after a turn that took so long.
+    pub(in crate::worker) fn manage_overload(&mut self) {
+        let now = self.clock.now;
+        let before = self.load.overload.levels();
+        let share = |budget: &Arc<crate::budget::Budget>| Share { used: budget.used(), max: budget.max() };
+        let (memory, descriptors) = (share(&self.shared.unsent), share(&self.shared.descriptors));
+        self.requests.exchanges.processes.clients.load.overload.update(
+            now,
+            self.requests.exchanges.processes.clients.load.turn_took,
+            memory,
+            descriptors,
+        );
+        let levels = self.load.overload.levels();
+        self.row.loop_delay_us.set(self.load.overload.delay().as_micros() as u64);
+        if levels != before {
+            self.enter_levels(before, levels);
+        }
+        if !levels.accepts() {
+            self.stop_accepting("the critical level of overload", None);
+        }
+    }
+
+    /// When to look again though nothing happens.
+    pub(in crate::worker) fn next_overload_look(&self, now: Instant) -> Option<Instant> {
+        (self.load.overload.levels().highest() > Level::Normal).then(|| now + LOOK_EVERY)
+    }
+
+    fn enter_levels(&mut self, before: Levels, levels: Levels) {
+        let Levels { memory, descriptors, delay } = levels;
+        for (cell, level) in self.row.overload.iter().zip([memory, descriptors, delay]) {
+            cell.set(level as u64);
+        }
+        let (used, thread) = (self.shared.unsent.used(), self.number);
+        tracing::warn!(
+            thread,
+            unsent_bytes = used,
+            "overload: memory {}, descriptors {}, event loop {}",
+            memory.text(),
+            descriptors.text(),
+            delay.text()
+        );
+        let limits = &self.shared.start.config.limits;
+        self.load.keep_alive_timeout = levels.idle_timeout(limits.keep_alive_timeout);
+        self.load.write_timeout = levels.write_timeout(limits.write_timeout);
+        let streams_max = levels.streams_max(limits.streams_per_connection_max);
+        if streams_max != before.streams_max(limits.streams_per_connection_max) {
+            let keys: Vec<u32> = self.sessions.iter().map(|(key, _)| key as u32).collect();
+            for key in keys {
+                self.sessions[key as usize].session.limit_streams(streams_max);
+                self.touch_session(key);
+            }
+        }
+        if memory > before.memory || descriptors > before.descriptors {
+            self.hurry_clients();
+        }
+        if descriptors > before.descriptors {
+            self.give_back_idle();
+        }
+    }
+
+    /// Descriptors have become short: those that no request needs at the moment go.
+    fn give_back_idle(&mut self) {
+        self.close_idle_upstreams();
+        for (_, channel) in &mut self.pools.channels {
+            channel.idle_relays.give_up();
+        }
+        if !self.pools.relays.is_empty() {
+            self.relay_sweep = Some((self.clock.now, false));
+        }
+    }
+}

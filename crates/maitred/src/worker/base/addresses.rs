@@ -1,0 +1,41 @@
+//! How many connections each address has, over all threads of the worker process.
+//!
+//! Counted when a connection is made and when it ends, behind one of many locks that are held for a few instructions; what
+//! happens on a connection in between asks nothing here. There are no more entries than open connections.
+
+use std::net::SocketAddr;
+
+use super::Base;
+use crate::worker::connection::Connection;
+use crate::worker::connection::remote::Remote;
+
+impl Base {
+    /// Counts a connection that comes from this address. False if it is to be closed, having come in vain.
+    pub(in crate::worker) fn admit(&mut self, address: Option<SocketAddr>) -> bool {
+        let fits = self.shared.addresses.enter(address);
+        if !fits {
+            self.row.refused_by_address.add(1);
+            self.log_limited(|| {
+                let peer = Remote::new(address);
+                tracing::warn!(
+                    peer = peer.text(),
+                    "connection closed: it has connections_per_address_max already"
+                );
+            });
+        }
+        fits
+    }
+
+    /// Counts a connection that was admitted before, by another thread or another worker process.
+    pub(in crate::worker) fn readmit(&self, connection: &mut Connection) {
+        if connection.is_client() && !connection.awaits_proxy {
+            self.shared.addresses.enter_up_to(connection.remote.address, u32::MAX);
+            connection.counted = true;
+        }
+    }
+
+    /// A connection of this address, which was counted, is not here any more.
+    pub(in crate::worker) fn uncount(&self, address: Option<SocketAddr>) {
+        self.shared.addresses.leave(address);
+    }
+}

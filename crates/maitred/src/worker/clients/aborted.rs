@@ -1,0 +1,93 @@
+//! Requests that end without the whole answer that they were due, because the client, or all patience, has gone. Each that was
+//! begun is in the access log all the same, with a status that no client ever sees. So are those that HTTP/2 refuses before
+//! there is anything that could be answered.
+
+use maitred_http::request::{Reject, RequestHead};
+
+use super::Clients;
+use crate::log::access::Line;
+use crate::serve::Summary;
+use crate::worker::aborted::{ABORTED, TIMED_OUT, aborted_status, first_line, line_of};
+use crate::worker::agenda::Next;
+use crate::worker::answer::line;
+use crate::worker::connection::State;
+
+/// Status in the access log for a request that was reset as malformed.
+const MALFORMED: u16 = 400;
+
+impl Clients {
+    /// Ends a connection whose request was read and will have no answer, or none to its end.
+    pub(in crate::worker) fn abort_unanswered(&mut self, index: u32) {
+        self.abort_unanswered_after(index, 0);
+    }
+
+    /// The same behind so many bytes of its response.
+    pub(in crate::worker) fn abort_unanswered_after(&mut self, index: u32, body_bytes: u64) {
+        let exchange = self.exchange(index);
+        exchange.summary = Some(Summary { status: aborted_status(exchange), body_bytes });
+        self.log_kept(index, 0);
+        self.follow_up(index, Next::Close);
+    }
+
+    /// Says in the access log that the client went before it had an answer: of a request whose head is there, or at least its
+    /// first line. The caller closes.
+    pub(in crate::worker) fn log_unanswered(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if !matches!(connection.state, State::Head | State::Body | State::Spooling | State::Disk) {
+            return;
+        }
+        let Some(exchange) = connection.exchange.as_deref_mut() else { return };
+        if exchange.answered {
+            return;
+        }
+        let summary = Summary { status: ABORTED, body_bytes: 0 };
+        if !exchange.head.is_empty() {
+            exchange.summary = Some(summary);
+            return self.log_kept(index, 0);
+        }
+        let input = std::mem::take(&mut exchange.input);
+        let Some(first) = first_line(&input) else { return };
+        self.count_aborted(index, ABORTED);
+        let connection = &self.connections[index as usize];
+        if self.log.is_on() && !connection.admin && !connection.internal {
+            self.log.push(&line(self.shared, &self.base.clock, connection, first, summary));
+        }
+    }
+
+    /// Says in the access log that a request over HTTP/2 got no stream. One that was reset as malformed is logged with the
+    /// status that it has over HTTP/1.
+    pub(in crate::worker) fn log_refused_stream(
+        &mut self,
+        index: u32,
+        answered: Option<u16>,
+        reason: &'static str,
+        head: &RequestHead,
+    ) {
+        let status = answered.unwrap_or(MALFORMED);
+        self.note_refusal(index, Reject { status, reason });
+        if answered.is_some() {
+            self.count(index, status);
+        }
+        if !self.log.is_on() {
+            return;
+        }
+        let request = line_of(head);
+        let summary = Summary { status, body_bytes: 0 };
+        let connection = &self.connections[index as usize];
+        // Of the connection it is known when it began, which is not when this request did.
+        let line =
+            Line { duration_us: 0, ..line(self.shared, &self.base.clock, connection, request, summary) };
+        self.log.push(&line);
+    }
+
+    /// Counts a request that is in the access log as cut off, by its status there.
+    pub(in crate::worker) fn count_aborted(&mut self, index: u32, status: u16) {
+        let connection = &self.connections[index as usize];
+        match status {
+            _ if connection.admin || connection.internal => {}
+            ABORTED => self.row.aborted.add(1),
+            TIMED_OUT => self.row.timed_out_in_response.add(1),
+            _ => {}
+        }
+    }
+}

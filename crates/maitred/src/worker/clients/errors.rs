@@ -1,0 +1,125 @@
+//! Errors that the server itself answers with, for whatever reason: with the page that the site has for the status, or with a
+//! line of text if it has none, or none that can be read.
+//!
+//! | the request | comes by |
+//! |---|---|
+//! | is at hand, nothing but its path and method was looked at | [`Reactor::site_error`] |
+//! | is at hand, and no process or server takes it | [`Reactor::pool_error`] |
+//! | is at hand, and its body turns out to be bad, or cannot be kept | [`Reactor::refuse_body`] |
+//! | was kept, and lost, or took too long | [`Reactor::refuse_kept`] |
+//! | could not be read, so that nobody knows which site it was for | `Reactor::answer_refused`: always text |
+//!
+//! A page that is not in memory is fetched by a disk helper like any other file. The request is kept meanwhile, with the error
+//! that it is to be answered with ([`Refusal`]), so that nobody else is asked to answer it.
+
+use maitred_http::request::Request;
+
+use super::Clients;
+use crate::exchange::Field;
+use crate::serve::fixed::Failure;
+use crate::serve::{RequestContext, Served};
+use crate::worker::agenda::Next;
+use crate::worker::answer::{RequestInput, Step};
+use crate::worker::connection::State;
+use crate::worker::errors::{Refusal, fields_of};
+use crate::worker::origin::{self, Client};
+
+impl Clients {
+    /// An error of the site that the request is for.
+    pub(in crate::worker) fn site_error(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        (status, fields): (u16, &[Field<'_>]),
+    ) -> Step {
+        let id = self.public_id(index, request);
+        let failure = Failure { status, fields, request_id: id.as_deref() };
+        let Some(set) = given.routed.plan.error_set else {
+            return self.text_error(index, request, given, &failure);
+        };
+        let clock = self.clock.clone();
+        let context = RequestContext { request, path: b"/", clock: &clock, warmed: given.warmed };
+        let behind = !self.buffers.tx.is_empty();
+        let reply = self.reply_context(index, request, given);
+        let (files, mut writer) = self.files_and_writer(index, reply);
+        match files.error(set, &failure, &context, &mut writer) {
+            Served::Blocked(_) if behind => Step::FlushFirst,
+            Served::Blocked(job) => {
+                if !self.submit(index, job) {
+                    return self.text_error(index, request, given, &failure);
+                }
+                self.keep(index, request, given);
+                self.exchange(index).refusal = Some(Refusal::new(status, fields));
+                self.enter(index, State::Disk);
+                self.wheel.disarm(index);
+                Step::Waits
+            }
+            served => self.served(index, request, given, reply.persistence, served),
+        }
+    }
+
+    /// Answers a request that its pool gives no answer to; its body is of no use any more.
+    pub(in crate::worker) fn pool_error(
+        &mut self,
+        index: u32,
+        pool: usize,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+        status: u16,
+    ) -> Step {
+        self.name_for_pool(index, pool);
+        // The connection may go on, and its next request must not find this one's body.
+        self.exchange(index).spool = None;
+        self.site_error(index, request, RequestInput { body: &[], ..given }, (status, fields_of(status)))
+    }
+
+    /// Notes what the access log says of a request to a pool. It has its id already if a process or server was asked.
+    pub(in crate::worker) fn name_for_pool(&mut self, index: u32, pool: usize) {
+        let new_id = self.forwarded.next_id();
+        let exchange = self.exchange(index);
+        let id = exchange.across.as_deref().map_or(new_id, |across| across.request_id);
+        (exchange.pool, exchange.request_id) = (Some(pool as u16), exchange.request_id.or(Some(id)));
+    }
+
+    /// Says in the error log why a pool takes no request.
+    pub(in crate::worker) fn note_unavailable(
+        &mut self,
+        index: u32,
+        pool: usize,
+        request: &Request<'_, '_>,
+        why: &str,
+    ) {
+        self.name_for_pool(index, pool);
+        let id = self.public_id(index, request).unwrap_or_default();
+        let pool = self.shared.pool_name(pool as u16);
+        self.log_limited(|| {
+            let request_id = String::from_utf8_lossy(&id);
+            tracing::warn!(pool, %request_id, "503: no process for a request: {why}");
+        });
+    }
+
+    /// The id that the access log has of a request to a pool.
+    pub(in crate::worker) fn public_id(&self, index: u32, request: &Request<'_, '_>) -> Option<Vec<u8>> {
+        let connection = &self.connections[index as usize];
+        let exchange = connection.exchange.as_deref().filter(|exchange| exchange.pool.is_some())?;
+        let id = exchange.request_id.map(origin::hexadecimal)?;
+        let proxies = &self.shared.start.config.server.trusted_proxies;
+        let client = Client::of(request, &connection.peer(), proxies);
+        Some(client.given_request_id(request).unwrap_or(&id).to_vec())
+    }
+
+    /// Has a request whose head was kept answered with an error, which is the last response of its connection.
+    pub(in crate::worker) fn refuse_kept(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
+        self.note_refused(index, status, fields);
+        self.follow_up(index, Next::Resume);
+    }
+
+    pub(in crate::worker) fn note_refused(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
+        let exchange = self.exchange(index);
+        (exchange.decoder, exchange.spool) = (None, None);
+        (exchange.complete, exchange.answered, exchange.discard) = (false, false, false);
+        exchange.body.clear();
+        (exchange.refusal, exchange.last) = (Some(Refusal::new(status, fields)), true);
+    }
+}

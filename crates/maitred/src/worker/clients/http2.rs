@@ -1,0 +1,155 @@
+//! DOC http2.rs
+
+use std::time::Duration;
+
+use maitred_http::h2::Session;
+use rustix::io::Errno;
+
+use super::Clients;
+use crate::worker::agenda::Next;
+use crate::worker::connection::State;
+use crate::worker::http2::{Half, Http2Connection, Partial, SHARE_BYTES};
+use crate::worker::rates::head_deadline;
+use crate::worker::send::Sent;
+use crate::worker::streams::NOBODY;
+use crate::worker::wire::Then;
+
+/// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is
+/// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.
+const MOVED_PART: usize = 8;
+
+/// How long a client may take to hear of a GOAWAY before streams that it opens are refused (9113-6.8 asks for at least one
+/// round trip; refused requests are safe to repeat).
+const LEAVE_AFTER: Duration = Duration::from_secs(1);
+
+impl Clients {
+    /// The connection speaks HTTP/2 from here on. The client's preface may have come, or be on its way.
+    pub(in crate::worker) fn begin_http2(&mut self, index: u32) -> u32 {
+        let session = Session::new(&self.http2, self.clock.now);
+        let http2 = Http2Connection {
+            session,
+            index,
+            streams: Vec::new(),
+            sent: 0,
+            unsent: self.shared.unsent.begin(),
+            streams_unsent: 0,
+            framed: 0,
+            share: SHARE_BYTES,
+            dirty: false,
+            idle_until: None,
+            write_until: None,
+            half: None,
+            left_at: None,
+            left: false,
+        };
+        let key = self.sessions.insert(Box::new(http2)) as u32;
+        self.enter(index, State::Http2 { session: key });
+        let streams_max = self.streams_max();
+        self.sessions[key as usize].session.limit_streams(streams_max);
+        self.row.http2_connections.add(1);
+        self.touch_session(key);
+        key
+    }
+
+    /// Whether what the client asks for now is refused.
+    pub(in crate::worker) fn refuses(&self, key: u32) -> bool {
+        self.sessions.get(key as usize).is_some_and(|http2| http2.left)
+    }
+
+    /// Gives a session a place in the turn's end, once.
+    pub(in crate::worker) fn touch_session(&mut self, key: u32) {
+        if let Some(http2) = self.sessions.get_mut(key as usize)
+            && !std::mem::replace(&mut http2.dirty, true)
+        {
+            self.unsent_sessions.push(key);
+        }
+    }
+
+    /// Whether so much waits to be sent that nothing more is read.
+    pub(in crate::worker) fn is_backed_up(&self, key: u32) -> bool {
+        self.sessions.get(key as usize).is_some_and(|http2| http2.session.is_full())
+    }
+
+    /// Notes since when a part of something is there: bytes of whole frames that were taken, and those that were not.
+    pub(in crate::worker) fn note_half(&mut self, key: u32, taken: usize, left: usize) {
+        let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let block = http2.session.half_block().map(Half::Block);
+        let half = block.or((left > 0).then_some(Half::Frame));
+        // A block goes on over many frames, but a frame behind others is a new one.
+        let before = http2.half.filter(|before| Some(before.half) == half && (block.is_some() || taken == 0));
+        http2.half = half.map(|half| {
+            let (since, bytes) =
+                before.map_or((now, 0), |before| (before.since, before.bytes + taken as u64));
+            Partial { half, since, bytes, until: head_deadline(limits, since, bytes + left as u64) }
+        });
+    }
+
+    pub(in crate::worker) fn note_broken_session(&mut self, index: u32, why: &str) {
+        self.row.malformed.add(1);
+        let remote = self.connections[index as usize].remote;
+        self.log_limited(|| {
+            tracing::info!(peer = remote.text(), "HTTP/2 connection ended: {why}");
+        });
+    }
+
+    /// An HTTP/2 connection goes away, and its streams with it.
+    pub(in crate::worker) fn end_session(&mut self, state: State) {
+        let State::Http2 { session } = state else { return };
+        let Some(http2) = self.sessions.try_remove(session as usize) else { return };
+        let streams = http2.streams.iter().map(|stream| stream.index).filter(|index| *index != NOBODY);
+        for index in streams.collect::<Vec<_>>() {
+            self.follow_up(index, Next::Abort);
+        }
+    }
+
+    pub(in crate::worker) fn send_frames(&mut self, index: u32, key: u32, left: &mut usize) -> Sent {
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
+        let mut out = std::mem::take(http2.session.out());
+        let mut at = http2.sent;
+        let mut blocked = false;
+        while at < out.len() && !blocked {
+            match self.send(index, out.get(at..).unwrap_or_default(), Then::Perhaps) {
+                Ok(sent) => at += sent,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => blocked = true,
+                Err(_) => return Sent::Broken,
+            }
+        }
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return Sent::Broken };
+        let sent = at - http2.sent;
+        *left = left.saturating_sub(sent);
+        let rest = out.len() - at;
+        if rest == 0 {
+            out.clear();
+            at = 0;
+        } else if rest <= at / MOVED_PART {
+            out.drain(..at);
+            at = 0;
+        }
+        http2.sent = at;
+        *http2.session.out() = out;
+        if sent > 0 {
+            http2.write_until = None;
+        }
+        match self.is_flushed(index) {
+            _ if blocked => Sent::Waits,
+            Ok(true) => Sent::All,
+            Ok(false) | Err(Errno::AGAIN) => Sent::Waits,
+            Err(_) => Sent::Broken,
+        }
+    }
+
+    /// Asks the client to take its next requests elsewhere. Called again, it refuses new ones, after a while.
+    pub(in crate::worker) fn leave(&mut self, key: u32) {
+        let now = self.clock.now;
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        let waits = |at| now.saturating_duration_since(at) < LEAVE_AFTER;
+        if http2.left_at.is_some_and(waits) || http2.left {
+            return;
+        }
+        http2.left = http2.left_at.replace(now).is_some();
+        http2.session.go_away();
+        self.touch_session(key);
+    }
+}

@@ -1,0 +1,187 @@
+//! Connections of clients, and what carries their bytes.
+
+mod aborted;
+mod answer;
+mod errors;
+mod http2;
+mod pump;
+mod rates;
+mod receive;
+mod reclaim;
+mod relay;
+mod send;
+mod streams;
+mod table;
+mod tls_session;
+mod tunnel;
+mod unsent;
+mod upstream;
+mod wire;
+
+use std::time::{Duration, Instant};
+
+use maitred_http::fields::FieldLines;
+use maitred_http::h2::Settings;
+use maitred_http::request::{HeadLimits, RequestHead};
+use slab::Slab;
+
+use super::base::Base;
+use super::connection::{Connection, Exchange};
+use super::drain::Drain;
+use super::http2::Http2Connection;
+use super::layers::above;
+use super::origin::ForwardedHeaders;
+use super::scratch::Scratch;
+use super::tls_session::{CIPHERTEXT_BYTES, TlsSession};
+use super::wire::FILE_PIECE_BYTES;
+use crate::config::Limits;
+use crate::log::writer::ThreadLog;
+use crate::overload::Overload;
+use crate::serve::CachedBytes;
+use crate::serve::files::FileServer;
+
+/// Bytes of the receive buffer that all connections of a thread share, beyond what a head may have.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// Buffers of finished requests that are kept for the next ones.
+const SPARE_EXCHANGES: usize = 64;
+
+/// Bytes of one connection that are received and not acted on, at most.
+pub(in crate::worker) fn received_bytes_max(limits: &HeadLimits) -> usize {
+    RECEIVE_BYTES + 2 * limits.head_bytes_max
+}
+
+/// Connections, what carries their bytes, and what the server itself answers with.
+pub(in crate::worker) struct Clients {
+    pub(in crate::worker) base: Base,
+    pub(in crate::worker) connections: Slab<Connection>,
+    /// How many of them are no clients' own: streams of HTTP/2 connections, and what other threads have sent.
+    pub(in crate::worker) streams: usize,
+    /// How many belong to the admin listener, and take no places from clients.
+    pub(in crate::worker) admins: usize,
+    /// The serial number of the newest one.
+    pub(in crate::worker) serial: u32,
+    /// Exchanges without a connection, for the next requests.
+    #[expect(clippy::vec_box, reason = "the boxes are what is kept: connections take and return them")]
+    pub(in crate::worker) spare: Vec<Box<Exchange>>,
+    /// TLS sessions.
+    pub(in crate::worker) tls_sessions: Slab<Box<TlsSession>>,
+    /// HTTP/2 sessions.
+    pub(in crate::worker) sessions: Slab<Box<Http2Connection>>,
+    /// Those with something to do at the end of the turn.
+    pub(in crate::worker) unsent_sessions: Vec<u32>,
+    /// What HTTP/2 clients may ask for.
+    pub(in crate::worker) http2: Settings,
+    pub(in crate::worker) head_limits: HeadLimits,
+    pub(in crate::worker) buffers: Buffers,
+    pub(in crate::worker) load: Load,
+    pub(in crate::worker) files: FileServer,
+    pub(in crate::worker) log: ThreadLog,
+    pub(in crate::worker) forwarded: ForwardedHeaders,
+    /// The process ends.
+    pub(in crate::worker) drain: Option<Drain>,
+}
+above!(Clients, base: Base);
+
+/// Buffers that all connections of a thread use, one after another.
+pub(in crate::worker) struct Buffers {
+    /// Received bytes.
+    pub(in crate::worker) rx: Scratch,
+    /// What was received from the socket of a TLS connection, still encrypted.
+    pub(in crate::worker) ciphertext: Box<[u8; CIPHERTEXT_BYTES]>,
+    /// The head of a request that comes over HTTP/2, while `rx` has the frames of its connection.
+    pub(in crate::worker) head: RequestHead,
+    /// A piece of a file on its way.
+    pub(in crate::worker) piece: Scratch,
+    /// Bytes to send. Unlike those before it, it is mostly used in place, and grows when something is written to it: nothing is
+    /// lost where it does not come back.
+    pub(in crate::worker) tx: Vec<u8>,
+    /// What `tx` may end with, where that is in the cache of files, or the configuration: if it cannot be sent, it is held there.
+    pub(in crate::worker) tx_cached: Option<CachedBytes>,
+    /// Fields of a response that is being made.
+    pub(in crate::worker) lines: FieldLines,
+}
+
+/// How much there is to do, and what follows from that.
+pub(in crate::worker) struct Load {
+    pub(in crate::worker) overload: Overload,
+    /// How long the last turn took.
+    pub(in crate::worker) turn_took: Duration,
+    /// `keep_alive_timeout` at the present level of overload.
+    pub(in crate::worker) keep_alive_timeout: Duration,
+    /// `write_timeout` likewise.
+    pub(in crate::worker) write_timeout: Duration,
+    /// Connections whose responses found no room in the budget for what is unsent: index and serial.
+    pub(in crate::worker) without_room: Vec<(u32, u32)>,
+    /// Connections whose reads the disk helpers had no room for.
+    pub(in crate::worker) postponed: Vec<(u32, u32)>,
+    /// When they are asked again.
+    pub(in crate::worker) postponed_until: Option<Instant>,
+}
+
+impl Clients {
+    pub(in crate::worker) fn new(base: Base, files: FileServer, log: ThreadLog) -> Clients {
+        let limits = &base.shared.start.config.limits;
+        let head_limits = HeadLimits {
+            head_bytes_max: limits.head_bytes_max as usize,
+            header_count_max: usize::from(limits.header_count_max),
+            target_bytes_max: limits.target_bytes_max as usize,
+            // What is longer is refused once it is known whom it is for (`Requests::begin_body`).
+            body_bytes_max: u64::MAX,
+        };
+        Clients {
+            connections: Slab::new(),
+            streams: 0,
+            admins: 0,
+            serial: 0,
+            spare: Vec::new(),
+            tls_sessions: Slab::new(),
+            sessions: Slab::new(),
+            unsent_sessions: Vec::new(),
+            http2: super::http2::settings(limits),
+            head_limits,
+            buffers: Buffers::new(&head_limits),
+            load: Load::new(limits, base.clock.now),
+            files,
+            log,
+            forwarded: ForwardedHeaders::default(),
+            drain: None,
+            base,
+        }
+    }
+
+    /// Keeps the buffers of a finished request for a later one.
+    pub(in crate::worker) fn recycle(&mut self, mut exchange: Box<Exchange>) {
+        if self.spare.len() < SPARE_EXCHANGES && exchange.capacity() < RECEIVE_BYTES {
+            exchange.reset();
+            self.spare.push(exchange);
+        }
+    }
+}
+
+impl Buffers {
+    fn new(limits: &HeadLimits) -> Buffers {
+        Buffers {
+            rx: Scratch::new(received_bytes_max(limits)),
+            ciphertext: Box::new([0; CIPHERTEXT_BYTES]),
+            head: RequestHead::default(),
+            piece: Scratch::new(FILE_PIECE_BYTES),
+            tx: Vec::with_capacity(RECEIVE_BYTES),
+            tx_cached: None,
+            lines: FieldLines::default(),
+        }
+    }
+}
+
+impl Load {
+    fn new(limits: &Limits, now: Instant) -> Load {
+        Load {
+            overload: Overload::new(limits.loop_delay_max, now),
+            turn_took: Duration::ZERO,
+            keep_alive_timeout: limits.keep_alive_timeout,
+            write_timeout: limits.write_timeout,
+            without_room: Vec::new(),
+            postponed: Vec::new(),
+            postponed_until: None,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! DOC reclaim.rs
+
+use rustix::io::ioctl_fionread;
+
+use super::Clients;
+use crate::worker::connection::State;
+use crate::worker::reclaim::Candidate;
+
+impl Clients {
+    /// Since when a client's connection is idle; `None` if it is not.
+    pub(in crate::worker) fn idle_since(&self, index: u32) -> Option<i64> {
+        let connection = self.connections.get(index as usize)?;
+        if connection.admin || !connection.is_client() || connection.readable || connection.again {
+            return None;
+        }
+        let limits = &self.shared.start.config.limits;
+        let timeout = if connection.requests == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
+        let until = match connection.state {
+            State::Idle if connection.is_idle() => self.wheel.deadline(index)?,
+            State::Http2 { session } => self.wheel.millis(self.sessions.get(session as usize)?.idle_until()?),
+            _ => return None,
+        };
+        Some(until - timeout.as_millis() as i64)
+    }
+
+    /// Whether a candidate is still there, has been idle ever since, and no request of it has come.
+    pub(in crate::worker) fn is_reclaimable(&self, candidate: Candidate) -> bool {
+        let Candidate { index, serial, since, requests, .. } = candidate;
+        let current = self.connections.get(index as usize);
+        current.is_some_and(|found| (found.serial, found.requests) == (serial, requests))
+            && self.idle_since(index) == Some(since)
+            && self.socket(index).is_some_and(|socket| ioctl_fionread(socket).is_ok_and(|bytes| bytes == 0))
+    }
+}

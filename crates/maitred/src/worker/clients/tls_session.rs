@@ -1,0 +1,247 @@
+//! TLS connections: rustls, driven by this event loop.
+//!
+//! rustls does no I/O. What the socket brings goes through it into the thread's receive buffer, like the bytes of any other
+//! connection, and what is sent goes through it into one sendmsg(2). What the socket does not take stays in the session, at
+//! most [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile.
+
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use rustls::{HandshakeKind, ServerConnection};
+
+use super::{Clients, received_bytes_max};
+use crate::tls::client::Identity;
+use crate::tls::resolver::ACME_TLS;
+use crate::worker::connection::State;
+use crate::worker::tls_session::{CIPHERTEXT_BYTES, TlsLookup, TlsSession};
+use crate::worker::wire::{Received, Wire};
+
+/// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
+pub(in crate::worker) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
+
+impl Clients {
+    /// Makes a connection a TLS one, if its listener says so. False if that fails.
+    pub(in crate::worker) fn secure(&mut self, index: u32) -> bool {
+        let shared = self.shared;
+        let connection = &mut self.connections[index as usize];
+        let Some(config) = shared.tls.config(usize::from(connection.listen)) else { return true };
+        if connection.admin {
+            return true;
+        }
+        let Ok(mut tls) = ServerConnection::new(config) else { return false };
+        tls.set_buffer_limit(Some(BUFFERED_BYTES_MAX));
+        let secure =
+            TlsSession { tls, begun: false, settled: false, closed: false, unsent: 0, identity: None };
+        let session = self.tls_sessions.insert(Box::new(secure)) as u32;
+        connection.wire = Wire::Tls { session };
+        connection.secure = true;
+        true
+    }
+
+    /// The session of a connection that moves on to another thread.
+    pub(in crate::worker) fn take_tls_session(&mut self, wire: Wire) -> Option<Box<TlsSession>> {
+        match wire {
+            Wire::Tls { session } => self.tls_sessions.try_remove(session as usize),
+            _ => None,
+        }
+    }
+
+    /// A connection has come from another thread with its session.
+    pub(in crate::worker) fn put_secure(&mut self, secure: Box<TlsSession>) -> Wire {
+        Wire::Tls { session: self.tls_sessions.insert(secure) as u32 }
+    }
+
+    pub(in crate::worker) fn receive_secure(
+        &mut self,
+        index: u32,
+        session: u32,
+        rx: &mut Vec<u8>,
+    ) -> Received {
+        let connection = &self.connections[index as usize];
+        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
+        else {
+            return Received::Broken;
+        };
+        if secure.closed {
+            return Received::End;
+        }
+        if rx.len() + CIPHERTEXT_BYTES > received_bytes_max(&self.head_limits) {
+            // Requests come faster than they are answered: first those that are here. No head fills as much alone.
+            return Received::Bytes { more: true };
+        }
+        let (received, more) = match recv(socket, &mut self.buffers.ciphertext[..], RecvFlags::empty()) {
+            Ok((_, 0)) => return Received::End,
+            Ok((_, received)) => (received, received == CIPHERTEXT_BYTES || connection.hung_up),
+            Err(Errno::AGAIN | Errno::INTR) => return Received::Nothing,
+            Err(_) => return Received::Broken,
+        };
+        let before = rx.len();
+        let taken = secure.take(self.buffers.ciphertext.get(..received).unwrap_or_default(), rx);
+        self.follow_records(index, session, taken, rx.len() > before, more)
+    }
+
+    /// A connection becomes a TLS one with these bytes: what came before was not encrypted. They are part of what one receive
+    /// buffer holds, and so is what they say.
+    pub(in crate::worker) fn begin_secure(
+        &mut self,
+        index: u32,
+        received: &[u8],
+        more: bool,
+        rx: &mut Vec<u8>,
+    ) -> Received {
+        rx.clear();
+        let secure = match (self.secure(index), self.connections[index as usize].wire) {
+            (true, Wire::Tls { session }) => {
+                self.tls_sessions.get_mut(session as usize).map(|secure| (session, secure))
+            }
+            _ => None,
+        };
+        let Some((session, secure)) = secure else { return Received::Broken };
+        let taken = secure.take(received, rx);
+        self.follow_records(index, session, taken, !rx.is_empty(), more)
+    }
+
+    /// Does what records ask for. `bytes`: they had some for those above.
+    fn follow_records(
+        &mut self,
+        index: u32,
+        session: u32,
+        taken: Result<(), rustls::Error>,
+        bytes: bool,
+        more: bool,
+    ) -> Received {
+        let connection = &self.connections[index as usize];
+        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
+        else {
+            return Received::Broken;
+        };
+        // Handshake messages, tickets and alerts.
+        let flushed = secure.flush(socket.as_fd());
+        let settles = !secure.settled && !secure.tls.is_handshaking();
+        let begins = !secure.begun && (settles || bytes);
+        let closed = secure.closed;
+        if let Err(error) = taken {
+            self.note_tls_failure(index, &error);
+            return Received::Broken;
+        }
+        if flushed.is_err() {
+            return Received::Broken;
+        }
+        if closed && !bytes {
+            return Received::End;
+        }
+        if begins {
+            self.begin_protocol(index, session);
+        }
+        if settles {
+            self.settle_handshake(session);
+            if self.connections[index as usize].state == State::Writing {
+                // What could not be encrypted before goes on now.
+                self.look_again(index);
+            }
+            if self.is_challenge(session) {
+                return Received::Broken;
+            }
+        }
+        match bytes {
+            // The end is for the next look, as it is where FIN comes with data.
+            true => Received::Bytes { more: more || closed },
+            false if more => {
+                self.look_again(index);
+                Received::Nothing
+            }
+            false => Received::Nothing,
+        }
+    }
+
+    /// The client and this server have agreed on a protocol (ALPN, RFC 7301).
+    fn begin_protocol(&mut self, index: u32, session: u32) {
+        let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
+        secure.begun = true;
+        if secure.tls.alpn_protocol() == Some(b"h2".as_slice()) {
+            self.begin_http2(index);
+        }
+    }
+
+    /// The handshake is over.
+    fn settle_handshake(&mut self, session: u32) {
+        let row = self.row;
+        let Some(secure) = self.tls_sessions.get_mut(session as usize) else { return };
+        secure.settled = true;
+        secure.identity = Identity::of(&secure.tls).map(Box::new);
+        row.tls_handshakes.add(1);
+        let resumed = secure.tls.handshake_kind() == Some(HandshakeKind::Resumed);
+        self.row.tls_resumed.add(u64::from(resumed));
+    }
+
+    /// Whether the handshake was all that a certificate authority wanted (RFC 8737 section 3): no data is exchanged.
+    fn is_challenge(&self, session: u32) -> bool {
+        let secure = self.tls_sessions.get(session as usize);
+        secure.is_some_and(|secure| secure.tls.alpn_protocol() == Some(ACME_TLS))
+    }
+
+    /// Whether what comes now may have been heard and said again by somebody else.
+    pub(in crate::worker) fn is_early(&self, index: u32) -> bool {
+        let Some(connection) = self.connections.get(index as usize).filter(|found| found.secure) else {
+            return false;
+        };
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.secure(connection.wire).is_some_and(|secure| !secure.settled)
+    }
+
+    fn note_tls_failure(&mut self, index: u32, error: &rustls::Error) {
+        self.row.tls_failures.add(1);
+        let remote = self.connections[index as usize].remote;
+        self.log_limited(|| {
+            tracing::info!(peer = remote.text(), "TLS failed: {error}");
+        });
+    }
+
+    /// Encrypts and sends; what it takes is bounded by what the session may keep.
+    pub(in crate::worker) fn send_secure(
+        &mut self,
+        index: u32,
+        session: u32,
+        bytes: &[u8],
+    ) -> Result<usize, Errno> {
+        let connection = &self.connections[index as usize];
+        let (Some(socket), Some(secure)) = (&connection.socket, self.tls_sessions.get_mut(session as usize))
+        else {
+            return Err(Errno::CONNRESET);
+        };
+        let socket = socket.as_fd();
+        let mut taken = 0;
+        while secure.flush(socket)? && taken < bytes.len() {
+            let rest = bytes.get(taken..).unwrap_or_default();
+            // It writes into memory, and cannot fail.
+            match secure.tls.writer().write(rest).unwrap_or(0) {
+                // It is full of what cannot be encrypted yet.
+                0 => break,
+                written => {
+                    taken += written;
+                    secure.unsent += written;
+                }
+            }
+        }
+        if taken == 0 && !bytes.is_empty() { Err(Errno::AGAIN) } else { Ok(taken) }
+    }
+
+    pub(in crate::worker) fn flush_secure(&mut self, index: u32, session: u32) -> Result<bool, Errno> {
+        let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
+        let (Some(socket), Some(secure)) = (socket, self.tls_sessions.get_mut(session as usize)) else {
+            return Err(Errno::CONNRESET);
+        };
+        secure.flush(socket.as_fd())
+    }
+
+    /// Tells the client that nothing was cut off.
+    pub(in crate::worker) fn notify_close(&mut self, index: u32, session: u32) {
+        if let Some(secure) = self.tls_sessions.get_mut(session as usize) {
+            secure.tls.send_close_notify();
+        }
+        // What the socket does not take now is of no use later.
+        let _ = self.flush_secure(index, session);
+    }
+}

@@ -1,0 +1,128 @@
+//! What a client connection is made of, below HTTP/1: a socket, TLS over a socket, or one stream of an HTTP/2 connection.
+//!
+//! Everything above reads requests and writes responses in HTTP/1's form, through the functions here and nothing else:
+//!
+//! | | `Clear` | `Tls` | `Stream` |
+//! |---|---|---|---|
+//! | bytes come | from recv(2) | decrypted from it | in `Exchange::input`, put there by `http2` |
+//! | bytes go | to send(2), sendfile(2) | encrypted, to sendmsg(2) | as frames, into what the HTTP/2 connection sends |
+//! | an application can get the socket | yes | no | there is none |
+//! | another thread can take it over | yes | yes | no |
+//! | the end of a response that ends the connection | shutdown(2) | `close_notify`, shutdown(2) | END_STREAM |
+//! | a response that is broken off | close(2) | close(2), without `close_notify` | RST_STREAM |
+
+use std::os::fd::AsFd as _;
+use std::rc::Rc;
+
+use maitred_sys::file::append_at;
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+
+use super::Clients;
+use crate::serve::ServedFile;
+use crate::worker::foreign;
+use crate::worker::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
+
+impl Clients {
+    /// Appends to `rx` what has come, up to its capacity.
+    pub(in crate::worker) fn receive(&mut self, index: u32, rx: &mut Vec<u8>) -> Received {
+        let Some(connection) = self.connections.get(index as usize) else { return Received::Broken };
+        let (Wire::Clear, Some(socket)) = (connection.wire, &connection.socket) else {
+            return match connection.wire {
+                Wire::Tls { session } => self.receive_secure(index, session, rx),
+                Wire::Stream { session, stream } => self.receive_stream(index, session, stream, rx),
+                Wire::Clear => Received::Broken,
+            };
+        };
+        let room = rx.capacity() - rx.len();
+        let received = match connection.is_foreign() {
+            true => foreign::receive(socket.as_fd(), rx),
+            false => recv(socket, spare_capacity(rx), RecvFlags::empty()).map(|(_, received)| received),
+        };
+        match received {
+            Ok(0) if room > 0 => Received::End,
+            // A short read has emptied the socket: the next bytes make a new edge, and no second call is needed. Only
+            // the end of the stream, if it came together with them, does not.
+            Ok(received) => Received::Bytes { more: received == room || connection.hung_up },
+            Err(Errno::AGAIN | Errno::INTR) => Received::Nothing,
+            Err(_) => Received::Broken,
+        }
+    }
+
+    /// Sends what is taken of `bytes`, and gives back how many that were.
+    ///
+    /// # Errors
+    /// `AGAIN` when nothing is taken at the moment, otherwise what send(2) says.
+    pub(in crate::worker) fn send(&mut self, index: u32, bytes: &[u8], then: Then) -> Result<usize, Errno> {
+        let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
+        match (connection.wire, &connection.socket) {
+            (Wire::Clear, Some(socket)) => {
+                let more = if then == Then::More { SendFlags::MORE } else { SendFlags::empty() };
+                send(socket, bytes, SendFlags::NOSIGNAL | more)
+            }
+            (Wire::Tls { session }, _) => self.send_secure(index, session, bytes),
+            (Wire::Stream { session, stream }, _) => self.send_stream(session, stream, bytes, then),
+            (Wire::Clear, None) => Err(Errno::CONNRESET),
+        }
+    }
+
+    /// Sends up to `bytes` of a file from `offset` on, and moves that forward. 0: the file is shorter than that.
+    ///
+    /// # Errors
+    /// As [`Reactor::send`].
+    pub(in crate::worker) fn send_file_piece(
+        &mut self,
+        index: u32,
+        file: &Rc<ServedFile>,
+        offset: &mut u64,
+        bytes: u64,
+        then: Then,
+    ) -> Result<u64, Errno> {
+        let Some(connection) = self.connections.get(index as usize) else { return Err(Errno::CONNRESET) };
+        if let (Wire::Clear, Some(socket)) = (connection.wire, &connection.socket) {
+            return rustix::fs::sendfile(socket, &**file, Some(offset), bytes as usize)
+                .map(|sent| sent as u64);
+        }
+        if let Wire::Stream { session, stream } = connection.wire {
+            return self.send_stream_file(session, stream, file, offset, bytes, then);
+        }
+        let piece_bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(FILE_PIECE_BYTES);
+        let mut piece = self.buffers.piece.take();
+        let sent = match append_at(file.as_fd(), &mut piece, piece_bytes, *offset) {
+            Ok(0) => Ok(0),
+            Ok(_) => self.send(index, &piece, then),
+            Err(error) => Err(error),
+        };
+        self.buffers.piece.put_back(piece);
+        *offset += *sent.as_ref().unwrap_or(&0) as u64;
+        sent.map(|sent| sent as u64)
+    }
+
+    /// Whether everything that was taken has left this process; what has not is tried again.
+    pub(in crate::worker) fn is_flushed(&mut self, index: u32) -> Result<bool, Errno> {
+        match self.connections.get(index as usize).map(|connection| connection.wire) {
+            Some(Wire::Tls { session }) => self.flush_secure(index, session),
+            _ => Ok(true),
+        }
+    }
+
+    /// Says that nothing more will be sent. False if that cannot be said any more.
+    pub(in crate::worker) fn shut_down_sending(&mut self, index: u32) -> bool {
+        match self.connections.get(index as usize).map(|connection| connection.wire) {
+            Some(Wire::Tls { session }) => self.notify_close(index, session),
+            Some(Wire::Stream { session, stream }) => {
+                self.end_sending(session, stream);
+                return true;
+            }
+            Some(Wire::Clear) | None => {}
+        }
+        self.socket(index).is_some_and(|socket| shutdown(socket, Shutdown::Write).is_ok())
+    }
+
+    /// An application has had the socket, and may have made it block.
+    pub(in crate::worker) fn unblock(&self, index: u32) -> bool {
+        let socket = self.connections.get(index as usize).and_then(|connection| connection.socket.as_ref());
+        socket.is_some_and(|socket| rustix::io::ioctl_fionbio(socket, true).is_ok())
+    }
+}

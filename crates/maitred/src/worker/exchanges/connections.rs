@@ -1,0 +1,205 @@
+//! Connections to HTTP servers: made without waiting, kept for further requests, and closed.
+//!
+//! | a connection is | it ends that by |
+//! |---|---|
+//! | connecting: `index` is set, not `connected` | the first event: its error, or none; the pool's `connect_timeout` |
+//! | reused: `index` is set, `untried` | the end of the turn, when the request is sent, or the connection found to be of no use |
+//! | busy: `index` is set | the end of the response, after which it is idle or closed; an error; its client's going away |
+//! | idle: `index` is none | the next request; any bytes, since a server has nothing to say unasked; `IDLE_TIMEOUT`; drain |
+//!
+//! It belongs to one thread for all its life, and enters the epoll set once, edge-triggered, both ways.
+//!
+//! **Whether an idle connection is still good** has to be known when a request is sent on it, and not a moment earlier: what
+//! the server has said unasked must not be taken for the answer, which may be meant for another client. What epoll has
+//! reported by then does not tell, since it is as old as the turn. To ask each connection would be a system call for each
+//! request. So requests on idle connections are sent at the end of the turn, behind one poll(2) for all of them.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
+
+use super::Exchanges;
+use crate::budget::Permit;
+use crate::config::Upstream;
+use crate::worker::foreign;
+use crate::worker::token::Token;
+use crate::worker::upstream::connections::{IDLE_PER_UPSTREAM_MAX, SWEEP_INTERVAL, UpstreamConnection};
+
+/// Number of the server of a connection that leads to none.
+const NO_SERVER: u16 = u16::MAX;
+
+/// Begins to connect. Whether that has succeeded already is said, too.
+fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let family = match upstream {
+        Upstream::Tcp { address, .. } if address.is_ipv4() => AddressFamily::INET,
+        Upstream::Tcp { .. } => AddressFamily::INET6,
+        Upstream::Unix(_) => AddressFamily::UNIX,
+    };
+    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    let connected = match upstream {
+        Upstream::Tcp { address, .. } => {
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            connect(&socket, address)
+        }
+        Upstream::Unix(path) => {
+            // Older kernels do not know it; what they let through is dealt with.
+            let _ = maitred_sys::sockopt::refuse_descriptors(&socket);
+            connect(&socket, &SocketAddrUnix::new(path)?)
+        }
+    };
+    match connected {
+        Ok(()) => Ok((socket, true)),
+        Err(Errno::INPROGRESS) => Ok((socket, false)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Exchanges {
+    /// An idle connection to this server, given to the client connection at `index`; the request is sent at the end of the
+    /// turn.
+    pub(in crate::worker) fn take_idle(&mut self, at: (u16, u16), index: u32) -> Option<u32> {
+        let key = self.upstreams.idle(at)?.pop()?;
+        let connection = self.upstreams.get(key)?;
+        (connection.index, connection.untried) = (Some(index), true);
+        let serial = connection.serial;
+        self.upstreams.reused.push((key, serial));
+        self.count_load(at, true);
+        Some(key)
+    }
+
+    /// A new connection to this server for the client connection at `index`.
+    ///
+    /// # Errors
+    /// What socket(2) or connect(2) say at once.
+    pub(in crate::worker) fn open_upstream(&mut self, at: (u16, u16), index: u32) -> io::Result<u32> {
+        let pool = self.shared.start.config.pools.get(usize::from(at.0));
+        let servers = pool.and_then(|pool| pool.source.servers());
+        let server = servers.and_then(|servers| servers.get(usize::from(at.1)));
+        let held = self.shared.descriptor()?;
+        let foreign = matches!(server, Some(Upstream::Unix(_)));
+        let (socket, connected) = open(server.ok_or(io::ErrorKind::NotFound)?)?;
+        let key = self.insert_upstream((socket, held), at, index, connected)?;
+        if let Some(connection) = self.upstreams.get(key) {
+            connection.foreign = foreign;
+        }
+        self.row.upstream_connections.add(1);
+        self.count_load(at, true);
+        Ok(key)
+    }
+
+    /// A connection to another thread, which answers the request of the client connection at `index` from this pool.
+    ///
+    /// # Errors
+    /// What epoll_ctl(2) says.
+    pub(in crate::worker) fn adopt_upstream(
+        &mut self,
+        socket: (OwnedFd, Permit),
+        pool: u16,
+        index: u32,
+    ) -> io::Result<u32> {
+        self.insert_upstream(socket, (pool, NO_SERVER), index, true)
+    }
+
+    fn insert_upstream(
+        &mut self,
+        (socket, held): (OwnedFd, Permit),
+        at: (u16, u16),
+        index: u32,
+        connected: bool,
+    ) -> io::Result<u32> {
+        let now = self.clock.now;
+        self.upstreams.serial = self.upstreams.serial.wrapping_add(1) & crate::worker::token::SERIAL_MASK;
+        let serial = self.upstreams.serial;
+        let entry = self.upstreams.connections.vacant_entry();
+        let key = entry.key() as u32;
+        use epoll::EventFlags as F;
+        let token = Token::Upstream { key, serial }.pack();
+        epoll::add(&self.processes.clients.base.epoll, &socket, token, F::IN | F::OUT | F::RDHUP | F::ET)?;
+        entry.insert(UpstreamConnection {
+            socket,
+            serial,
+            at,
+            index: Some(index),
+            connected,
+            untried: false,
+            foreign: false,
+            used: false,
+            hung_up: false,
+            idle_since: now,
+            _held: held,
+        });
+        Ok(key)
+    }
+
+    /// Requests that all threads have at a server.
+    pub(in crate::worker) fn count_load(&self, at: (u16, u16), more: bool) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let pool = self.shared.pools.get(usize::from(at.0));
+        if let Some(load) = pool.and_then(|pool| pool.load.get(usize::from(at.1))) {
+            if more {
+                load.fetch_add(1, Relaxed)
+            } else {
+                load.fetch_sub(1, Relaxed)
+            };
+        }
+    }
+
+    /// The response is complete, and the server keeps the connection: for the next request, if there is room for it.
+    pub(in crate::worker) fn keep_upstream(&mut self, key: u32) {
+        let now = self.clock.now;
+        let Some(connection) = self.upstreams.get(key) else { return };
+        let at = connection.at;
+        connection.used = true;
+        let hung_up = connection.hung_up;
+        let room = self.upstreams.idle(at).is_some_and(|idle| idle.len() < IDLE_PER_UPSTREAM_MAX);
+        if hung_up || !room || self.drain.is_some() {
+            return self.drop_upstream(key);
+        }
+        if let Some(connection) = self.upstreams.get(key) {
+            (connection.index, connection.idle_since) = (None, now);
+        }
+        if let Some(idle) = self.upstreams.idle(at) {
+            idle.push(key);
+        }
+        self.count_load(at, false);
+        self.upstreams.next_sweep.get_or_insert(now + SWEEP_INTERVAL);
+    }
+
+    /// Whether nothing is in a connection's socket, and its server has not closed it.
+    pub(in crate::worker) fn is_clean(&mut self, key: u32) -> bool {
+        self.upstreams.get(key).is_some_and(|connection| !connection.is_stale())
+    }
+
+    /// The process ends: nothing is kept for later.
+    pub(in crate::worker) fn close_idle_upstreams(&mut self) {
+        let idle = self.upstreams.connections.iter().filter(|(_, connection)| connection.index.is_none());
+        let idle: Vec<u32> = idle.map(|(key, _)| key as u32).collect();
+        idle.into_iter().for_each(|key| self.drop_upstream(key));
+    }
+
+    /// Closes a connection. That takes it out of the epoll set, too, since nobody else has a copy.
+    pub(in crate::worker) fn drop_upstream(&mut self, key: u32) {
+        let Some(connection) = self.upstreams.connections.try_remove(key as usize) else { return };
+        if connection.foreign {
+            foreign::close(connection.socket);
+        }
+        if connection.index.is_some() {
+            return self.count_load(connection.at, false);
+        }
+        if let Some(idle) = self.upstreams.idle(connection.at) {
+            idle.retain(|other| *other != key);
+        }
+    }
+
+    /// Once per turn: closes what has been idle for too long.
+    pub(in crate::worker) fn sweep_upstreams(&mut self) {
+        let now = self.clock.now;
+        if self.upstreams.next_sweep.is_some_and(|at| at <= now) {
+            self.upstreams.expired(now).into_iter().for_each(|key| self.drop_upstream(key));
+        }
+    }
+}

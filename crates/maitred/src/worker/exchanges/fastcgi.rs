@@ -1,0 +1,89 @@
+//! Requests to FastCGI applications, and what comes back: records, which `maitred_http::fastcgi` encodes and decodes.
+//!
+//! | what comes | what becomes of it |
+//! |---|---|
+//! | `STDOUT` | its header is judged, and goes to the client's [`Filter`]; so does the content behind it |
+//! | `STDERR` | lines for the error log, [`MESSAGE_BYTES_MAX`] of a request |
+//! | an empty `STDOUT`, or `END_REQUEST` | the response is complete; the end of the stream is not waited for |
+//! | `END_REQUEST` with another status than 0 | [`Failed::Overloaded`]: nothing was done; or [`Failed::Bad`] |
+//! | the end of the stream before that | [`Failed::Bad`]: the response is not whole |
+//! | anything behind the end, an error of the socket as well | nothing: php-fpm closes its side before it has read everything |
+//!
+//! `Location` without `Status` and with a path alone (a local redirect, RFC 3875 section 6.2.2) is passed on as 302, as nginx
+//! does.
+//!
+//! A request has a connection of its own: the application closes it at the end. php-fpm keeps one process for each connection
+//! that is open, idle or not.
+
+use maitred_http::fields::FieldLines;
+
+use super::Exchanges;
+use crate::config::{FastCgi, Pool};
+use crate::serve::RequestContext;
+use crate::worker::answer::RequestInput;
+use crate::worker::forward::{append_fields, canonical_target, content_length};
+use crate::worker::origin::{Arrival, Client, PutField as _};
+use crate::worker::tls_session::TlsLookup;
+use crate::worker::upstream::fastcgi::{Asked, write_request};
+
+impl Exchanges {
+    /// The request as an application gets it, without a body that is spooled.
+    ///
+    /// # Errors
+    /// The status to answer with.
+    pub(in crate::worker) fn write_fastcgi(
+        &mut self,
+        index: u32,
+        (settings, fastcgi): (&Pool, &FastCgi),
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Result<Vec<u8>, u16> {
+        let request = context.request;
+        let id = self.forwarded.next_id();
+        self.exchange(index).request_id = Some(id);
+        let connection = &self.processes.clients.connections[index as usize];
+        let spool = connection.exchange.as_deref().and_then(|exchange| exchange.spool.as_ref());
+        let target = canonical_target(context, &self.shared.start.config.server);
+        let peer = &connection.peer();
+        let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
+        let mut fields = FieldLines::default();
+        let rules = &given.routed.plan.requests;
+        let host = Some(request.authority.as_bytes()).filter(|host| !host.is_empty());
+        if let Some(host) = rules.host.as_deref().or(host) {
+            fields.field("host", host);
+        }
+        append_fields(&mut fields, request, (&settings.request_headers, rules), client.proxied);
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.fields(connection.wire, |name, value| fields.field(name, value));
+        let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
+        let began_unix_us = self.clock.unix_us().saturating_sub(waited);
+        self.processes.clients.forwarded.tell(
+            &mut fields,
+            request,
+            Arrival { peer, client, id, began_unix_us },
+        );
+        let asked = Asked {
+            context,
+            target: &target,
+            host: rules
+                .host
+                .as_deref()
+                .and_then(|host| std::str::from_utf8(host).ok())
+                .unwrap_or(request.authority),
+            settings: fastcgi,
+            mount: &settings.mount,
+            script: given.script,
+            client,
+            local: self.shared.locals.get(usize::from(connection.listen)).and_then(|local| local.address),
+            fields: &fields,
+            content_length: match spool {
+                Some(spool) => Some(spool.bytes),
+                None => content_length(request, given.body),
+            },
+        };
+        let mut out = Vec::with_capacity(given.head.len() + given.body.len() + 2048);
+        let inline = if spool.is_none() { Some(given.body) } else { None };
+        write_request(&mut out, &asked, inline).map_err(|_| 431_u16)?;
+        Ok(out)
+    }
+}

@@ -1,0 +1,70 @@
+//! Spooled request bodies for processes that take no files: they get them through the relay, against the direction of the
+//! response, at the speed at which they read.
+
+use rustix::io::Errno;
+
+use super::Exchanges;
+use crate::worker::upstream::Feed;
+use crate::worker::upstream::failure::Cause;
+
+/// Bytes of a body that one relay takes in one turn, so that the others get theirs.
+const FED_PER_TURN: u64 = 512 * 1024;
+
+impl Exchanges {
+    /// Whether the request's body has to go through a relay.
+    pub(in crate::worker) fn feeds(&self, index: u32, channel: usize) -> bool {
+        let sockets_only = self.pools.channels.get(channel).is_some_and(|channel| channel.sockets_only);
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_ref());
+        sockets_only && exchange.is_some_and(|exchange| exchange.spool.is_some())
+    }
+
+    /// Begins with the body, if one was kept for this.
+    pub(in crate::worker) fn start_feed(&mut self, index: u32, relay: u32) {
+        let exchange = self.exchange(index);
+        let Some(spool) = exchange.spool.take() else { return };
+        if let Some(attempt) = exchange.attempt.as_deref_mut() {
+            attempt.feed = Some(Feed { spool, sent: 0 });
+        }
+        if let Some(found) = self.pools.relays.get_mut(relay as usize) {
+            // The process may answer without having read all of it.
+            found.spoilt = true;
+        }
+        // There is room in a new relay, so there is an event at once.
+        if !self.watch(relay, true) {
+            self.fail_upstream(index, Cause::Bad, "its relay cannot be watched");
+        }
+    }
+
+    /// Sends what the relay takes of the body.
+    pub(in crate::worker) fn feed_relay(&mut self, index: u32, relay: u32) {
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let Some(mut feed) = attempt.feed.take_if(|feed| feed.sent < feed.spool.bytes) else { return };
+        let socket = self.pools.relays[relay as usize].socket();
+        let before = feed.sent;
+        let end = feed.spool.bytes.min(before + FED_PER_TURN);
+        while feed.sent < end {
+            let (mut offset, bytes) = (feed.sent, (end - feed.sent) as usize);
+            match rustix::fs::sendfile(socket, &feed.spool.file, Some(&mut offset), bytes) {
+                Ok(sent @ 1..) => feed.sent += sent as u64,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                // The file cannot be read, or is shorter than it was.
+                Ok(0) | Err(_) => return self.end_feed(relay),
+            }
+        }
+        let moved = feed.sent > before;
+        let share_used = feed.sent == end && feed.sent < feed.spool.bytes;
+        // One that was sent is kept, too, until DONE: no process may have seen the request.
+        if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
+            attempt.feed = Some(feed);
+        }
+        if moved {
+            // A process that takes the body is not silent.
+            self.note_heard(index);
+        }
+        if share_used {
+            self.look_again(index);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! What comes from an upstream, on its way to the client: read, judged, and sent on at the client's speed.
+//!
+//! Nothing more is read while anything read before has yet to be sent. So a slow client is seen by the upstream as a full
+//! socket, and no more than one read is kept here.
+
+use rustix::net::{Shutdown, shutdown};
+
+use super::Exchanges;
+use crate::exchange::ResponseWriter;
+use crate::serve::Summary;
+use crate::worker::connection::retry::RetryState;
+use crate::worker::connection::{After, State};
+use crate::worker::send::Sent;
+use crate::worker::upstream::failure::Cause;
+use crate::worker::upstream::pump::Read;
+use crate::worker::upstream::server::{Call, Dialect};
+use crate::worker::upstream::{Attempt, By, Source};
+use crate::worker::wire::Then;
+
+/// Bytes that one client may get in one turn, so that the others get theirs.
+const MOVED_PER_TURN: usize = 512 * 1024;
+
+impl Exchanges {
+    /// Moves what there is from the upstream to the client.
+    pub(in crate::worker) fn pump_to_client(&mut self, index: u32) {
+        if self.is_past_all_bounds(index) {
+            let source = self.source_of(index);
+            self.end_past_bounds(index);
+            if source.is_some() && self.source_of(index) == source {
+                // It was only told, and no further edge says what is there.
+                self.look_again(index);
+            }
+            return;
+        }
+        let (mut moved, mut read) = (0, Read::More);
+        while let Some(source) = self.source_of(index) {
+            if !self.send_what_is_left(index) {
+                return;
+            }
+            if self.is_answered(index) {
+                return self.settle_upstream(index, source);
+            }
+            if self.has_far_end_ended(index) {
+                return self.half_close_client(index, source);
+            }
+            let goes_on = match read {
+                Read::More => true,
+                Read::Drained => self.on_drained(index, source),
+                Read::Ended => self.on_ended(index, source),
+                Read::Failed => false,
+            };
+            if !goes_on {
+                return;
+            }
+            if read != Read::More {
+                // What was written may have been the end.
+                read = Read::More;
+                continue;
+            }
+            if moved >= MOVED_PER_TURN {
+                return self.look_again(index);
+            }
+            read = self.read_source(index, source, &mut moved);
+        }
+    }
+
+    /// Sends what is left of what was read before. False if there is nothing else to be done meanwhile.
+    fn send_what_is_left(&mut self, index: u32) -> bool {
+        // What TLS had left may have gone by itself since.
+        let counted = self.exchange_of(index).is_some_and(|exchange| exchange.unsent.is_some());
+        let held = self.has_output(index) || counted;
+        match self.send_rest(index) {
+            Sent::All => {}
+            Sent::Waits => {
+                self.count_unsent(index);
+                return false;
+            }
+            Sent::Share => {
+                self.look_again(index);
+                return false;
+            }
+            Sent::Broken => {
+                self.abort(index);
+                return false;
+            }
+        }
+        if held {
+            self.recount_unsent(index);
+            // It could not go on while the client kept it waiting.
+            self.note_heard(index);
+            self.wait_for_upstream(index);
+        }
+        true
+    }
+
+    /// Whether nothing more belongs to the response, and nothing else can come in its place.
+    fn is_answered(&self, index: u32) -> bool {
+        self.attempt_of(index).is_some_and(Attempt::is_answered)
+    }
+
+    /// Something of the response has come, or could have come.
+    pub(in crate::worker) fn note_heard(&mut self, index: u32) {
+        let now = self.clock.now;
+        if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
+            attempt.note_heard(now);
+        }
+    }
+
+    /// Reads once, and sends what became of it; what the client does not take stays in the connection's output.
+    fn read_source(&mut self, index: u32, source: Source, moved: &mut usize) -> Read {
+        let mut rx = self.buffers.rx.take();
+        let received = match source {
+            Source::Relay(relay) => self.receive_from_relay(index, relay, &mut rx),
+            Source::Server(key) | Source::Thread(key) => self.receive_from_server(key, &mut rx),
+        };
+        *moved += rx.len();
+        let drained = matches!(received, Ok(Read::Drained));
+        if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
+            attempt.drained = drained;
+        }
+        let judged = if rx.is_empty() { Ok(()) } else { self.pass_on(index, &rx) };
+        self.buffers.rx.put_back(rx);
+        self.let_go_of(index, source);
+        match (received, judged) {
+            (_, Err((cause, why))) | (Err((cause, why)), Ok(())) => {
+                self.fail_upstream(index, cause, &why);
+                Read::Failed
+            }
+            (Ok(read), Ok(())) => read,
+        }
+    }
+
+    /// A FastCGI application that has said everything waits until its connection ends, however long the client takes.
+    fn let_go_of(&mut self, index: u32, source: Source) {
+        let Source::Server(key) = source else { return };
+        let is_over = |by: &By| match by {
+            By::Server(Call { dialect: Dialect::FastCgi(spoken), .. }) => spoken.reply.is_complete(),
+            By::Server(Call { dialect: Dialect::Http1, .. }) | By::Process(_) | By::Thread(_) => false,
+        };
+        if self.attempt_of(index).is_some_and(|attempt| is_over(&attempt.by))
+            && let Some(socket) = self.upstreams.socket(key)
+        {
+            let _ = shutdown(socket, Shutdown::Both);
+        }
+    }
+
+    /// Has bytes of the upstream judged, and sends what became of them.
+    pub(in crate::worker) fn pass_on(&mut self, index: u32, input: &[u8]) -> Result<(), (Cause, String)> {
+        let (now, ends) = (self.clock.now, self.ends_soon(index));
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Ok(()) };
+        let (headless, switched) = (!attempt.filter.head_written(), attempt.filter.switched());
+        attempt.begun = true;
+        attempt.note_heard(now);
+        if headless && ends {
+            attempt.filter.say_close();
+        }
+        let result = self.encode_attempt(index, |attempt, writer, log| attempt.feed(input, writer, log));
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Ok(()) };
+        let headed = headless && attempt.filter.head_written();
+        let switches = !switched && attempt.filter.switched();
+        self.send_encoded(index);
+        if headed {
+            self.note_response(index);
+        }
+        match self.source_of(index) {
+            Some(Source::Relay(_)) => self.look_at_detached(index),
+            Some(Source::Server(_) | Source::Thread(_)) if switches => self.begin_tunnel(index),
+            _ => {}
+        }
+        result
+    }
+
+    /// Has something written to the client by the attempt, if there is one.
+    fn encode_attempt(
+        &mut self,
+        index: u32,
+        write: impl FnOnce(
+            &mut Attempt,
+            &mut ResponseWriter<'_>,
+            &mut dyn FnMut(&[u8]),
+        ) -> Result<(), (Cause, String)>,
+    ) -> Result<(), (Cause, String)> {
+        let mut messages = Vec::new();
+        let result = self.encode(index, |exchange, writer| match exchange.attempt.as_deref_mut() {
+            Some(attempt) => write(attempt, writer, &mut |line| messages.push(line.to_vec())),
+            None => Ok(()),
+        });
+        self.log_messages(index, &messages);
+        result
+    }
+
+    /// Sends what was written at once, as far as it goes; nothing else waits to be sent.
+    pub(in crate::worker) fn send_encoded(&mut self, index: u32) {
+        let mut tx = std::mem::take(&mut self.buffers.tx);
+        self.send_now(index, &tx);
+        tx.clear();
+        self.buffers.tx = tx;
+    }
+
+    fn send_now(&mut self, index: u32, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        let sent = self.send(index, bytes, Then::Perhaps).unwrap_or(0);
+        self.progress(index);
+        // An error shows again, and is dealt with, when the rest is sent.
+        let rest = bytes.get(sent..).unwrap_or_default();
+        self.exchange(index).output.extend_from_slice(rest);
+    }
+
+    /// Nothing more is there for now. True if there is more to send.
+    fn on_drained(&mut self, index: u32, source: Source) -> bool {
+        match source {
+            Source::Relay(_) => self.end_relay(index),
+            Source::Server(_) | Source::Thread(_) => {
+                self.wait_for_upstream(index);
+                false
+            }
+        }
+    }
+
+    /// The upstream has finished sending. True if there is more to send to the client.
+    fn on_ended(&mut self, index: u32, source: Source) -> bool {
+        debug_assert!(!matches!(source, Source::Relay(_)), "what a process has ended, DONE says");
+        // A filter that has seen nothing is used again.
+        let begun = self.attempt_of(index).is_some_and(|attempt| attempt.begun);
+        match begun {
+            true => self.end_of_stream(index),
+            false => {
+                self.fail_upstream(index, Cause::Lost, "it closed the connection without an answer");
+                false
+            }
+        }
+    }
+
+    /// Nothing follows: the response is whole, or has failed. True in the first case.
+    pub(in crate::worker) fn end_of_stream(&mut self, index: u32) -> bool {
+        let ended = self.encode_attempt(index, |attempt, writer, log| attempt.end(writer, log));
+        self.send_encoded(index);
+        if let Err((cause, why)) = ended {
+            self.fail_upstream(index, cause, &why);
+            return false;
+        }
+        true
+    }
+
+    /// It is the upstream's turn, the client having all that there was.
+    pub(in crate::worker) fn wait_for_upstream(&mut self, index: u32) {
+        if self.has_output(index) {
+            return;
+        }
+        if self.is_tunnel(index) {
+            return self.arm_tunnel(index);
+        }
+        let Some(due) = self.upstream_due(index) else { return };
+        match due > self.clock.now {
+            true => self.wheel.arm(index, due),
+            // Each byte that it has sent has put off the deadline of the client, which is not to blame.
+            false => self.end_past_bounds(index),
+        }
+    }
+
+    /// Whether the upstream has had all of its time, whatever it goes on to say.
+    fn is_past_all_bounds(&self, index: u32) -> bool {
+        let bounded = self.exchange_of(index).is_some_and(|exchange| exchange.overdue);
+        (bounded || self.is_past_total(index))
+            && self.upstream_due(index).is_some_and(|due| due <= self.clock.now)
+    }
+
+    fn end_past_bounds(&mut self, index: u32) {
+        self.row.timeouts.add(1);
+        self.on_upstream_timeout(index);
+    }
+
+    /// The whole response is out. Once the upstream has said so too, it is free, and the client's connection goes on.
+    pub(in crate::worker) fn settle_upstream(&mut self, index: u32, source: Source) {
+        let exchange = self.exchange(index);
+        let Some(mut attempt) = exchange.attempt.take_if(|attempt| attempt.is_done()) else { return };
+        exchange.trailers = attempt.filter.take_framed_trailers();
+        let (status, body_bytes) = (attempt.filter.status().unwrap_or(502), attempt.filter.body_bytes());
+        exchange.summary = Some(Summary { status, body_bytes });
+        exchange.after = Some(match exchange.tunnel.take() {
+            // What the client may still say has to be read, or it loses what it was told last.
+            Some(_) => After::Linger,
+            None if attempt.keep && attempt.filter.keeps() => After::Keep,
+            None => After::Close,
+        });
+        exchange.tail.clear();
+        exchange.tail_bytes = 0;
+        exchange.retry = RetryState::Never;
+        self.count(index, status);
+        if !matches!(source, Source::Thread(_)) {
+            self.count_handed_off(index, body_bytes);
+        }
+        // Before the connection's next request, which may want it.
+        self.enter(index, State::Head);
+        match source {
+            Source::Relay(relay) => self.release_relay(relay, &attempt),
+            Source::Server(key) | Source::Thread(key) => self.release_server(key, &attempt),
+        }
+        self.end_response(index);
+    }
+}

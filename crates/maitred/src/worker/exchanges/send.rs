@@ -1,0 +1,482 @@
+//! From responses to sent bytes: one write for everything that was answered, then files by `sendfile`.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use maitred_sys::delivery::{self, Sending};
+use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use super::Exchanges;
+use crate::serve::passed::Reading;
+use crate::serve::residency::RESIDENT_FOR;
+use crate::serve::{CachedBytes, DiskJob, Segment, ServedFile, Summary};
+use crate::worker::aborted::aborted_status;
+use crate::worker::agenda::Next;
+use crate::worker::connection::{After, Exchange, State};
+use crate::worker::foreign;
+use crate::worker::inbox::Message;
+use crate::worker::send::{RESIDENT_BYTES, Sent};
+use crate::worker::wire::{Then, Wire};
+
+/// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread. Also what
+/// a client finds in the CPU's caches: files of 10 MB cost 1.2 × floor with it, client included, and 1.7 with 1 MiB.
+const FILE_BYTES_PER_TURN: u64 = 256 * 1024;
+
+/// Reads of a lingering connection in one turn.
+const LINGER_READS_PER_TURN: u32 = 16;
+
+/// How soon disk helpers that had too much to do are asked again: about what one read from a disk takes.
+const DISK_RETRY: Duration = Duration::from_millis(5);
+
+/// Keeps what could not be sent. Bytes at the end that the cache of files has, or the configuration, are held there and not
+/// copied.
+fn hold_rest(rest: &[u8], cached: Option<CachedBytes>, exchange: &mut Exchange) {
+    // What was joined behind them, or put into `tx` by somebody else since, is no part of them.
+    let cached = cached.filter(|_| exchange.segments.is_empty()).filter(|cached| {
+        let bytes = cached.bytes();
+        rest.ends_with(bytes.get(bytes.len().saturating_sub(rest.len())..).unwrap_or_default())
+    });
+    let Some(mut cached) = cached else { return exchange.output.extend_from_slice(rest) };
+    cached.keep_last(rest.len());
+    let own = rest.len() - cached.bytes().len();
+    exchange.output.extend_from_slice(rest.get(..own).unwrap_or_default());
+    exchange.segments.push_back(Segment::Cached(cached));
+}
+
+impl Exchanges {
+    /// Sends what the turn has joined in `tx`, and then does what is to follow: `after` for a connection whose last
+    /// response this was, the segments of one that streams.
+    pub(in crate::worker) fn send_joined(&mut self, index: u32, after: Option<After>) {
+        let (tx, cached) = (std::mem::take(&mut self.buffers.tx), self.buffers.tx_cached.take());
+        let connection = &self.connections[index as usize];
+        let streams = connection.state == State::Writing;
+        let then = match after {
+            _ if streams => Then::More,
+            Some(After::Close | After::Linger) => Then::End,
+            _ => Then::Perhaps,
+        };
+        let result = match tx.is_empty() {
+            true => Ok(0),
+            false => self.send(index, &tx, then),
+        };
+        let sent = match result {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(_) => {
+                self.put_back(tx);
+                return self.abort(index);
+            }
+        };
+        let rest = tx.get(sent..).unwrap_or_default();
+        let finished = rest.is_empty() && self.is_flushed(index).unwrap_or(true);
+        if !finished {
+            let exchange = self.exchange(index);
+            hold_rest(rest, cached, exchange);
+            if let Some(after) = after {
+                exchange.after = Some(after);
+            }
+            self.start_writing(index);
+        }
+        self.put_back(tx);
+        if !finished {
+            self.count_unsent(index);
+        }
+        match after {
+            _ if streams => self.on_writable(index),
+            Some(after) if finished => self.finish(index, after),
+            _ => {}
+        }
+    }
+
+    fn put_back(&mut self, mut tx: Vec<u8>) {
+        tx.clear();
+        if tx.capacity() > 2 * crate::worker::receive::JOINED_BYTES {
+            tx.shrink_to(crate::worker::receive::JOINED_BYTES);
+        }
+        self.buffers.tx = tx;
+    }
+
+    /// Sends as much as the socket takes of what is left of a response, within the turn's share.
+    pub(in crate::worker) fn on_writable(&mut self, index: u32) {
+        match self.send_rest(index) {
+            Sent::All => self.end_response(index),
+            Sent::Share => self.look_again(index),
+            Sent::Waits => self.count_unsent(index),
+            Sent::Broken => self.abort(index),
+        }
+    }
+
+    pub(in crate::worker) fn send_rest(&mut self, index: u32) -> Sent {
+        let mut share = FILE_BYTES_PER_TURN;
+        loop {
+            let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else {
+                return Sent::All;
+            };
+            if exchange.awaits_disk {
+                return Sent::Waits;
+            }
+            if exchange.sent < exchange.output.len() {
+                match self.send_output(index) {
+                    Sent::All => continue,
+                    other => return other,
+                }
+            }
+            match exchange.segments.pop_front() {
+                None => return self.flush(index),
+                Some(Segment::Bytes(bytes)) => {
+                    exchange.output = bytes.into();
+                    exchange.sent = 0;
+                }
+                Some(cached @ Segment::Cached(_)) => {
+                    exchange.segments.push_front(cached);
+                    match self.send_cached(index) {
+                        Sent::All => {}
+                        other => return other,
+                    }
+                }
+                Some(Segment::File { offset, end, .. }) if offset >= end => {}
+                Some(file) => {
+                    exchange.segments.push_front(file);
+                    if share == 0 {
+                        return Sent::Share;
+                    }
+                    match self.send_file(index, &mut share) {
+                        Sent::All => {}
+                        other => return other,
+                    }
+                }
+            }
+        }
+    }
+
+    fn send_output(&mut self, index: u32) -> Sent {
+        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else {
+            return Sent::All;
+        };
+        let from = exchange.sent;
+        let then = self.then(index);
+        let output = std::mem::take(&mut self.exchange(index).output);
+        let sent = self.send(index, output.get(from..).unwrap_or_default(), then);
+        let exchange = self.exchange(index);
+        exchange.output = output;
+        match sent {
+            Ok(sent) => {
+                exchange.sent += sent;
+                if exchange.sent == exchange.output.len() {
+                    exchange.output.clear();
+                    exchange.sent = 0;
+                }
+                self.progress(index);
+                Sent::All
+            }
+            Err(Errno::INTR) => Sent::All,
+            Err(Errno::AGAIN) => Sent::Waits,
+            Err(_) => Sent::Broken,
+        }
+    }
+
+    /// Sends the first segment, which is held elsewhere.
+    fn send_cached(&mut self, index: u32) -> Sent {
+        let Some(exchange) = self.connections[index as usize].exchange.as_deref() else { return Sent::All };
+        let Some(Segment::Cached(cached)) = exchange.segments.front() else { return Sent::All };
+        let (cached, then) = (cached.clone(), self.then(index));
+        match self.send(index, cached.bytes(), then) {
+            Ok(sent) => {
+                let segments = &mut self.exchange(index).segments;
+                if sent == cached.bytes().len() {
+                    segments.pop_front();
+                } else if let Some(Segment::Cached(left)) = segments.front_mut() {
+                    left.advance(sent);
+                }
+                self.progress(index);
+                Sent::All
+            }
+            Err(Errno::INTR) => Sent::All,
+            Err(Errno::AGAIN) => Sent::Waits,
+            Err(_) => Sent::Broken,
+        }
+    }
+
+    /// What comes after the part that is in front: output, or with no output the first segment.
+    fn then(&self, index: u32) -> Then {
+        let connection = &self.connections[index as usize];
+        let Some(exchange) = connection.exchange.as_deref() else { return Then::Perhaps };
+        let segments = exchange.segments.len()
+            - usize::from(exchange.output.is_empty() && !exchange.segments.is_empty());
+        let ends = connection.state == State::Writing
+            && matches!(exchange.after, Some(After::Close | After::Linger))
+            && exchange.decoder.is_none()
+            && !exchange.complete;
+        match segments {
+            0 if ends => Then::End,
+            0 => Then::Perhaps,
+            _ => Then::More,
+        }
+    }
+
+    /// Whether all that was taken from the output has left, too.
+    fn flush(&mut self, index: u32) -> Sent {
+        match self.is_flushed(index) {
+            Ok(true) => Sent::All,
+            Ok(false) | Err(Errno::AGAIN) => Sent::Waits,
+            Err(_) => Sent::Broken,
+        }
+    }
+
+    /// One piece of the file segment in front, once it is known to be in memory.
+    fn send_file(&mut self, index: u32, share: &mut u64) -> Sent {
+        let connection = &mut self.processes.clients.connections[index as usize];
+        let Some(exchange) = connection.exchange.as_deref_mut() else { return Sent::All };
+        let Some(Segment::File { file, offset, end }) = exchange.segments.front_mut() else {
+            return Sent::All;
+        };
+        if file.reading() == Reading::ByHelper {
+            let (file, range) = (Rc::clone(file), *offset..*end);
+            return match self.fetch(index, &file, range, false) {
+                true => Sent::Waits,
+                false => self.postpone(index),
+            };
+        }
+        let now = self.processes.clients.base.clock.now;
+        let stale = exchange.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
+        if *offset >= exchange.resident_until || stale {
+            let bytes = (*end - *offset).min(RESIDENT_BYTES);
+            let Some(since) = file.resident_since(*offset, bytes, now) else {
+                let (file, offset) = (Rc::clone(file), *offset);
+                return self.ask_disk(index, &file, offset, bytes);
+            };
+            exchange.resident_until = *offset + bytes;
+            exchange.resident_at = Some(since);
+        }
+        let bytes = (exchange.resident_until.min(*end) - *offset).min(*share);
+        let (file, mut at, end) = (Rc::clone(file), *offset, *end);
+        let then = if at + bytes < end { Then::More } else { self.then(index) };
+        match self.send_file_piece(index, &file, &mut at, bytes, then) {
+            // The file is shorter than it was when its length was promised, or cannot be read.
+            Ok(0) => {
+                self.note_broken_file(index);
+                Sent::Broken
+            }
+            Ok(sent) => {
+                *share -= sent;
+                let exchange = self.exchange(index);
+                if let Some(Segment::File { offset, .. }) = exchange.segments.front_mut() {
+                    *offset = at;
+                }
+                if at >= end {
+                    exchange.segments.pop_front();
+                    exchange.resident_until = 0;
+                }
+                self.row.bytes_sent.add(sent);
+                self.progress(index);
+                Sent::All
+            }
+            Err(Errno::INTR) => Sent::All,
+            Err(Errno::AGAIN) => Sent::Waits,
+            Err(_) => Sent::Broken,
+        }
+    }
+
+    /// Has a helper thread read what is missing; [`Reactor::on_disk_done`] goes on.
+    fn ask_disk(&mut self, index: u32, file: &ServedFile, offset: u64, len: u64) -> Sent {
+        let Ok(copy) = file.try_clone() else { return Sent::Broken };
+        let job = DiskJob::Read { file: copy, offset, len };
+        let submitted = match file.lane() {
+            Some(lane) => {
+                let (inbox, serial) =
+                    (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+                self.row.disk_waits.add(1);
+                lane.submit(Box::new(move || {
+                    let result = job.run();
+                    inbox.send(Message::DiskDone { index, serial, result });
+                }))
+            }
+            None => self.submit(index, job),
+        };
+        if !submitted {
+            return self.postpone(index);
+        }
+        self.exchange(index).awaits_disk = true;
+        match file.lane() {
+            Some(_) => self.await_passed(index),
+            // The disk may take its time; that is not the client's fault.
+            None => self.wheel.disarm(index),
+        }
+        Sent::Waits
+    }
+
+    /// All helpers are busy and the queue is full. Asking again in each turn would keep this thread busy with nothing.
+    fn postpone(&mut self, index: u32) -> Sent {
+        let now = self.clock.now;
+        let connection = &mut self.processes.clients.connections[index as usize];
+        if !std::mem::replace(&mut connection.again, true) {
+            self.processes.clients.load.postponed.push((index, connection.serial));
+            self.load.postponed_until.get_or_insert(now + DISK_RETRY);
+        }
+        self.wheel.disarm(index);
+        Sent::Waits
+    }
+
+    /// The last byte of a response has left.
+    pub(in crate::worker) fn end_response(&mut self, index: u32) {
+        self.forget_unsent(index);
+        self.log_kept(index, 0);
+        let exchange = self.exchange(index);
+        exchange.forget_pool();
+        let (after, unfinished) =
+            (exchange.after.take().unwrap_or(After::Keep), exchange.decoder.is_some() || exchange.complete);
+        if unfinished && after != After::Keep {
+            // An early answer was the last one: what follows it is dropped for a while.
+            return self.finish(index, After::Linger);
+        }
+        if unfinished {
+            // What did not fit at once came before the request whose body is read: earlier answers, or its 100.
+            self.enter(index, State::Body);
+            self.begin_pace(index);
+            return self.follow_up(index, Next::GoOnReading);
+        }
+        exchange.head.clear();
+        exchange.body.clear();
+        self.finish(index, after);
+        self.follow_up(index, Next::Settle);
+    }
+
+    /// Does what follows a finished response.
+    pub(in crate::worker) fn finish(&mut self, index: u32, after: After) {
+        match after {
+            After::Keep => {
+                self.enter(index, State::Idle);
+                if self.drain.is_some() {
+                    self.follow_up(index, Next::Dismiss);
+                }
+            }
+            _ if self.connections[index as usize].is_stream() => self.end_stream(index),
+            // What still comes, if only the end of a handshake, must not be answered by a reset.
+            After::Close
+                if self.connections[index as usize].readable
+                    || self.has_input(index)
+                    || self.is_early(index) =>
+            {
+                self.linger(index);
+            }
+            After::Close => self.close_cleanly(index),
+            After::Linger => self.linger(index),
+        }
+    }
+
+    /// Ends a connection in the middle of a response: the client sees that it is incomplete.
+    pub(in crate::worker) fn abort(&mut self, index: u32) {
+        let left = |exchange: &Exchange| {
+            let files = exchange.segments.iter().map(|segment| match segment {
+                Segment::Bytes(bytes) => bytes.len() as u64,
+                Segment::Cached(cached) => cached.bytes().len() as u64,
+                Segment::File { offset, end, .. } => end.saturating_sub(*offset),
+            });
+            files.sum::<u64>() + (exchange.output.len() - exchange.sent) as u64
+        };
+        let connection = &mut self.connections[index as usize];
+        let unsent = connection.exchange.as_deref().map_or(0, left);
+        let so_far = connection.exchange.as_deref().and_then(Exchange::answered_so_far);
+        if let (State::Upstream(_), Some((switched, body_bytes))) = (connection.state, so_far) {
+            let exchange = connection.exchange();
+            let status = if switched { 101 } else { aborted_status(exchange) };
+            exchange.summary.get_or_insert(Summary { status, body_bytes });
+        }
+        self.log_kept(index, unsent);
+        self.close(index);
+    }
+
+    /// Closes, nothing of a response being left: a TLS client is told so, because it may think of an attack otherwise
+    /// (RFC 8446 section 6.1). While the client has not acknowledged all of its responses it may still send, and what arrives at
+    /// a socket that is closed is answered by a reset, which takes the rest of a response away from it (9112-9.6).
+    pub(in crate::worker) fn close_cleanly(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        let may_send_on = !connection.ended && connection.state != State::Linger;
+        if may_send_on && self.socket(index).is_some_and(delivery::is_under_way) {
+            return self.linger(index);
+        }
+        self.close_at_once(index);
+    }
+
+    /// The same, whatever the client has acknowledged.
+    pub(in crate::worker) fn close_at_once(&mut self, index: u32) {
+        if let Wire::Tls { session } = self.connections[index as usize].wire {
+            self.notify_close(index, session);
+        }
+        self.close(index);
+    }
+
+    /// The connection is of no use any more. What could not be received may have an alert for its answer, which closing
+    /// at once could take away from the client.
+    pub(in crate::worker) fn break_off(&mut self, index: u32) {
+        match self.connections[index as usize].wire {
+            Wire::Tls { .. } => self.linger(index),
+            _ => self.close(index),
+        }
+    }
+
+    /// Stops sending and drops what still comes, for a while.
+    pub(in crate::worker) fn linger(&mut self, index: u32) {
+        if self.connections[index as usize].is_stream() {
+            return self.end_stream(index);
+        }
+        if self.connections[index as usize].ended {
+            return self.close_cleanly(index);
+        }
+        if !self.shut_down_sending(index) {
+            return self.close(index);
+        }
+        let connection = &mut self.connections[index as usize];
+        let state = connection.state;
+        if let Some(exchange) = connection.exchange.take() {
+            self.recycle(exchange);
+        }
+        self.enter(index, State::Linger);
+        // Nothing of it can be sent any more, and it must not orphan_mode the state that names it.
+        self.end_session(state);
+        let timeout = self.limits().linger_timeout;
+        self.arm_in(index, timeout);
+        if self.register(index) {
+            // What is there is dropped in the next turn: now the buffer may be in use by whoever reads requests.
+            self.look_again(index);
+        }
+    }
+
+    /// The client has had its time; but one that still takes what was sent to it gets more.
+    pub(in crate::worker) fn on_lingered(&mut self, index: u32) {
+        let timeout = self.shared.start.config.limits.linger_timeout;
+        let takes =
+            |socket| delivery::is_under_way(socket) && delivery::sending(socket, timeout) == Sending::Moves;
+        match self.socket(index).is_some_and(takes) {
+            true => self.arm_in(index, timeout),
+            false => self.close(index),
+        }
+    }
+
+    pub(in crate::worker) fn on_lingering(&mut self, index: u32) {
+        let mut rx = self.buffers.rx.take();
+        let mut gone = false;
+        for read in 1..=LINGER_READS_PER_TURN {
+            rx.clear();
+            let Some(socket) = self.socket(index) else { break };
+            let received = match self.connections[index as usize].is_foreign() {
+                true => foreign::receive(socket, &mut rx),
+                false => recv(socket, spare_capacity(&mut rx), RecvFlags::empty()).map(|(_, bytes)| bytes),
+            };
+            match received {
+                Ok(0) => gone = true,
+                Ok(_) if read < LINGER_READS_PER_TURN => continue,
+                Ok(_) => self.look_again(index),
+                Err(Errno::AGAIN) => {}
+                Err(_) => gone = true,
+            }
+            break;
+        }
+        self.buffers.rx.put_back(rx);
+        if gone {
+            self.close(index);
+        }
+    }
+}

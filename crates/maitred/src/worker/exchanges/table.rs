@@ -1,0 +1,64 @@
+//! DOC table.rs
+
+use super::Exchanges;
+use crate::worker::connection::{Connection, State};
+use crate::worker::foreign;
+
+impl Exchanges {
+    /// Takes a connection out of everything that knows of it. Its socket closes when the value is dropped.
+    pub(in crate::worker) fn remove(&mut self, index: u32) -> Option<Connection> {
+        if !self.connections.contains(index as usize) {
+            return None;
+        }
+        if let State::HandedOff { channel, request } = self.connections[index as usize].state {
+            self.orphan_request(channel as usize, request);
+        }
+        if self.connections[index as usize].shared {
+            self.forget(index);
+            if let Some(socket) = self.socket(index) {
+                // The option belongs to the open socket, and an application may have set it: closing what still has to be sent
+                // would wait for as long as that says.
+                let _ = rustix::net::sockopt::set_socket_linger(socket, None);
+            }
+        }
+        self.forget_unsent(index);
+        self.leave_queue(index);
+        self.leave_upstream(index);
+        let Connection { state, wire, .. } = self.connections[index as usize];
+        self.end_session(state);
+        self.release_stream(wire);
+        self.take_tls_session(wire);
+        self.enter(index, State::Linger);
+        self.row.lingering.sub(1);
+        self.wheel.disarm(index);
+        let mut connection = self.connections.remove(index as usize);
+        if connection.counted {
+            self.uncount(connection.remote.address);
+        }
+        if let Some(exchange) = connection.exchange.take() {
+            self.recycle(exchange);
+        }
+        if !connection.is_client() {
+            self.streams -= 1;
+        } else {
+            self.row.connections.sub(1);
+            match connection.admin {
+                true => self.admins -= 1,
+                false => self.shared.yield_place(self.number),
+            }
+        }
+        Some(connection)
+    }
+
+    /// Closes a connection. An application process may hold a copy of the socket, so closing alone would not end it.
+    pub(in crate::worker) fn close(&mut self, index: u32) {
+        let Some(mut connection) = self.remove(index) else { return };
+        match connection.socket.take() {
+            Some(socket) if connection.is_foreign() => foreign::close(socket),
+            Some(socket) if connection.shared => {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! After an upgrade: bytes between a client and whoever speaks the other protocol, in both directions, until one of them
+//! has enough. That is an HTTP server, or an application process that has kept its end of a relay (DETACH).
+//!
+//! What comes for the client goes the way of a response (`pump`, `relay`), whose filter passes it on as it is. This is the
+//! other direction, and the end of both. Each keeps what one read brought, at most, and reads no more until that is out.
+//!
+//! | who has finished sending | what is done, once the other one has all of it |
+//! |---|---|
+//! | the client | the other end is told so, and goes on sending |
+//! | a process that still reads | the client is told so, and goes on sending |
+//! | a process that has closed its end, or a server | the connection is closed |
+//! | both | the same |
+
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
+use rustix::event::epoll;
+
+use super::Exchanges;
+use crate::worker::connection::State;
+use crate::worker::tunnel::Tunnel;
+use crate::worker::upstream::failure::Cause;
+use crate::worker::upstream::{Attempt, Source};
+use crate::worker::wire::Received;
+
+/// Reads of one client in one turn, so that the others get theirs.
+const READS_PER_TURN: u32 = 8;
+
+impl Exchanges {
+    /// The other end has switched to another protocol. What the client has sent already belongs to it.
+    pub(in crate::worker) fn begin_tunnel(&mut self, index: u32) {
+        let exchange = self.exchange(index);
+        let out = std::mem::take(&mut exchange.input);
+        exchange.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
+        self.credit_stream(index);
+        // There may be more, whose edge was for nobody.
+        self.connections[index as usize].readable = true;
+        self.look_again(index);
+    }
+
+    fn far_end(&self, index: u32) -> Option<BorrowedFd<'_>> {
+        match self.connections.get(index as usize)?.state {
+            State::Upstream(Source::Server(key) | Source::Thread(key)) => self.upstreams.socket(key),
+            State::Upstream(Source::Relay(relay)) => {
+                self.pools.relays.get(relay as usize).map(|relay| relay.socket())
+            }
+            _ => None,
+        }
+    }
+
+    /// Moves what there is from the client to the other end.
+    pub(in crate::worker) fn pump_from_client(&mut self, index: u32) {
+        if !self.is_tunnel(index) {
+            return;
+        }
+        for _ in 0..READS_PER_TURN {
+            let sent = self.send_to_far_end(index);
+            self.count_far_end(index);
+            if !sent || !self.read_client(index) {
+                return;
+            }
+        }
+        self.look_again(index);
+    }
+
+    fn send_to_far_end(&mut self, index: u32) -> bool {
+        let exchange = self
+            .connections
+            .get_mut(index as usize)
+            .and_then(|connection| connection.exchange.as_deref_mut());
+        let Some(mut tunnel) = exchange.and_then(|exchange| exchange.tunnel.take()) else { return false };
+        let goes_on = self.far_end(index).is_some_and(|far_end| tunnel.send_to(far_end));
+        self.exchange(index).tunnel = Some(tunnel);
+        goes_on
+    }
+
+    /// Counts what the other end has not taken. While memory is short it has no more time for that than a client.
+    fn count_far_end(&mut self, index: u32) {
+        let stalled = self.tunnel(index).is_some_and(|tunnel| tunnel.unsent_bytes() > 0);
+        if !stalled {
+            return self.recount_unsent(index);
+        }
+        self.count_unsent(index);
+        if self.is_short_of_memory() {
+            self.progress(index);
+        }
+    }
+
+    /// Reads once. True if there is something to send, or the end to be told.
+    fn read_client(&mut self, index: u32) -> bool {
+        if !self.connections[index as usize].readable {
+            return false;
+        }
+        let mut rx = self.buffers.rx.take();
+        let received = self.receive(index, &mut rx);
+        let connection = &mut self.connections[index as usize];
+        let (ended, goes_on) = match received {
+            Received::End => (true, true),
+            Received::Bytes { more } => {
+                connection.readable = more;
+                (false, true)
+            }
+            Received::Nothing => {
+                connection.readable = false;
+                (false, false)
+            }
+            Received::Broken => {
+                self.buffers.rx.put_back(rx);
+                self.abort(index);
+                return false;
+            }
+        };
+        connection.ended |= ended;
+        if let Some(tunnel) = self.tunnel_mut(index) {
+            tunnel.out.extend_from_slice(&rx);
+            tunnel.client_ended |= ended;
+        }
+        self.buffers.rx.put_back(rx);
+        if goes_on {
+            self.arm_tunnel(index);
+        }
+        goes_on
+    }
+
+    /// Either of the two may be silent for so long, unless the client has something to take.
+    pub(in crate::worker) fn arm_tunnel(&mut self, index: u32) {
+        if !self.has_output(index) {
+            let timeout = self.limits().tunnel_idle_timeout;
+            self.arm_in(index, timeout);
+        }
+    }
+
+    /// A process keeps its end of the relay that answers this connection.
+    pub(in crate::worker) fn on_detached(&mut self, index: u32) {
+        let Some(key) = self.relay_of(index) else { return };
+        if !self.watch_both_ways(key) {
+            return self.fail_upstream(index, Cause::Bad, "its relay cannot be watched");
+        }
+        self.look_at_detached(index);
+        self.move_upstream(index);
+    }
+
+    /// Has epoll tell what comes from the process, and when it takes more.
+    fn watch_both_ways(&mut self, key: u32) -> bool {
+        let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return true };
+        if std::mem::take(&mut relay.watched) {
+            let _ = epoll::delete(&self.processes.clients.base.epoll, relay.socket());
+        }
+        self.watch(key, true)
+    }
+
+    /// While the process ends for good: once nothing but tunnels is left, on any thread, application processes are not
+    /// needed for requests any more. They are asked to end, so that they can end their tunnels in the way of the protocol.
+    pub(in crate::worker) fn end_tunnels(&mut self) {
+        if self.drain.as_ref().is_none_or(|drain| drain.has_successor()) {
+            return;
+        }
+        let shared = self.shared;
+        let only = self.connections.iter().all(|(index, connection)| match connection.state {
+            State::Http2 { session } => self.refuses(session),
+            _ => self.is_tunnel(index as u32),
+        });
+        if let Some(known) = shared.only_tunnels.get(self.number) {
+            known.store(only, Release);
+        }
+        let everywhere = shared.only_tunnels.iter().all(|only| only.load(Acquire));
+        let some = shared.loads.iter().any(|load| load.load(Acquire) > 0);
+        if everywhere && some && shared.in_transit.load(Acquire) == 0 {
+            self.retire_processes();
+        }
+    }
+
+    /// What a process has written to a relay that it keeps: a 101, behind which the other protocol begins; or another
+    /// response, which needs no DONE to be complete.
+    pub(in crate::worker) fn look_at_detached(&mut self, index: u32) {
+        if !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
+            return;
+        }
+        let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
+        let (complete, switched) = (attempt.filter.complete(), attempt.filter.switched());
+        if let Some(handed) = attempt.handed_mut() {
+            handed.done |= complete;
+        }
+        if switched && !self.is_tunnel(index) {
+            self.begin_tunnel(index);
+        }
+    }
+
+    /// Nothing more will come from the process of a relay.
+    pub(in crate::worker) fn note_relay_end(&mut self, index: u32, relay: u32) {
+        let detached = self.is_detached(relay);
+        let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
+        let handed = exchange.attempt.as_deref_mut().and_then(Attempt::handed_mut);
+        match (exchange.tunnel.as_deref_mut(), handed) {
+            (Some(tunnel), _) => tunnel.far_end_ended = true,
+            // No DONE will say so.
+            (None, Some(handed)) => handed.done |= detached,
+            (None, None) => {}
+        }
+    }
+
+    /// Whether everything was read that the process at the other end of a tunnel has to send.
+    pub(in crate::worker) fn has_far_end_ended(&self, index: u32) -> bool {
+        self.tunnel(index).is_some_and(|tunnel| tunnel.far_end_ended)
+    }
+
+    /// All that was in the relay of a tunnel has been read. True if there is more to be done.
+    pub(in crate::worker) fn wait_for_far_end(&mut self, index: u32) -> bool {
+        let ended = self.has_far_end_ended(index);
+        if !ended {
+            self.arm_tunnel(index);
+        }
+        ended
+    }
+
+    /// The process has finished sending, and the client has all of it.
+    pub(in crate::worker) fn half_close_client(&mut self, index: u32, source: Source) {
+        let relay = self.relay_of(index).and_then(|relay| self.pools.relays.get(relay as usize));
+        let gone = relay.is_none_or(|relay| relay.gone);
+        let Some(tunnel) = self.tunnel_mut(index) else { return };
+        if gone || (tunnel.client_ended && tunnel.out.is_empty()) {
+            if let Some(handed) = self.handed_mut(index) {
+                handed.done = true;
+            }
+            return self.settle_upstream(index, source);
+        }
+        if !std::mem::replace(&mut tunnel.client_told, true) {
+            self.shut_down_sending(index);
+        }
+        self.arm_tunnel(index);
+    }
+}

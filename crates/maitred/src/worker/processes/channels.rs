@@ -1,0 +1,519 @@
+//! What application processes say, and how they end.
+//!
+//! | event | what is done |
+//! |---|---|
+//! | HELLO | the process takes requests from now on |
+//! | DONE | the connection comes home |
+//! | TAIL | a piece of a response is kept, and sent after what the process wrote itself |
+//! | DETACH | the connection is the process's for good |
+//! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have seen go to another process |
+//! | end of file, broken protocol; a silent request, if it has no other | `Condemned`: the master is told to end it |
+//! | no PONG after a silent request, orphans in all of its capacity | the same; the table in `overdue` says more |
+//! | the master says that it has exited | what it still said is read; its other requests are lost |
+//!
+//! A lost request whose client has received nothing is given to the pool again, once, if it is safe and has no body
+//! (`Reactor::retry`); otherwise it is answered 502. If the client has received something, it is cut off. A request that
+//! no process can have seen is given to another one whatever its method, with its body, and as often as that takes.
+//!
+//! Only a process that has exited can be known not to write to a client any more. That is why requests of a failed
+//! one are not answered before.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
+use rustix::event::epoll;
+
+use super::Processes;
+use crate::budget::Permit;
+use crate::control::{FromWorker, Greeting, SlotId};
+use crate::handoff::{Allowance, InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
+use crate::serve::{Segment, Summary};
+use crate::worker::agenda::Next;
+use crate::worker::channels::CLOSED;
+use crate::worker::connection::retry::RetryState;
+use crate::worker::connection::spool::Spool;
+use crate::worker::connection::{After, State};
+use crate::worker::hand_off::payload_bytes_max;
+use crate::worker::links::{LINK_ENDED, Word};
+use crate::worker::overdue::{CANCEL_TIMEOUT, STUCK_AFTER};
+use crate::worker::shared::Outgoing;
+use crate::worker::upstream::Source;
+
+/// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
+const READS_PER_TURN_MAX: u32 = 16;
+
+impl Processes {
+    pub(in crate::worker) fn on_channel(&mut self, key: usize, epoch: u32, flags: epoll::EventFlags) {
+        let Some(channel) = self.pools.channels.get(key) else { return };
+        if channel.id.epoch as u32 & 0x00ff_ffff != epoch {
+            return;
+        }
+        if flags.contains(epoll::EventFlags::OUT) && channel.has_output() {
+            self.touch(key);
+        }
+        use epoll::EventFlags as F;
+        if !flags.intersects(F::IN | F::RDHUP | F::HUP | F::ERR) {
+            return;
+        }
+        match self.read_channel(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
+            // It has more to say than one turn takes: the others first.
+            Ok(Received::More) => self.ready_channels.push((key, epoch)),
+            Ok(Received::End) if self.is_linked(key) => {
+                let how = self.pools.channels[key].exited.take();
+                self.lose_process(key, how.as_deref().unwrap_or(LINK_ENDED));
+            }
+            Ok(Received::End) => self.fail_worker(key, CLOSED),
+            Ok(_) => {}
+            Err(why) => self.fail_worker(key, &why),
+        }
+        let Some(channel) = self.pools.channels.get(key) else { return };
+        let pool = channel.id.pool;
+        self.show_slot(key);
+        self.agenda.room(pool, key);
+    }
+
+    pub(in crate::worker) fn is_linked(&self, key: usize) -> bool {
+        self.pools.channels.get(key).is_some_and(|channel| channel.linked)
+    }
+
+    /// Reads everything that a process has said, and acts on it; `to_the_end` if its end is known to be there, which makes
+    /// no edge of its own when bytes come before it.
+    pub(in crate::worker) fn read_channel(
+        &mut self,
+        key: usize,
+        to_the_end: bool,
+    ) -> Result<Received, String> {
+        let shared = self.shared;
+        for _ in 0..READS_PER_TURN_MAX {
+            if self.take_frames(key)? == Frames::Wait {
+                // They go on when helpers have looked at what belongs to the next one ([`Reactor::on_judged`]).
+                return Ok(Received::Waits);
+            }
+            let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Received::Drained) };
+            let received = channel
+                .receive(&mut self.heard, &shared.descriptors)
+                .map_err(|error| format!("its channel failed: {error}"))?;
+            self.judge(key)?;
+            if self.take_frames(key)? == Frames::Wait {
+                return Ok(Received::Waits);
+            }
+            match received {
+                Received::More => {}
+                Received::Some if to_the_end => {}
+                // A short read has emptied the socket.
+                Received::Some | Received::Drained | Received::End | Received::Waits => return Ok(received),
+            }
+        }
+        Ok(Received::More)
+    }
+
+    /// Acts on the frames that are there, up to one whose descriptors have not been looked at.
+    fn take_frames(&mut self, key: usize) -> Result<Frames, String> {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Frames::All) };
+        let mut input = std::mem::take(&mut channel.input);
+        let (mut at, mut frames) = (0, Frames::All);
+        loop {
+            let rest = input.get(at..).unwrap_or_default();
+            match self.take_word_of_owner(key, rest)? {
+                Word::No => {}
+                Word::Taken(used) => {
+                    at += used;
+                    continue;
+                }
+                Word::Partial => break,
+                Word::Waits => {
+                    frames = Frames::Wait;
+                    break;
+                }
+            }
+            let decoded = FromApp::decode(rest).map_err(|error| error.to_string())?;
+            let Some((frame, used)) = decoded else { break };
+            if self.pools.channels[key].waits_for(frame.descriptors().into()) {
+                frames = Frames::Wait;
+                break;
+            }
+            let bytes = input.get(at..at + used).unwrap_or_default();
+            at += used;
+            // Other worker processes use the channel only for a while after a reload.
+            if !self.pools.channels[key].away.is_empty() && self.pass_to_user(key, &frame, bytes)? {
+                continue;
+            }
+            match frame {
+                FromApp::Hello(hello) => {
+                    let spoken = hello.version_min..=hello.version_max;
+                    if !spoken.contains(&VERSION) {
+                        return Err(format!(
+                            "it speaks versions {spoken:?} of the protocol; {VERSION} is needed"
+                        ));
+                    }
+                    self.on_hello(key, &hello)?;
+                }
+                FromApp::Done(done) => self.on_done(key, &done)?,
+                FromApp::Tail { connection, request, bytes } => {
+                    self.on_tail(key, connection, request, Segment::Bytes(bytes.into()))?;
+                }
+                FromApp::TailFile { connection, request, offset, length } => {
+                    let end = offset.checked_add(length).ok_or("it returned a file beyond all bounds")?;
+                    self.on_tail_file(key, connection, request, offset..end)?;
+                }
+                FromApp::Detach { connection, request, status } => {
+                    self.on_detach(key, connection, request, status)?;
+                }
+                FromApp::Skipped { descriptors } => {
+                    let received = &mut self.pools.channels[key].received;
+                    let skipped = usize::from(descriptors).min(received.len());
+                    received.drain(..skipped);
+                }
+                FromApp::Limits { open_files } => {
+                    let channel = &mut self.pools.channels[key];
+                    channel.allowance = Allowance::of(open_files);
+                    let id = channel.id;
+                    self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotLimits(id, open_files)));
+                }
+                FromApp::Pong { .. } => {
+                    self.pools.channels[key].answered();
+                    self.pong_to_users(key);
+                }
+            }
+        }
+        input.drain(..at);
+        if let Some(channel) = self.pools.channels.get_mut(key) {
+            channel.input = input;
+            channel.find_way_back();
+        }
+        Ok(frames)
+    }
+
+    fn on_hello(&mut self, key: usize, hello: &Hello<'_>) -> Result<(), String> {
+        let payload_bytes_max = payload_bytes_max(self.shared.start.config.limits.body_inline_bytes_max);
+        let channel = &mut self.pools.channels[key];
+        if channel.phase != Phase::Starting {
+            return Err("it said HELLO twice".into());
+        }
+        channel.phase = Phase::Live;
+        channel.capacity = hello.capacity;
+        channel.sockets_only = hello.sockets_only;
+        maitred_handoff::encode_welcome(channel.out(), &Welcome { version: VERSION, payload_bytes_max });
+        let id = channel.id;
+        tracing::debug!(
+            pool = self.shared.pool_name(id.pool),
+            slot = id.slot,
+            capacity = hello.capacity,
+            adapter = hello.name,
+            "ready"
+        );
+        self.touch(key);
+        let Hello { capacity, sockets_only, recovers, .. } = *hello;
+        let name = hello.name.to_owned();
+        let greeting = Greeting { capacity, sockets_only, recovers, open_files: None, name };
+        self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReady(id, greeting)));
+        Ok(())
+    }
+
+    /// Index and number of the request of this number, which the process has to have, on the connection that it says.
+    pub(in crate::worker) fn in_flight(
+        &self,
+        key: usize,
+        connection: u32,
+        request: u32,
+    ) -> Result<(Option<u32>, u32), String> {
+        match self.pools.channels[key].in_flight.get(&request) {
+            None => Err(format!("it spoke of request {request}, which it does not have")),
+            Some(found) if found.number | self.pools.channels[key].tag != connection => {
+                Err(format!("it spoke of request {request} for another connection"))
+            }
+            Some(found) => Ok((found.index, found.number)),
+        }
+    }
+
+    /// A request is answered: the connection comes home.
+    fn on_done(&mut self, key: usize, done: &Done) -> Result<(), String> {
+        let now = self.clock.now;
+        let (index, number) = self.in_flight(key, done.connection, done.request)?;
+        let channel = &mut self.pools.channels[key];
+        let id = channel.id;
+        channel.in_flight.remove(&done.request);
+        channel.note_done(done.request);
+        channel.learn(done.service_us, now);
+        if let Some(row) = self.slot_row(key) {
+            row.requests.add(1);
+        }
+        if number & RELAY_BIT != 0 {
+            self.on_relay_done(number & !RELAY_BIT, done.outcome == Outcome::Broken);
+            return Ok(());
+        }
+        let Some(index) = index else { return Ok(()) };
+        let expected = State::HandedOff { channel: key as u32, request: done.request };
+        if self.connections.get(index as usize).is_none_or(|connection| connection.state != expected) {
+            return Ok(());
+        }
+        // The flag belongs to the open socket, not to the descriptor: an application may have cleared it.
+        let blocking = !self.unblock(index);
+        self.count_handed_off(index, done.body_bytes);
+        if done.outcome == Outcome::Broken && (done.status == 0 || self.exchange(index).overdue) {
+            self.end_broken(index, done);
+            return Ok(());
+        }
+        self.count(index, done.status);
+        let exchange = self.exchange(index);
+        exchange.summary = Some(Summary { status: done.status, body_bytes: done.body_bytes });
+        let keep = done.outcome == Outcome::Clean && exchange.after == Some(After::Keep) && !blocking;
+        let after = if keep { After::Keep } else { After::Close };
+        if done.outcome == Outcome::Broken || exchange.tail.is_empty() {
+            exchange.after = None;
+            self.log_kept(index, 0);
+            self.follow_up(index, Next::Reclaim(after));
+            return Ok(());
+        }
+        // What the process left to be sent goes at the client's speed, and without it.
+        exchange.after = Some(after);
+        exchange.segments = std::mem::take(&mut exchange.tail);
+        exchange.returned_by = Some(id);
+        exchange.tail_bytes = 0;
+        exchange.resident_until = 0;
+        self.start_writing(index);
+        self.follow_up(index, Next::Send);
+        Ok(())
+    }
+
+    /// The process has written nothing, or has broken off what it was told to cancel.
+    fn end_broken(&mut self, index: u32, done: &Done) {
+        let exchange = self.exchange(index);
+        match (done.status, exchange.overdue, exchange.cancelled) {
+            (0, true, _) | (0, _, false) => self.answer_lost(index, true),
+            (0, ..) => self.abort_unanswered(index),
+            _ => self.abort_unanswered_after(index, done.body_bytes),
+        }
+    }
+
+    /// The process returns a piece of a response, to be sent after what it wrote itself.
+    pub(in crate::worker) fn on_tail(
+        &mut self,
+        key: usize,
+        connection: u32,
+        request: u32,
+        piece: Segment,
+    ) -> Result<(), String> {
+        let (index, _) = self.in_flight(key, connection, request)?;
+        let Some(index) = index else { return Ok(()) };
+        let exchange = self.exchange(index);
+        if let Segment::Bytes(bytes) = &piece {
+            exchange.tail_bytes += bytes.len();
+            if exchange.tail_bytes > TAIL_TOTAL_BYTES_MAX {
+                return Err(format!("it returned more than {TAIL_TOTAL_BYTES_MAX} bytes for one response"));
+            }
+        }
+        if exchange.tail.len() >= TAILS_MAX {
+            return Err(format!("it returned more than {TAILS_MAX} pieces for one response"));
+        }
+        exchange.tail.push_back(piece);
+        self.count_unsent(index);
+        Ok(())
+    }
+
+    /// The process keeps the connection for good: it speaks another protocol from now on.
+    fn on_detach(&mut self, key: usize, connection: u32, request: u32, status: u16) -> Result<(), String> {
+        let (index, number) = self.in_flight(key, connection, request)?;
+        let exchange = index.and_then(|index| self.connections.get(index as usize)?.exchange.as_ref());
+        if !exchange.is_none_or(|exchange| exchange.may_detach) {
+            return Err("it kept a connection that is not its to keep".into());
+        }
+        if !exchange.is_none_or(|exchange| exchange.tail.is_empty()) {
+            return Err("it kept a connection, and left a part of the response to be sent".into());
+        }
+        let channel = &mut self.pools.channels[key];
+        channel.in_flight.remove(&request);
+        channel.note_done(request);
+        if number & RELAY_BIT != 0 {
+            // What it has of it is its own from now on.
+            channel.relays = channel.relays.saturating_sub(1);
+            self.detach_relay(number & !RELAY_BIT);
+            return Ok(());
+        }
+        channel.known.remove(number);
+        let Some(index) = index else { return Ok(()) };
+        self.count(index, status);
+        self.exchange(index).summary = Some(Summary { status, body_bytes: 0 });
+        self.log_kept(index, 0);
+        self.row.detached.add(1);
+        self.unwatch(index);
+        // Dropped, not shut down: the process has its own copy.
+        self.follow_up(index, Next::Drop);
+        Ok(())
+    }
+
+    /// The client has closed its side while a process is at its request. That is how most clients go away, but it may
+    /// still wait for the answer: so the process is told, once, and whatever it answers is sent.
+    pub(in crate::worker) fn cancel(&mut self, index: u32) {
+        let connection = &self.connections[index as usize];
+        let handed = connection.exchange.as_ref().and_then(|exchange| exchange.attempt.as_ref()?.handed());
+        let (key, request, number) = match (connection.state, handed) {
+            (State::HandedOff { channel, request }, _) => (channel, request, index),
+            (State::Upstream(Source::Relay(relay)), Some(handed))
+                if !handed.done && !self.is_detached(relay) =>
+            {
+                (handed.request.0, handed.request.1, RELAY_BIT | relay)
+            }
+            _ => return,
+        };
+        if std::mem::replace(&mut self.exchange(index).cancelled, true) {
+            return;
+        }
+        self.row.cancelled.add(1);
+        if let Some(found) = self.pools.channels.get_mut(key as usize) {
+            found.cancel(request, number);
+            self.touch(key as usize);
+        }
+    }
+
+    /// The client of a request has gone, or has had another answer. Whatever its process still says of it must not be taken to
+    /// be about the next connection of that index.
+    pub(in crate::worker) fn orphan_request(&mut self, key: usize, request: u32) {
+        let Some(channel) = self.pools.channels.get_mut(key) else { return };
+        let Some(found) = channel.in_flight.get_mut(&request) else { return };
+        if let Some(index) = found.index.take() {
+            let (number, pool, capacity) = (found.number, channel.id.pool, channel.capacity);
+            let timeout = self.request_timeout(pool);
+            // One that takes one request at a time stops all others meanwhile.
+            let late = if capacity > 1 { timeout.max(STUCK_AFTER) } else { timeout };
+            let now = self.clock.now;
+            let cut_at = now + CANCEL_TIMEOUT;
+            let told = self.exchange(index).cancelled;
+            self.row.cancelled.add(u64::from(!told));
+            let Some(channel) = self.pools.channels.get_mut(key) else { return };
+            channel.give_up(request, now, late, Some(cut_at));
+            if !told {
+                channel.cancel(request, number);
+            }
+            self.touch(key);
+        }
+    }
+
+    /// Sees to requests that a process has not seen, and never will: another one gets them.
+    pub(in crate::worker) fn answer_unsent(&mut self, unsent: Vec<Unsent>) {
+        for Unsent { request: InFlight { index, number, kept, .. }, body } in unsent {
+            let Some(index) = index else { continue };
+            let mut fed = None;
+            if number & RELAY_BIT != 0 {
+                let mut attempt = self.exchange(index).attempt.take();
+                fed = attempt.as_deref_mut().and_then(|attempt| attempt.feed.take());
+                self.enter(index, State::Head);
+                self.leave_relay(number & !RELAY_BIT, attempt);
+            }
+            let body = match (body, kept, fed) {
+                (Some(UnsentBody::Inline(bytes)), ..) => Some(UnseenBody::Inline(bytes)),
+                (Some(UnsentBody::Spooled(file, held)), Some(kept), _) => {
+                    spooled(file, kept, held).map(UnseenBody::Spooled)
+                }
+                (_, _, fed) => fed.map(|feed| UnseenBody::Spooled(feed.spool)),
+            };
+            if !body.is_some_and(|body| self.give_unseen(index, body)) {
+                self.row.handoff_lost.add(1);
+                self.answer_lost(index, true);
+            }
+        }
+    }
+
+    /// Gives a request to the pool again that no process has seen. The one that it was meant for takes no more requests, so
+    /// that this ends.
+    fn give_unseen(&mut self, index: u32, body: UnseenBody) -> bool {
+        self.unblock(index);
+        let exchange = self.exchange(index);
+        if exchange.overdue || exchange.cancelled {
+            return false;
+        }
+        match body {
+            UnseenBody::Inline(bytes) => exchange.body = bytes,
+            UnseenBody::Spooled(spool) => exchange.spool = Some(spool),
+        }
+        self.send_again(index);
+        true
+    }
+
+    /// A request was lost with its process. If nobody can have noticed, another process gets it.
+    pub(in crate::worker) fn lose(&mut self, index: u32) {
+        if !(self.is_untouched(index) && self.retry(index)) {
+            self.answer_lost(index, false);
+        }
+    }
+
+    /// Gives a request that was lost with its process to the pool again: once, and only if that can do no harm. The client
+    /// has received nothing, and no process has its socket to write to.
+    pub(in crate::worker) fn retry(&mut self, index: u32) -> bool {
+        self.unblock(index);
+        let exchange = self.exchange(index);
+        if exchange.retry != RetryState::Once || exchange.overdue || exchange.cancelled {
+            return false;
+        }
+        exchange.retry = RetryState::Done;
+        self.send_again(index);
+        true
+    }
+
+    fn send_again(&mut self, index: u32) {
+        let exchange = self.exchange(index);
+        (exchange.after, exchange.handed_off_at, exchange.tail_bytes) = (None, None, 0);
+        // Another process may answer it.
+        exchange.set_cookie = None;
+        exchange.tail.clear();
+        self.row.retried.add(1);
+        self.follow_up(index, Next::Resume);
+    }
+
+    /// Whether the client has received nothing since the request was handed off.
+    pub(in crate::worker) fn is_untouched(&self, index: u32) -> bool {
+        let Some(connection) = self.connections.get(index as usize) else { return false };
+        let since = connection.exchange.as_ref().and_then(|exchange| exchange.handed_off_at);
+        let Some(socket) = &connection.socket else { return false };
+        since.is_some_and(|since| {
+            let ago = (self.environment.now)().saturating_duration_since(since);
+            (self.environment.is_quiet)(socket.as_fd(), since, ago)
+        })
+    }
+
+    /// Answers a request whose process is lost: with an error if the client has received nothing, otherwise only closing
+    /// tells it the truth.
+    fn answer_lost(&mut self, index: u32, nothing_written: bool) {
+        if !self.connections.contains(index as usize) {
+            return;
+        }
+        self.unblock(index);
+        let untouched = nothing_written || self.is_untouched(index);
+        if !untouched {
+            self.exchange(index).lost = true;
+            return self.abort_unanswered(index);
+        }
+        let status = if self.exchange(index).overdue { 504 } else { 502 };
+        self.enter(index, State::Head);
+        self.refuse_kept(index, status, &[]);
+    }
+
+    /// Keeps for the status page how a process ended.
+    pub(in crate::worker) fn note_end(&self, id: SlotId, how: &str) {
+        if let Some(row) = self.shared.slot_row(id) {
+            self.shared.status.note_end(row, how);
+        }
+    }
+}
+
+/// How far the frames that were received were acted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum Frames {
+    /// All that are whole.
+    All,
+    /// The next one waits for helpers.
+    Wait,
+}
+
+/// The body of a request that no process has seen.
+enum UnseenBody {
+    Inline(Vec<u8>),
+    Spooled(Spool),
+}
+
+/// A body whose descriptor has come back.
+fn spooled(file: OwnedFd, kept: Permit, held: Permit) -> Option<Spool> {
+    let bytes = rustix::fs::fstat(&file).ok()?.st_size as u64;
+    // Nothing more is written to it, so that it makes no difference where it is.
+    Some(Spool { file: file.into(), bytes, on_disk: false, kept, held })
+}

@@ -1,0 +1,168 @@
+//! DOC hand_off.rs
+
+use std::io;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::fence;
+
+use super::Processes;
+use crate::control::SlotId;
+use crate::handoff::Flushed;
+use crate::worker::connection::State;
+use crate::worker::inbox::Message;
+
+impl Processes {
+    /// From here on a request waits, wherever that is.
+    pub(in crate::worker) fn note_waiting(&mut self, index: u32) {
+        let now = self.clock.now;
+        self.exchange(index).waits_since.get_or_insert(now);
+    }
+
+    /// Another thread that can take a request of this pool now; or one that is home to some of its processes, if this
+    /// one is not.
+    pub(in crate::worker) fn better_home(&self, pool: usize) -> Option<usize> {
+        if let Some(thread) = self.roomy_thread(pool) {
+            return Some(thread);
+        }
+        let others = || (0..self.shared.inboxes.len()).filter(|thread| *thread != self.number);
+        let known = &self.shared.pools[pool];
+        let here = known.live[self.number].load(Relaxed) > 0;
+        if here {
+            return None;
+        }
+        let live = others().find(|thread| known.live[*thread].load(Relaxed) > 0);
+        live.or_else(|| {
+            let slots = self.shared.start.config.pools[pool].workers.slots();
+            let mut homes =
+                (0..slots).map(|slot| self.shared.home_of(SlotId { pool: pool as u16, slot, epoch: 0 }));
+            if homes.clone().any(|home| home == self.number) { None } else { homes.next() }
+        })
+    }
+
+    /// Another thread with room for a request of this pool, as far as is known.
+    pub(in crate::worker) fn roomy_thread(&self, pool: usize) -> Option<usize> {
+        let room = &self.shared.pools[pool].room;
+        let others = (0..room.len()).filter(|thread| *thread != self.number);
+        let roomy = others.map(|thread| (room[thread].load(Relaxed), thread)).filter(|(room, _)| *room > 0);
+        let (_, thread) = roomy.max()?;
+        // A guess at what is left there, until that thread says better.
+        let _ = room[thread].fetch_update(Relaxed, Relaxed, |room| room.checked_sub(1));
+        Some(thread)
+    }
+
+    /// Whether nothing of a pool runs, and its processes have not come up lately: then waiting is for nothing.
+    pub(in crate::worker) fn is_unavailable(&self, pool: usize) -> bool {
+        let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
+        !lives && self.shared.trouble(pool).is_some()
+    }
+
+    /// Takes a connection out of the queue that it waits in, if it does.
+    pub(in crate::worker) fn leave_queue(&mut self, index: u32) {
+        if let State::Queued { pool } = self.connections[index as usize].state {
+            self.shared.quit_queue(usize::from(pool));
+            let pinned = self.pin_of(index).is_some();
+            let local = &mut self.pools.pools[usize::from(pool)];
+            if let Some(at) = local.queue.iter().position(|waiting| *waiting == index) {
+                local.queue.remove(at);
+                local.pinned -= usize::from(pinned);
+            }
+            self.publish_waiting(usize::from(pool));
+            self.enter(index, State::Head);
+        }
+    }
+
+    /// A connection is going away: processes that keep its descriptor drop it, before its number is used again.
+    pub(in crate::worker) fn forget(&mut self, index: u32) {
+        let (mut dirty, mut stuck) = (Vec::new(), Vec::new());
+        for (key, channel) in &mut self.pools.channels {
+            if channel.is_passing(index) {
+                // Its frame has not left yet, and the descriptor has to go with it: now or never.
+                let _ = channel.flush(&self.clients.connections, |_| ());
+            }
+            if channel.is_passing(index) {
+                stuck.push(key);
+            } else if channel.forget(index) {
+                dirty.push(key);
+            }
+        }
+        dirty.into_iter().for_each(|key| self.touch(key));
+        stuck.into_iter().for_each(|key| self.fail_worker(key, "it does not read its channel"));
+    }
+
+    /// Notes that a channel has something to send at the end of the turn.
+    pub(in crate::worker) fn touch(&mut self, key: usize) {
+        if let Some(channel) = self.pools.channels.get_mut(key)
+            && !channel.dirty
+        {
+            channel.dirty = true;
+            self.dirty.push(key);
+        }
+    }
+
+    /// Sends what the turn has written to the channels: one message for each.
+    pub(in crate::worker) fn flush_channels(&mut self) {
+        let shared = self.shared;
+        while let Some(key) = self.dirty.pop() {
+            let Some(channel) = self.pools.channels.get_mut(key) else { continue };
+            channel.dirty = false;
+            let row = self.clients.base.row;
+            let result = channel.flush(&self.clients.connections, |descriptors| {
+                row.handoff_batches.add(1);
+                row.descriptors_passed.add(descriptors as u64);
+            });
+            let pool = usize::from(channel.id.pool);
+            if channel.count_unsent(&shared.unsent) {
+                self.agenda.room(pool as u16, key);
+            }
+            match result {
+                // The socket being full, epoll says when it is not.
+                Ok(Flushed::All) => {
+                    self.publish_room(pool);
+                    self.settle_process(key);
+                }
+                Ok(Flushed::Blocked) => self.publish_room(pool),
+                // What a link still has is read to its end, which says that the process, or its owner, is gone.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe || self.is_linked(key) => {
+                    self.let_leave(key);
+                }
+                Err(error) => self.fail_worker(key, &format!("its channel failed: {error}")),
+            }
+        }
+    }
+
+    /// Lets other threads know how much more the processes here can take.
+    pub(in crate::worker) fn publish_room(&self, pool: usize) {
+        self.publish_slots(pool);
+        let (room, live) = self.pools.room(pool);
+        let waiting = self.publish_waiting(pool);
+        if let Some(known) = self.shared.pools.get(pool) {
+            known.room[self.number].store(room.saturating_sub(waiting), Relaxed);
+            known.live[self.number].store(live, Relaxed);
+            // One thread says that it has room, and looks whether another waits; the other says that it waits, and looks whether
+            // there is room. With this between the two steps of each, at least one of them sees the other.
+            fence(SeqCst);
+            if room > 0 && waiting == 0 && self.shared.queued(pool) > 0 {
+                self.offer(pool, self.number);
+            }
+        }
+    }
+
+    /// Lets other threads know how many requests wait here that could go to one of them.
+    fn publish_waiting(&self, pool: usize) -> u32 {
+        let waiting = self.pools.pools.get(pool).map_or(0, |pool| pool.queue.len() - pool.pinned) as u32;
+        if let Some(known) = self.shared.pools.get(pool) {
+            known.waiting[self.number].store(waiting, Relaxed);
+        }
+        waiting
+    }
+
+    /// Tells a thread where requests wait that there is room for one at another.
+    pub(in crate::worker) fn offer(&self, pool: usize, room_at: usize) {
+        let waiting = &self.shared.pools[pool].waiting;
+        let longest = (0..waiting.len())
+            .filter(|thread| *thread != self.number && *thread != room_at)
+            .max_by_key(|thread| waiting[*thread].load(Relaxed));
+        if let Some(thread) = longest.filter(|thread| waiting[*thread].load(Relaxed) > 0) {
+            self.shared.inboxes[thread].send(Message::Offer { pool, thread: room_at });
+        }
+    }
+}

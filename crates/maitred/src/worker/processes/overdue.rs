@@ -1,0 +1,50 @@
+//! DOC overdue.rs
+
+use std::time::Instant;
+
+use rustix::net::{Shutdown, shutdown};
+
+use super::Processes;
+use crate::handoff::RELAY_BIT;
+
+impl Processes {
+    /// When a request has had all the time that its pool gives it, if that is bounded.
+    pub(in crate::worker) fn total_due(&self, index: u32) -> Option<Instant> {
+        let exchange = self.connections.get(index as usize)?.exchange.as_deref()?;
+        let (pool, since) = (exchange.pool?, exchange.handed_off_at?);
+        let settings = self.shared.start.config.pools.get(usize::from(pool))?;
+        Some(since + settings.request_total_timeout?)
+    }
+
+    /// The first deadline of a request that a process, or a server, has got now.
+    pub(in crate::worker) fn first_due(&self, index: u32, pool: u16) -> Instant {
+        let silent = self.clock.now + self.request_timeout(pool);
+        self.total_due(index).map_or(silent, |total| total.min(silent))
+    }
+
+    /// Ends what a process still writes to a relay that nobody reads.
+    pub(in crate::worker) fn shut_down_relay(&self, number: u32) {
+        if number & RELAY_BIT != 0
+            && let Some(relay) = self.pools.relays.get((number & !RELAY_BIT) as usize)
+        {
+            let _ = shutdown(relay.socket(), Shutdown::Both);
+        }
+    }
+
+    /// Looks at the requests that were given up: relays are shut down, and processes ended that are mute, or have no room left.
+    pub(in crate::worker) fn check_orphans(&mut self) {
+        let now = self.clock.now;
+        let (mut cuts, mut ended) = (Vec::new(), Vec::new());
+        for (key, channel) in &mut self.pools.channels {
+            let has_relays = |number: &u32| number & RELAY_BIT != 0;
+            cuts.extend(channel.take_cuts(now).into_iter().filter(has_relays));
+            if channel.is_mute(now) {
+                ended.push((key, "a request was silent, and it does not answer"));
+            } else if channel.is_stuck(now) {
+                ended.push((key, "it has no room for requests but cancelled ones, which do not end"));
+            }
+        }
+        cuts.into_iter().for_each(|number| self.shut_down_relay(number));
+        ended.into_iter().for_each(|(key, why)| self.fail_worker(key, why));
+    }
+}

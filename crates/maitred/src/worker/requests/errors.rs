@@ -1,0 +1,24 @@
+//! DOC errors.rs
+
+use super::Requests;
+use crate::exchange::Field;
+use crate::worker::connection::{After, State};
+use crate::worker::receive::Stop;
+
+impl Requests {
+    /// Answers a request with an error whose body is coming, and is the last thing that is read of it.
+    pub(in crate::worker) fn refuse_body(&mut self, index: u32, status: u16, fields: &[Field<'_>]) -> Stop {
+        self.note_refused(index, status, fields);
+        if !self.buffers.tx.is_empty() {
+            // The page may have to be fetched, and what was answered before must not wait for that.
+            self.enter(index, State::Body);
+            self.exchange(index).complete = true;
+            return Stop::Flush;
+        }
+        let step = self.answer_again(index, false);
+        match self.follow(index, step) {
+            Some(Stop::Settled(Some(_))) | None => Stop::Settled(Some(After::Linger)),
+            Some(stop) => stop,
+        }
+    }
+}

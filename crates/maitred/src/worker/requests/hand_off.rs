@@ -1,0 +1,532 @@
+//! Connections and application processes: who gets which request, and what happens when it is answered or lost.
+//!
+//! A connection in `HandedOff` belongs to the application process; only `DONE`, the loss of the process or the request's
+//! deadline bring it home. Its socket stays in the epoll set meanwhile, and what epoll reports is noted.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use maitred_handoff::{MetaPart, RequestFlags, begin_request};
+use maitred_http::h1::Persistence;
+use maitred_http::request::{Framing, Method, Request, Version};
+use maitred_http::response::Filter;
+
+use super::Requests;
+use crate::config::{Pool, Transport};
+use crate::handoff::{Channel, RELAY_BIT, SentBody};
+use crate::plan::Plan;
+use crate::serve::RequestContext;
+use crate::worker::answer::{RequestInput, Step};
+use crate::worker::connection::retry::RetryState;
+use crate::worker::connection::{After, Connection, State};
+use crate::worker::errors::RETRY_SOON;
+use crate::worker::forward::{
+    append_fields, append_switch, canonical_target, may_be_informed, protocol, takes_trailers,
+};
+use crate::worker::hand_off::{append_body, payload_bytes_max};
+use crate::worker::inbox::{ConnectionTransfer, Origin};
+use crate::worker::origin::{Arrival, Client};
+use crate::worker::shared::Local;
+use crate::worker::tls_session::TlsLookup;
+use crate::worker::wire::Wire;
+
+impl Requests {
+    /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.
+    pub(in crate::worker) fn send_to_pool(
+        &mut self,
+        index: u32,
+        pool: usize,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Step {
+        if !self.buffers.tx.is_empty() {
+            // The process writes to the socket itself: what was answered before has to be out first.
+            return Step::FlushFirst;
+        }
+        if self.shared.start.config.pools[pool].source.servers().is_some() {
+            return self.proxy(index, pool, context, given);
+        }
+        if let Some((slot, home)) = self.pinned(index, pool, context.request) {
+            if home != self.number {
+                self.note_waiting(index);
+                self.keep(index, context.request, given);
+                // Room here may have been offered to it when it was anybody's: another one may have that.
+                self.publish_room(pool);
+                return Step::Moves(pool as u16, home);
+            }
+            return match self.pools.choose_slot(pool, slot, self.clock.now) {
+                Some(key) => self.hand_off(index, key, context, given),
+                None => self.enqueue(index, (pool, Some(slot)), context, given),
+            };
+        }
+        if let Some(key) = self.pools.choose(pool, self.clock.now) {
+            return self.hand_off(index, key, context, given);
+        }
+        if let Some(thread) = self.better_home(pool) {
+            self.note_waiting(index);
+            self.keep(index, context.request, given);
+            return Step::Moves(pool as u16, thread);
+        }
+        self.enqueue(index, (pool, None), context, given)
+    }
+
+    /// Moves a connection to another thread, with the request that it keeps and what was received after that. A thread that has
+    /// as many connections as it may have is sent the request alone.
+    pub(in crate::worker) fn transfer_connection(&mut self, index: u32, pool: u16, thread: usize) {
+        let connection = &self.connections[index as usize];
+        if connection.is_stream() || !connection.internal && !self.shared.claim(thread) {
+            return self.send_to_thread(index, pool, thread);
+        }
+        let claimed = !connection.internal;
+        self.unwatch(index);
+        let connection = &mut self.connections[index as usize];
+        let mut exchange = connection.exchange.take().unwrap_or_default();
+        let across = exchange.across.take();
+        let wire = connection.wire;
+        let secure = self.take_tls_session(wire);
+        // Counted before it is gone from here, so that it is never nowhere.
+        self.shared.begin_transfer();
+        let Some(Connection { socket: Some(socket), remote, listen, requests, .. }) = self.remove(index)
+        else {
+            if claimed {
+                self.shared.yield_place(thread);
+            }
+            return self.shared.end_transfer();
+        };
+        let transfer = ConnectionTransfer {
+            remote: remote.address,
+            listen,
+            requests,
+            input: exchange.input,
+            head: exchange.head,
+            text: Vec::new(),
+            routed: exchange.routed,
+            path: exchange.path,
+            body: exchange.body,
+            spool: exchange.spool,
+            again: exchange.retry,
+            waits_since: exchange.waits_since,
+            origin: Origin::ForSlot,
+            awaits_proxy: false,
+            secure,
+            across,
+            socket,
+        };
+        self.shared.send_on(thread, transfer);
+    }
+
+    /// Lets a request wait for a process, or for that of one slot, if there is room in the queue.
+    fn enqueue(
+        &mut self,
+        index: u32,
+        (pool, pin): (usize, Option<u16>),
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Step {
+        let settings = &self.shared.start.config.pools[pool];
+        if self.is_unavailable(pool) {
+            return self.refuse_queued(index, pool, context, given);
+        }
+        let Some(before) = self.shared.join_queue(pool, u64::from(settings.queue_max)) else {
+            return self.refuse_queued(index, pool, context, given);
+        };
+        if before == 0 {
+            self.report_pressure(pool);
+        }
+        self.note_waiting(index);
+        self.keep(index, context.request, given);
+        self.exchange(index).pin = pin;
+        self.enter(index, State::Queued { pool: pool as u16 });
+        self.arm_in(index, settings.queue_timeout);
+        let local = &mut self.pools.pools[pool];
+        local.queue.push_back(index);
+        local.pinned += usize::from(pin.is_some());
+        self.publish_room(pool);
+        // A thread that got room since it was looked at may not have seen yet that anybody waits.
+        if pin.is_none()
+            && let Some(thread) = self.roomy_thread(pool)
+        {
+            self.leave_queue(index);
+            self.publish_room(pool);
+            return Step::Moves(pool as u16, thread);
+        }
+        Step::Waits
+    }
+
+    /// Answers all who wait for a pool of which there is no hope any more: looked at anew, each request is refused.
+    pub(in crate::worker) fn empty_queue(&mut self, pool: usize) {
+        while self.is_unavailable(pool) {
+            let Some(index) = self.pools.pools[pool].queue.front().copied() else { break };
+            self.leave_queue(index);
+            self.resume(index);
+        }
+        self.publish_room(pool);
+    }
+
+    /// 503. Why it is answered stands in the log and in the status: it may name commands and files, which are not for clients.
+    fn refuse_queued(
+        &mut self,
+        index: u32,
+        pool: usize,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Step {
+        self.row.queue_refused.add(1);
+        let why = self.shared.trouble(pool).unwrap_or_else(|| "its queue is full".to_owned());
+        self.note_unavailable(index, pool, context.request, &why);
+        self.pool_error(index, pool, context.request, given, 503)
+    }
+
+    /// A request has waited for a process of this pool for as long as it may.
+    pub(in crate::worker) fn on_queue_timeout(&mut self, index: u32, pool: usize) {
+        self.row.queue_refused.add(1);
+        self.leave_queue(index);
+        self.name_for_pool(index, pool);
+        self.refuse_kept(index, 503, RETRY_SOON);
+    }
+
+    /// Ends a connection whose client has gone while its request waited.
+    pub(in crate::worker) fn give_up(&mut self, index: u32) {
+        self.leave_queue(index);
+        self.abort_unanswered(index);
+    }
+
+    /// Writes the request's frame; it leaves with all others of this turn.
+    fn hand_off(
+        &mut self,
+        index: u32,
+        key: usize,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+    ) -> Step {
+        if !self.register(index) {
+            self.close(index);
+            return Step::Gone;
+        }
+        let pool = self.pools.channels[key].id.pool;
+        let settings = &self.shared.start.config.pools[usize::from(pool)];
+        let waits_since = self.exchange_of(index).and_then(|exchange| exchange.waits_since);
+        let waited = waits_since.map(|since| self.clock.now.saturating_duration_since(since));
+        let queue_us = waited.unwrap_or_default().as_micros() as u64;
+        let cookie = self.cookie_for(index, key, context.request);
+        // What Maitred adds to a response has to come by it, and a number that is taken cannot be used.
+        let relayed = cookie.is_some() || self.pools.channels[key].is_taken(index);
+        let plan = given.routed.plan;
+        let way = if relayed {
+            ChosenTransport::Relay
+        } else {
+            self.choose_transport(index, key, context.request, plan)
+        };
+        self.exchange(index).set_cookie = cookie;
+        self.give_up_idle_relay(key, way == ChosenTransport::Direct);
+        let relay = if way == ChosenTransport::Direct { None } else { self.take_relay(key).ok() };
+        if way == ChosenTransport::Relay && relay.is_none() {
+            // No descriptors are left. That is no reason to give away what must not be.
+            return self.pool_error(
+                index,
+                usize::from(pool),
+                context.request,
+                RequestInput { last: true, ..given },
+                503,
+            );
+        }
+        let relay_key = relay.as_ref().map(|(relay, _)| *relay);
+        let keep = self.persistence(index, context.request, given.last) != Persistence::Close;
+        let sent = Sent { relay, queue_us, keep };
+        let Some(request) = self.write_frame(index, key, context, given, sent) else {
+            // Its far end may have been dropped with the frame.
+            relay_key.into_iter().for_each(|relay| self.drop_relay(relay));
+            return self.pool_error(
+                index,
+                usize::from(pool),
+                context.request,
+                RequestInput { last: true, ..given },
+                413,
+            );
+        };
+        self.note_handed_off(index, pool, queue_us, context.request, given);
+        match relay_key {
+            Some(relay) => {
+                let filter = Filter::new(self.wanted(index, context.request, keep, settings));
+                self.start_relay(index, relay, (key as u32, request), filter, keep);
+                self.start_feed(index, relay);
+            }
+            None => {
+                self.exchange(index).after = Some(if keep { After::Keep } else { After::Close });
+                self.connections[index as usize].shared = true;
+                self.enter(index, State::HandedOff { channel: key as u32, request });
+            }
+        }
+        self.exchanges.processes.clients.base.wheel.arm(index, self.first_due(index, pool));
+        self.row.handoffs.add(1);
+        self.row.queue_us.add(queue_us);
+        let handed = &self.shared.pools[usize::from(pool)].handed[self.number];
+        handed.requests.add(1);
+        handed.wait_us.add(queue_us);
+        self.touch(key);
+        self.show_slot(key);
+        Step::Waits
+    }
+
+    /// A process that has no room for another descriptor gives up a relay that nobody uses, where it is given a connection.
+    fn give_up_idle_relay(&mut self, key: usize, direct: bool) {
+        let channel = &self.pools.channels[key];
+        let idle = channel.idle_relays.first();
+        if let Some(relay) = idle.filter(|_| direct && channel.known.is_empty() && channel.is_full()) {
+            self.drop_relay(relay);
+        }
+    }
+
+    /// Keeps what the log, an error and another process will want to know.
+    fn note_handed_off(
+        &mut self,
+        index: u32,
+        pool: u16,
+        queue_us: u64,
+        request: &Request<'_, '_>,
+        given: RequestInput<'_>,
+    ) {
+        let now = self.clock.now;
+        let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
+        // Also for the log, and for the case that no process ever sees the request.
+        self.keep_head(index, request, given);
+        let exchange = self.exchange(index);
+        exchange.retry = match exchange.retry {
+            // What is noted may be about an earlier request of the connection.
+            _ if !safe => RetryState::Never,
+            RetryState::Never | RetryState::Once => RetryState::Once,
+            RetryState::Done => RetryState::Done,
+        };
+        exchange.body.clear();
+        exchange.last = given.last;
+        exchange.pool = Some(pool);
+        (exchange.queue_us, exchange.waits_since) = (queue_us, None);
+        exchange.handed_off_at = Some(now);
+        // They were about an earlier request.
+        (exchange.overdue, exchange.cancelled) = (false, false);
+    }
+
+    /// Writes the frame of a request to the channel, and gives back the request's number there. `None` if it is too large, and
+    /// nothing was written.
+    fn write_frame(
+        &mut self,
+        index: u32,
+        key: usize,
+        context: &RequestContext<'_>,
+        given: RequestInput<'_>,
+        sent: Sent,
+    ) -> Option<u32> {
+        let now = self.clock.now;
+        let shared = self.shared;
+        let request = context.request;
+        // Whoever takes the client's own socket over reads from it, where bytes that were read already are missing.
+        let settings = &self.shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
+        let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
+        let may_detach = switch.is_some();
+        let connection = &self.connections[index as usize];
+        let client_takes = ClientTakes {
+            early_hints: may_be_informed(connection, request, settings),
+            trailers: takes_trailers(connection, request),
+        };
+        let new_id = self.forwarded.next_id();
+        let exchange = self.exchange(index);
+        let (across, spool) = (exchange.across.take(), exchange.spool.take());
+        let id = across.as_deref().map_or(new_id, |across| across.request_id);
+        (exchange.request_id, exchange.may_detach) = (Some(id), may_detach);
+        let channel = &mut self.exchanges.processes.pools.channels[key];
+        let flags = RequestFlags {
+            keep: sent.keep,
+            http10: request.version == Version::Http10,
+            head: request.method == Method::Head,
+            body_fd: spool.is_some() && !channel.sockets_only,
+            may_detach,
+            body_stream: spool.is_some() && channel.sockets_only,
+        };
+        let queue_us = sent.queue_us;
+        let (connection_number, number, passes) = sent.enter(channel, index, now);
+        let descriptors = u16::from(passes) + u16::from(flags.body_fd);
+        let connection = &self.exchanges.processes.clients.connections[index as usize];
+        let peer = &connection.peer();
+        let client = &Client::of(request, peer, &shared.start.config.server.trusted_proxies);
+        let tagged = connection_number | channel.tag;
+        let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
+        let local = shared.locals.get(usize::from(connection.listen));
+        let meta = append_meta(meta, client, local, settings, client_takes).number("queue_us", queue_us);
+        let mut head =
+            meta.head(request.method_text, &canonical_target(context, &shared.start.config.server));
+        let rules = &given.routed.plan.requests;
+        let host = if request.authority.is_empty() { "localhost" } else { request.authority };
+        head.field("host", rules.host.as_deref().unwrap_or(host.as_bytes()));
+        append_fields(&mut head, request, (&settings.request_headers, rules), client.proxied);
+        append_switch(&mut head, switch);
+        let lookup = TlsLookup::new(
+            &self.exchanges.processes.clients.tls_sessions,
+            &self.exchanges.processes.clients.sessions,
+            &self.exchanges.processes.clients.connections,
+        );
+        lookup.fields(connection.wire, |name, value| head.field(name, value));
+        for (name, value) in across.iter().flat_map(|across| &across.fields) {
+            head.field(name, value);
+        }
+        let took = now.saturating_duration_since(connection.began).as_micros() as u64;
+        let began_unix_us = self.exchanges.processes.clients.base.clock.unix_us().saturating_sub(took);
+        self.exchanges.processes.clients.forwarded.tell(
+            &mut head,
+            request,
+            Arrival { peer, client, id, began_unix_us },
+        );
+        let most = payload_bytes_max(shared.start.config.limits.body_inline_bytes_max);
+        let fits = append_body(head, request, given.body, spool.as_ref(), most);
+        channel.note_body(number, sent_body(given.body, spool.is_some(), flags));
+        match (fits, spool) {
+            (true, Some(spool)) if flags.body_fd => {
+                channel.carry_body((spool.file.into(), spool.held), spool.kept)
+            }
+            (true, spool) => self.exchange(index).spool = spool,
+            (false, _) => channel.withdraw(number),
+        }
+        self.exchange(index).across = across;
+        fits.then_some(number)
+    }
+
+    /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be given away, and where
+    /// a relay has been found to be cheaper.
+    fn choose_transport(
+        &self,
+        index: u32,
+        key: usize,
+        request: &Request<'_, '_>,
+        plan: &Plan,
+    ) -> ChosenTransport {
+        let number = usize::from(self.pools.channels[key].id.pool);
+        let pool = &self.shared.start.config.pools[number];
+        // A connection that is given away for good costs nothing more afterwards.
+        let cheaper = self.pools.pools.get(number).is_some_and(|pool| pool.choice.relays())
+            && protocol(request, pool).is_none();
+        let connection = &self.connections[index as usize];
+        let framed = connection.wire != Wire::Clear;
+        let not_tcp = connection.remote.address.is_none();
+        self.row.relayed_isolated.add(u64::from(pool.isolate));
+        self.row.relayed_framed.add(u64::from(framed && !pool.isolate));
+        self.row.relayed_not_tcp.add(u64::from(not_tcp && !framed && !pool.isolate));
+        match pool.transport {
+            Transport::Relay => ChosenTransport::Relay,
+            _ if plan.needs_response => ChosenTransport::Relay,
+            _ if pool.isolate || framed || not_tcp || self.feeds(index, key) => ChosenTransport::Relay,
+            Transport::Auto if cheaper => ChosenTransport::RatherRelay,
+            Transport::Auto | Transport::Direct => ChosenTransport::Direct,
+        }
+    }
+
+    /// Gives waiting requests to processes that have room.
+    pub(in crate::worker) fn serve_queue(&mut self, pool: usize) {
+        while let Some(at) = self.next_served(pool) {
+            let Some(index) = self.pools.pools[pool].queue.get(at).copied() else { break };
+            self.leave_queue(index);
+            self.resume(index);
+        }
+        self.tell_room(pool);
+        self.publish_room(pool);
+    }
+
+    /// Another thread has room: the request that waits longest goes there.
+    pub(in crate::worker) fn on_offer(&mut self, pool: usize, thread: usize) {
+        let Some(waiting) = self.pools.pools.get(pool).map(|pool| &pool.queue) else { return };
+        let Some(index) = waiting.iter().copied().find(|index| self.pin_of(*index).is_none()) else {
+            // It has gone meanwhile, and the offer with it, if nobody passed that on.
+            return self.offer(pool, thread);
+        };
+        self.leave_queue(index);
+        self.transfer_connection(index, pool as u16, thread);
+        self.publish_room(pool);
+    }
+}
+
+/// What a request is answered on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ChosenTransport {
+    /// The client's own socket.
+    Direct,
+    /// A relay, if there is one.
+    RatherRelay,
+    /// A relay, and nothing else.
+    Relay,
+}
+
+/// How a request is sent.
+struct Sent {
+    /// The relay that the response comes through, with its far end if that has to be passed; `None` for direct.
+    relay: Option<(u32, Option<OwnedFd>)>,
+    /// How long the request has waited, in microseconds.
+    queue_us: u64,
+    /// Whether the connection will be kept.
+    keep: bool,
+}
+
+impl Sent {
+    /// Enters the request into the channel: the number of what it is answered on, its own number, and whether a descriptor has to
+    /// come along.
+    fn enter(self, channel: &mut Channel, index: u32, now: Instant) -> (u32, u32, bool) {
+        match self.relay {
+            Some((relay, far_end)) => {
+                let connection_number = RELAY_BIT | relay;
+                let (number, passes) = channel.enter_relay(connection_number, index, far_end, now);
+                (connection_number, number, passes)
+            }
+            None => {
+                let (number, passes) = channel.enter_direct(index, now);
+                (index, number, passes)
+            }
+        }
+    }
+}
+
+/// What a client takes beside the head and the content of a response.
+#[derive(Clone, Copy)]
+struct ClientTakes {
+    early_hints: bool,
+    trailers: bool,
+}
+
+/// Appends the meta lines that say who the client is, and where it came in.
+fn append_meta<'o>(
+    mut meta: MetaPart<'o>,
+    client: &Client,
+    local: Option<&Local>,
+    pool: &Pool,
+    client_takes: ClientTakes,
+) -> MetaPart<'o> {
+    if let Some(remote) = client.remote.address {
+        let text = client.remote.text();
+        let (open, close) = if text.contains(':') { ("[", "]") } else { ("", "") };
+        let mut port = itoa::Buffer::new();
+        let pieces = ["remote=", open, text, close, ":", port.format(remote.port()), "\n"];
+        meta = pieces.iter().fold(meta, |meta, piece| meta.prepared(piece.as_bytes()));
+    }
+    if let Some(local) = local {
+        meta = meta.line("local", &local.text);
+    }
+    meta = meta.line("scheme", client.scheme());
+    if !pool.mount.is_empty() {
+        meta = meta.line("mount", &pool.mount);
+    }
+    if client_takes.early_hints {
+        meta = meta.line("early_hints", "1");
+    }
+    if client_takes.trailers {
+        meta = meta.line("trailers", "1");
+    }
+    match &pool.sendfile_root {
+        Some(root) => meta.line("sendfile_root", root),
+        None => meta,
+    }
+}
+
+/// Where the body of a request is that goes with these flags.
+fn sent_body(body: &[u8], spooled: bool, flags: RequestFlags) -> SentBody {
+    match spooled {
+        false => SentBody::Inline(body.len()),
+        true if flags.body_fd => SentBody::Carried,
+        true => SentBody::Elsewhere,
+    }
+}

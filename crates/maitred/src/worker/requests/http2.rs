@@ -1,0 +1,194 @@
+//! HTTP/2 connections: one socket, many streams.
+//!
+//! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`: its request is written as an HTTP/1.1 head, judged
+//! and answered by the same code as any other, and its response is put into frames by [`Reactor::send_stream`]. So whatever
+//! holds for a request holds here: the limits, the deadlines, the log, the fields that applications see. What this module
+//! and [`streams`](crate::worker::streams) add is the way between the socket and the streams; the rules of HTTP/2 are in
+//! [`maitred_http::h2`].
+//!
+//! ```text
+//! on_readable ─ take_http2 ──┬ Request ─ open_stream ─ process ─ …
+//!                            ├ Data ──── feed_stream ─ process ─ …
+//!                            └ Reset ─── abort
+//! … ─ send ─ send_stream ─ Session::out ─ flush_sessions (once per turn) ─ one send for all streams
+//! ```
+//!
+//! A stream that finds no room in the windows, or too much unsent, waits in the session, which knows whose turn is next.
+
+use maitred_http::h2::Event;
+
+use super::Requests;
+use crate::worker::connection::{Connection, State};
+use crate::worker::http2::{SHARE_BYTES, Timeouts};
+use crate::worker::send::Sent;
+use crate::worker::streams::Opened;
+
+/// Bytes that one connection may send in one turn, so that the others get theirs.
+const SENT_PER_TURN: usize = 1024 * 1024;
+
+impl Requests {
+    /// Acts on all frames in `rx`, and keeps what is left.
+    pub(in crate::worker) fn take_http2(&mut self, index: u32, key: u32, rx: Vec<u8>, more: bool) {
+        let now = self.clock.now;
+        let mut at = 0;
+        let mut head = std::mem::take(&mut self.buffers.head);
+        while let Some(http2) = self.sessions.get_mut(key as usize) {
+            head.clear();
+            match http2.session.next(now, &rx, &mut at, &mut head) {
+                Ok(Some(Event::Request { stream, ended })) => {
+                    self.open_stream(index, key, Opened { stream, ended }, &mut head);
+                }
+                Ok(Some(Event::Refused { status, reason })) => {
+                    self.log_refused_stream(index, status, reason, &head);
+                }
+                Ok(Some(Event::Data { stream, bytes, ended })) => {
+                    self.feed_stream(key, stream, bytes, ended);
+                }
+                Ok(Some(Event::Trailers { stream, .. })) => self.feed_stream(key, stream, &[], true),
+                Ok(Some(Event::Reset { user, .. })) => self.lose_stream(key, user),
+                Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
+                Ok(None) => break,
+                Err(fatal) => {
+                    // What is there to send is the last.
+                    at = rx.len();
+                    self.note_broken_session(index, &fatal.to_string());
+                    break;
+                }
+            }
+        }
+        head.clear();
+        self.buffers.head = head;
+        self.count_refused_streams(key);
+        if self.sessions.contains(key as usize) {
+            let rest = rx.get(at..).unwrap_or_default();
+            if !rest.is_empty() {
+                self.exchange(index).input.extend_from_slice(rest);
+            }
+            self.note_half(key, at, rest.len());
+            // When too much is unsent, whole frames may be left over: no event will tell of them.
+            let left = self.is_backed_up(key);
+            self.connections[index as usize].readable |= more || left;
+            // At the end of the turn it is seen whether there is room to look again.
+            self.touch_session(key);
+        }
+        self.buffers.rx.put_back(rx);
+    }
+
+    /// Sends what is there, then lets those streams go on that had to wait for it.
+    pub(in crate::worker) fn flush_session(&mut self, index: u32, key: u32) -> Sent {
+        let mut left = SENT_PER_TURN;
+        loop {
+            match self.send_frames(index, key, &mut left) {
+                Sent::All => {}
+                other => return other,
+            }
+            let mut any = false;
+            while let Some(http2) = self.sessions.get_mut(key as usize)
+                && let Some(stream) = http2.session.next_writable()
+            {
+                any = true;
+                http2.share = SHARE_BYTES;
+                let index = http2.session.user(stream);
+                self.go_on_sending(index);
+            }
+            if !any {
+                return Sent::All;
+            }
+            if left == 0 {
+                self.look_again(index);
+                return Sent::Share;
+            }
+        }
+    }
+
+    /// Has a stream send what it could not send before.
+    fn go_on_sending(&mut self, index: u32) {
+        match self.connections.get(index as usize).map(|connection| connection.state) {
+            Some(State::Writing) => self.on_writable(index),
+            Some(State::Upstream(_)) => self.move_upstream(index),
+            _ => {}
+        }
+    }
+
+    /// Everything was sent that can be: how long the connection may stay as it is.
+    pub(in crate::worker) fn settle_session(&mut self, index: u32, key: u32, sent: Sent) {
+        let now = self.clock.now;
+        let shared = self.shared;
+        let unsent = sent != Sent::All;
+        if !unsent
+            && self.is_short_of_memory()
+            && let Some(http2) = self.sessions.get_mut(key as usize)
+        {
+            // The next response needs the buffer again; but there may be thousands of connections that have nothing to send.
+            http2.session.shrink_out();
+        }
+        self.count_session(index, key);
+        let Some(http2) = self.exchanges.processes.clients.sessions.get_mut(key as usize) else { return };
+        if !unsent && http2.session.is_over() {
+            return self.linger(index);
+        }
+        let Connection { requests, ended, .. } = self.exchanges.processes.clients.connections[index as usize];
+        let head = shared.start.config.limits.head_timeout;
+        let idle =
+            if requests == 0 { head } else { self.exchanges.processes.clients.load.keep_alive_timeout };
+        let timeouts = Timeouts { idle, write: self.exchanges.processes.clients.load.write_timeout };
+        match http2.deadline(now, unsent, &timeouts) {
+            Some(until) => self.wheel.arm(index, until),
+            None => self.wheel.disarm(index),
+        }
+        if ended && !unsent {
+            // Nobody reads the rest (a client that speaks HTTP/2 does not close half of its connection).
+            return self.close_cleanly(index);
+        }
+        if !self.register(index) {
+            return self.close(index);
+        }
+        // With too much unsent nothing is read: room in the socket is what comes next, and tells so.
+        if self.connections[index as usize].readable && !self.is_backed_up(key) {
+            self.look_again(index);
+        }
+    }
+
+    /// A deadline of the connection itself has passed. What it was set for may be over: in the same turn, and before this, a
+    /// request may have come, or room in the socket. Whatever is due by then is looked for; all else is set anew when the
+    /// turn ends.
+    pub(in crate::worker) fn on_multiplexed_timeout(&mut self, index: u32, key: u32) {
+        let now = self.clock.now;
+        // What TLS holds back counts, too: a peer that takes nothing would be told to go for ever.
+        let flushed = self.is_flushed(index) == Ok(true);
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        if http2.half.take_if(|part| part.until <= now).is_some() {
+            // Its streams end with it: whatever the client said next would be a part of what is missing.
+            http2.session.lose_timeout("a frame or a header block took too long");
+            return self.touch_session(key);
+        }
+        if http2.write_until.is_some_and(|until| until <= now) {
+            return self.abort(index);
+        }
+        let is_idle = flushed && http2.session.streams() == 0 && http2.session.out().is_empty();
+        match http2.idle_until.filter(|_| is_idle) {
+            Some(until) if until > now => {
+                http2.session.shrink();
+                http2.streams = Vec::new();
+                http2.unsent.set(0);
+                let half = http2.half.map(|part| part.until);
+                self.wheel.arm(index, half.map_or(until, |half| half.min(until)));
+            }
+            Some(_) => self.dismiss_session(index, key, true),
+            None => self.touch_session(key),
+        }
+    }
+
+    /// Ends a connection that has no stream. The client has `linger_timeout` to hear of it, or with `hears` false no time at all.
+    pub(in crate::worker) fn dismiss_session(&mut self, index: u32, key: u32, hears: bool) {
+        let Some(http2) = self.sessions.get_mut(key as usize) else { return };
+        // At once, and for good: there is no request that it could cross.
+        http2.session.go_away();
+        http2.session.go_away();
+        self.touch_session(key);
+        if !hears {
+            self.flush_session(index, key);
+            self.close_at_once(index);
+        }
+    }
+}

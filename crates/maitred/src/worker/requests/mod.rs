@@ -1,0 +1,36 @@
+//! Requests: what has been received, and what answers it.
+
+mod admin;
+mod answer;
+mod channels;
+mod drain;
+mod errors;
+mod hand_off;
+mod http2;
+mod passed;
+mod proxy_protocol;
+mod reactions;
+mod receive;
+mod scripts;
+mod send;
+mod spool;
+mod streams;
+mod watch;
+
+use super::exchanges::Exchanges;
+use super::layers::above;
+use super::watch::Watchers;
+
+/// From received bytes to what answers them.
+pub(in crate::worker) struct Requests {
+    pub(in crate::worker) exchanges: Exchanges,
+    /// Connections that are sent the status every second.
+    pub(in crate::worker) watchers: Watchers,
+}
+above!(Requests, exchanges: Exchanges);
+
+impl Requests {
+    pub(in crate::worker) fn new(exchanges: Exchanges) -> Requests {
+        Requests { exchanges, watchers: Watchers::default() }
+    }
+}

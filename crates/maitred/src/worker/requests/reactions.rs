@@ -1,0 +1,154 @@
+//! Carries out what the table of a connection's states decides ([`connection::table`](crate::worker::connection::table)).
+
+use rustix::event::epoll;
+
+use super::Requests;
+use crate::worker::connection::State;
+use crate::worker::connection::table::{Event, Reaction, reaction};
+use crate::worker::wire::Wire;
+
+impl Requests {
+    /// What epoll says of a connection's socket.
+    pub(in crate::worker) fn on_connection(&mut self, index: u32, flags: epoll::EventFlags) {
+        use epoll::EventFlags as F;
+        let Some(connection) = self.connections.get_mut(index as usize) else { return };
+        let (serial, phase) = (connection.serial, connection.state.phase());
+        connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
+        if let (Wire::Tls { session }, true) = (connection.wire, flags.contains(F::OUT)) {
+            // What is left of a handshake; anything else is tried again below, and shows any error.
+            let _ = self.flush_secure(index, session);
+        }
+        let input = match flags {
+            // A socket that is shut down both ways and has no error may still have something to be read.
+            _ if flags.intersects(F::HUP | F::ERR) => Some(Event::Gone),
+            _ if flags.contains(F::RDHUP) => Some(Event::Ended),
+            _ => flags.contains(F::IN).then_some(Event::Arrived),
+        };
+        let broken = flags.contains(F::ERR);
+        let room = (flags.contains(F::OUT) && !broken).then_some(Event::Room);
+        // A connection that had nothing to send did not wait for room, and what it does about its input is not to be looked at
+        // once more in the same turn: the response of a relay is read when DONE says that it is there.
+        let waits = reaction(phase, Event::Room) != Reaction::Nothing;
+        for event in input.into_iter().chain(room.filter(|_| waits)) {
+            if self.is_current(index, serial) {
+                self.react(index, event, broken);
+            }
+        }
+    }
+
+    /// The turn has come that a connection asked for.
+    pub(in crate::worker) fn on_again(&mut self, index: u32, serial: u32) {
+        if self.is_current(index, serial) {
+            self.connections[index as usize].again = false;
+            self.react(index, Event::Again, false);
+        }
+    }
+
+    /// A deadline has passed; the table in `connection` says which one it was.
+    pub(in crate::worker) fn on_deadline(&mut self, index: u32) {
+        if !self.is_taken_slowly(index) && !self.is_put_off(index) {
+            self.row.timeouts.add(1);
+            self.react(index, Event::Deadline, false);
+        }
+    }
+
+    /// Ends a connection, or a stream, at whatever it is: what waits has to leave where it waits, and what has no answer yet is
+    /// logged as such.
+    pub(in crate::worker) fn abort_any(&mut self, index: u32) {
+        self.react(index, Event::Aborted, false);
+    }
+
+    /// `broken`: the connection has an error, not only its end.
+    fn react(&mut self, index: u32, event: Event, broken: bool) {
+        let connection = &mut self.connections[index as usize];
+        let state = connection.state;
+        let reaction = reaction(state.phase(), event);
+        let arrived = matches!(event, Event::Arrived | Event::Ended | Event::Gone);
+        // Who reads at once finds out by itself.
+        let reads =
+            matches!(reaction, Reaction::Read | Reaction::DropInput | Reaction::Nothing | Reaction::Drop);
+        connection.readable |= arrived && !reads;
+        match reaction {
+            Reaction::Nothing | Reaction::Note => {}
+            Reaction::Read => self.on_readable(index),
+            Reaction::ReadFrames => self.read_frames(index),
+            Reaction::ReadFramesAndSend => {
+                if self.connections[index as usize].readable {
+                    self.read_frames(index);
+                }
+                self.touch_http2(state);
+            }
+            Reaction::SendFrames => self.touch_http2(state),
+            Reaction::Send => self.on_writable(index),
+            Reaction::DropInput => self.on_lingering(index),
+            Reaction::Move => self.move_upstream(index),
+            Reaction::MoveTunnel if self.is_tunnel(index) => self.move_upstream(index),
+            Reaction::MoveTunnel => {}
+            Reaction::TellEnded => self.on_client_ended(index),
+            Reaction::TellEndedAndMove => {
+                self.on_client_ended(index);
+                if self.is_tunnel(index) {
+                    self.move_upstream(index);
+                }
+            }
+            Reaction::AbortUnlessTunnel if broken || !self.is_tunnel(index) => self.abort_upstream(index),
+            Reaction::AbortUnlessTunnel => {
+                self.on_client_ended(index);
+                self.move_upstream(index);
+            }
+            Reaction::LeaveQueue => self.give_up(index),
+            Reaction::SendStatus => self.on_watcher(index),
+            Reaction::Drop => self.close(index),
+            Reaction::DropUnanswered => {
+                self.log_unanswered(index);
+                self.close(index);
+            }
+            Reaction::DropHandedOff => self.abort_unanswered(index),
+            Reaction::Abort => self.abort(index),
+            late => self.on_late(index, state, late),
+        }
+    }
+
+    /// A deadline has passed.
+    fn on_late(&mut self, index: u32, state: State, late: Reaction) {
+        let awaits_proxy = self.connections[index as usize].awaits_proxy;
+        match (late, state) {
+            (Reaction::IdleTooLong | Reaction::RequestTooSlow, _) if awaits_proxy => {
+                self.refuse_unproxied(index, "no PROXY header in time");
+            }
+            (Reaction::IdleTooLong, _) => self.close_cleanly(index),
+            (Reaction::RequestTooSlow, State::Body) if self.is_answered_early(index) => {
+                self.close_cleanly(index)
+            }
+            (Reaction::RequestTooSlow, _) => self.answer_timeout(index),
+            (Reaction::QueuedTooLong, State::Queued { pool }) => {
+                self.on_queue_timeout(index, usize::from(pool))
+            }
+            (Reaction::HandedOffTooLong, State::HandedOff { channel, request }) => {
+                self.on_request_timeout(index, channel as usize, request);
+            }
+            (Reaction::UpstreamTooLong, _) => self.on_upstream_timeout(index),
+            (Reaction::CommandTooLong, _) => {
+                self.end_command(index, 504, "the master did not answer in time")
+            }
+            (Reaction::Stalled, _) => self.abort_stalled(index),
+            (Reaction::Http2TooLong, State::Http2 { session }) => self.on_multiplexed_timeout(index, session),
+            (Reaction::Lingered, _) => self.on_lingered(index),
+            _ => {}
+        }
+    }
+
+    fn read_frames(&mut self, index: u32) {
+        if let State::Http2 { session } = self.connections[index as usize].state
+            && !self.is_backed_up(session)
+        {
+            self.on_readable(index);
+        }
+    }
+
+    fn touch_http2(&mut self, state: State) {
+        if let State::Http2 { session } = state {
+            self.touch_session(session);
+        }
+    }
+}

@@ -1,0 +1,574 @@
+//! From received bytes to requests.
+//!
+//! All connections of a thread read into one buffer. A request that is answered at once is parsed there and leaves
+//! nothing behind; only what has to wait is copied to the connection's own buffers.
+
+use std::borrow::Cow;
+
+use maitred_http::body::Decoder;
+use maitred_http::fields::FieldsRef;
+use maitred_http::h1::Persistence;
+use maitred_http::request::{self, Framing, HeadRoom, Reject, Request};
+use maitred_http::response::{Encode as _, ResponseHead};
+
+use super::Requests;
+use crate::exchange::Routed;
+use crate::worker::answer::{RequestInput, Step};
+use crate::worker::connection::{After, State};
+use crate::worker::receive::{JOINED_BYTES, Stop};
+use crate::worker::wire::{Received, Wire};
+
+/// Requests that one connection may have answered in one turn, so that the others get theirs.
+const REQUESTS_PER_TURN_MAX: u32 = 256;
+
+/// Whether bytes start with the client's preface of HTTP/2 (9113-3.4), or are the first part of it.
+fn http2_preface(bytes: &[u8]) -> Option<bool> {
+    const START: &[u8] = b"PRI * HTTP/2.0\r\n";
+    if bytes.starts_with(START) {
+        return Some(true);
+    }
+    START.starts_with(bytes).then_some(false)
+}
+
+/// Whether a body is known to be longer than that.
+fn announces_over(framing: Framing, bytes: u64) -> bool {
+    matches!(framing, Framing::Length(length) if length > bytes)
+}
+
+/// Why the connection cannot go on behind a body of which this much has come: it is malformed, or has more than `bytes_max`
+/// already.
+fn flaw(mut decoder: Decoder, come: &[u8], bytes_max: u64) -> Option<Reject> {
+    let mut bytes = 0;
+    let decoded = decoder.decode_with(come, |piece| bytes += piece.len() as u64);
+    let too_long = Reject { status: 413, reason: "a long body that the response does not need" };
+    decoded.err().or((bytes > bytes_max).then_some(too_long))
+}
+
+/// What a body is refused with that says beforehand how much too long it is.
+const TOO_LONG: Reject = Reject { status: 413, reason: "Content-Length over the limit" };
+
+/// A request of which no more than the head was looked at, and what was decided about it.
+#[derive(Clone, Copy)]
+struct Unread<'a> {
+    head: &'a [u8],
+    rest: &'a [u8],
+    routed: Routed,
+    path: &'a [u8],
+}
+
+impl<'a> Unread<'a> {
+    /// The request with this body.
+    fn given(self, body: &'a [u8], last: bool) -> RequestInput<'a> {
+        let Unread { head, rest, routed, path } = self;
+        let followed = rest.len() > body.len();
+        RequestInput { head, body, routed, path, warmed: false, last, followed, kept: None, script: None }
+    }
+}
+
+impl Requests {
+    /// Reads once, and acts on what is there.
+    pub(in crate::worker) fn on_readable(&mut self, index: u32) {
+        let mut rx = self.buffers.rx.take();
+        let connection = &mut self.connections[index as usize];
+        connection.readable = false;
+        if let Some(exchange) = &mut connection.exchange {
+            rx.append(&mut exchange.input);
+        }
+        let received = self.receive(index, &mut rx);
+        self.on_received(index, rx, received);
+    }
+
+    fn on_received(&mut self, index: u32, rx: Vec<u8>, received: Received) {
+        let mut more = false;
+        match received {
+            Received::Bytes { more: may_be_more } => more = may_be_more,
+            Received::End => self.connections[index as usize].ended = true,
+            Received::Nothing => {}
+            Received::Broken => {
+                if !matches!(self.connections[index as usize].state, State::Http2 { .. }) {
+                    self.exchange(index).input.extend_from_slice(&rx);
+                    self.log_unanswered(index);
+                }
+                self.buffers.rx.put_back(rx);
+                return self.break_off(index);
+            }
+        }
+        match self.connections[index as usize].state {
+            State::Http2 { session } => self.take_http2(index, session, rx, more),
+            _ => self.process(index, rx, more),
+        }
+    }
+
+    /// Acts on all requests in `rx`, sends what was answered, and keeps what is left.
+    pub(in crate::worker) fn process(&mut self, index: u32, mut rx: Vec<u8>, more: bool) {
+        let mut at = 0;
+        let stop = self.take_requests(index, &rx, &mut at);
+        if stop == Stop::TlsSession {
+            let ciphertext = rx.split_off(at);
+            let received = self.begin_secure(index, &ciphertext, more, &mut rx);
+            return self.on_received(index, rx, received);
+        }
+        if stop == Stop::Http2 {
+            let session = self.begin_http2(index);
+            rx.drain(..at);
+            return self.take_http2(index, session, rx, more);
+        }
+        let rest = rx.get(at..).unwrap_or_default();
+        // Closing with something unread would make the kernel send a reset.
+        let stop = match stop {
+            Stop::Settled(Some(After::Close)) if !rest.is_empty() => Stop::Settled(Some(After::Linger)),
+            stop => stop,
+        };
+        if stop != Stop::Gone {
+            if !rest.is_empty() {
+                self.exchange(index).input.extend_from_slice(rest);
+            }
+            // Whoever goes on with this connection has to know, since no edge will say it again.
+            self.connections[index as usize].readable |= more;
+        }
+        // Before anything is sent, because a connection that ends then may have something to drop.
+        self.buffers.rx.put_back(rx);
+        self.act_on(index, stop);
+    }
+
+    /// Acts on content that has come on a stream, behind what has come before, all of which was acted on.
+    pub(in crate::worker) fn take_content(&mut self, index: u32, bytes: &[u8]) {
+        let mut at = 0;
+        let stop = match self.connections[index as usize].state {
+            State::Body => self.take_body(index, bytes, &mut at).unwrap_or(Stop::Starved),
+            // Its request has its answer, or waits for it.
+            _ => Stop::Starved,
+        };
+        let rest = bytes.get(at..).unwrap_or_default();
+        if stop != Stop::Gone && !rest.is_empty() {
+            self.exchange(index).input.extend_from_slice(rest);
+        }
+        self.act_on(index, stop);
+    }
+
+    /// Does what is to follow a look at what was received.
+    pub(in crate::worker) fn act_on(&mut self, index: u32, stop: Stop) {
+        let after = match stop {
+            Stop::Settled(after) => after,
+            _ => None,
+        };
+        match stop {
+            Stop::Gone => {}
+            Stop::Moves(pool, thread) => self.transfer_connection(index, pool, thread),
+            _ => {
+                self.send_joined(index, after);
+                self.settle(index, stop == Stop::Flush);
+                self.credit_stream(index);
+            }
+        }
+    }
+
+    /// Parses and answers requests from `at` on, until something has to be waited for.
+    fn take_requests(&mut self, index: u32, rx: &[u8], at: &mut usize) -> Stop {
+        for _ in 0..REQUESTS_PER_TURN_MAX {
+            let rest = rx.get(*at..).unwrap_or_default();
+            if self.connections[index as usize].state == State::Body {
+                match self.take_body(index, rest, at) {
+                    Some(stop) => return stop,
+                    None => continue,
+                }
+            }
+            // A stream has no other request behind its first.
+            if rest.is_empty() || self.connections[index as usize].is_stream() {
+                return Stop::Starved;
+            }
+            if self.buffers.tx.len() >= JOINED_BYTES {
+                return Stop::Flush;
+            }
+            if self.connections[index as usize].awaits_proxy {
+                match self.take_proxy_header(index, rest, at) {
+                    Some(stop) => return stop,
+                    None if self.is_to_be_secure(index) => return Stop::TlsSession,
+                    None => continue,
+                }
+            }
+            if rest.first() == Some(&b'P') && self.may_begin_http2(index) {
+                match http2_preface(rest) {
+                    Some(true) => return Stop::Http2,
+                    Some(false) => return self.wait_for_head(index, rest.len()),
+                    None => {}
+                }
+            }
+            let mut room = request::field_room();
+            match request::parse(rest, &mut room, &self.head_limits) {
+                Ok(None) => return self.wait_for_head(index, rest.len()),
+                Err(reject) => return self.refuse(index, rest, reject),
+                Ok(Some((request, head_bytes))) => {
+                    if self.connections[index as usize].state == State::Idle {
+                        self.connections[index as usize].began = self.clock.now;
+                    }
+                    let (head, rest) = rest.split_at(head_bytes);
+                    if let Some(stop) = self.take_request(index, &request, head, rest, at) {
+                        return stop;
+                    }
+                }
+            }
+        }
+        Stop::Flush
+    }
+
+    /// Whether TLS begins behind the PROXY header.
+    fn is_to_be_secure(&self, index: u32) -> bool {
+        self.shared.tls.config(usize::from(self.connections[index as usize].listen)).is_some()
+    }
+
+    /// Whether a client may speak HTTP/2 without having agreed on it (9113-3.3): at its first bytes, where that is on.
+    fn may_begin_http2(&self, index: u32) -> bool {
+        let connection = &self.connections[index as usize];
+        let listens = &self.shared.start.config.listens;
+        let on = listens.get(usize::from(connection.listen)).is_some_and(|listen| listen.http2);
+        on && connection.wire == Wire::Clear && connection.requests == 0
+    }
+
+    /// Answers one request whose head is complete. `None` to go on with the next.
+    pub(in crate::worker) fn take_request(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        head: &[u8],
+        rest: &[u8],
+        at: &mut usize,
+    ) -> Option<Stop> {
+        let (routed, path) = self.route(index, request);
+        let unread = Unread { head, rest, routed, path: &path };
+        let body = match request.framing {
+            Framing::None => &[],
+            Framing::Length(length) if length <= self.inline_bytes(routed) && rest.len() as u64 >= length => {
+                rest.get(..length as usize)?
+            }
+            _ => return self.begin_body(index, request, unread, at),
+        };
+        let step = self.answer(index, request, unread.given(body, false));
+        if step != Step::FlushFirst {
+            *at += head.len() + body.len();
+        }
+        self.follow(index, step)
+    }
+
+    /// Up to which length a body that has already arrived needs not be kept anywhere else.
+    fn inline_bytes(&self, routed: Routed) -> u64 {
+        let limits = &self.shared.start.config.limits;
+        match routed.wants_body() {
+            true => limits.body_bytes_max.min(limits.body_inline_bytes_max.into()),
+            false => limits.body_bytes_max,
+        }
+    }
+
+    pub(in crate::worker) fn follow(&mut self, index: u32, step: Step) -> Option<Stop> {
+        match step {
+            Step::Next if self.is_answered_early(index) => {
+                self.enter(index, State::Body);
+                self.begin_pace(index);
+                None
+            }
+            Step::Next => {
+                if self.connections[index as usize].state != State::Idle {
+                    self.enter(index, State::Idle);
+                }
+                None
+            }
+            Step::FlushFirst => Some(Stop::Flush),
+            Step::Waits => Some(Stop::Settled(None)),
+            Step::Last(after) => Some(Stop::Settled(Some(after))),
+            Step::Moves(pool, thread) => Some(Stop::Moves(pool, thread)),
+            Step::Gone => Some(Stop::Gone),
+        }
+    }
+
+    /// Whether a body is still to be read whose request has its answer.
+    pub(in crate::worker) fn is_answered_early(&self, index: u32) -> bool {
+        let connection = self.connections.get(index as usize);
+        connection.and_then(|found| found.exchange.as_deref()).is_some_and(|exchange| exchange.answered)
+    }
+
+    /// Part of a head is there: so many bytes.
+    pub(in crate::worker) fn wait_for_head(&mut self, index: u32, bytes: usize) -> Stop {
+        if self.connections[index as usize].state == State::Idle {
+            self.connections[index as usize].began = self.clock.now;
+            self.enter(index, State::Head);
+        }
+        self.arm_head(index, bytes);
+        Stop::Starved
+    }
+
+    /// Keeps the head, and goes on to read the body that it announces.
+    fn begin_body(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        unread: Unread<'_>,
+        at: &mut usize,
+    ) -> Option<Stop> {
+        let limits = &self.shared.start.config.limits;
+        // A stream that ends before its request ends with RST_STREAM, for which some clients drop the answer (curl 7.88).
+        let stream = self.connections[index as usize].is_stream();
+        let decoder = match stream {
+            true => Decoder::framed(request.framing, limits.body_bytes_max),
+            false => Decoder::new(request.framing, limits.body_bytes_max),
+        };
+        let too_long = announces_over(request.framing, limits.body_bytes_max);
+        let wanted = unread.routed.wants_body();
+        if !wanted && !too_long && (!stream || request.expects_continue) {
+            return self.answer_before_body(index, request, unread, decoder, at);
+        }
+        if request.expects_continue && unread.rest.is_empty() && !too_long {
+            self.ask_for_body(index, unread.routed);
+        }
+        *at += unread.head.len();
+        self.keep(index, request, unread.given(&[], false));
+        let exchange = self.exchange(index);
+        exchange.decoder = Some(decoder);
+        exchange.discard = stream && !wanted;
+        exchange.expected = match request.framing {
+            Framing::Length(length) => length,
+            Framing::None | Framing::Chunked => 0,
+        };
+        if too_long {
+            // It is not asked for, nor waited for.
+            self.note_refusal(index, TOO_LONG);
+            return Some(self.refuse_body(index, TOO_LONG.status, &[]));
+        }
+        self.enter(index, State::Body);
+        self.begin_pace(index);
+        None
+    }
+
+    /// Tells a client that waits for it to send its body (9110-10.1.1).
+    fn ask_for_body(&mut self, index: u32, routed: Routed) {
+        let context = self.context_of(index, routed.plan, Persistence::Implied, false);
+        let (_, mut writer) = self.files_and_writer(index, context);
+        writer.interim(&ResponseHead::own(100, FieldsRef::default()));
+    }
+
+    /// Answers a request whose body nobody wants, without waiting for that. A short one is read and dropped afterwards, so that
+    /// the connection can be kept; of any other the client is told by the end of the connection.
+    fn answer_before_body(
+        &mut self,
+        index: u32,
+        request: &Request<'_, '_>,
+        unread: Unread<'_>,
+        decoder: Decoder,
+        at: &mut usize,
+    ) -> Option<Stop> {
+        let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
+        // What has come of it shows already whether it will be read to its end. Found out later, that could not be said any more.
+        let flaw = flaw(decoder, unread.rest, short);
+        // Whoever asks first sends nothing when it is told (9110-10.1.1).
+        let last = request.expects_continue || announces_over(request.framing, short) || flaw.is_some();
+        let step = match self.answer(index, request, unread.given(&[], last)) {
+            // It may send the body all the same, and must not lose the response to a reset for that.
+            Step::Last(_) => Step::Last(After::Linger),
+            step => step,
+        };
+        if step != Step::FlushFirst {
+            *at += unread.head.len();
+            flaw.into_iter().for_each(|reject| self.note_refusal(index, reject));
+        }
+        if matches!(step, Step::Next | Step::Waits) && !last {
+            let exchange = self.exchange(index);
+            exchange.decoder = Some(decoder);
+            exchange.answered = true;
+            exchange.dropped = 0;
+        }
+        self.follow(index, step)
+    }
+
+    /// Takes a piece of a body whose request was answered before it came. `None` to go on with the next request.
+    fn drop_body(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
+        let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
+        let exchange = self.exchange(index);
+        let decoder = exchange.decoder.as_mut()?;
+        let progress = match decoder.decode(rest, &mut exchange.body) {
+            Ok(progress) => progress,
+            Err(reject) => {
+                self.note_refusal(index, reject);
+                return Some(Stop::Settled(Some(After::Linger)));
+            }
+        };
+        *at += progress.consumed;
+        if let Some(pace) = &mut exchange.pace {
+            pace.count(progress.consumed);
+        }
+        exchange.dropped += exchange.body.len() as u64;
+        exchange.body.clear();
+        if exchange.dropped > short {
+            return Some(Stop::Settled(Some(After::Linger)));
+        }
+        if progress.complete {
+            exchange.decoder = None;
+            exchange.answered = false;
+            exchange.head.clear();
+            self.enter(index, State::Idle);
+            return None;
+        }
+        self.arm_body(index);
+        Some(Stop::Starved)
+    }
+
+    /// Takes a piece of the body; once it is whole, answers. `None` to go on with the next request.
+    fn take_body(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
+        // Over HTTP/2 the end comes beside the bytes.
+        let told = self.is_content_ended(index);
+        if rest.is_empty() && !told {
+            return Some(Stop::Starved);
+        }
+        let exchange = self.exchange(index);
+        if exchange.answered {
+            return self.drop_body(index, rest, at);
+        }
+        let decoder = exchange.decoder.as_mut()?;
+        let mut progress = match decoder.decode(rest, &mut exchange.body) {
+            Ok(progress) => progress,
+            Err(reject) => {
+                self.note_refusal(index, reject);
+                return Some(self.refuse_body(index, reject.status, &[]));
+            }
+        };
+        if told {
+            decoder.end();
+            progress.complete = true;
+        }
+        *at += progress.consumed;
+        if let Some(pace) = &mut exchange.pace {
+            pace.count(progress.consumed);
+        }
+        if progress.complete {
+            exchange.decoder = None;
+        }
+        if self.exchange(index).discard {
+            self.exchange(index).body.clear();
+        } else if let Some(stop) = self.spool_body(index) {
+            // One that cannot be kept is answered already.
+            if self.connections[index as usize].state == State::Spooling {
+                self.exchange(index).complete = progress.complete;
+            }
+            return Some(stop);
+        }
+        if !progress.complete {
+            self.arm_body(index);
+            return Some(Stop::Starved);
+        }
+        if !self.buffers.tx.is_empty() {
+            // Whoever answers may write to the socket itself; what was answered before has to be out first.
+            self.exchange(index).complete = true;
+            return Some(Stop::Flush);
+        }
+        let step = self.answer_again(index, false);
+        self.follow(index, step)
+    }
+
+    /// Answers a request whose head and body were kept, where it was: nothing is parsed or decided again. They are kept again if
+    /// it has to wait once more.
+    pub(in crate::worker) fn answer_again(&mut self, index: u32, warmed: bool) -> Step {
+        let exchange = self.exchange(index);
+        let (head, body) = (std::mem::take(&mut exchange.head), std::mem::take(&mut exchange.body));
+        let (last, refusal, path) =
+            (std::mem::take(&mut exchange.last), exchange.refusal.take(), exchange.path.take());
+        let routed = exchange.routed;
+        let followed = self.has_input(index);
+        let mut room = HeadRoom::default();
+        let Some(request) = head.view(&mut room) else {
+            let status = refusal.map_or(500, |refusal| refusal.status);
+            self.answer_refused(index, &head, Reject { status, reason: "its head was not kept" });
+            return Step::Last(After::Linger);
+        };
+        let plain = request.path.as_bytes();
+        let (routed, path) = match (routed, path) {
+            (Some(routed), path) => {
+                (routed, path.map_or(Cow::Borrowed(plain), |path| Cow::Owned(path.into_vec())))
+            }
+            // It comes from another process.
+            (None, _) => self.route(index, &request),
+        };
+        let given = RequestInput {
+            head: head.bytes(),
+            body: &body,
+            routed,
+            path: &path,
+            warmed,
+            last,
+            followed,
+            kept: Some(&head),
+            script: None,
+        };
+        let step = match refusal {
+            None => self.answer(index, &request, given),
+            Some(refusal) => self.site_error(index, &request, given, (refusal.status, &refusal.fields)),
+        };
+        match step {
+            Step::Gone => self.close(index),
+            // Cannot be: nothing is answered from kept bytes while anything waits to be sent.
+            Step::FlushFirst => debug_assert!(false, "a kept request asks for a flush"),
+            Step::Last(_) if last => return Step::Last(After::Linger),
+            Step::Next | Step::Last(_) | Step::Waits | Step::Moves(..) => {}
+        }
+        step
+    }
+
+    /// Goes on with a request that waited in the connection's buffers.
+    pub(in crate::worker) fn resume(&mut self, index: u32) {
+        let warmed = self.connections[index as usize].state == State::Disk;
+        self.enter(index, State::Head);
+        let step = match self.answer_again(index, warmed) {
+            Step::Last(_) if self.is_answered_early(index) => Step::Last(After::Linger),
+            step => step,
+        };
+        let after = match self.follow(index, step) {
+            Some(Stop::Gone) => return,
+            Some(Stop::Moves(pool, thread)) => return self.transfer_connection(index, pool, thread),
+            Some(Stop::Settled(after)) => after,
+            _ => None,
+        };
+        self.send_joined(index, after);
+        let more = self.has_input(index);
+        self.settle(index, more);
+    }
+
+    /// What is to be done with a connection whose bytes were looked at: read on, wait, or close.
+    pub(in crate::worker) fn settle(&mut self, index: u32, more: bool) {
+        let Some(connection) = self.connections.get_mut(index as usize) else { return };
+        let (state, ended, requests) = (connection.state, connection.ended, connection.requests);
+        if let Some(exchange) = connection.exchange.as_deref_mut()
+            && exchange.complete
+            && !matches!(state, State::Writing | State::Spooling)
+        {
+            exchange.complete = false;
+            return self.resume(index);
+        }
+        let reading = matches!(state, State::Idle | State::Head | State::Body);
+        if state == State::Idle && requests > 0 {
+            let timeout = self.load.keep_alive_timeout;
+            self.arm_in(index, timeout);
+        }
+        if reading && ended && !more {
+            // All is answered, or a request was cut short by the end of the stream and cannot be completed any more.
+            self.log_unanswered(index);
+            return self.close_cleanly(index);
+        }
+        if state == State::Idle
+            && let Some(exchange) =
+                self.connections[index as usize].exchange.take_if(|exchange| exchange.is_empty())
+        {
+            self.recycle(exchange);
+        }
+        if !self.register(index) {
+            return self.close(index);
+        }
+        let connection = &self.connections[index as usize];
+        if reading && (more || connection.readable) {
+            self.look_again(index);
+        }
+    }
+
+    /// Refuses a request that breaks the rules: one short answer, one line in the log, and no more reading.
+    fn refuse(&mut self, index: u32, received: &[u8], reject: Reject) -> Stop {
+        self.note_refusal(index, reject);
+        self.answer_refused_text(index, received, reject);
+        Stop::Settled(Some(After::Linger))
+    }
+}

@@ -1,0 +1,51 @@
+//! DOC send.rs
+
+use super::Requests;
+use crate::serve::Segment;
+use crate::worker::connection::State;
+use crate::worker::send::RESIDENT_BYTES;
+
+impl Requests {
+    /// Asks again for those whose job the disk helpers did not take.
+    pub(in crate::worker) fn retry_disk(&mut self) {
+        if self.load.postponed_until.is_some_and(|at| at <= self.clock.now) {
+            self.load.postponed_until = None;
+            self.exchanges
+                .processes
+                .clients
+                .base
+                .again
+                .append(&mut self.exchanges.processes.clients.load.postponed);
+        }
+    }
+
+    pub(in crate::worker) fn on_disk_done(&mut self, index: u32, serial: u32, result: std::io::Result<()>) {
+        if !self.is_current(index, serial) {
+            return;
+        }
+        let now = self.clock.now;
+        match self.connections[index as usize].state {
+            // Whether a read went well shows when it is tried again.
+            State::Disk => self.resume(index),
+            State::Spooling => self.on_spooled(index, result),
+            State::Writing | State::Upstream(_) => {
+                let exchange = self.exchange(index);
+                exchange.awaits_disk = false;
+                // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
+                if let Some(Segment::File { file, offset, end }) = exchange.segments.front() {
+                    exchange.resident_until = (*offset + RESIDENT_BYTES).min(*end);
+                    exchange.resident_at = Some(now);
+                    if result.is_ok() {
+                        file.was_read(*offset, exchange.resident_until - *offset, now);
+                    }
+                }
+                self.progress(index);
+                match self.connections[index as usize].state {
+                    State::Upstream(_) => self.pump_to_client(index),
+                    _ => self.on_writable(index),
+                }
+            }
+            _ => {}
+        }
+    }
+}
