@@ -3,19 +3,14 @@
 mod aborted;
 mod answer;
 mod errors;
+mod exchange;
 mod http2;
-mod pump;
 mod rates;
-mod receive;
 mod reclaim;
-mod relay;
-mod send;
 mod streams;
 mod table;
 mod tls_session;
-mod tunnel;
 mod unsent;
-mod upstream;
 mod wire;
 
 use std::time::{Duration, Instant};

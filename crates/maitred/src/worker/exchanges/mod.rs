@@ -1,20 +1,16 @@
 //! Responses under way.
 
 mod connections;
-mod drain;
 mod fastcgi;
 mod feed;
-mod hand_off;
 mod http1;
 mod overdue;
-mod passed;
 mod pump;
 mod relay;
 mod remote_thread;
+mod removal;
 mod send;
 mod server;
-mod streams;
-mod table;
 mod tunnel;
 mod upstream;
 

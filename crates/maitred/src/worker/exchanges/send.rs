@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use maitred_http::h2::{Code, StreamKey};
 use maitred_sys::delivery::{self, Sending};
 use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
@@ -478,5 +479,48 @@ impl Exchanges {
         if gone {
             self.close(index);
         }
+    }
+
+    /// Whether the client still takes what the kernel has of a response, if so slowly that there was no room for more, nor for
+    /// what TLS has encrypted. It has its time anew, then, from when the last bytes left.
+    pub(in crate::worker) fn is_taken_slowly(&mut self, index: u32) -> bool {
+        let Some(connection) = self.connections.get(index as usize) else { return false };
+        let is_writing = match connection.state {
+            State::Writing => true,
+            State::Upstream(_) => self.waits_for_client(index),
+            _ => false,
+        };
+        let timeout = self.load.write_timeout;
+        let last = self.socket(index).filter(|_| is_writing).and_then(maitred_sys::delivery::last_left);
+        let Some(left) = last.and_then(|ago| timeout.checked_sub(ago)).filter(|left| !left.is_zero()) else {
+            return false;
+        };
+        self.arm_in(index, left);
+        true
+    }
+
+    /// The client has not taken in time what it asked for. A stream is given up with CANCEL (9113-7): its response is not wanted
+    /// any more, and INTERNAL_ERROR would say that something is wrong here.
+    pub(in crate::worker) fn abort_stalled(&mut self, index: u32) {
+        if let Some(Wire::Stream { session, stream }) =
+            self.connections.get(index as usize).map(|connection| connection.wire)
+            && let Some(http2) = self.sessions.get_mut(session as usize)
+        {
+            http2.session.reset(StreamKey(stream), Code::Cancel);
+        }
+        self.abort(index);
+    }
+
+    /// The response of a stream is complete.
+    pub(in crate::worker) fn end_stream(&mut self, index: u32) {
+        let connection = &mut self.connections[index as usize];
+        if let Wire::Stream { session, stream } = connection.wire {
+            let trailers = connection.exchange.as_deref_mut().and_then(|exchange| exchange.trailers.take());
+            if let (Some(trailers), Some(http2)) = (trailers, self.sessions.get_mut(session as usize)) {
+                http2.session.trailers(StreamKey(stream), trailers.all());
+            }
+            self.end_sending(session, stream);
+        }
+        self.close(index);
     }
 }

@@ -25,14 +25,18 @@
 
 use std::time::{Duration, Instant};
 
+use maitred_http::request::{Method, Request, Version};
+use maitred_http::response::ResponsePolicy;
+
 use super::Exchanges;
+use crate::config::Pool;
 use crate::worker::connection::State;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::errors::fields_of;
-use crate::worker::upstream::HALF_CLOSED_TIMEOUT;
+use crate::worker::forward::{may_be_informed, protocol, takes_trailers};
 use crate::worker::upstream::failure::{Cause, Verdict, judge};
 use crate::worker::upstream::remote_thread::TIMEOUT;
-use crate::worker::upstream::{By, Source};
+use crate::worker::upstream::{By, HALF_CLOSED_TIMEOUT, Source};
 
 impl Exchanges {
     /// Moves what can be moved, in both directions.
@@ -160,6 +164,27 @@ impl Exchanges {
                 self.note_last_words(index, attempt);
                 self.leave_server(key);
             }
+        }
+    }
+
+    /// What is wanted of the response to a request that does not go to the client's socket by itself. `keep`: the connection
+    /// is kept afterwards.
+    pub(in crate::worker) fn wanted(
+        &self,
+        index: u32,
+        request: &Request<'_, '_>,
+        keep: bool,
+        pool: &'static Pool,
+    ) -> ResponsePolicy {
+        let connection = &self.connections[index as usize];
+        ResponsePolicy {
+            head_request: request.method == Method::Head,
+            http10: request.version == Version::Http10,
+            informational: may_be_informed(connection, request, pool),
+            trailers: takes_trailers(connection, request),
+            framed: connection.is_stream(),
+            keep,
+            switch: protocol(request, pool),
         }
     }
 }

@@ -1,17 +1,14 @@
 //! Application processes.
 
 mod channels;
-mod feed;
-mod hand_off;
 mod links;
 mod overdue;
 mod passed;
 mod processes;
-mod relay;
-mod server;
+mod relays;
+mod room;
 mod sticky;
 mod transport_tuner;
-mod tunnel;
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! DOC overdue.rs
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::net::{Shutdown, shutdown};
 
@@ -46,5 +46,10 @@ impl Processes {
         }
         cuts.into_iter().for_each(|number| self.shut_down_relay(number));
         ended.into_iter().for_each(|(key, why)| self.fail_worker(key, why));
+    }
+
+    /// How long whoever answers may be silent.
+    pub(in crate::worker) fn request_timeout(&self, pool: u16) -> Duration {
+        self.shared.start.config.pools[usize::from(pool)].request_timeout
     }
 }

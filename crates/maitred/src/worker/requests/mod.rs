@@ -2,17 +2,15 @@
 
 mod admin;
 mod answer;
-mod channels;
+mod disk;
 mod drain;
 mod errors;
 mod hand_off;
 mod http2;
-mod passed;
 mod proxy_protocol;
 mod reactions;
 mod receive;
 mod scripts;
-mod send;
 mod spool;
 mod streams;
 mod watch;

@@ -1,4 +1,4 @@
-//! DOC hand_off.rs
+//! Room: what processes here can take, what waits for them, and what other threads are told of both; and frames that leave.
 
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};

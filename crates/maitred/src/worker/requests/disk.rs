@@ -1,4 +1,4 @@
-//! DOC send.rs
+//! What disk helpers have read, or written, for a request or its response.
 
 use super::Requests;
 use crate::serve::Segment;
@@ -6,6 +6,40 @@ use crate::worker::connection::State;
 use crate::worker::send::RESIDENT_BYTES;
 
 impl Requests {
+    /// A helper has read a piece of a file.
+    pub(in crate::worker) fn on_fetched(
+        &mut self,
+        index: u32,
+        serial: u32,
+        tail: bool,
+        result: std::io::Result<Vec<u8>>,
+    ) {
+        if !self.is_current(index, serial)
+            || !matches!(self.connections[index as usize].state, State::Writing | State::Upstream(_))
+        {
+            return;
+        }
+        let exchange = self.exchange(index);
+        exchange.awaits_disk = false;
+        let pieces = if tail { &mut exchange.tail } else { &mut exchange.segments };
+        let bytes = match result {
+            Ok(bytes) if !bytes.is_empty() => bytes,
+            _ => return self.break_off_file(index),
+        };
+        if let Some(Segment::File { offset, end, .. }) = pieces.front_mut() {
+            *offset += bytes.len() as u64;
+            if *offset >= *end {
+                pieces.pop_front();
+            }
+            pieces.push_front(Segment::Bytes(bytes.into()));
+        }
+        self.progress(index);
+        match self.connections[index as usize].state {
+            State::Upstream(_) => self.pump_to_client(index),
+            _ => self.on_writable(index),
+        }
+    }
+
     /// Asks again for those whose job the disk helpers did not take.
     pub(in crate::worker) fn retry_disk(&mut self) {
         if self.load.postponed_until.is_some_and(|at| at <= self.clock.now) {

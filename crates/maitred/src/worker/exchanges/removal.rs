@@ -1,4 +1,4 @@
-//! DOC table.rs
+//! Connections that go, from whatever they were doing.
 
 use super::Exchanges;
 use crate::worker::connection::{Connection, State};

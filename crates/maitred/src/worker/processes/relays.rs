@@ -1,4 +1,4 @@
-//! DOC upstream/relay.rs
+//! Relays as far as they are a process's: how they are left, lost, and given back.
 
 use super::Processes;
 use crate::handoff::{RELAY_BIT, Relay};
@@ -7,6 +7,21 @@ use crate::worker::upstream::Attempt;
 use crate::worker::upstream::relay::unwatch;
 
 impl Processes {
+    /// The process keeps its end of a relay for good. The 101 may come before DETACH, or behind it.
+    pub(in crate::worker) fn detach_relay(&mut self, key: u32) {
+        let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
+        // It is not used again, and nobody is told to forget it.
+        (relay.detached, relay.orphan, relay.spoilt) = (true, true, true);
+        let Some(index) = relay.index else { return self.drop_relay(key) };
+        self.row.detached.add(1);
+        self.follow_up(index, Next::Detached);
+    }
+
+    /// Whether the process has kept its end of this relay.
+    pub(in crate::worker) fn is_detached(&self, relay: u32) -> bool {
+        self.pools.relays.get(relay as usize).is_some_and(|relay| relay.detached)
+    }
+
     /// Ends a relay: the process is told to close its end, too.
     pub(in crate::worker) fn drop_relay(&mut self, key: u32) {
         let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
@@ -83,6 +98,13 @@ impl Processes {
             } else if let Some(relay) = self.pools.relays.try_remove(key as usize) {
                 unwatch(&self.epoll, &relay);
             }
+        }
+    }
+
+    /// The rest of the body will not come: a process that reads it must not wait for it.
+    pub(in crate::worker) fn end_feed(&self, relay: u32) {
+        if let Some(relay) = self.pools.relays.get(relay as usize) {
+            let _ = rustix::net::shutdown(relay.socket(), rustix::net::Shutdown::Write);
         }
     }
 }

@@ -1,0 +1,75 @@
+//! What there is of the exchange of a connection.
+
+use super::Clients;
+use crate::serve::DiskJob;
+use crate::worker::connection::State;
+use crate::worker::inbox::Message;
+use crate::worker::tunnel::Tunnel;
+use crate::worker::upstream::relay::Handed;
+use crate::worker::upstream::{Attempt, Source};
+
+impl Clients {
+    /// Where the response of a connection comes from.
+    pub(in crate::worker) fn source_of(&self, index: u32) -> Option<Source> {
+        match self.connections.get(index as usize)?.state {
+            State::Upstream(source) => Some(source),
+            _ => None,
+        }
+    }
+
+    /// The attempt that a connection waits for.
+    pub(in crate::worker) fn attempt_of(&self, index: u32) -> Option<&Attempt> {
+        self.exchange_of(index)?.attempt.as_deref()
+    }
+
+    /// Whether the client has yet to take something, over TLS as well: then it is its turn, and not that of who answers.
+    pub(in crate::worker) fn has_output(&self, index: u32) -> bool {
+        let exchange = self.exchange_of(index);
+        exchange.is_some_and(|exchange| exchange.sent < exchange.output.len()) || self.encrypted(index) > 0
+    }
+
+    /// What the attempt of a connection has of its process.
+    pub(in crate::worker) fn handed_mut(&mut self, index: u32) -> Option<&mut Handed> {
+        self.exchange(index).attempt.as_deref_mut()?.handed_mut()
+    }
+
+    /// Whether something was received that was not acted on: bytes, or the end of a body.
+    pub(in crate::worker) fn has_input(&self, index: u32) -> bool {
+        let exchange =
+            self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
+        exchange.is_some_and(|exchange| !exchange.input.is_empty()) || self.is_content_ended(index)
+    }
+
+    /// Whether the client speaks another protocol with somebody.
+    pub(in crate::worker) fn is_tunnel(&self, index: u32) -> bool {
+        self.tunnel(index).is_some()
+    }
+
+    pub(in crate::worker) fn tunnel(&self, index: u32) -> Option<&Tunnel> {
+        self.connections.get(index as usize)?.exchange.as_deref()?.tunnel.as_deref()
+    }
+
+    pub(in crate::worker) fn tunnel_mut(&mut self, index: u32) -> Option<&mut Tunnel> {
+        self.connections.get_mut(index as usize)?.exchange.as_deref_mut()?.tunnel.as_deref_mut()
+    }
+
+    /// Waits for room in the socket.
+    pub(in crate::worker) fn start_writing(&mut self, index: u32) {
+        self.enter(index, State::Writing);
+        let timeout = self.load.write_timeout;
+        self.arm_in(index, timeout);
+    }
+
+    pub(in crate::worker) fn progress(&mut self, index: u32) {
+        let timeout = self.load.write_timeout;
+        self.arm_in(index, timeout);
+    }
+
+    /// Gives a job to the helper threads. False when they have too much to do.
+    pub(in crate::worker) fn submit(&mut self, index: u32, job: DiskJob) -> bool {
+        let (inbox, serial) = (&self.shared.inboxes[self.number], self.connections[index as usize].serial);
+        let done = Box::new(move |result| inbox.send(Message::DiskDone { index, serial, result }));
+        self.row.disk_waits.add(1);
+        self.shared.disk.submit(job, done).is_ok()
+    }
+}
