@@ -14,9 +14,9 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-use super::accept::NO_LISTEN;
 use super::connection::retry::RetryState;
 use super::inbox::{ConnectionTransfer, Origin};
+use crate::worker::admission::listener::NO_LISTEN;
 
 /// A thread on its way out.
 #[derive(Debug)]

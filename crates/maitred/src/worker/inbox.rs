@@ -10,11 +10,11 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::connection::retry::RetryState;
 use super::connection::spool::Spool;
-use super::tls_session::TlsSession;
 use super::upstream::remote_thread::RemoteRequest;
 use crate::control::{DrainTime, SlotId, Started};
 use crate::exchange::Routed;
 use crate::handoff::Arrival;
+use crate::worker::connection::tls::TlsSession;
 
 /// What one thread is told by another.
 #[derive(Debug)]

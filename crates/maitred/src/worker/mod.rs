@@ -46,7 +46,6 @@
 //! | `worlds` | their test: simulated worlds |
 
 mod aborted;
-pub mod accept;
 mod addresses;
 mod admin;
 mod admission;
@@ -59,13 +58,11 @@ mod clock;
 pub mod connection;
 mod control;
 pub mod drain;
-mod errors;
 mod exchanges;
 mod fd_budget;
 mod foreign;
 mod forward;
 mod hand_off;
-mod http2;
 pub mod inbox;
 mod layers;
 mod links;
@@ -74,26 +71,17 @@ mod orphan_mode;
 mod overdue;
 mod passed;
 mod processes;
-mod proxy_protocol;
-mod rates;
 mod reactor;
 mod receive;
-mod reclaim;
 mod requests;
 mod sandbox;
 mod scratch;
 mod send;
 pub mod shared;
-mod streams;
 pub mod timers;
-mod tls_session;
 mod token;
-mod tunnel;
-mod unsent;
 mod upstream;
-mod watch;
 mod watchdog;
-mod wire;
 #[cfg(test)]
 mod worlds;
 
@@ -108,8 +96,8 @@ use maitred_sys::signals::Signals;
 use maitred_sys::{inherit, memfile};
 use rustix::process::Pid;
 
-use self::accept::{Listener, NO_LISTEN};
 use self::addresses::Addresses;
+use self::admission::listener::{Listener, NO_LISTEN};
 use self::clock::Environment;
 use self::control::Told;
 use self::fd_budget::Share;

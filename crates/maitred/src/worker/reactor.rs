@@ -20,11 +20,11 @@ use super::requests::Requests;
 use super::send::Sent;
 use super::shared::{Outgoing, Shared};
 use super::token::Token;
-use super::watch::{EVENT_EVERY, push_data};
 use super::watchdog::{EVENTS_PER_MARK, SLOW, Turn};
 use crate::log::writer::ThreadLog;
 use crate::serve::files::FileServer;
 use crate::status::scoreboard::ThreadRow;
+use crate::worker::requests::watchers::{EVENT_EVERY, push_data};
 
 /// Events taken from the kernel at a time.
 const EVENTS_PER_TURN: usize = 512;

@@ -10,7 +10,6 @@ use maitred_sys::memfile::SharedMap;
 use maitred_sys::tcp::accept_queue;
 use rustix::io::Errno;
 
-use super::accept::NO_LISTEN;
 use super::addresses::Addresses;
 use super::inbox::{ConnectionTransfer, Inbox, Message};
 use crate::acme::challenges::Challenges;
@@ -25,6 +24,7 @@ use crate::status::facts::{BodiesFacts, BudgetFacts, Queue, Queues};
 use crate::status::rates::PoolSample;
 use crate::status::scoreboard::{Cell, Scoreboard};
 use crate::tls::TlsServer;
+use crate::worker::admission::listener::NO_LISTEN;
 
 /// What all threads share.
 #[derive(Debug)]

@@ -1,7 +1,9 @@
 //! New connections, and those that have to go for them.
 
 mod accept;
+pub(in crate::worker) mod candidates;
 mod drain;
+pub(in crate::worker) mod listener;
 mod rates;
 mod reclaim;
 mod unsent;
@@ -9,11 +11,11 @@ mod watchdog;
 
 use std::time::Instant;
 
-use super::accept::Listener;
 use super::layers::above;
-use super::rates::Rates;
-use super::reclaim::Reclaim;
 use super::requests::Requests;
+use crate::worker::admission::candidates::Reclaim;
+use crate::worker::admission::listener::Listener;
+use crate::worker::connection::rates::Rates;
 
 /// Who is let in, and who has to go.
 pub(in crate::worker) struct Admission {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Admission;
 use crate::worker::connection::State;
-use crate::worker::rates::look_every;
+use crate::worker::connection::rates::look_every;
 
 /// Connections that are looked at in one turn: each may take a system call.
 const LOOKS_PER_TURN: usize = 512;

@@ -8,8 +8,8 @@
 //! connection at the limit its part of a scan (8192 connections: 2.5 KB of memory looked at for each).
 
 use super::Admission;
+use crate::worker::admission::candidates::{Candidate, SCAN_AGAIN_AFTER};
 use crate::worker::connection::{Connection, State};
-use crate::worker::reclaim::{Candidate, SCAN_AGAIN_AFTER};
 
 /// Which part of all places may be taken up by HTTP/2 connections that were told to go, and still have the time to hear of it.
 const LEAVING_PART: usize = 16;

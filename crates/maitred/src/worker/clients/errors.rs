@@ -21,7 +21,7 @@ use crate::serve::{RequestContext, Served};
 use crate::worker::agenda::Next;
 use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::State;
-use crate::worker::errors::{Refusal, fields_of};
+use crate::worker::connection::refusal::{Refusal, fields_of};
 use crate::worker::origin::{self, Client};
 
 impl Clients {

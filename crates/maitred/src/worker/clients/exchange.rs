@@ -3,8 +3,8 @@
 use super::Clients;
 use crate::serve::DiskJob;
 use crate::worker::connection::State;
+use crate::worker::connection::tunnel::Tunnel;
 use crate::worker::inbox::Message;
-use crate::worker::tunnel::Tunnel;
 use crate::worker::upstream::relay::Handed;
 use crate::worker::upstream::{Attempt, Source};
 

@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use super::Clients;
 use crate::worker::agenda::Next;
 use crate::worker::connection::State;
-use crate::worker::http2::{Half, Http2Connection, Partial, SHARE_BYTES};
-use crate::worker::rates::head_deadline;
+use crate::worker::connection::http2::{Half, Http2Connection, Partial, SHARE_BYTES};
+use crate::worker::connection::rates::head_deadline;
+use crate::worker::connection::stream::NOBODY;
+use crate::worker::connection::wire::Then;
 use crate::worker::send::Sent;
-use crate::worker::streams::NOBODY;
-use crate::worker::wire::Then;
 
 /// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is
 /// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.

@@ -23,17 +23,17 @@ use slab::Slab;
 use super::base::Base;
 use super::connection::{Connection, Exchange};
 use super::drain::Drain;
-use super::http2::Http2Connection;
 use super::layers::above;
 use super::origin::ForwardedHeaders;
 use super::scratch::Scratch;
-use super::tls_session::{CIPHERTEXT_BYTES, TlsSession};
-use super::wire::FILE_PIECE_BYTES;
 use crate::config::Limits;
 use crate::log::writer::ThreadLog;
 use crate::overload::Overload;
 use crate::serve::CachedBytes;
 use crate::serve::files::FileServer;
+use crate::worker::connection::http2::Http2Connection;
+use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsSession};
+use crate::worker::connection::wire::FILE_PIECE_BYTES;
 
 /// Bytes of the receive buffer that all connections of a thread share, beyond what a head may have.
 const RECEIVE_BYTES: usize = 64 * 1024;
@@ -132,7 +132,7 @@ impl Clients {
             tls_sessions: Slab::new(),
             sessions: Slab::new(),
             unsent_sessions: Vec::new(),
-            http2: super::http2::settings(limits),
+            http2: crate::worker::connection::http2::settings(limits),
             head_limits,
             buffers: Buffers::new(&head_limits),
             load: Load::new(limits, base.clock.now),

@@ -25,9 +25,9 @@ use std::os::fd::AsFd as _;
 use maitred_sys::delivery::{self, Progress};
 
 use super::Clients;
+use crate::worker::connection::rates::{HeldBy, Pace, Seen, body_deadline, head_deadline};
+use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{Exchange, State};
-use crate::worker::rates::{HeldBy, Pace, Seen, body_deadline, head_deadline};
-use crate::worker::wire::Wire;
 
 impl Clients {
     /// Whether something of a response waits for the client.

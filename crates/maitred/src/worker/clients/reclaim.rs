@@ -3,8 +3,8 @@
 use rustix::io::ioctl_fionread;
 
 use super::Clients;
+use crate::worker::admission::candidates::Candidate;
 use crate::worker::connection::State;
-use crate::worker::reclaim::Candidate;
 
 impl Clients {
     /// Since when a client's connection is idle; `None` if it is not.

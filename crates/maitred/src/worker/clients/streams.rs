@@ -1,5 +1,5 @@
 //! Streams of HTTP/2 connections, each of which is a connection to everybody else: how they begin, what is received and sent on
-//! them, and how they end. [`http2`](crate::worker::http2) is about the connection that carries them.
+//! them, and how they end. [`http2`](crate::worker::connection::http2) is about the connection that carries them.
 
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use super::Clients;
 use crate::serve::ServedFile;
 use crate::worker::connection::Exchange;
-use crate::worker::streams::FREE;
-use crate::worker::wire::{Received, Then, Wire};
+use crate::worker::connection::stream::FREE;
+use crate::worker::connection::wire::{Received, Then, Wire};
 
 impl Clients {
     /// Whether a body whose end has to be said has ended, and that was not acted on.

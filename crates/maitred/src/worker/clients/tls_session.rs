@@ -15,8 +15,8 @@ use super::{Clients, received_bytes_max};
 use crate::tls::client::Identity;
 use crate::tls::resolver::ACME_TLS;
 use crate::worker::connection::State;
-use crate::worker::tls_session::{CIPHERTEXT_BYTES, TlsLookup, TlsSession};
-use crate::worker::wire::{Received, Wire};
+use crate::worker::connection::tls::{CIPHERTEXT_BYTES, TlsLookup, TlsSession};
+use crate::worker::connection::wire::{Received, Wire};
 
 /// Bytes that one session keeps for a socket that is full: four records, so that one sendmsg(2) is worth its while.
 pub(in crate::worker) const BUFFERED_BYTES_MAX: usize = 64 * 1024;

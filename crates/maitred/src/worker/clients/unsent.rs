@@ -7,8 +7,8 @@
 use super::Clients;
 use crate::overload::Level;
 use crate::worker::connection::State;
+use crate::worker::connection::wire::Wire;
 use crate::worker::origin;
-use crate::worker::wire::Wire;
 
 impl Clients {
     /// Counts what a connection holds for others; to be called where something is left over, and where all has left.

@@ -21,8 +21,8 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
 use super::Clients;
 use crate::serve::ServedFile;
+use crate::worker::connection::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
 use crate::worker::foreign;
-use crate::worker::wire::{FILE_PIECE_BYTES, Received, Then, Wire};
 
 impl Clients {
     /// Appends to `rx` what has come, up to its capacity.

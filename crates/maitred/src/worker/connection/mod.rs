@@ -21,10 +21,18 @@
 //! A connection that does not read leaves the bytes in the kernel: that is the back-pressure. What epoll reports
 //! meanwhile is kept in [`Connection::readable`], since an edge comes only once.
 
+pub mod http2;
+pub mod rates;
+pub mod refusal;
 pub mod remote;
 pub mod retry;
 pub mod spool;
+pub mod stream;
 pub mod table;
+pub mod tls;
+pub mod tunnel;
+pub mod unsent;
+pub mod wire;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -39,18 +47,18 @@ use slab::Slab;
 use self::remote::Remote;
 use self::retry::RetryState;
 use self::spool::Spool;
-use super::errors::Refusal;
 use super::origin::Peer;
-use super::rates::Pace;
-use super::tunnel::Tunnel;
 use super::upstream::remote_thread::RemoteRequest;
 use super::upstream::{Attempt, Source};
-use super::wire::Wire;
 use crate::budget::Permit;
 use crate::control::SlotId;
 use crate::exchange::Routed;
 use crate::handoff::ClientSockets;
 use crate::serve::{Segment, Summary};
+use crate::worker::connection::rates::Pace;
+use crate::worker::connection::refusal::Refusal;
+use crate::worker::connection::tunnel::Tunnel;
+use crate::worker::connection::wire::Wire;
 
 /// What a connection is doing. The module's table says what each means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

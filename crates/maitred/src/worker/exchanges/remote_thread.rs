@@ -21,11 +21,11 @@ use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, so
 
 use super::Exchanges;
 use crate::worker::connection::State;
+use crate::worker::connection::refusal::fields_of;
 use crate::worker::connection::retry::RetryState;
-use crate::worker::errors::fields_of;
+use crate::worker::connection::tls::TlsLookup;
 use crate::worker::forward::may_be_informed;
 use crate::worker::inbox::{ConnectionTransfer, Origin};
-use crate::worker::tls_session::TlsLookup;
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::remote_thread::{Heard, Remote, RemoteRequest, TIMEOUT};
 use crate::worker::upstream::{Attempt, By, Source};

@@ -15,11 +15,11 @@ use crate::serve::residency::RESIDENT_FOR;
 use crate::serve::{CachedBytes, DiskJob, Segment, ServedFile, Summary};
 use crate::worker::aborted::aborted_status;
 use crate::worker::agenda::Next;
+use crate::worker::connection::wire::{Then, Wire};
 use crate::worker::connection::{After, Exchange, State};
 use crate::worker::foreign;
 use crate::worker::inbox::Message;
 use crate::worker::send::{RESIDENT_BYTES, Sent};
-use crate::worker::wire::{Then, Wire};
 
 /// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread. Also what
 /// a client finds in the CPU's caches: files of 10 MB cost 1.2 × floor with it, client included, and 1.7 with 1 MiB.

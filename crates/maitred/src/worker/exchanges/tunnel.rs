@@ -18,10 +18,10 @@ use rustix::event::epoll;
 
 use super::Exchanges;
 use crate::worker::connection::State;
-use crate::worker::tunnel::Tunnel;
+use crate::worker::connection::tunnel::Tunnel;
+use crate::worker::connection::wire::Received;
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::{Attempt, Source};
-use crate::worker::wire::Received;
 
 /// Reads of one client in one turn, so that the others get theirs.
 const READS_PER_TURN: u32 = 8;

@@ -17,9 +17,9 @@ use crate::serve::fixed::Reply;
 use crate::status::{metrics, page};
 use crate::worker::admin::{is_local, pool_command};
 use crate::worker::answer::{RequestInput, Step};
+use crate::worker::connection::wire::Then;
 use crate::worker::connection::{After, State};
 use crate::worker::shared::Outgoing;
-use crate::worker::wire::Then;
 
 /// What is said to those who may not command.
 const NO_TOKEN: &str = "403 Forbidden\nCommands by TCP are off: set `admin_token` in [server], or a Unix socket as `admin`; \

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::Requests;
 use crate::worker::connection::State;
+use crate::worker::connection::wire::Wire;
 use crate::worker::drain::{CARRIED_BYTES_MAX, Carried, Note, send_connection};
-use crate::worker::wire::Wire;
 
 /// How long a connection that has sent nothing yet may take to do so once there is no successor for it.
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);

@@ -3,7 +3,7 @@
 //! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`: its request is written as an HTTP/1.1 head, judged
 //! and answered by the same code as any other, and its response is put into frames by [`Reactor::send_stream`]. So whatever
 //! holds for a request holds here: the limits, the deadlines, the log, the fields that applications see. What this module
-//! and [`streams`](crate::worker::streams) add is the way between the socket and the streams; the rules of HTTP/2 are in
+//! and [`streams`](crate::worker::connection::stream) add is the way between the socket and the streams; the rules of HTTP/2 are in
 //! [`maitred_http::h2`].
 //!
 //! ```text
@@ -18,10 +18,10 @@
 use maitred_http::h2::Event;
 
 use super::Requests;
+use crate::worker::connection::http2::{SHARE_BYTES, Timeouts};
+use crate::worker::connection::stream::Opened;
 use crate::worker::connection::{Connection, State};
-use crate::worker::http2::{SHARE_BYTES, Timeouts};
 use crate::worker::send::Sent;
-use crate::worker::streams::Opened;
 
 /// Bytes that one connection may send in one turn, so that the others get theirs.
 const SENT_PER_TURN: usize = 1024 * 1024;

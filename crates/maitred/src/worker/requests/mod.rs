@@ -7,6 +7,7 @@ mod drain;
 mod errors;
 mod hand_off;
 mod http2;
+pub(in crate::worker) mod proxy_error;
 mod proxy_protocol;
 mod reactions;
 mod receive;
@@ -14,10 +15,11 @@ mod scripts;
 mod spool;
 mod streams;
 mod watch;
+pub(in crate::worker) mod watchers;
 
 use super::exchanges::Exchanges;
 use super::layers::above;
-use super::watch::Watchers;
+use crate::worker::requests::watchers::Watchers;
 
 /// From received bytes to what answers them.
 pub(in crate::worker) struct Requests {

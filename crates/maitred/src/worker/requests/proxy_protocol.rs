@@ -8,8 +8,8 @@ use super::Requests;
 use crate::worker::connection::State;
 use crate::worker::connection::remote::Remote;
 use crate::worker::origin;
-use crate::worker::proxy_protocol::NotAProxy;
 use crate::worker::receive::Stop;
+use crate::worker::requests::proxy_error::NotAProxy;
 
 impl Requests {
     /// Whether a new connection has to start with a PROXY header.

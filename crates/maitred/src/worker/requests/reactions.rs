@@ -5,7 +5,7 @@ use rustix::event::epoll;
 use super::Requests;
 use crate::worker::connection::State;
 use crate::worker::connection::table::{Event, Reaction, reaction};
-use crate::worker::wire::Wire;
+use crate::worker::connection::wire::Wire;
 
 impl Requests {
     /// What epoll says of a connection's socket.

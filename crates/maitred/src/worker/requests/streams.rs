@@ -4,11 +4,11 @@ use maitred_http::h2::StreamKey;
 use maitred_http::request::{HeadRoom, RequestHead};
 
 use super::Requests;
+use crate::worker::connection::http2::SHARE_BYTES;
+use crate::worker::connection::stream::{FREE, NOBODY, Opened, Stream};
+use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{After, Connection, State};
-use crate::worker::http2::SHARE_BYTES;
 use crate::worker::receive::Stop;
-use crate::worker::streams::{FREE, NOBODY, Opened, Stream};
-use crate::worker::wire::Wire;
 
 impl Requests {
     /// A request, whose head has yet to be judged.

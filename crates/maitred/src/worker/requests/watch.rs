@@ -13,8 +13,8 @@ use super::Requests;
 use crate::exchange::Field;
 use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::State;
+use crate::worker::requests::watchers::{EVENT_EVERY, push_data};
 use crate::worker::send::Sent;
-use crate::worker::watch::{EVENT_EVERY, push_data};
 
 /// Connections that may watch at a time. Each costs one document of memory (some 10 KiB, with 1024 slots half a megabyte)
 /// and one write a second.

@@ -24,7 +24,7 @@ pub struct Tunnel {
 
 impl Tunnel {
     /// Memory that the other end has yet to take.
-    pub(super) fn unsent_bytes(&self) -> usize {
+    pub(in crate::worker) fn unsent_bytes(&self) -> usize {
         if self.sent < self.out.len() { self.out.capacity() } else { 0 }
     }
 

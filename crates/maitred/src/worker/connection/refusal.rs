@@ -3,7 +3,7 @@
 use crate::exchange::Field;
 
 /// What goes with a 503 that may be over in a moment.
-pub(super) const RETRY_SOON: &[Field<'static>] = &[Field::new("Retry-After", "1")];
+pub(in crate::worker) const RETRY_SOON: &[Field<'static>] = &[Field::new("Retry-After", "1")];
 
 /// The error that a kept request is to be answered with.
 #[derive(Debug)]
@@ -15,12 +15,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(super) fn new(status: u16, fields: &[Field<'_>]) -> Refusal {
+    pub(in crate::worker) fn new(status: u16, fields: &[Field<'_>]) -> Refusal {
         Refusal { status, fields: fields.iter().map(Field::to_static).collect() }
     }
 }
 
 /// The fields of an error of this status from a pool: a 503 says when to come again.
-pub(super) fn fields_of(status: u16) -> &'static [Field<'static>] {
+pub(in crate::worker) fn fields_of(status: u16) -> &'static [Field<'static>] {
     if status == 503 { RETRY_SOON } else { &[] }
 }

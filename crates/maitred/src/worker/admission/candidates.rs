@@ -13,7 +13,7 @@ const TELL_AFTER: Duration = Duration::from_secs(10);
 
 /// A connection that was idle at the last scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(in crate::worker) struct Candidate {
     pub(in crate::worker) index: u32,
     pub(in crate::worker) serial: u32,
     /// Since when, in milliseconds on the wheel's clock, which counts in ticks.
@@ -32,7 +32,7 @@ impl Candidate {
 
 /// Who may be closed for a new connection.
 #[derive(Debug, Default)]
-pub(super) struct Reclaim {
+pub(in crate::worker) struct Reclaim {
     /// The longest idle one is the last.
     pub(in crate::worker) candidates: Vec<Candidate>,
     /// When to scan next, if the last scan has found nothing.
@@ -45,7 +45,7 @@ pub(super) struct Reclaim {
 
 impl Reclaim {
     /// When to look again, if that was wanted earlier.
-    pub(super) fn next_scan(&self) -> Option<Instant> {
+    pub(in crate::worker) fn next_scan(&self) -> Option<Instant> {
         self.scan_at.filter(|_| self.wanted)
     }
 

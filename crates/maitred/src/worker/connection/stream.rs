@@ -3,27 +3,27 @@
 use maitred_http::h2::StreamKey;
 
 /// No connection: the stream is free, or its connection has gone.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(in crate::worker) const NOBODY: u32 = u32::MAX;
 
 /// One stream.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stream {
+pub(in crate::worker) struct Stream {
     /// Its connection.
-    pub(super) index: u32,
+    pub(in crate::worker) index: u32,
     /// Nothing more comes from the client.
     pub(in crate::worker) heard: bool,
     /// Bytes of the body that nobody has acted on, and for which the client gets no new room.
     pub(in crate::worker) unread: usize,
     /// Bytes of the response's content that are in frames so far.
-    pub(super) framed: u64,
+    pub(in crate::worker) framed: u64,
 }
 
 /// What the session says of a request that has begun.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Opened {
-    pub(super) stream: StreamKey,
+pub(in crate::worker) struct Opened {
+    pub(in crate::worker) stream: StreamKey,
     /// There is no body.
-    pub(super) ended: bool,
+    pub(in crate::worker) ended: bool,
 }
 
 pub(in crate::worker) const FREE: Stream = Stream { index: NOBODY, heard: false, unread: 0, framed: 0 };

@@ -7,7 +7,7 @@ pub(in crate::worker) const EVENT_EVERY: Duration = Duration::from_secs(1);
 
 /// Who watches. Belongs to one thread.
 #[derive(Debug, Default)]
-pub(super) struct Watchers {
+pub(in crate::worker) struct Watchers {
     /// Index and serial of their connections.
     pub(in crate::worker) connections: Vec<(u32, u32)>,
     pub(in crate::worker) next_event: Option<Instant>,
@@ -15,7 +15,7 @@ pub(super) struct Watchers {
 
 impl Watchers {
     /// When [`Reactor::tell_watchers`] has something to do; `None` while nobody watches.
-    pub(super) fn next_event(&self) -> Option<Instant> {
+    pub(in crate::worker) fn next_event(&self) -> Option<Instant> {
         self.next_event
     }
 }

@@ -6,14 +6,14 @@ use hashbrown::HashMap;
 use maitred_http::h2::StreamKey;
 use maitred_sys::delivery::Progress;
 
-use super::http2::Http2Connection;
 use crate::config::Limits;
+use crate::worker::connection::http2::Http2Connection;
 
 /// Looks at one client in the time in which it has to take what it has to take.
 const LOOKS_PER_WINDOW: u32 = 4;
 
 /// Shortest time between two looks: a tick of the timers.
-const LOOK_EVERY_MIN: Duration = super::timers::TICK;
+const LOOK_EVERY_MIN: Duration = crate::worker::timers::TICK;
 
 /// How far a body has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,12 +29,12 @@ impl Pace {
     }
 
     /// Nothing is read from now on, which is not the client's fault.
-    pub(super) fn pause(&mut self, now: Instant) {
+    pub(in crate::worker) fn pause(&mut self, now: Instant) {
         self.paused.get_or_insert(now);
     }
 
     /// So many bytes more have come.
-    pub(super) fn count(&mut self, bytes: usize) {
+    pub(in crate::worker) fn count(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
@@ -46,7 +46,7 @@ impl Pace {
 }
 
 /// By when a head has to be there of which so many bytes have come, and whose first one came at `began`.
-pub(super) fn head_deadline(limits: &Limits, began: Instant, bytes: u64) -> Instant {
+pub(in crate::worker) fn head_deadline(limits: &Limits, began: Instant, bytes: u64) -> Instant {
     let time = extended(limits.head_timeout, bytes, limits.head_bytes_per_second_min);
     bounded(began + time.min(limits.head_timeout_max.max(limits.head_timeout)), began, limits)
 }
@@ -110,7 +110,7 @@ struct Record {
 
 /// Who takes what at which rate.
 #[derive(Debug, Default)]
-pub(super) struct Rates {
+pub(in crate::worker) struct Rates {
     records: HashMap<u32, Record>,
     pass: u64,
     /// Where this pass of looks has come to.

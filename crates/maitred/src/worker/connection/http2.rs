@@ -4,40 +4,40 @@ use std::time::{Duration, Instant};
 
 use maitred_http::h2::{Session, Settings, StreamKey};
 
-use super::streams::Stream;
 use crate::budget::Permit;
 use crate::config::Limits;
+use crate::worker::connection::stream::Stream;
 
 /// Bytes that one stream may put into frames before others of the same urgency get their turn: four frames of the largest
 /// size.
-pub(super) const SHARE_BYTES: usize = 64 * 1024;
+pub(in crate::worker) const SHARE_BYTES: usize = 64 * 1024;
 
 /// How long a connection without streams keeps its buffers: the next request of a page comes sooner.
 const SHRINK_AFTER: Duration = Duration::from_secs(1);
 
 /// One HTTP/2 connection.
 #[derive(Debug)]
-pub(super) struct Http2Connection {
+pub(in crate::worker) struct Http2Connection {
     /// The rules.
-    pub(super) session: Session,
+    pub(in crate::worker) session: Session,
     /// The client's connection.
     pub(in crate::worker) index: u32,
     /// What is known of each stream, by its key.
-    pub(super) streams: Vec<Stream>,
+    pub(in crate::worker) streams: Vec<Stream>,
     /// How much of the session's output has been sent.
     pub(in crate::worker) sent: usize,
     /// What its output takes of the budget for what is unsent.
-    pub(super) unsent: Permit,
+    pub(in crate::worker) unsent: Permit,
     /// What its streams hold of responses, in bytes.
-    pub(super) streams_unsent: u64,
+    pub(in crate::worker) streams_unsent: u64,
     /// Bytes of content that are in frames so far, of all streams.
-    pub(super) framed: u64,
+    pub(in crate::worker) framed: u64,
     /// What is left of the present stream's share.
-    pub(super) share: usize,
+    pub(in crate::worker) share: usize,
     /// It has its place in the turn's end already.
     pub(in crate::worker) dirty: bool,
     /// If it has no stream: when it has waited long enough for one.
-    pub(super) idle_until: Option<Instant>,
+    pub(in crate::worker) idle_until: Option<Instant>,
     /// If something is unsent: when the client has had long enough to take a byte of it.
     pub(in crate::worker) write_until: Option<Instant>,
     /// A header block, or another frame, of which a part has come.
@@ -74,7 +74,7 @@ pub(in crate::worker) struct Timeouts {
 }
 
 /// What a connection may ask of this server.
-pub(super) fn settings(limits: &Limits) -> Settings {
+pub(in crate::worker) fn settings(limits: &Limits) -> Settings {
     Settings {
         header_list_bytes_max: limits.head_bytes_max,
         header_count_max: u32::from(limits.header_count_max),
@@ -85,18 +85,18 @@ pub(super) fn settings(limits: &Limits) -> Settings {
 
 impl Http2Connection {
     /// The client's connection.
-    pub(super) fn index(&self) -> u32 {
+    pub(in crate::worker) fn index(&self) -> u32 {
         self.index
     }
 
     /// If there is nothing to do: until when it may stay.
-    pub(super) fn idle_until(&self) -> Option<Instant> {
+    pub(in crate::worker) fn idle_until(&self) -> Option<Instant> {
         let idle = self.session.streams() == 0 && self.half.is_none() && !self.session.is_over();
         self.idle_until.filter(|_| idle && self.write_until.is_none())
     }
 
     /// What is known of a stream.
-    pub(super) fn stream(&mut self, stream: u32) -> Option<&mut Stream> {
+    pub(in crate::worker) fn stream(&mut self, stream: u32) -> Option<&mut Stream> {
         self.streams.get_mut(StreamKey(stream).slot())
     }
 
@@ -129,14 +129,14 @@ impl Http2Connection {
     }
 
     /// Brings its deadlines forward.
-    pub(super) fn hurry(&mut self, idle: Instant, write: Instant) {
+    pub(in crate::worker) fn hurry(&mut self, idle: Instant, write: Instant) {
         self.idle_until = self.idle_until.map(|until| until.min(idle));
         self.write_until = self.write_until.map(|until| until.min(write));
         self.session.shrink_out();
     }
 
     /// How many bytes of content a stream may put into a frame now; if that is none, it waits.
-    pub(super) fn room(&mut self, stream: StreamKey) -> usize {
+    pub(in crate::worker) fn room(&mut self, stream: StreamKey) -> usize {
         let room = self.session.room(stream).min(self.share);
         if self.share == 0 {
             self.session.wait(stream);
@@ -145,7 +145,7 @@ impl Http2Connection {
     }
 
     /// Starts a frame of so many bytes, which the caller appends.
-    pub(super) fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
+    pub(in crate::worker) fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
         self.count_framed(stream, bytes);
         self.session.data(stream, bytes, ended)
     }
@@ -159,12 +159,12 @@ impl Http2Connection {
     }
 
     /// Whether frames wait for room in the socket.
-    pub(super) fn is_unsent(&self) -> bool {
+    pub(in crate::worker) fn is_unsent(&self) -> bool {
         self.write_until.is_some()
     }
 
     /// Writes a frame with what `append` appends, no more than there is room for. See [`Session::fill`].
-    pub(super) fn fill(
+    pub(in crate::worker) fn fill(
         &mut self,
         stream: StreamKey,
         ended: impl FnOnce(usize) -> bool,

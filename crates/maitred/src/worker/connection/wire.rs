@@ -1,7 +1,7 @@
 //! TYPES of wire.rs
 
 /// Bytes of a file that are read at a time where they cannot go to the socket by themselves: four TLS records or frames.
-pub(super) const FILE_PIECE_BYTES: usize = 64 * 1024;
+pub(in crate::worker) const FILE_PIECE_BYTES: usize = 64 * 1024;
 
 /// What carries the bytes of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Wire {
 
 /// What a look for received bytes brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Received {
+pub(in crate::worker) enum Received {
     /// Bytes. With `more`, there may be others that no event will tell of.
     Bytes {
         /// Whether to look again.
@@ -40,7 +40,7 @@ pub(super) enum Received {
 
 /// What follows bytes that are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Then {
+pub(in crate::worker) enum Then {
     /// More of the same response, at once.
     More,
     /// Nobody knows yet, or another response.

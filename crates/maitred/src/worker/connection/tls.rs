@@ -8,14 +8,14 @@ use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use rustls::{CipherSuite, ProtocolVersion, ServerConnection};
 use slab::Slab;
 
-use super::connection::Connection;
-use super::http2::Http2Connection;
-use super::wire::Wire;
 use crate::tls::client::{self, Identity};
+use crate::worker::connection::Connection;
+use crate::worker::connection::http2::Http2Connection;
+use crate::worker::connection::wire::Wire;
 
 /// Bytes that are read from a socket at a time, to be decrypted: two records of the largest size, and no more, because
 /// what comes of them has to fit into the receive buffer.
-pub(super) const CIPHERTEXT_BYTES: usize = 34 * 1024;
+pub(in crate::worker) const CIPHERTEXT_BYTES: usize = 34 * 1024;
 
 /// Which version of TLS the client uses: `TLSv1.3`, `TLSv1.2`.
 const PROTOCOL_FIELD: &str = "x-ssl-protocol";
@@ -84,7 +84,7 @@ impl TlsSession {
     }
 
     /// About how many bytes wait for the socket.
-    pub(super) fn unsent(&self) -> usize {
+    pub(in crate::worker) fn unsent(&self) -> usize {
         self.unsent
     }
 
@@ -125,7 +125,7 @@ impl TlsSession {
 
 /// Where the TLS session of a connection, or of a stream, is found.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TlsLookup<'a> {
+pub(in crate::worker) struct TlsLookup<'a> {
     tls_sessions: &'a Slab<Box<TlsSession>>,
     sessions: &'a Slab<Box<Http2Connection>>,
     connections: &'a Slab<Connection>,
@@ -133,7 +133,7 @@ pub(super) struct TlsLookup<'a> {
 
 impl<'a> TlsLookup<'a> {
     /// The tables of a thread.
-    pub(super) fn new(
+    pub(in crate::worker) fn new(
         tls_sessions: &'a Slab<Box<TlsSession>>,
         sessions: &'a Slab<Box<Http2Connection>>,
         connections: &'a Slab<Connection>,
@@ -156,7 +156,7 @@ impl<'a> TlsLookup<'a> {
     }
 
     /// What an application is told of the client's TLS: fields of its request.
-    pub(super) fn fields(self, wire: Wire, mut field: impl FnMut(&str, &[u8])) {
+    pub(in crate::worker) fn fields(self, wire: Wire, mut field: impl FnMut(&str, &[u8])) {
         let Some(secure) = self.secure(wire) else { return };
         if let Some(version) = secure.tls.protocol_version() {
             field(PROTOCOL_FIELD, if version == ProtocolVersion::TLSv1_3 { b"TLSv1.3" } else { b"TLSv1.2" });

@@ -1,10 +1,10 @@
 //! TYPES of unsent.rs
 
-use super::connection::{Connection, Exchange};
-use super::tunnel::Tunnel;
-use super::upstream::Attempt;
 use crate::budget::Permit;
 use crate::serve::Segment;
+use crate::worker::connection::tunnel::Tunnel;
+use crate::worker::connection::{Connection, Exchange};
+use crate::worker::upstream::Attempt;
 
 impl Exchange {
     /// Whether a part of a response is here, or of what is for whoever answers.

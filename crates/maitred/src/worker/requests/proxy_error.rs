@@ -2,4 +2,4 @@
 
 /// A peer that may not connect to a listener with `proxy_protocol`. It was logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct NotAProxy;
+pub(in crate::worker) struct NotAProxy;
