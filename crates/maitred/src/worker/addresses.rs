@@ -1,4 +1,4 @@
-//! TYPES of addresses.rs
+//! How many connections each address has, and whether it may have one more. All threads share it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, MutexGuard, PoisonError};

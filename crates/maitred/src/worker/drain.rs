@@ -1,4 +1,4 @@
-//! TYPES of drain.rs
+//! A thread on its way out, and how a connection is passed to another worker process.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

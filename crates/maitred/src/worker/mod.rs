@@ -45,14 +45,10 @@
 //! | [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
 //! | `worlds` | their test: simulated worlds |
 
-mod aborted;
 mod addresses;
-mod admin;
 mod admission;
 mod agenda;
-mod answer;
 mod base;
-mod channels;
 mod clients;
 mod clock;
 pub mod connection;
@@ -62,22 +58,19 @@ mod exchanges;
 mod fd_budget;
 mod foreign;
 mod forward;
-mod hand_off;
+mod frame;
 pub mod inbox;
 mod layers;
-mod links;
+mod log_line;
 mod origin;
 mod orphan_mode;
-mod overdue;
-mod passed;
 mod processes;
 mod reactor;
-mod receive;
 mod requests;
 mod sandbox;
 mod scratch;
-mod send;
 pub mod shared;
+mod step;
 pub mod timers;
 mod token;
 mod upstream;

@@ -17,13 +17,13 @@ use super::inbox::Message;
 use super::layers::above;
 use super::processes::Processes;
 use super::requests::Requests;
-use super::send::Sent;
 use super::shared::{Outgoing, Shared};
 use super::token::Token;
 use super::watchdog::{EVENTS_PER_MARK, SLOW, Turn};
 use crate::log::writer::ThreadLog;
 use crate::serve::files::FileServer;
 use crate::status::scoreboard::ThreadRow;
+use crate::worker::connection::wire::Sent;
 use crate::worker::requests::watchers::{EVENT_EVERY, push_data};
 
 /// Events taken from the kernel at a time.

@@ -1,4 +1,4 @@
-//! TYPES of watchdog.rs
+//! How long a turn of the event loop has taken, and which part of it took longest.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};

@@ -14,7 +14,7 @@ use super::Admission;
 use crate::worker::admission::listener::Listener;
 use crate::worker::connection::{After, Connection};
 use crate::worker::inbox::{ConnectionTransfer, Message, Origin};
-use crate::worker::requests::proxy_error::NotAProxy;
+use crate::worker::requests::proxy_protocol::NotAProxy;
 use crate::worker::token::Token;
 
 /// Connections taken from one listener in one turn, so that those that are there get their turn too.

@@ -1,4 +1,4 @@
-//! TYPES of reclaim.rs
+//! The longest idle connections, which are closed for new ones.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! TYPES of accept.rs
+//! A socket that connections are accepted from.
 
 use std::os::fd::OwnedFd;
 
@@ -7,7 +7,7 @@ pub(in crate::worker) const NO_LISTEN: u16 = u16::MAX;
 
 /// A listening socket, as one thread of its bucket sees it.
 #[derive(Debug)]
-pub struct Listener {
+pub(crate) struct Listener {
     /// The socket; every thread of the bucket has a duplicate of its own.
     pub socket: OwnedFd,
     /// Index of the listen entry.
@@ -25,7 +25,7 @@ pub struct Listener {
 
 impl Listener {
     /// A listener that expects connections one by one.
-    pub fn new(socket: OwnedFd, listen: u16, admin: bool, deferred: bool, peers: Vec<u16>) -> Self {
+    pub(crate) fn new(socket: OwnedFd, listen: u16, admin: bool, deferred: bool, peers: Vec<u16>) -> Self {
         Listener { socket, listen, admin, deferred, peers, quota: 1 }
     }
 }

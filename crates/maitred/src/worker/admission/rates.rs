@@ -1,4 +1,4 @@
-//! DOC rates.rs
+//! Looks at the rates of clients, and ends those that take too little.
 
 use std::time::{Duration, Instant};
 

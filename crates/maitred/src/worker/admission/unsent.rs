@@ -1,4 +1,4 @@
-//! DOC unsent.rs
+//! What is done when much is unsent, or a thread has too much to do.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

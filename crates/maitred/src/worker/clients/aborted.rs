@@ -7,10 +7,10 @@ use maitred_http::request::{Reject, RequestHead};
 use super::Clients;
 use crate::log::access::Line;
 use crate::serve::Summary;
-use crate::worker::aborted::{ABORTED, TIMED_OUT, aborted_status, first_line, line_of};
 use crate::worker::agenda::Next;
-use crate::worker::answer::line;
 use crate::worker::connection::State;
+use crate::worker::log_line::line;
+use crate::worker::log_line::{ABORTED, TIMED_OUT, aborted_status, first_line, line_of};
 
 /// Status in the access log for a request that was reset as malformed.
 const MALFORMED: u16 = 400;

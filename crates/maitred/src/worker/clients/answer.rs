@@ -16,13 +16,14 @@ use crate::serve::files::FileServer;
 use crate::serve::fixed::{self, Failure};
 use crate::serve::{Served, Summary};
 use crate::tls::redirect;
-use crate::worker::aborted::line_of;
-use crate::worker::answer::{RequestInput, Step, line};
 use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{After, Exchange, State};
 use crate::worker::forward;
+use crate::worker::log_line::line;
+use crate::worker::log_line::line_of;
 use crate::worker::origin::{self, Client};
+use crate::worker::step::{RequestInput, Step};
 
 impl Clients {
     /// Decides what answers a request: once, when its head is there. Gives back the path that goes with it, too.

@@ -19,10 +19,10 @@ use crate::exchange::Field;
 use crate::serve::fixed::Failure;
 use crate::serve::{RequestContext, Served};
 use crate::worker::agenda::Next;
-use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::State;
 use crate::worker::connection::refusal::{Refusal, fields_of};
 use crate::worker::origin::{self, Client};
+use crate::worker::step::{RequestInput, Step};
 
 impl Clients {
     /// An error of the site that the request is for.

@@ -1,4 +1,4 @@
-//! DOC http2.rs
+//! HTTP/2 connections as far as they are about their socket: frames that leave, and GOAWAY.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use crate::worker::connection::State;
 use crate::worker::connection::http2::{Half, Http2Connection, Partial, SHARE_BYTES};
 use crate::worker::connection::rates::head_deadline;
 use crate::worker::connection::stream::NOBODY;
+use crate::worker::connection::wire::Sent;
 use crate::worker::connection::wire::Then;
-use crate::worker::send::Sent;
 
 /// What is left of the output is moved to its beginning if it is at most such a part of what has been sent. Where a socket is
 /// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.

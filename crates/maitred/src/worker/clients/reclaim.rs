@@ -1,4 +1,4 @@
-//! DOC reclaim.rs
+//! Whether a connection is idle, and since when.
 
 use rustix::io::ioctl_fionread;
 

@@ -1,4 +1,4 @@
-//! TYPES of http2.rs
+//! One HTTP/2 connection: the session, its streams, and what it waits for.
 
 use std::time::{Duration, Instant};
 

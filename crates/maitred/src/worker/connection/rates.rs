@@ -1,4 +1,4 @@
-//! TYPES of rates.rs
+//! Rates: how long a head and a body may take, and who takes too little of a response.
 
 use std::time::{Duration, Instant};
 

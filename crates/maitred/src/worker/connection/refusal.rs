@@ -1,4 +1,4 @@
-//! TYPES of errors.rs
+//! The error that a request which was kept is answered with.
 
 use crate::exchange::Field;
 

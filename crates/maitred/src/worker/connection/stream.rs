@@ -1,4 +1,4 @@
-//! TYPES of streams.rs
+//! One stream of an HTTP/2 connection.
 
 use maitred_http::h2::StreamKey;
 

@@ -1,4 +1,4 @@
-//! TYPES of tls_session.rs
+//! TLS sessions: rustls, driven by the bytes of a socket.
 
 use std::io::{self, IoSlice, Read as _};
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! TYPES of tunnel.rs
+//! The way from a client to the other end of another protocol.
 
 use std::os::fd::BorrowedFd;
 

@@ -1,4 +1,4 @@
-//! TYPES of unsent.rs
+//! How much memory an exchange holds of what a client, or an upstream, has yet to take.
 
 use crate::budget::Permit;
 use crate::serve::Segment;

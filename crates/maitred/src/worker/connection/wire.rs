@@ -1,4 +1,4 @@
-//! TYPES of wire.rs
+//! What carries the bytes of a connection, and what became of one step of receiving or sending.
 
 /// Bytes of a file that are read at a time where they cannot go to the socket by themselves: four TLS records or frames.
 pub(in crate::worker) const FILE_PIECE_BYTES: usize = 64 * 1024;
@@ -47,4 +47,17 @@ pub(in crate::worker) enum Then {
     Perhaps,
     /// Nothing: the connection ends with them.
     End,
+}
+
+/// What became of one step of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum Sent {
+    /// All of it.
+    All,
+    /// The turn's share; the socket may take more.
+    Share,
+    /// The socket is full, or the disk is asked.
+    Waits,
+    /// The connection cannot be used any more.
+    Broken,
 }

@@ -20,10 +20,10 @@ use maitred_http::fields::FieldLines;
 use super::Exchanges;
 use crate::config::{FastCgi, Pool};
 use crate::serve::RequestContext;
-use crate::worker::answer::RequestInput;
 use crate::worker::connection::tls::TlsLookup;
 use crate::worker::forward::{append_fields, canonical_target, content_length};
 use crate::worker::origin::{Arrival, Client, PutField as _};
+use crate::worker::step::RequestInput;
 use crate::worker::upstream::fastcgi::{Asked, write_request};
 
 impl Exchanges {

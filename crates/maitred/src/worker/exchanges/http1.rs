@@ -5,11 +5,11 @@ use maitred_handoff::{REQUEST_PREFIX_BYTES, RequestFlags, begin_request};
 use super::Exchanges;
 use crate::config::{Pool, Source, Upstream};
 use crate::serve::RequestContext;
-use crate::worker::answer::RequestInput;
 use crate::worker::connection::tls::TlsLookup;
 use crate::worker::forward::{append_fields, append_switch, canonical_target, protocol};
-use crate::worker::hand_off::{append_body, payload_bytes_max};
+use crate::worker::frame::{append_body, payload_bytes_max};
 use crate::worker::origin::{Arrival, Client};
+use crate::worker::step::RequestInput;
 
 /// The host that a request names which came without one.
 fn host_of(settings: &Pool) -> String {

@@ -9,7 +9,7 @@ mod pump;
 mod relay;
 mod remote_thread;
 mod removal;
-mod send;
+pub(in crate::worker) mod send;
 mod server;
 mod tunnel;
 mod upstream;

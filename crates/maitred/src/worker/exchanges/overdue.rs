@@ -16,7 +16,7 @@
 //!
 //! An orphan is a request for whose response nobody waits, also because its client has gone. It counts as one that does not end
 //! [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. What is aborted
-//! stands in the access log as [`TIMED_OUT`](crate::worker::aborted::TIMED_OUT).
+//! stands in the access log as [`TIMED_OUT`](crate::worker::log_line::TIMED_OUT).
 //!
 //! What is due is looked at when the deadline of the connection passes. Each byte puts it off without touching the timer:
 //! [`Reactor::is_put_off`] sets it anew.
@@ -29,7 +29,7 @@ use super::Exchanges;
 use crate::handoff::RELAY_BIT;
 use crate::worker::connection::State;
 use crate::worker::origin;
-use crate::worker::overdue::{CANCEL_TIMEOUT, STUCK_AFTER};
+use crate::worker::processes::reasons::{CANCEL_TIMEOUT, STUCK_AFTER};
 
 impl Exchanges {
     /// Whether that is over.

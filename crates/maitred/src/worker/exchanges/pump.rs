@@ -9,11 +9,11 @@ use super::Exchanges;
 use crate::exchange::ResponseWriter;
 use crate::serve::Summary;
 use crate::worker::connection::retry::RetryState;
+use crate::worker::connection::wire::Sent;
 use crate::worker::connection::wire::Then;
 use crate::worker::connection::{After, State};
-use crate::worker::send::Sent;
+use crate::worker::upstream::Read;
 use crate::worker::upstream::failure::Cause;
-use crate::worker::upstream::pump::Read;
 use crate::worker::upstream::server::{Call, Dialect};
 use crate::worker::upstream::{Attempt, By, Source};
 

@@ -17,10 +17,10 @@ use crate::handoff::{RELAY_BIT, Relay};
 use crate::serve::Segment;
 use crate::serve::passed::Passed;
 use crate::worker::connection::State;
-use crate::worker::overdue::CANCEL_TIMEOUT;
+use crate::worker::processes::reasons::CANCEL_TIMEOUT;
 use crate::worker::token::Token;
+use crate::worker::upstream::Read;
 use crate::worker::upstream::failure::Cause;
-use crate::worker::upstream::pump::Read;
 use crate::worker::upstream::relay::{Handed, unwatch};
 use crate::worker::upstream::{Attempt, By, Source};
 

@@ -13,14 +13,16 @@ use super::Exchanges;
 use crate::serve::passed::Reading;
 use crate::serve::residency::RESIDENT_FOR;
 use crate::serve::{CachedBytes, DiskJob, Segment, ServedFile, Summary};
-use crate::worker::aborted::aborted_status;
 use crate::worker::agenda::Next;
+use crate::worker::connection::wire::Sent;
 use crate::worker::connection::wire::{Then, Wire};
 use crate::worker::connection::{After, Exchange, State};
 use crate::worker::foreign;
 use crate::worker::inbox::Message;
-use crate::worker::send::{RESIDENT_BYTES, Sent};
+use crate::worker::log_line::aborted_status;
 
+/// Bytes that are looked for in the page cache, and read in by a helper thread, at a time.
+pub(in crate::worker) const RESIDENT_BYTES: u64 = 256 * 1024;
 /// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread. Also what
 /// a client finds in the CPU's caches: files of 10 MB cost 1.2 × floor with it, client included, and 1.7 with 1 MiB.
 const FILE_BYTES_PER_TURN: u64 = 256 * 1024;
@@ -93,8 +95,8 @@ impl Exchanges {
 
     fn put_back(&mut self, mut tx: Vec<u8>) {
         tx.clear();
-        if tx.capacity() > 2 * crate::worker::receive::JOINED_BYTES {
-            tx.shrink_to(crate::worker::receive::JOINED_BYTES);
+        if tx.capacity() > 2 * crate::worker::step::JOINED_BYTES {
+            tx.shrink_to(crate::worker::step::JOINED_BYTES);
         }
         self.buffers.tx = tx;
     }

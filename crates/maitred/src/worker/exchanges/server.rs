@@ -37,11 +37,11 @@ use super::Exchanges;
 use crate::config::{Pool, Source as PoolSource};
 use crate::proxy::Failure;
 use crate::serve::RequestContext;
-use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::State;
 use crate::worker::origin;
+use crate::worker::step::{RequestInput, Step};
+use crate::worker::upstream::Read;
 use crate::worker::upstream::failure::Cause;
-use crate::worker::upstream::pump::Read;
 use crate::worker::upstream::server::{Call, Dialect, name_of};
 use crate::worker::upstream::{Attempt, By, Feed, HALF_CLOSED_TIMEOUT, Source};
 

@@ -29,13 +29,13 @@ use crate::control::{FromWorker, Greeting, SlotId};
 use crate::handoff::{Allowance, InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
 use crate::serve::{Segment, Summary};
 use crate::worker::agenda::Next;
-use crate::worker::channels::CLOSED;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::spool::Spool;
 use crate::worker::connection::{After, State};
-use crate::worker::hand_off::payload_bytes_max;
-use crate::worker::links::{LINK_ENDED, Word};
-use crate::worker::overdue::{CANCEL_TIMEOUT, STUCK_AFTER};
+use crate::worker::frame::payload_bytes_max;
+use crate::worker::processes::links::{LINK_ENDED, Word};
+use crate::worker::processes::reasons::CLOSED;
+use crate::worker::processes::reasons::{CANCEL_TIMEOUT, STUCK_AFTER};
 use crate::worker::shared::Outgoing;
 use crate::worker::upstream::Source;
 

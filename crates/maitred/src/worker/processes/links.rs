@@ -13,9 +13,7 @@ use crate::handoff::link::{
 };
 use crate::handoff::{Arrival, Channel, DrainMode, Flushed, Phase, RELAY_BIT, Received, Relay};
 use crate::serve::passed::Passed;
-use crate::worker::links::Word;
-use crate::worker::overdue::STUCK_AFTER;
-use crate::worker::passed::NO_DESCRIPTOR;
+use crate::worker::processes::reasons::{NO_DESCRIPTOR, STUCK_AFTER};
 use crate::worker::shared::Outgoing;
 use crate::worker::token::Token;
 
@@ -24,6 +22,23 @@ const READS_PER_TURN_MAX: u32 = 16;
 
 /// What is said of a process whose former worker process ended before it had said what is under way.
 const NOT_HANDED_OVER: &str = "the worker process that had it before has ended";
+
+/// What is said at the user's side of the end of a link.
+pub(in crate::worker) const LINK_ENDED: &str =
+    "the link to the worker process that has its channel has ended";
+
+/// Whether the next frame of a channel is a word of its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum Word {
+    /// It is not, or not yet known to be.
+    No,
+    /// It was, and has so many bytes.
+    Taken(usize),
+    /// It is not there as a whole.
+    Partial,
+    /// It waits for helpers that look at its descriptor.
+    Waits,
+}
 
 impl Processes {
     /// The channel of this process goes to another worker process, which says over `link` what the process says.

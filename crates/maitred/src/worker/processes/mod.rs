@@ -1,10 +1,11 @@
 //! Application processes.
 
 mod channels;
-mod links;
+pub(in crate::worker) mod links;
 mod overdue;
 mod passed;
 mod processes;
+pub(in crate::worker) mod reasons;
 mod relays;
 mod room;
 mod sticky;

@@ -1,4 +1,4 @@
-//! DOC overdue.rs
+//! When a request at a process is due, and requests that were given up.
 
 use std::time::{Duration, Instant};
 

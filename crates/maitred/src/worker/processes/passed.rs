@@ -19,7 +19,7 @@ use crate::serve::passed::FETCH_BYTES;
 use crate::serve::{Segment, ServedFile};
 use crate::worker::agenda::Next;
 use crate::worker::inbox::Message;
-use crate::worker::passed::NO_DESCRIPTOR;
+use crate::worker::processes::reasons::NO_DESCRIPTOR;
 use crate::worker::token::SERIAL_MASK;
 use crate::worker::upstream::Attempt;
 

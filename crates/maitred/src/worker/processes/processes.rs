@@ -22,10 +22,10 @@ use crate::handoff::{
     Allowance, Channel, DrainMode, Health, OPEN_FILES_DEFAULT, Phase, RELAY_BIT, Received, Relay,
 };
 use crate::status::scoreboard::{SlotRow, SlotState};
-use crate::worker::channels::CLOSED;
 use crate::worker::connection::State;
 use crate::worker::connection::retry::RetryState;
-use crate::worker::links::LINK_ENDED;
+use crate::worker::processes::links::LINK_ENDED;
+use crate::worker::processes::reasons::CLOSED;
 use crate::worker::shared::Outgoing;
 use crate::worker::token::Token;
 use crate::worker::upstream::relay::unwatch;

@@ -1,4 +1,4 @@
-//! DOC answer.rs
+//! What answers a request: the one place where the decision of the route is carried out.
 
 use maitred_http::request::{Method, Reject, Request};
 
@@ -7,8 +7,8 @@ use crate::exchange::{Decision, Field, ResponseWriter};
 use crate::route::Choice;
 use crate::serve::fixed::{self};
 use crate::serve::{CachedBytes, RequestContext, Summary};
-use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::{After, State};
+use crate::worker::step::{RequestInput, Step};
 
 impl Requests {
     /// Answers a request, as was decided.

@@ -3,7 +3,7 @@
 use super::Requests;
 use crate::serve::Segment;
 use crate::worker::connection::State;
-use crate::worker::send::RESIDENT_BYTES;
+use crate::worker::exchanges::send::RESIDENT_BYTES;
 
 impl Requests {
     /// A helper has read a piece of a file.

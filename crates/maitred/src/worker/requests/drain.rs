@@ -1,4 +1,4 @@
-//! DOC drain.rs
+//! Connections that go to the successor, or are closed, because the worker process drains.
 
 use std::io::{self};
 use std::os::fd::{AsFd, OwnedFd};

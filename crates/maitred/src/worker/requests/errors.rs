@@ -1,9 +1,9 @@
-//! DOC errors.rs
+//! Errors about a request whose body is on its way.
 
 use super::Requests;
 use crate::exchange::Field;
 use crate::worker::connection::{After, State};
-use crate::worker::receive::Stop;
+use crate::worker::step::Stop;
 
 impl Requests {
     /// Answers a request with an error whose body is coming, and is the last thing that is read of it.

@@ -16,7 +16,6 @@ use crate::config::{Pool, Transport};
 use crate::handoff::{Channel, RELAY_BIT, SentBody};
 use crate::plan::Plan;
 use crate::serve::RequestContext;
-use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::tls::TlsLookup;
@@ -25,10 +24,11 @@ use crate::worker::connection::{After, Connection, State};
 use crate::worker::forward::{
     append_fields, append_switch, canonical_target, may_be_informed, protocol, takes_trailers,
 };
-use crate::worker::hand_off::{append_body, payload_bytes_max};
+use crate::worker::frame::{append_body, payload_bytes_max};
 use crate::worker::inbox::{ConnectionTransfer, Origin};
 use crate::worker::origin::{Arrival, Client};
 use crate::worker::shared::Local;
+use crate::worker::step::{RequestInput, Step};
 
 impl Requests {
     /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.

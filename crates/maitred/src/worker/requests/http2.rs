@@ -20,8 +20,8 @@ use maitred_http::h2::Event;
 use super::Requests;
 use crate::worker::connection::http2::{SHARE_BYTES, Timeouts};
 use crate::worker::connection::stream::Opened;
+use crate::worker::connection::wire::Sent;
 use crate::worker::connection::{Connection, State};
-use crate::worker::send::Sent;
 
 /// Bytes that one connection may send in one turn, so that the others get theirs.
 const SENT_PER_TURN: usize = 1024 * 1024;

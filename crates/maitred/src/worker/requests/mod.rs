@@ -1,14 +1,13 @@
 //! Requests: what has been received, and what answers it.
 
-mod admin;
+pub(in crate::worker) mod admin;
 mod answer;
 mod disk;
 mod drain;
 mod errors;
 mod hand_off;
 mod http2;
-pub(in crate::worker) mod proxy_error;
-mod proxy_protocol;
+pub(in crate::worker) mod proxy_protocol;
 mod reactions;
 mod receive;
 mod scripts;

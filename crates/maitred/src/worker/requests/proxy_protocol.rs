@@ -8,8 +8,11 @@ use super::Requests;
 use crate::worker::connection::State;
 use crate::worker::connection::remote::Remote;
 use crate::worker::origin;
-use crate::worker::receive::Stop;
-use crate::worker::requests::proxy_error::NotAProxy;
+use crate::worker::step::Stop;
+
+/// A peer that may not connect to a listener with `proxy_protocol`. It was logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) struct NotAProxy;
 
 impl Requests {
     /// Whether a new connection has to start with a PROXY header.

@@ -13,10 +13,10 @@ use maitred_http::response::{Encode as _, ResponseHead};
 
 use super::Requests;
 use crate::exchange::Routed;
-use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::wire::{Received, Wire};
 use crate::worker::connection::{After, State};
-use crate::worker::receive::{JOINED_BYTES, Stop};
+use crate::worker::step::{JOINED_BYTES, Stop};
+use crate::worker::step::{RequestInput, Step};
 
 /// Requests that one connection may have answered in one turn, so that the others get theirs.
 const REQUESTS_PER_TURN_MAX: u32 = 256;

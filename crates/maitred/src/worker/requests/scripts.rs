@@ -3,7 +3,7 @@
 
 use super::Requests;
 use crate::serve::{RequestContext, ScriptRules, Served};
-use crate::worker::answer::{RequestInput, Step};
+use crate::worker::step::{RequestInput, Step};
 
 impl Requests {
     /// Sends a request to its script, or answers it. `set` are the files of the pool.

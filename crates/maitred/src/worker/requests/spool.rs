@@ -17,7 +17,7 @@ use crate::exchange::Field;
 use crate::serve::DiskJob;
 use crate::worker::connection::State;
 use crate::worker::connection::spool::Spool;
-use crate::worker::receive::Stop;
+use crate::worker::step::Stop;
 
 /// A body that finds no room may come again when others have gone. Uploads take their time, so not at once.
 const RETRY_LATER: &[Field<'static>] = &[Field::new("Retry-After", "10")];

@@ -1,4 +1,4 @@
-//! DOC streams.rs
+//! Requests that begin on streams of HTTP/2, and their bodies.
 
 use maitred_http::h2::StreamKey;
 use maitred_http::request::{HeadRoom, RequestHead};
@@ -8,7 +8,7 @@ use crate::worker::connection::http2::SHARE_BYTES;
 use crate::worker::connection::stream::{FREE, NOBODY, Opened, Stream};
 use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{After, Connection, State};
-use crate::worker::receive::Stop;
+use crate::worker::step::Stop;
 
 impl Requests {
     /// A request, whose head has yet to be judged.

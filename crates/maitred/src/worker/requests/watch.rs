@@ -11,10 +11,10 @@ use maitred_http::request::Request;
 
 use super::Requests;
 use crate::exchange::Field;
-use crate::worker::answer::{RequestInput, Step};
 use crate::worker::connection::State;
+use crate::worker::connection::wire::Sent;
 use crate::worker::requests::watchers::{EVENT_EVERY, push_data};
-use crate::worker::send::Sent;
+use crate::worker::step::{RequestInput, Step};
 
 /// Connections that may watch at a time. Each costs one document of memory (some 10 KiB, with 1024 slots half a megabyte)
 /// and one write a second.

@@ -1,4 +1,4 @@
-//! TYPES of watch.rs
+//! Which connections are sent the status, and when next.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! TYPES of upstream/connections.rs
+//! The connections of a thread to servers, and which of them are idle.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};

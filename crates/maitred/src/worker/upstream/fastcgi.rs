@@ -1,4 +1,4 @@
-//! TYPES of upstream/fastcgi.rs
+//! A request as records of FastCGI, and the response that comes in records.
 
 use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;

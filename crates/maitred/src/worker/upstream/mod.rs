@@ -1,9 +1,9 @@
-//! TYPES of upstream/mod.rs
+//! What there is of a request at an upstream: one [`Attempt`], whatever the upstream is. What is done with it stands in
+//! `exchanges` (the table in `exchanges::upstream`).
 
 pub(in crate::worker) mod connections;
 pub(in crate::worker) mod failure;
 pub(in crate::worker) mod fastcgi;
-pub(in crate::worker) mod pump;
 pub(in crate::worker) mod relay;
 pub(in crate::worker) mod remote_thread;
 pub(in crate::worker) mod server;
@@ -22,6 +22,19 @@ use crate::worker::connection::spool::Spool;
 
 /// How long the response may take to begin, or to go on, once the client has stopped sending, where nothing tells the upstream.
 pub(in crate::worker) const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What one read brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::worker) enum Read {
+    /// Bytes, and perhaps more behind them.
+    More,
+    /// Everything that is there for now.
+    Drained,
+    /// Everything that there will be.
+    Ended,
+    /// It has failed, which has been dealt with.
+    Failed,
+}
 
 /// Where the response of a connection comes from: a key of the tables of relays, or of connections to servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! TYPES of upstream/relay.rs
+//! A request that an application process answers through a relay.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! TYPES of upstream/remote_thread.rs
+//! A request that another thread has, and what that thread is told of it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

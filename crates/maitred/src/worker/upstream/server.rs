@@ -1,4 +1,4 @@
-//! TYPES of upstream/server.rs
+//! A request to a server: what of it has been sent, and in which dialect.
 
 use std::os::fd::BorrowedFd;
 

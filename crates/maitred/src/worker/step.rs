@@ -1,14 +1,32 @@
-//! TYPES of answer.rs
+//! What follows a look at a request, and at what was received.
 
 use maitred_http::fastcgi::script::Script;
 use maitred_http::request::RequestHead;
 
-use super::connection::{After, Connection};
-use super::shared::Shared;
-use crate::clock::Clock;
+use super::connection::After;
 use crate::exchange::Routed;
-use crate::log::access::{Line, RequestLine};
-use crate::serve::Summary;
+
+/// Responses to pipelined requests are joined until there are so many bytes of them.
+pub(super) const JOINED_BYTES: usize = 128 * 1024;
+
+/// How the look at the received bytes ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// More bytes are needed.
+    Starved,
+    /// Responses have to leave before more is read.
+    Flush,
+    /// The connection waits for something, or has its last response.
+    Settled(Option<After>),
+    /// What comes is HTTP/2.
+    Http2,
+    /// What comes is TLS.
+    TlsSession,
+    /// The connection is to move to this thread, with all that was received, for this pool.
+    Moves(u16, usize),
+    /// The connection is gone.
+    Gone,
+}
 
 /// What [`Reactor::answer`] made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,32 +66,4 @@ pub(super) struct RequestInput<'a> {
     pub kept: Option<&'a RequestHead>,
     /// The script that it is for, of a FastCGI application that has any.
     pub script: Option<&'a Script<'a>>,
-}
-
-/// The parts of a log line that the connection knows.
-pub(super) fn line<'a>(
-    shared: &'a Shared,
-    clock: &'a Clock,
-    connection: &'a Connection,
-    request: RequestLine<'a>,
-    summary: Summary,
-) -> Line<'a> {
-    let exchange = connection.exchange.as_deref();
-    let pool = exchange.and_then(|exchange| exchange.pool);
-    Line {
-        clock,
-        remote: connection.remote.text(),
-        request,
-        host: b"",
-        status: summary.status,
-        body_bytes: summary.body_bytes,
-        referer: None,
-        user_agent: None,
-        request_id: None,
-        duration_us: clock.now.saturating_duration_since(connection.began).as_micros() as u64,
-        pool: pool
-            .and_then(|pool| shared.start.config.pools.get(usize::from(pool)))
-            .map(|pool| pool.name.as_str()),
-        queue_us: exchange.map_or(0, |exchange| exchange.queue_us),
-    }
 }

@@ -1,10 +1,14 @@
-//! TYPES of aborted.rs
+//! What the access log says of a request, also of one that ends without the whole response that it was due: with a status that no
+//! client ever sees.
 
 use maitred_http::request::{RequestHead, Version};
 
-use super::connection::Exchange;
+use super::connection::{Connection, Exchange};
+use super::shared::Shared;
 use super::upstream::Attempt;
-use crate::log::access::RequestLine;
+use crate::clock::Clock;
+use crate::log::access::{Line, RequestLine};
+use crate::serve::Summary;
 
 /// Status in the access log for what was cut off, after nginx's custom.
 pub(super) const ABORTED: u16 = 499;
@@ -54,6 +58,34 @@ pub(in crate::worker) fn first_line(head: &[u8]) -> Option<RequestLine<'_>> {
         }
         _ => RequestLine::Refused(whole),
     })
+}
+
+/// The parts of a log line that the connection knows.
+pub(super) fn line<'a>(
+    shared: &'a Shared,
+    clock: &'a Clock,
+    connection: &'a Connection,
+    request: RequestLine<'a>,
+    summary: Summary,
+) -> Line<'a> {
+    let exchange = connection.exchange.as_deref();
+    let pool = exchange.and_then(|exchange| exchange.pool);
+    Line {
+        clock,
+        remote: connection.remote.text(),
+        request,
+        host: b"",
+        status: summary.status,
+        body_bytes: summary.body_bytes,
+        referer: None,
+        user_agent: None,
+        request_id: None,
+        duration_us: clock.now.saturating_duration_since(connection.began).as_micros() as u64,
+        pool: pool
+            .and_then(|pool| shared.start.config.pools.get(usize::from(pool)))
+            .map(|pool| pool.name.as_str()),
+        queue_us: exchange.map_or(0, |exchange| exchange.queue_us),
+    }
 }
 
 #[cfg(test)]

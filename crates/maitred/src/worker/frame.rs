@@ -1,4 +1,4 @@
-//! TYPES of hand_off.rs
+//! Frames of requests to application processes.
 
 use maitred_handoff::HeadPart;
 use maitred_http::request::Request;
