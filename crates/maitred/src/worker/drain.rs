@@ -16,7 +16,7 @@ use rustix::net::{
 
 use super::connection::retry::RetryState;
 use super::inbox::{ConnectionTransfer, Origin};
-use crate::worker::admission::listener::NO_LISTEN;
+use super::shared::NO_LISTEN;
 
 /// A thread on its way out.
 #[derive(Debug)]

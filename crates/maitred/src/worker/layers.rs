@@ -2,14 +2,14 @@
 //! more than that. Calls go down, which the compiler holds: a module of a lower layer cannot name what is above it. What has to
 //! follow above goes by the [agenda](super::agenda).
 //!
-//! | layer | what it adds | modules |
-//! |---|---|---|
-//! | [`Base`] | what every part is given: shared state, epoll, clock, timers, agenda, scoreboard | `addresses` |
-//! | [`Clients`] | connections, what carries their bytes, buffers, the access log, files | `wire`, `tls_session`, `http2`, `streams`, `unsent`, `answer`, `errors`, `aborted` |
-//! | [`Processes`] | channels to application processes, relays, places in queues | `channels`, `links`, `passed`, `processes`, `sticky`, `transport_tuner`, `overdue` |
-//! | [`Exchanges`] | connections to servers; responses under way, and how they end | `send`, `tunnel`, `upstream` |
-//! | [`Requests`] | from received bytes to what answers them | `receive`, `reactions`, `hand_off`, `spool`, `scripts`, `proxy_protocol`, `admin`, `watch` |
-//! | [`Admission`] | listeners; who is let in, who has to go | `accept`, `reclaim`, `rates`, `drain`, `unsent` |
+//! | layer | what it adds |
+//! |---|---|
+//! | [`Base`](super::base::Base) | what every part is given: shared state, epoll, clock, timers, agenda, scoreboard |
+//! | [`Clients`](super::clients::Clients) | connections and what carries their bytes, buffers, the access log, files |
+//! | [`Processes`](super::processes::Processes) | channels to application processes, relays, places in queues |
+//! | [`Exchanges`](super::exchanges::Exchanges) | connections to servers; responses under way, and how they end |
+//! | [`Requests`](super::requests::Requests) | from received bytes to what answers them |
+//! | [`Admission`](super::admission::Admission) | listeners; who is let in, and who has to go |
 //!
 //! On top is the [reactor](super::reactor), which has the loop and nothing else.
 

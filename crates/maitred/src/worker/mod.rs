@@ -5,44 +5,28 @@
 //! | `mod` | start: descriptors, shared state, threads |
 //! | [`control`] | the conversation with the master |
 //! | [`reactor`] | one turn of one thread |
+//! | [`layers`] | what a thread consists of, from below: **start reading here** |
+//! | [`admission`] | new connections; which connections have to go |
+//! | [`requests`] | from received bytes to what answers them |
+//! | [`exchanges`] | responses under way, from files, processes and servers |
+//! | [`processes`] | channels to application processes |
+//! | [`clients`] | the table of connections, and what carries their bytes |
+//! | [`base`] | what every part of a thread is given |
 //! | [`agenda`] | what one part of a thread leaves to a part above it |
-//! | [`accept`] | new connections, admission, the choice between two threads |
-//! | [`addresses`] | how many connections each address has |
-//! | [`reclaim`] | at the limit: the longest idle connection makes room |
-//! | [`connection`] | what a connection is and can be doing; what it does about an event, as a table |
-//! | [`reactions`] | carries that out |
-//! | [`wire`] | what carries its bytes: a socket, TLS, a stream |
-//! | [`foreign`] | Unix sockets whose other end may pass descriptors |
-//! | [`tls_session`] | TLS sessions |
-//! | [`http2`], [`streams`] | HTTP/2 connections, and each of their streams |
-//! | [`receive`] | bytes → requests |
-//! | [`proxy_protocol`] | the PROXY header that may come before them |
-//! | [`answer`] | request → answer: **start reading here** |
-//! | [`errors`] | errors that the server answers with |
-//! | [`aborted`] | requests that end without an answer |
-//! | [`send`] | answers → bytes, files, the end of a response |
-//! | [`unsent`] | what clients do not take: counted, bounded, and what is done when it is much |
-//! | [`hand_off`], [`transport_tuner`] | requests to application processes, and the cheaper way to answer them |
-//! | [`sticky`] | which of them a client is led to, where it has to be one |
-//! | [`scripts`] | which script a request to a pool of FastCGI is for, or which file answers it |
-//! | [`forward`] | what of a request goes on to an application or a server |
-//! | [`upstream`] | who else answers: processes by relay, servers, other threads |
-//! | [`overdue`] | processes and servers that take too long for a request |
-//! | [`rates`] | minimal rates, of what clients send and take |
-//! | [`spool`] | request bodies that are too large for a frame |
-//! | [`tunnel`] | other protocols, after an upgrade |
+//! | [`connection`] | what a connection consists of, and what it does about an event |
+//! | [`upstream`] | what there is of a request at an upstream |
+//! | [`step`] | what follows a look at a request |
+//! | [`log_line`] | what the access log says of a request |
+//! | [`forward`], [`frame`] | what of a request goes on to an application or a server |
 //! | [`origin`] | who the client is, and what applications are told of it |
-//! | [`channels`] | what application processes say, and how they end |
-//! | [`links`] | channels that others use as well, after a reload |
-//! | [`passed`] | descriptors that come from them |
-//! | [`processes`] | how they come, are tended, and go |
-//! | [`admin`], [`watch`] | the admin address |
-//! | [`drain`] | the end of the process, and deadlines |
+//! | [`addresses`] | how many connections each address has |
+//! | [`foreign`] | Unix sockets whose other end may pass descriptors |
+//! | [`drain`] | a thread on its way out; connections that are passed to another worker process |
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
 //! | [`watchdog`] | turns of an event loop that take too long |
-//! | [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
+//! | [`token`], [`timers`], [`inbox`], [`clock`], [`scratch`], [`shared`] | what they need |
 //! | `worlds` | their test: simulated worlds |
 
 mod addresses;
@@ -90,13 +74,13 @@ use maitred_sys::{inherit, memfile};
 use rustix::process::Pid;
 
 use self::addresses::Addresses;
-use self::admission::listener::{Listener, NO_LISTEN};
+use self::admission::listener::Listener;
 use self::clock::Environment;
 use self::control::Told;
 use self::fd_budget::Share;
 use self::inbox::Inbox;
 use self::reactor::Reactor;
-use self::shared::{HandedOff, Local, PoolShared, Shared};
+use self::shared::{HandedOff, Local, NO_LISTEN, PoolShared, Shared};
 use crate::acme::challenges::Challenges;
 use crate::budget::Budget;
 use crate::config::{Limits, Pool};

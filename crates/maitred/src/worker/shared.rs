@@ -24,7 +24,9 @@ use crate::status::facts::{BodiesFacts, BudgetFacts, Queue, Queues};
 use crate::status::rates::PoolSample;
 use crate::status::scoreboard::{Cell, Scoreboard};
 use crate::tls::TlsServer;
-use crate::worker::admission::listener::NO_LISTEN;
+
+/// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
+pub(super) const NO_LISTEN: u16 = u16::MAX;
 
 /// What all threads share.
 #[derive(Debug)]

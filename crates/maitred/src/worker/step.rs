@@ -28,7 +28,7 @@ pub(super) enum Stop {
     Gone,
 }
 
-/// What [`Reactor::answer`] made of a request.
+/// What [`Requests::answer`] made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Answered, whole, in `tx`; the connection is kept.

@@ -2,9 +2,6 @@
 
 use std::os::fd::OwnedFd;
 
-/// In place of the index of a listen entry: the admin listener's, or that of one that the configuration does not have any more.
-pub(in crate::worker) const NO_LISTEN: u16 = u16::MAX;
-
 /// A listening socket, as one thread of its bucket sees it.
 #[derive(Debug)]
 pub(crate) struct Listener {

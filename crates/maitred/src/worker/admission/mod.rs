@@ -1,4 +1,15 @@
 //! New connections, and those that have to go for them.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`accept`] | new connections, and the choice between two threads |
+//! | [`listener`] | a socket that they come from |
+//! | [`reclaim`] | at the limit: the longest idle connection makes room |
+//! | [`candidates`] | the longest idle connections |
+//! | [`rates`] | clients that take too little |
+//! | [`unsent`] | when much is unsent, or there is too much to do |
+//! | [`drain`] | the end of the thread |
+//! | [`watchdog`] | turns that take too long |
 
 mod accept;
 pub(in crate::worker) mod candidates;

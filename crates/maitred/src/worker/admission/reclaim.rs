@@ -7,6 +7,8 @@
 //! finds as many candidates as the next [`CANDIDATES`] new connections need, in order. So a request pays nothing, and a new
 //! connection at the limit its part of a scan (8192 connections: 2.5 KB of memory looked at for each).
 
+use rustix::io::ioctl_fionread;
+
 use super::Admission;
 use crate::worker::admission::candidates::{Candidate, SCAN_AGAIN_AFTER};
 use crate::worker::connection::{Connection, State};
@@ -67,5 +69,14 @@ impl Admission {
             // Between two requests, so that there is nothing that the client could lose.
             _ => self.close_at_once(index),
         }
+    }
+
+    /// Whether a candidate is still there, has been idle ever since, and no request of it has come.
+    fn is_reclaimable(&self, candidate: Candidate) -> bool {
+        let Candidate { index, serial, since, requests, .. } = candidate;
+        let current = self.connections.get(index as usize);
+        current.is_some_and(|found| (found.serial, found.requests) == (serial, requests))
+            && self.idle_since(index) == Some(since)
+            && self.socket(index).is_some_and(|socket| ioctl_fionread(socket).is_ok_and(|bytes| bytes == 0))
     }
 }

@@ -1,4 +1,8 @@
 //! What every part of a thread is given.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`addresses`] | how many connections each address has |
 
 mod addresses;
 

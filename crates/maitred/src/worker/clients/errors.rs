@@ -3,11 +3,11 @@
 //!
 //! | the request | comes by |
 //! |---|---|
-//! | is at hand, nothing but its path and method was looked at | [`Reactor::site_error`] |
-//! | is at hand, and no process or server takes it | [`Reactor::pool_error`] |
-//! | is at hand, and its body turns out to be bad, or cannot be kept | [`Reactor::refuse_body`] |
-//! | was kept, and lost, or took too long | [`Reactor::refuse_kept`] |
-//! | could not be read, so that nobody knows which site it was for | `Reactor::answer_refused`: always text |
+//! | is at hand, nothing but its path and method was looked at | [`Clients::site_error`] |
+//! | is at hand, and no process or server takes it | [`Clients::pool_error`] |
+//! | is at hand, and its body turns out to be bad, or cannot be kept | [`Requests::refuse_body`] |
+//! | was kept, and lost, or took too long | [`Clients::refuse_kept`] |
+//! | could not be read, so that nobody knows which site it was for | `Clients::answer_refused`: always text |
 //!
 //! A page that is not in memory is fetched by a disk helper like any other file. The request is kept meanwhile, with the error
 //! that it is to be answered with ([`Refusal`]), so that nobody else is asked to answer it.

@@ -1,4 +1,19 @@
 //! Connections of clients, and what carries their bytes.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`table`] | connections come into it, and change their state |
+//! | [`exchange`] | what there is of the exchange of a connection |
+//! | [`wire`] | a socket, TLS, or a stream: receive, send |
+//! | [`tls_session`] | TLS sessions |
+//! | [`http2`] | frames that leave, and GOAWAY |
+//! | [`streams`] | what is received and sent on a stream |
+//! | [`rates`] | how fast a head and a body have to come |
+//! | [`unsent`] | what clients do not take: counted and bounded |
+//! | [`reclaim`] | whether a connection is idle, and since when |
+//! | [`answer`] | responses of the server itself: chosen, written, counted, logged |
+//! | [`errors`] | errors that the server answers with |
+//! | [`aborted`] | requests that end without a whole response |
 
 mod aborted;
 mod answer;

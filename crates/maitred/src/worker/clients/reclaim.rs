@@ -1,9 +1,6 @@
 //! Whether a connection is idle, and since when.
 
-use rustix::io::ioctl_fionread;
-
 use super::Clients;
-use crate::worker::admission::candidates::Candidate;
 use crate::worker::connection::State;
 
 impl Clients {
@@ -21,14 +18,5 @@ impl Clients {
             _ => return None,
         };
         Some(until - timeout.as_millis() as i64)
-    }
-
-    /// Whether a candidate is still there, has been idle ever since, and no request of it has come.
-    pub(in crate::worker) fn is_reclaimable(&self, candidate: Candidate) -> bool {
-        let Candidate { index, serial, since, requests, .. } = candidate;
-        let current = self.connections.get(index as usize);
-        current.is_some_and(|found| (found.serial, found.requests) == (serial, requests))
-            && self.idle_since(index) == Some(since)
-            && self.socket(index).is_some_and(|socket| ioctl_fionread(socket).is_ok_and(|bytes| bytes == 0))
     }
 }

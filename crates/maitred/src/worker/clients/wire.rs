@@ -70,7 +70,7 @@ impl Clients {
     /// Sends up to `bytes` of a file from `offset` on, and moves that forward. 0: the file is shorter than that.
     ///
     /// # Errors
-    /// As [`Reactor::send`].
+    /// As [`Clients::send`].
     pub(in crate::worker) fn send_file_piece(
         &mut self,
         index: u32,

@@ -1,4 +1,20 @@
 //! Responses under way.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`upstream`] | what upstreams have in common |
+//! | [`pump`] | what comes from an upstream, on its way to the client |
+//! | [`relay`] | processes that answer through a relay |
+//! | [`server`] | requests to servers |
+//! | [`connections`] | connections to servers |
+//! | [`http1`] | requests as HTTP/1.1 |
+//! | [`fastcgi`] | requests as FastCGI |
+//! | [`remote_thread`] | requests that another thread has |
+//! | [`feed`] | request bodies that go through a relay |
+//! | [`tunnel`] | other protocols, after an upgrade |
+//! | [`overdue`] | upstreams that take too long |
+//! | [`send`] | responses to sent bytes, files, the end of a response |
+//! | [`removal`] | connections that go |
 
 mod connections;
 mod fastcgi;

@@ -3,7 +3,7 @@
 //!
 //! | when | what |
 //! |---|---|
-//! | it is due, and the process has not read the request | the process is ended (`Reactor::fail_worker`) |
+//! | it is due, and the process has not read the request | the process is ended (`Processes::fail_worker`) |
 //! | it is due at a process of capacity 1 | the same |
 //! | it is due at any other process | CANCEL for the request, and PING |
 //! | … by a relay, and nothing was written | 504; the request is an orphan |
@@ -19,7 +19,7 @@
 //! stands in the access log as [`TIMED_OUT`](crate::worker::log_line::TIMED_OUT).
 //!
 //! What is due is looked at when the deadline of the connection passes. Each byte puts it off without touching the timer:
-//! [`Reactor::is_put_off`] sets it anew.
+//! [`Exchanges::is_put_off`] sets it anew.
 
 use std::time::Instant;
 

@@ -15,7 +15,7 @@
 //! | step | process by relay | server | another thread | common |
 //! |---|---|---|---|---|
 //! | begin | `start_relay` | `proxy`, `attempt` | `send_to_thread` | |
-//! | ready: the rest of the request | `feed_relay` | `send_request` | | [`Reactor::move_upstream`] |
+//! | ready: the rest of the request | `feed_relay` | `send_request` | | [`Exchanges::move_upstream`] |
 //! | read | `receive_from_relay` | `receive_from_server` | the same | [`pump`]: judged, sent, waited for |
 //! | nothing more for now | `end_relay`: DONE, tail | | | `wait_for_upstream` |
 //! | its end | a wait for DONE | `end_of_stream` | the same | |

@@ -12,7 +12,7 @@
 //! | the master says that it has exited | what it still said is read; its other requests are lost |
 //!
 //! A lost request whose client has received nothing is given to the pool again, once, if it is safe and has no body
-//! (`Reactor::retry`); otherwise it is answered 502. If the client has received something, it is cut off. A request that
+//! (`Processes::retry`); otherwise it is answered 502. If the client has received something, it is cut off. A request that
 //! no process can have seen is given to another one whatever its method, with its body, and as often as that takes.
 //!
 //! Only a process that has exited can be known not to write to a client any more. That is why requests of a failed
@@ -86,7 +86,7 @@ impl Processes {
         let shared = self.shared;
         for _ in 0..READS_PER_TURN_MAX {
             if self.take_frames(key)? == Frames::Wait {
-                // They go on when helpers have looked at what belongs to the next one ([`Reactor::on_judged`]).
+                // They go on when helpers have looked at what belongs to the next one ([`Processes::on_judged`]).
                 return Ok(Received::Waits);
             }
             let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Received::Drained) };

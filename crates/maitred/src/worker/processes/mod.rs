@@ -1,4 +1,17 @@
 //! Application processes.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`processes`] | how they come, are tended, and go |
+//! | [`channels`] | what they send, and how they end |
+//! | [`links`] | channels that other worker processes use as well, after a reload |
+//! | [`passed`] | descriptors that come from them |
+//! | [`relays`] | relays that are left, lost, and given back |
+//! | [`room`] | what they can take, and what waits |
+//! | [`sticky`] | which of them a client is led to, where it has to be one |
+//! | [`transport_tuner`] | the cheaper way to answer a request |
+//! | [`overdue`] | when a request is due, and requests that were given up |
+//! | [`reasons`] | why a process is ended |
 
 mod channels;
 pub(in crate::worker) mod links;

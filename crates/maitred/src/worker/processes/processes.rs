@@ -299,7 +299,7 @@ impl Processes {
         }
         if self.pools.channels[key].joining && !matches!(self.pools.channels[key].phase, Phase::Condemned(_))
         {
-            // They are heard when it is known whom they are for ([`Reactor::take_over`]).
+            // They are heard when it is known whom they are for ([`Processes::take_over`]).
             self.pools.channels[key].exited = Some(how.to_owned());
             return;
         }

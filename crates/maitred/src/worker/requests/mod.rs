@@ -1,4 +1,22 @@
 //! Requests: what has been received, and what answers it.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`receive`] | bytes to requests |
+//! | [`proxy_protocol`] | the PROXY header that may come before them |
+//! | [`http2`] | HTTP/2 connections |
+//! | [`streams`] | requests on streams |
+//! | [`spool`] | request bodies that are too large for a frame |
+//! | [`answer`] | what answers a request |
+//! | [`hand_off`] | requests to application processes |
+//! | [`scripts`] | which script a request to a pool of FastCGI is for, or which file answers it |
+//! | [`errors`] | errors about a request whose body is on its way |
+//! | [`disk`] | what disk helpers have read or written |
+//! | [`reactions`] | carries out what the table of states decides |
+//! | [`drain`] | connections that go because the process drains |
+//! | [`admin`] | the admin address |
+//! | [`watch`] | the status, once a second |
+//! | [`watchers`] | which connections are sent it |
 
 pub(in crate::worker) mod admin;
 mod answer;
