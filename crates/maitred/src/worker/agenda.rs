@@ -2,8 +2,8 @@
 //!
 //! Calls go down: a process that reports a request as done is below the connection whose next request may begin then, and what is
 //! below cannot call what is above. It enters into the agenda what has to follow, and the event loop does that as soon as the
-//! present step has returned, in the order of the entries, before it looks at another event. So no part is called again in the middle
-//! of what it does, and no chain of events is a chain of calls.
+//! present step has returned, in the order of the entries, before it looks at another event. So no part is called again in the
+//! middle of what it does, and no chain of events is a chain of calls.
 //!
 //! An entry about a connection that has gone by its turn is void, like an event of epoll.
 

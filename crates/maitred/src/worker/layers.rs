@@ -1,15 +1,15 @@
-//! The layers of a thread. Each consists of the one below it and of what it adds; its methods are those of the modules that need no
-//! more than that. Calls go down, which the compiler holds: a module of a lower layer cannot name what is above it. What has to
+//! The layers of a thread. Each consists of the one below it and of what it adds; its methods are those that need no more than
+//! that. Calls go down, which the compiler holds: a function that is given a layer cannot reach what is above it. What has to
 //! follow above goes by the [agenda](super::agenda).
 //!
 //! | layer | what it adds |
 //! |---|---|
-//! | [`Base`](super::base::Base) | what every part is given: shared state, epoll, clock, timers, agenda, scoreboard |
-//! | [`Clients`](super::clients::Clients) | connections and what carries their bytes, buffers, the access log, files |
-//! | [`Processes`](super::processes::Processes) | channels to application processes, relays, places in queues |
-//! | [`Exchanges`](super::exchanges::Exchanges) | connections to servers; responses under way, and how they end |
-//! | [`Requests`](super::requests::Requests) | from received bytes to what answers them |
-//! | [`Admission`](super::admission::Admission) | listeners; who is let in, and who has to go |
+//! | `Base` | what every part is given: shared state, epoll, clock, timers, agenda, scoreboard |
+//! | `Clients` | connections and what carries their bytes, buffers, the access log, files |
+//! | `Processes` | channels to application processes, relays, places in queues |
+//! | `Exchanges` | connections to servers; responses under way, and how they end |
+//! | `Requests` | from received bytes to what answers them |
+//! | `Admission` | listeners; who is let in, and who has to go |
 //!
 //! On top is the [reactor](super::reactor), which has the loop and nothing else.
 

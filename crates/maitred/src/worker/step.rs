@@ -28,7 +28,7 @@ pub(super) enum Stop {
     Gone,
 }
 
-/// What [`Requests::answer`] made of a request.
+/// What `Requests::answer` made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     /// Answered, whole, in `tx`; the connection is kept.
@@ -56,7 +56,7 @@ pub(super) struct RequestInput<'a> {
     pub routed: Routed,
     /// The path that routes and files go by.
     pub path: &'a [u8],
-    /// It was answered with [`Served::Blocked`] before, and the disk has been asked.
+    /// It was answered with `Served::Blocked` before, and the disk has been asked.
     pub warmed: bool,
     /// The connection cannot be kept, whatever the request says.
     pub last: bool,

@@ -28,8 +28,8 @@ const ORDER: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// The layers of a thread, from below (`worker::layers`). A file of one imports nothing of those above it; what stands beside them in
-/// `worker` is below all of them.
+/// The layers of a thread, from below (`worker::layers`). A file of one imports nothing of those above it; what stands beside
+/// them in `worker` is below all of them.
 const LAYERS: &[&str] = &["base", "clients", "processes", "exchanges", "requests", "admission", "reactor"];
 /// Who starts the threads, and their test.
 const ABOVE_THE_LAYERS: &[&str] = &["worker/mod.rs", "worker/worlds/"];

@@ -298,7 +298,8 @@ impl Stage {
         came
     }
 
-    /// A request is cancelled. Maitred ends a process that takes several at a time only if cancelled ones hold all of its capacity.
+    /// A request is cancelled. Maitred ends a process that takes several at a time only if cancelled ones hold all of its
+    /// capacity.
     fn cancel(&mut self, at: usize, request: u32) {
         let Puppet { number, concurrent, .. } = self.puppets[at];
         let never = |job: &&mut Job| {

@@ -4,7 +4,7 @@
 //!
 //! Since when a connection is idle is known without a list of its own: its deadline in the wheel says so, which every request
 //! has moved anyway. Who has been idle longest is looked for only when all places are taken: one scan over all connections
-//! finds as many candidates as the next [`CANDIDATES`] new connections need, in order. So a request pays nothing, and a new
+//! finds as many candidates as the next `CANDIDATES` new connections need, in order. So a request pays nothing, and a new
 //! connection at the limit its part of a scan (8192 connections: 2.5 KB of memory looked at for each).
 
 use rustix::io::ioctl_fionread;

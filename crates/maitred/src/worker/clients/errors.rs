@@ -5,7 +5,7 @@
 //! |---|---|
 //! | is at hand, nothing but its path and method was looked at | [`Clients::site_error`] |
 //! | is at hand, and no process or server takes it | [`Clients::pool_error`] |
-//! | is at hand, and its body turns out to be bad, or cannot be kept | [`Requests::refuse_body`] |
+//! | is at hand, and its body turns out to be bad, or cannot be kept | `Requests::refuse_body` |
 //! | was kept, and lost, or took too long | [`Clients::refuse_kept`] |
 //! | could not be read, so that nobody knows which site it was for | `Clients::answer_refused`: always text |
 //!

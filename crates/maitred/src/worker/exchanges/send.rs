@@ -282,7 +282,7 @@ impl Exchanges {
         }
     }
 
-    /// Has a helper thread read what is missing; [`Requests::on_disk_done`] goes on.
+    /// Has a helper thread read what is missing; `Requests::on_disk_done` goes on.
     fn ask_disk(&mut self, index: u32, file: &ServedFile, offset: u64, len: u64) -> Sent {
         let Ok(copy) = file.try_clone() else { return Sent::Broken };
         let job = DiskJob::Read { file: copy, offset, len };

@@ -1,5 +1,5 @@
 //! Requests to servers that run by themselves: which server gets one, over which connection, and what is done when it fails. What
-//! a server is sent is its dialect's ([`http1`](crate::worker::upstream::http1)).
+//! a server is sent is its dialect's (`http1`).
 //!
 //! A request was read as a whole before, so that its length is known, and that a slow upload keeps no server waiting. What its
 //! attempt is doing:

@@ -1,26 +1,26 @@
-//! Upstreams: whoever answers a request, when it is not this server by itself.
+//! Upstreams: what answers a request when it is not this server by itself.
 //!
-//! | upstream | file | the request goes | the response comes | [`Source`] |
+//! | upstream | file | the request goes | the response comes | `Source` |
 //! |---|---|---|---|---|
-//! | process, direct | [`hand_off`](crate::worker::upstream::hand_off) | in a frame, with the client's socket | not through here | `HandedOff`¹ |
-//! | process, by relay | [`relay`] | in a frame, with one end of a socketpair | by the other, as HTTP/1 | `Relay` |
-//! | server | [`server`]; its dialect: [`http1`], [`fastcgi`] | by a connection to it | by the same | `Server` |
-//! | another thread | [`remote_thread`] | by its inbox, with one end of a socketpair | by the other, as HTTP/1 | `Thread` |
+//! | process, direct | `requests::hand_off` | in a frame, with the client's socket | not through here | `HandedOff`¹ |
+//! | process, by relay | `relay` | in a frame, with one end of a socketpair | by the other, as HTTP/1 | `Relay` |
+//! | server | `server`; its dialect: `http1`, `fastcgi` | by a connection to it | by the same | `Server` |
+//! | another thread | `remote_thread` | by its inbox, with one end of a socketpair | by the other, as HTTP/1 | `Thread` |
 //!
 //! ¹ A state of its own: the process writes to the client's socket.
 //!
-//! What they have in common is here: one [`Attempt`] is one request at an upstream, from the moment in which it was given there
+//! What they have in common is here: one `Attempt` is one request at an upstream, from the moment in which it was given there
 //! to the end of its response.
 //!
 //! | step | process by relay | server | another thread | common |
 //! |---|---|---|---|---|
 //! | begin | `start_relay` | `proxy`, `attempt` | `send_to_thread` | |
-//! | ready: the rest of the request | `feed_relay` | `send_request` | | [`Exchanges::move_upstream`] |
-//! | read | `receive_from_relay` | `receive_from_server` | the same | [`pump`]: judged, sent, waited for |
+//! | ready: the rest of the request | `feed_relay` | `send_request` | | `move_upstream` |
+//! | read | `receive_from_relay` | `receive_from_server` | the same | `pump`: judged, sent, waited for |
 //! | nothing more for now | `end_relay`: DONE, tail | | | `wait_for_upstream` |
 //! | its end | a wait for DONE | `end_of_stream` | the same | |
 //! | the response is out | `free_relay` | `keep_upstream` | | `settle_upstream` |
-//! | it has failed | `orphan_request` | `drop_upstream` | the same | [`failure`]: retried, refused or aborted |
+//! | it has failed | `orphan_request` | `drop_upstream` | the same | `failure`: retried, refused or aborted |
 //! | the client has gone | CANCEL | a second, then closed | told | `leave_upstream` |
 
 use std::time::{Duration, Instant};

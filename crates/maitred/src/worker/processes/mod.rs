@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`processes`] | how they come, are tended, and go |
+//! | [`life`] | how they come, are tended, and go |
 //! | [`channels`] | what they send, and how they end |
 //! | [`links`] | channels that other worker processes use as well, after a reload |
 //! | [`passed`] | descriptors that come from them |
@@ -14,10 +14,10 @@
 //! | [`reasons`] | why a process is ended |
 
 mod channels;
+mod life;
 pub(in crate::worker) mod links;
 mod overdue;
 mod passed;
-mod processes;
 pub(in crate::worker) mod reasons;
 mod relays;
 mod room;

@@ -1,10 +1,9 @@
 //! HTTP/2 connections: one socket, many streams.
 //!
-//! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`: its request is written as an HTTP/1.1 head, judged
-//! and answered by the same code as any other, and its response is put into frames by [`Clients::send_stream`]. So whatever
-//! holds for a request holds here: the limits, the deadlines, the log, the fields that applications see. What this module
-//! and [`streams`](crate::worker::connection::stream) add is the way between the socket and the streams; the rules of HTTP/2 are in
-//! [`maitred_http::h2`].
+//! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`: its request is judged and answered by the same code
+//! as any other, and its response is put into frames by `Clients::send_stream`. So whatever holds for a request holds here: the
+//! limits, the deadlines, the log, the fields that applications see. What this module and `streams` add is the way between the
+//! socket and the streams; the rules of HTTP/2 are in [`maitred_http::h2`].
 //!
 //! ```text
 //! on_readable ─ take_http2 ──┬ Request ─ open_stream ─ process ─ …
