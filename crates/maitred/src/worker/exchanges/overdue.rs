@@ -29,7 +29,9 @@ use super::Exchanges;
 use crate::handoff::RELAY_BIT;
 use crate::worker::connection::State;
 use crate::worker::origin;
+use crate::worker::processes::lost::Sent;
 use crate::worker::processes::reasons::{CANCEL_TIMEOUT, STUCK_AFTER};
+use crate::worker::upstream::failure::Cause;
 
 impl Exchanges {
     /// Whether that is over.
@@ -159,13 +161,11 @@ impl Exchanges {
     /// very moment only by having ignored CANCEL for [`CANCEL_TIMEOUT`]; then its client alone gets a response that is broken.
     fn end_direct(&mut self, index: u32) {
         let State::HandedOff { channel, request } = self.connections[index as usize].state else { return };
-        if !self.is_untouched(index) {
-            return self.abort_unanswered(index);
+        let written = !self.is_untouched(index);
+        if !written {
+            self.orphan_request(channel as usize, request);
         }
-        self.orphan_request(channel as usize, request);
-        self.unblock(index);
-        self.enter(index, State::Head);
-        self.refuse_kept(index, 504, &[]);
+        self.fail_direct(index, Cause::Late, Sent { seen: true, written });
     }
 
     /// The same through a relay, which is shut down at once.

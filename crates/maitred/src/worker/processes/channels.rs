@@ -3,7 +3,7 @@
 //! | event | what is done |
 //! |---|---|
 //! | HELLO | the process takes requests from now on |
-//! | DONE | the connection comes home |
+//! | DONE | the connection is Maitred's again |
 //! | TAIL | a piece of a response is kept, and sent after what the process wrote itself |
 //! | DETACH | the connection is the process's for good |
 //! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have seen go to another process |
@@ -11,33 +11,25 @@
 //! | no PONG after a silent request, orphans in all of its capacity | the same; the table in `overdue` says more |
 //! | the master says that it has exited | what it still said is read; its other requests are lost |
 //!
-//! A lost request whose client has received nothing is given to the pool again, once, if it is safe and has no body
-//! (`Processes::retry`); otherwise it is answered 502. If the client has received something, it is cut off. A request that
-//! no process can have seen is given to another one whatever its method, with its body, and as often as that takes.
-//!
-//! Only a process that has exited can be known not to write to a client any more. That is why requests of a failed
-//! one are not answered before.
-
-use std::os::fd::{AsFd as _, OwnedFd};
+//! What becomes of requests that are lost says `lost`.
 
 use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
 use rustix::event::epoll;
 
 use super::Processes;
-use crate::budget::Permit;
 use crate::control::{FromWorker, Greeting, SlotId};
-use crate::handoff::{Allowance, InFlight, Phase, RELAY_BIT, Received, Unsent, UnsentBody};
+use crate::handoff::{Allowance, Phase, RELAY_BIT, Received};
 use crate::serve::{Segment, Summary};
 use crate::worker::agenda::Next;
-use crate::worker::connection::retry::RetryState;
-use crate::worker::connection::spool::Spool;
 use crate::worker::connection::{After, State};
 use crate::worker::frame::payload_bytes_max;
 use crate::worker::processes::links::{LINK_ENDED, Word};
+use crate::worker::processes::lost::Sent;
 use crate::worker::processes::reasons::CLOSED;
 use crate::worker::processes::reasons::{CANCEL_TIMEOUT, STUCK_AFTER};
 use crate::worker::shared::Outgoing;
 use crate::worker::upstream::Source;
+use crate::worker::upstream::failure::Cause;
 
 /// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
 const READS_PER_TURN_MAX: u32 = 16;
@@ -280,7 +272,9 @@ impl Processes {
     fn end_broken(&mut self, index: u32, done: &Done) {
         let exchange = self.exchange(index);
         match (done.status, exchange.overdue, exchange.cancelled) {
-            (0, true, _) | (0, _, false) => self.answer_lost(index, true),
+            (0, true, _) | (0, _, false) => {
+                self.fail_direct(index, Cause::Bad, Sent { seen: true, written: false })
+            }
             (0, ..) => self.abort_unanswered(index),
             _ => self.abort_unanswered_after(index, done.body_bytes),
         }
@@ -389,105 +383,6 @@ impl Processes {
         }
     }
 
-    /// Sees to requests that a process has not seen, and never will: another one gets them.
-    pub(in crate::worker) fn answer_unsent(&mut self, unsent: Vec<Unsent>) {
-        for Unsent { request: InFlight { index, number, kept, .. }, body } in unsent {
-            let Some(index) = index else { continue };
-            let mut fed = None;
-            if number & RELAY_BIT != 0 {
-                let mut attempt = self.exchange(index).attempt.take();
-                fed = attempt.as_deref_mut().and_then(|attempt| attempt.feed.take());
-                self.enter(index, State::Head);
-                self.leave_relay(number & !RELAY_BIT, attempt);
-            }
-            let body = match (body, kept, fed) {
-                (Some(UnsentBody::Inline(bytes)), ..) => Some(UnseenBody::Inline(bytes)),
-                (Some(UnsentBody::Spooled(file, held)), Some(kept), _) => {
-                    spooled(file, kept, held).map(UnseenBody::Spooled)
-                }
-                (_, _, fed) => fed.map(|feed| UnseenBody::Spooled(feed.spool)),
-            };
-            if !body.is_some_and(|body| self.give_unseen(index, body)) {
-                self.row.handoff_lost.add(1);
-                self.answer_lost(index, true);
-            }
-        }
-    }
-
-    /// Gives a request to the pool again that no process has seen. The one that it was meant for takes no more requests, so
-    /// that this ends.
-    fn give_unseen(&mut self, index: u32, body: UnseenBody) -> bool {
-        self.unblock(index);
-        let exchange = self.exchange(index);
-        if exchange.overdue || exchange.cancelled {
-            return false;
-        }
-        match body {
-            UnseenBody::Inline(bytes) => exchange.body = bytes,
-            UnseenBody::Spooled(spool) => exchange.spool = Some(spool),
-        }
-        self.send_again(index);
-        true
-    }
-
-    /// A request was lost with its process. If nobody can have noticed, another process gets it.
-    pub(in crate::worker) fn lose(&mut self, index: u32) {
-        if !(self.is_untouched(index) && self.retry(index)) {
-            self.answer_lost(index, false);
-        }
-    }
-
-    /// Gives a request that was lost with its process to the pool again: once, and only if that can do no harm. The client
-    /// has received nothing, and no process has its socket to write to.
-    pub(in crate::worker) fn retry(&mut self, index: u32) -> bool {
-        self.unblock(index);
-        let exchange = self.exchange(index);
-        if exchange.retry != RetryState::Once || exchange.overdue || exchange.cancelled {
-            return false;
-        }
-        exchange.retry = RetryState::Done;
-        self.send_again(index);
-        true
-    }
-
-    fn send_again(&mut self, index: u32) {
-        let exchange = self.exchange(index);
-        (exchange.after, exchange.handed_off_at, exchange.tail_bytes) = (None, None, 0);
-        // Another process may answer it.
-        exchange.set_cookie = None;
-        exchange.tail.clear();
-        self.row.retried.add(1);
-        self.follow_up(index, Next::Resume);
-    }
-
-    /// Whether the client has received nothing since the request was handed off.
-    pub(in crate::worker) fn is_untouched(&self, index: u32) -> bool {
-        let Some(connection) = self.connections.get(index as usize) else { return false };
-        let since = connection.exchange.as_ref().and_then(|exchange| exchange.handed_off_at);
-        let Some(socket) = &connection.socket else { return false };
-        since.is_some_and(|since| {
-            let ago = (self.environment.now)().saturating_duration_since(since);
-            (self.environment.is_quiet)(socket.as_fd(), since, ago)
-        })
-    }
-
-    /// Answers a request whose process is lost: with an error if the client has received nothing, otherwise only closing
-    /// tells it the truth.
-    fn answer_lost(&mut self, index: u32, nothing_written: bool) {
-        if !self.connections.contains(index as usize) {
-            return;
-        }
-        self.unblock(index);
-        let untouched = nothing_written || self.is_untouched(index);
-        if !untouched {
-            self.exchange(index).lost = true;
-            return self.abort_unanswered(index);
-        }
-        let status = if self.exchange(index).overdue { 504 } else { 502 };
-        self.enter(index, State::Head);
-        self.refuse_kept(index, status, &[]);
-    }
-
     /// Keeps for the status page how a process ended.
     pub(in crate::worker) fn note_end(&self, id: SlotId, how: &str) {
         if let Some(row) = self.shared.slot_row(id) {
@@ -503,17 +398,4 @@ pub(in crate::worker) enum Frames {
     All,
     /// The next one waits for helpers.
     Wait,
-}
-
-/// The body of a request that no process has seen.
-enum UnseenBody {
-    Inline(Vec<u8>),
-    Spooled(Spool),
-}
-
-/// A body whose descriptor has come back.
-fn spooled(file: OwnedFd, kept: Permit, held: Permit) -> Option<Spool> {
-    let bytes = rustix::fs::fstat(&file).ok()?.st_size as u64;
-    // Nothing more is written to it, so that it makes no difference where it is.
-    Some(Spool { file: file.into(), bytes, on_disk: false, kept, held })
 }

@@ -5,6 +5,7 @@
 //! | [`life`] | how they come, are tended, and go |
 //! | [`channels`] | what they send, and how they end |
 //! | [`links`] | channels that other worker processes use as well, after a reload |
+//! | [`lost`] | requests that are lost with them |
 //! | [`passed`] | descriptors that come from them |
 //! | [`relays`] | relays that are left, lost, and given back |
 //! | [`room`] | what they can take, and what waits |
@@ -16,6 +17,7 @@
 mod channels;
 mod life;
 pub(in crate::worker) mod links;
+pub(in crate::worker) mod lost;
 mod overdue;
 mod passed;
 pub(in crate::worker) mod reasons;

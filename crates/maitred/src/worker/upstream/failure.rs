@@ -8,7 +8,9 @@
 //! | it was silent, or took too long | 504 | 504 | aborted |
 //! | what it has sent is no response | 502 | 502 | aborted |
 //!
-//! **Retried** is bounded by whoever carries it out: a process once, a server as often as there are others
+//! It holds for processes, by their own relay or on the client's socket, for servers, and for other threads.
+//!
+//! **Retried** is bounded where it is carried out: a process once, a server as often as there are others
 //! (`ATTEMPTS_MAX`). A request may be sent twice if its method is safe (9110-9.2.1), and everything that it had is still there.
 //! An informational response means that somebody has begun.
 

@@ -1,0 +1,162 @@
+//! Requests that are lost with their process, or that it has never seen.
+//!
+//! | the process | its request |
+//! |---|---|
+//! | cannot have seen it | goes to another one, whatever its method, with its body, and as often as that takes |
+//! | has ended | the rule of all upstreams (`upstream::failure`): retried once, 502, or aborted |
+//! | has reported it as done, and has written nothing | 502, or 504 if it was overdue |
+//!
+//! Only a process that has exited can be known not to write to a client any more. That is why requests of a failed one are not
+//! answered before.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use super::Processes;
+use crate::budget::Permit;
+use crate::handoff::{InFlight, RELAY_BIT, Unsent, UnsentBody};
+use crate::worker::agenda::Next;
+use crate::worker::connection::State;
+use crate::worker::connection::refusal::fields_of;
+use crate::worker::connection::retry::RetryState;
+use crate::worker::connection::spool::Spool;
+use crate::worker::upstream::failure::{Cause, Reached, Verdict, judge};
+
+/// How far a request on the client's own socket has come.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::worker) struct Sent {
+    /// The process may have seen it.
+    pub(in crate::worker) seen: bool,
+    /// The client has, or may have, a part of a response.
+    pub(in crate::worker) written: bool,
+}
+
+impl Processes {
+    /// Sees to requests that a process has not seen, and never will: another one gets them.
+    pub(in crate::worker) fn answer_unsent(&mut self, unsent: Vec<Unsent>) {
+        for Unsent { request: InFlight { index, number, kept, .. }, body } in unsent {
+            let Some(index) = index else { continue };
+            let mut fed = None;
+            if number & RELAY_BIT != 0 {
+                let mut attempt = self.exchange(index).attempt.take();
+                fed = attempt.as_deref_mut().and_then(|attempt| attempt.feed.take());
+                self.enter(index, State::Head);
+                self.leave_relay(number & !RELAY_BIT, attempt);
+            }
+            let body = match (body, kept, fed) {
+                (Some(UnsentBody::Inline(bytes)), ..) => Some(UnseenBody::Inline(bytes)),
+                (Some(UnsentBody::Spooled(file, held)), Some(kept), _) => {
+                    spooled(file, kept, held).map(UnseenBody::Spooled)
+                }
+                (_, _, fed) => fed.map(|feed| UnseenBody::Spooled(feed.spool)),
+            };
+            if !body.is_some_and(|body| self.give_unseen(index, body)) {
+                self.row.handoff_lost.add(1);
+                self.fail_direct(index, Cause::Lost, Sent { seen: true, written: false });
+            }
+        }
+    }
+
+    /// Gives a request to the pool again that no process has seen. The one that it was meant for takes no more requests, so
+    /// that this ends.
+    fn give_unseen(&mut self, index: u32, body: UnseenBody) -> bool {
+        self.unblock(index);
+        let verdict = self.verdict(index, Cause::Lost, Sent { seen: false, written: false });
+        let exchange = self.exchange(index);
+        if !matches!(verdict, Verdict::Retry(_)) || exchange.cancelled {
+            return false;
+        }
+        match body {
+            UnseenBody::Inline(bytes) => exchange.body = bytes,
+            UnseenBody::Spooled(spool) => exchange.spool = Some(spool),
+        }
+        self.send_again(index);
+        true
+    }
+
+    /// A request was lost with its process.
+    pub(in crate::worker) fn lose(&mut self, index: u32) {
+        let written = !self.is_untouched(index);
+        self.fail_direct(index, Cause::Lost, Sent { seen: true, written });
+    }
+
+    /// Gives a request that was lost with its process to the pool again: once, and only if that can do no harm. The client
+    /// has received nothing, and no process has its socket to write to.
+    pub(in crate::worker) fn retry(&mut self, index: u32) -> bool {
+        self.unblock(index);
+        let exchange = self.exchange(index);
+        if exchange.retry != RetryState::Once || exchange.overdue || exchange.cancelled {
+            return false;
+        }
+        exchange.retry = RetryState::Done;
+        self.send_again(index);
+        true
+    }
+
+    fn send_again(&mut self, index: u32) {
+        let exchange = self.exchange(index);
+        (exchange.after, exchange.handed_off_at, exchange.tail_bytes) = (None, None, 0);
+        // Another process may answer it.
+        exchange.set_cookie = None;
+        exchange.tail.clear();
+        self.row.retried.add(1);
+        self.follow_up(index, Next::Resume);
+    }
+
+    /// Whether the client has received nothing since the request was handed off.
+    pub(in crate::worker) fn is_untouched(&self, index: u32) -> bool {
+        let Some(connection) = self.connections.get(index as usize) else { return false };
+        let since = connection.exchange.as_ref().and_then(|exchange| exchange.handed_off_at);
+        let Some(socket) = &connection.socket else { return false };
+        since.is_some_and(|since| {
+            let ago = (self.environment.now)().saturating_duration_since(since);
+            (self.environment.is_quiet)(socket.as_fd(), since, ago)
+        })
+    }
+
+    /// A process that had the client's own socket gives no response, or no whole one: the rule that holds for all upstreams says
+    /// what is done.
+    pub(in crate::worker) fn fail_direct(&mut self, index: u32, cause: Cause, sent: Sent) {
+        if !self.connections.contains(index as usize) {
+            return;
+        }
+        self.unblock(index);
+        match self.verdict(index, cause, sent) {
+            Verdict::Retry(status) => {
+                if !self.retry(index) {
+                    self.refuse_lost(index, status);
+                }
+            }
+            Verdict::Refuse(status) => self.refuse_lost(index, status),
+            Verdict::Abort => {
+                self.exchange(index).lost = cause == Cause::Lost;
+                self.abort_unanswered(index);
+            }
+        }
+    }
+
+    fn verdict(&mut self, index: u32, cause: Cause, sent: Sent) -> Verdict {
+        let exchange = self.exchange(index);
+        // Whatever its end was, it had no more time.
+        let cause = if exchange.overdue { Cause::Late } else { cause };
+        let safe = exchange.retry == RetryState::Once;
+        judge(cause, Reached { seen: sent.seen, safe, begun: sent.written, head_written: sent.written })
+    }
+
+    fn refuse_lost(&mut self, index: u32, status: u16) {
+        self.enter(index, State::Head);
+        self.refuse_kept(index, status, fields_of(status));
+    }
+}
+
+/// The body of a request that no process has seen.
+enum UnseenBody {
+    Inline(Vec<u8>),
+    Spooled(Spool),
+}
+
+/// A body whose descriptor has come back.
+fn spooled(file: OwnedFd, kept: Permit, held: Permit) -> Option<Spool> {
+    let bytes = rustix::fs::fstat(&file).ok()?.st_size as u64;
+    // Nothing more is written to it, so that it makes no difference where it is.
+    Some(Spool { file: file.into(), bytes, on_disk: false, kept, held })
+}
