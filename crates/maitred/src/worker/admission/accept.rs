@@ -17,10 +17,10 @@ use crate::worker::inbox::{ConnectionTransfer, Message, Origin};
 use crate::worker::requests::proxy_protocol::NotAProxy;
 use crate::worker::token::Token;
 
-/// Connections taken from one listener in one turn, so that those that are there get their turn too.
+/// Connections taken from one listener in one turn, so that the connections that are there already get their turn too.
 const ACCEPTS_PER_TURN_MAX: u32 = 16;
 
-/// Connections taken from a queue that is given up: twice what `net.core.somaxconn` usually allows in one.
+/// Connections taken from the queue of a listener that is being closed: twice what `net.core.somaxconn` usually allows in one.
 const QUEUE_TAKEN_MAX: u32 = 8192;
 
 /// How long to leave new connections in the queue when the system is out of descriptors or memory.
@@ -161,7 +161,7 @@ impl Admission {
         let other = usize::from(peers[(draw >> 16) as usize % peers.len()]);
         let mine = self.clients() as u32;
         let theirs = self.shared.loads[other].load(Relaxed);
-        // Passing on costs a wake-up, so a small difference is left alone.
+        // Passing on costs a wakeup, so a small difference is left alone.
         (theirs + theirs / 8 + 2 < mine).then_some(other)
     }
 
@@ -181,7 +181,8 @@ impl Admission {
         }
     }
 
-    /// Stops accepting clients until there is room again: `pause` is for room that others have to make.
+    /// Stops accepting clients until there is room again: `pause` is for room that has to be made elsewhere: by the system, or by
+    /// requests that end.
     pub(in crate::worker) fn stop_accepting(&mut self, why: &'static str, pause: Option<Duration>) {
         if !self.accepting {
             return;
@@ -239,8 +240,8 @@ impl Admission {
         }
     }
 
-    /// Stops accepting for good, and gives up this thread's hold on the sockets. What is in the queues by then has woken
-    /// this thread, and perhaps no other, so it is taken, however much there is.
+    /// Stops accepting for good, and closes this thread's duplicates of the sockets. What is in the queues by then has woken this
+    /// thread, and perhaps no other, so it is taken, however much there is.
     pub(in crate::worker) fn close_listeners(&mut self) {
         for listener in &self.listeners {
             let _ = epoll::delete(&self.epoll, &listener.socket);
@@ -255,7 +256,7 @@ impl Admission {
         self.accepting = false;
     }
 
-    /// Another thread has stopped accepting, and may have been told of connections that are still there.
+    /// Another thread has stopped accepting, and may have got the wakeup for connections that are still in the queue.
     pub(in crate::worker) fn on_listen(&mut self) {
         (0..self.listeners.len()).for_each(|which| self.on_listener(which));
     }
@@ -288,7 +289,8 @@ impl Admission {
             (connection.internal, connection.secure) = (true, across.secure);
             connection.began = across.began;
         }
-        // An application process may still have it, and only a shutdown ends what more than one has.
+        // An application process may still have a copy of the socket, and only a shutdown ends a connection of which there are
+        // copies.
         connection.shared = origin != Origin::Accepted;
         let fresh = secure.is_none() && origin != Origin::ForSlot && !awaits_proxy;
         if let Some(secure) = secure {
@@ -302,7 +304,7 @@ impl Admission {
         let claimed = !connection.internal;
         let index = self.insert(connection);
         if claimed {
-            // It has been counted twice for a moment, lest it be not at all.
+            // It was counted twice for a moment, so that at no time it is not counted.
             self.shared.yield_place(self.number);
         }
         self.shared.end_transfer();
@@ -323,7 +325,7 @@ impl Admission {
             match RequestHead::received(&text, &self.head_limits) {
                 Ok(received) => head = received,
                 Err(reject) => {
-                    // Its bounds may be wider than ours.
+                    // The limits of the process that sent it may be wider than those here.
                     self.note_refusal(index, reject);
                     self.answer_refused_text(index, &text, reject);
                     return self.send_joined(index, Some(After::Linger));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// Connections that one scan finds.
 const CANDIDATES: usize = 64;
 
-/// Time between two scans of which the first has found nothing: a thread that is full of busy connections has other things to do.
+/// Time between two scans of which the first has found nothing: scans take time that busy connections need.
 pub(in crate::worker) const SCAN_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Time between two messages about it.
@@ -30,7 +30,7 @@ impl Candidate {
     }
 }
 
-/// Who may be closed for a new connection.
+/// Which connections may be closed for a new one.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Reclaim {
     /// The longest idle one is the last.
@@ -39,7 +39,7 @@ pub(in crate::worker) struct Reclaim {
     pub(in crate::worker) scan_at: Option<Instant>,
     /// A scan was wanted before that time.
     wanted: bool,
-    /// When the log was last told.
+    /// When it was last logged.
     told_at: Option<Instant>,
 }
 

@@ -25,7 +25,7 @@ use crate::worker::connection::State;
 use crate::worker::drain::Drain;
 use crate::worker::shared::Outgoing;
 
-/// How often a draining thread looks whether it is done, and offers again what the successor had no room for.
+/// How often a draining thread looks whether it is done, and sends again the connections that the successor had no room for.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The same when the grace period is over, and what is left may take hours.
@@ -55,7 +55,7 @@ impl Admission {
         self.close_idle_upstreams();
     }
 
-    /// What is left has so long, and no longer: the server stops, or there are too many worker processes like this one.
+    /// The connections that are left have this much time: the server stops, or there are too many worker processes like this one.
     pub(in crate::worker) fn hurry(&mut self, left: Duration) {
         let now = self.clock.now;
         if let Some(drain) = &mut self.drain {
@@ -66,7 +66,7 @@ impl Admission {
         }
     }
 
-    /// The successor has one itself: what becomes idle from now on goes straight there.
+    /// Another worker process has replaced the successor: connections that become idle from now on go straight there.
     pub(in crate::worker) fn follow_to(&mut self, successor: Arc<OwnedFd>) {
         if let Some(drain) = &mut self.drain {
             drain.successor = Some(successor);
@@ -77,18 +77,19 @@ impl Admission {
     /// Whether this thread, and with it the process, has nothing left to do.
     pub(in crate::worker) fn is_finished(&self) -> bool {
         let Some(drain) = &self.drain else { return false };
-        // Another thread may still send a connection here, for a process that this one is home to; or a predecessor, which has no
-        // other successor. They are looked at first, because what they have sent is in transit before they are gone.
+        // Another thread may still send a connection here, for an application process whose channel is here; or a predecessor
+        // may, which has no other successor. Both are checked first, because what they have sent is in transit before they are
+        // gone.
         let others_may = || {
-            // Whoever accepts counts a connection before it stops accepting, so that the loads are looked at after that.
+            // A thread that accepts counts a connection before it stops accepting, so the loads are read after that.
             if self.shared.predecessors.load(Acquire) > 0 || self.shared.accepting.load(Acquire) > 0 {
                 return true;
             }
             let elsewhere = || self.shared.loads.iter().any(|load| load.load(Acquire) > 0);
             elsewhere() || self.shared.in_transit.load(Acquire) > 0 || elsewhere()
         };
-        // Application processes that live on end with this process, unless they have been given back before; and what worker
-        // processes before this one have there goes this way.
+        // Channels that have to be returned: without their channels, the application processes would end with this one. And
+        // links: over them, earlier worker processes use the processes of this one.
         let owes = || {
             !self.pools.links.is_empty()
                 || self.pools.channels.iter().any(|(_, channel)| channel.is_pending_return())
@@ -96,7 +97,7 @@ impl Admission {
         self.connections.is_empty() && (drain.is_over(self.clock.now) || !(owes() || others_may()))
     }
 
-    /// Once per turn: what could not be given away before, and the end of what has had its time.
+    /// Once per turn: passes on what could not be passed before, and ends the connections whose time is over.
     pub(in crate::worker) fn drain_step(&mut self) {
         let now = self.clock.now;
         let Some(drain) = &mut self.drain else { return };
@@ -134,7 +135,7 @@ impl Admission {
         }
     }
 
-    /// Aborts connections that have had their time, those with a request first: what they had belongs to the log.
+    /// Aborts connections whose time is over, those with a request first: their requests have to be logged.
     fn abort_all(&mut self, which: impl Fn(&Admission, u32) -> bool) {
         let all = self.connections.iter().map(|(index, connection)| (index as u32, connection.is_idle()));
         let all = all.filter(|(index, _)| which(self, *index));
@@ -149,7 +150,7 @@ impl Admission {
             );
         }
         for (index, _) in left.into_iter().chain(idle) {
-            // One may have gone with another, of which it was a stream.
+            // It may have been closed already: a stream goes with its HTTP/2 connection.
             if self.connections.contains(index as usize) {
                 self.abort_any(index);
             }

@@ -1,4 +1,4 @@
-//! New connections, and those that have to go for them.
+//! New connections, and those that are closed for them.
 //!
 //! | file | what |
 //! |---|---|
@@ -28,7 +28,7 @@ use crate::worker::admission::candidates::Reclaim;
 use crate::worker::admission::listener::Listener;
 use crate::worker::connection::rates::Rates;
 
-/// Who is let in, and who has to go.
+/// Which connections are accepted, and which are closed for others.
 pub(in crate::worker) struct Admission {
     pub(in crate::worker) requests: Requests,
     pub(in crate::worker) listeners: Vec<Listener>,

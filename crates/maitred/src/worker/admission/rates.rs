@@ -18,7 +18,7 @@ impl Admission {
         self.rates.next.filter(|_| some.iter().any(|gauge| gauge.get() > 0))
     }
 
-    /// Once per turn: ends those that take too little, or are at it for too long.
+    /// Once per turn: ends those that take too little, or whose response takes too long in total.
     pub(in crate::worker) fn look_at_rates(&mut self) {
         let now = self.clock.now;
         if self.rates.next.is_some_and(|at| now < at) {

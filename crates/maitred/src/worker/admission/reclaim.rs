@@ -1,11 +1,11 @@
-//! At the limit of connections: the longest idle one makes room for a new one. Otherwise one client that keeps as many
-//! connections as there are places, and says nothing, would keep all others waiting for `keep_alive_timeout`, and for good
-//! if it asks for something now and then.
+//! At the limit of connections: the longest idle one is closed for a new one. Otherwise one client that keeps as many connections
+//! as there are places, and sends nothing, would keep all others waiting for `keep_alive_timeout`, and for good if it sends a
+//! request now and then.
 //!
-//! Since when a connection is idle is known without a list of its own: its deadline in the wheel says so, which every request
-//! has moved anyway. Who has been idle longest is looked for only when all places are taken: one scan over all connections
-//! finds as many candidates as the next `CANDIDATES` new connections need, in order. So a request pays nothing, and a new
-//! connection at the limit its part of a scan (8192 connections: 2.5 KB of memory looked at for each).
+//! Since when a connection is idle is known without a list of its own: its deadline in the wheel says so, which every request has
+//! moved anyway. The longest idle ones are looked for only when all places are taken: one scan over all connections finds as many
+//! candidates as the next `CANDIDATES` new connections need, in order. So a request pays nothing, and a new connection at the
+//! limit its part of a scan (8192 connections: 2.5 KB of memory looked at for each).
 
 use rustix::io::ioctl_fionread;
 
@@ -13,7 +13,8 @@ use super::Admission;
 use crate::worker::admission::candidates::{Candidate, SCAN_AGAIN_AFTER};
 use crate::worker::connection::{Connection, State};
 
-/// Which part of all places may be taken up by HTTP/2 connections that were told to go, and still have the time to hear of it.
+/// Which part of all places may be taken up by HTTP/2 connections to which GOAWAY was sent, while the client has time to receive
+/// it.
 const LEAVING_PART: usize = 16;
 
 impl Admission {
@@ -34,7 +35,7 @@ impl Admission {
         };
         let found = self.connections.iter().filter_map(idle).collect();
         self.reclaim.fill(found, self.clock.now);
-        // What the kernel has is asked of the candidates alone.
+        // Only for candidates is the kernel asked whether bytes have come.
         while let Some(candidate) = self.reclaim.candidates.last().copied() {
             if self.is_reclaimable(candidate) {
                 return true;
@@ -71,7 +72,7 @@ impl Admission {
         }
     }
 
-    /// Whether a candidate is still there, has been idle ever since, and no request of it has come.
+    /// Whether a candidate is still there, has been idle ever since, and nothing of a request has come on it.
     fn is_reclaimable(&self, candidate: Candidate) -> bool {
         let Candidate { index, serial, since, requests, .. } = candidate;
         let current = self.connections.get(index as usize);

@@ -32,7 +32,7 @@ impl Admission {
         }
     }
 
-    /// Once per turn: how things stand, after a turn that took so long.
+    /// Once per turn: updates the levels of overload, and acts on those that have changed.
     pub(in crate::worker) fn manage_overload(&mut self) {
         let now = self.clock.now;
         let before = self.load.overload.levels();
@@ -92,7 +92,7 @@ impl Admission {
         }
     }
 
-    /// Descriptors have become short: those that no request needs at the moment go.
+    /// Descriptors have become short: those that no request needs at the moment are closed.
     fn give_back_idle(&mut self) {
         self.close_idle_upstreams();
         for (_, channel) in &mut self.pools.channels {

@@ -1,6 +1,6 @@
-//! Requests that end without the whole answer that they were due, because the client, or all patience, has gone. Each that was
-//! begun is in the access log all the same, with a status that no client ever sees. So are those that HTTP/2 refuses before
-//! there is anything that could be answered.
+//! Requests that end without a whole response, because the client has gone or a timeout has passed. Each request that was begun
+//! is in the access log all the same, with a status that no client ever sees. So are those that HTTP/2 refuses before there is
+//! anything that could be answered.
 
 use maitred_http::request::{Reject, RequestHead};
 
@@ -21,7 +21,7 @@ impl Clients {
         self.abort_unanswered_after(index, 0);
     }
 
-    /// The same behind so many bytes of its response.
+    /// The same, after this many bytes of the content of its response.
     pub(in crate::worker) fn abort_unanswered_after(&mut self, index: u32, body_bytes: u64) {
         let exchange = self.exchange(index);
         exchange.summary = Some(Summary { status: aborted_status(exchange), body_bytes });
@@ -74,13 +74,13 @@ impl Clients {
         let request = line_of(head);
         let summary = Summary { status, body_bytes: 0 };
         let connection = &self.connections[index as usize];
-        // Of the connection it is known when it began, which is not when this request did.
+        // What is known is when the connection began, which is not when this request did.
         let line =
             Line { duration_us: 0, ..line(self.shared, &self.base.clock, connection, request, summary) };
         self.log.push(&line);
     }
 
-    /// Counts a request that is in the access log as cut off, by its status there.
+    /// Counts a request that the access log shows as aborted, by its status there.
     pub(in crate::worker) fn count_aborted(&mut self, index: u32, status: u16) {
         let connection = &self.connections[index as usize];
         match status {

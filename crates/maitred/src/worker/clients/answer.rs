@@ -69,7 +69,7 @@ impl Clients {
         (Routed { decision, plan }, path)
     }
 
-    /// What a response has to say that this request gets.
+    /// The context of the response to this request: what it has to say besides its content.
     pub(in crate::worker) fn reply_context(
         &self,
         index: u32,
@@ -118,7 +118,8 @@ impl Clients {
         (&mut self.files, ResponseWriter::new(&mut self.buffers.tx, stream, &mut self.buffers.lines, context))
     }
 
-    /// Has a part of a response that comes from elsewhere written to `tx`, which is empty; to the stream what does not go there.
+    /// Has a part of a response that comes from an upstream written to `tx`, which is empty; for a stream, content goes into its
+    /// frames.
     pub(in crate::worker) fn encode<R>(
         &mut self,
         index: u32,
@@ -167,7 +168,7 @@ impl Clients {
         })
     }
 
-    /// Cleartext clients are sent to TLS.
+    /// Redirects a client without TLS to TLS.
     pub(in crate::worker) fn redirect_to_tls(
         &mut self,
         index: u32,
@@ -199,7 +200,7 @@ impl Clients {
     ) -> Persistence {
         let connection = &self.connections[index as usize];
         if connection.is_stream() || connection.internal {
-            // It ends with its response, and says so by its own means.
+            // A stream ends with its response; HTTP/2 has no `Connection` field for that.
             return Persistence::Close;
         }
         let limit = self.shared.start.config.limits.requests_per_connection_max;
@@ -258,14 +259,14 @@ impl Clients {
         }
     }
 
-    /// Whether the peer may say whom its requests come from.
+    /// Whether the peer may name the client that its requests come from.
     pub(in crate::worker) fn is_trusted_proxy(&self, index: u32) -> bool {
         let proxies = &self.shared.start.config.server.trusted_proxies;
         let peer = self.connections.get(index as usize).and_then(|connection| connection.remote.address);
         peer.is_some_and(|peer| origin::is_within(peer.ip(), proxies))
     }
 
-    /// Keeps of a request's head what the log will want once the response has ended.
+    /// Keeps of a request's head what the access log needs once the response has ended.
     pub(in crate::worker) fn keep_for_log(&mut self, index: u32, request: &Request<'_, '_>) {
         let connection = &self.connections[index as usize];
         let logged = self.log.is_on() && !connection.admin && !connection.internal;
@@ -339,7 +340,7 @@ impl Clients {
         self.log_request(index, request, summary);
         if let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() {
             exchange.forget_pool();
-            // Of a body that was kept for a pool, the next request on this connection must find nothing.
+            // The next request on this connection must not find the body that was kept for a pool.
             exchange.spool = None;
         }
         match after(persistence) {

@@ -7,10 +7,10 @@
 //! | is at hand, and no process or server takes it | [`Clients::pool_error`] |
 //! | is at hand, and its body turns out to be bad, or cannot be kept | `Requests::refuse_body` |
 //! | was kept, and lost, or took too long | [`Clients::refuse_kept`] |
-//! | could not be read, so that nobody knows which site it was for | `Clients::answer_refused`: always text |
+//! | could not be read, so that it is not known which site it was for | `Clients::answer_refused`: always text |
 //!
 //! A page that is not in memory is fetched by a disk helper like any other file. The request is kept meanwhile, with the error
-//! that it is to be answered with ([`Refusal`]), so that nobody else is asked to answer it.
+//! that it is to be answered with ([`Refusal`]), so that it goes to no other process or server.
 
 use maitred_http::request::Request;
 
@@ -74,7 +74,7 @@ impl Clients {
         self.site_error(index, request, RequestInput { body: &[], ..given }, (status, fields_of(status)))
     }
 
-    /// Notes what the access log says of a request to a pool. It has its id already if a process or server was asked.
+    /// Notes what the access log says of a request to a pool. It has its id already if it was sent to a process or a server.
     pub(in crate::worker) fn name_for_pool(&mut self, index: u32, pool: usize) {
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);

@@ -1,4 +1,4 @@
-//! What there is of the exchange of a connection.
+//! Looks at the exchange of a connection: source, attempt, input, output, tunnel.
 
 use super::Clients;
 use crate::serve::DiskJob;
@@ -22,7 +22,7 @@ impl Clients {
         self.exchange_of(index)?.attempt.as_deref()
     }
 
-    /// Whether the client has yet to take something, over TLS as well: then it is its turn, and not that of who answers.
+    /// Whether the client has yet to take something, over TLS as well: then the client is waited for, and not the upstream.
     pub(in crate::worker) fn has_output(&self, index: u32) -> bool {
         let exchange = self.exchange_of(index);
         exchange.is_some_and(|exchange| exchange.sent < exchange.output.len()) || self.encrypted(index) > 0
@@ -40,7 +40,7 @@ impl Clients {
         exchange.is_some_and(|exchange| !exchange.input.is_empty()) || self.is_content_ended(index)
     }
 
-    /// Whether the client speaks another protocol with somebody.
+    /// Whether the connection is a tunnel: after an upgrade, the client speaks another protocol with the upstream.
     pub(in crate::worker) fn is_tunnel(&self, index: u32) -> bool {
         self.tunnel(index).is_some()
     }

@@ -1,4 +1,4 @@
-//! HTTP/2 connections as far as they are about their socket: frames that leave, and GOAWAY.
+//! HTTP/2 connections: how they begin and end, frames that leave, and GOAWAY.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::worker::connection::wire::Then;
 /// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.
 const MOVED_PART: usize = 8;
 
-/// How long a client may take to hear of a GOAWAY before streams that it opens are refused (9113-6.8 asks for at least one
-/// round trip; refused requests are safe to repeat).
+/// How long a client has to receive a GOAWAY before streams that it opens are refused (9113-6.8 asks for at least one round trip;
+/// refused requests are safe to repeat).
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
 impl Clients {
@@ -51,12 +51,12 @@ impl Clients {
         key
     }
 
-    /// Whether what the client asks for now is refused.
+    /// Whether new streams of the client are refused.
     pub(in crate::worker) fn refuses(&self, key: u32) -> bool {
         self.sessions.get(key as usize).is_some_and(|http2| http2.left)
     }
 
-    /// Gives a session a place in the turn's end, once.
+    /// Has a session looked at when the turn ends, once.
     pub(in crate::worker) fn touch_session(&mut self, key: u32) {
         if let Some(http2) = self.sessions.get_mut(key as usize)
             && !std::mem::replace(&mut http2.dirty, true)
@@ -140,7 +140,8 @@ impl Clients {
         }
     }
 
-    /// Asks the client to take its next requests elsewhere. Called again, it refuses new ones, after a while.
+    /// Sends GOAWAY, so that the client opens a new connection for its next requests. Called again after a while, it refuses new
+    /// streams.
     pub(in crate::worker) fn leave(&mut self, key: u32) {
         let now = self.clock.now;
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };

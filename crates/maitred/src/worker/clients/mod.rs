@@ -3,10 +3,10 @@
 //! | file | what |
 //! |---|---|
 //! | [`table`] | connections come into it, and change their state |
-//! | [`exchange`] | what there is of the exchange of a connection |
+//! | [`exchange`] | looks at the exchange of a connection |
 //! | [`wire`] | a socket, TLS, or a stream: receive, send |
 //! | [`tls_session`] | TLS sessions |
-//! | [`http2`] | frames that leave, and GOAWAY |
+//! | [`http2`] | begin and end of HTTP/2 connections, frames that leave, GOAWAY |
 //! | [`streams`] | what is received and sent on a stream |
 //! | [`rates`] | how fast a head and a body have to come |
 //! | [`unsent`] | what clients do not take: counted and bounded |
@@ -64,7 +64,7 @@ pub(in crate::worker) fn received_bytes_max(limits: &HeadLimits) -> usize {
 pub(in crate::worker) struct Clients {
     pub(in crate::worker) base: Base,
     pub(in crate::worker) connections: Slab<Connection>,
-    /// How many of them are no clients' own: streams of HTTP/2 connections, and what other threads have sent.
+    /// How many of them are not accepted from clients: streams of HTTP/2 connections, and what other threads have sent.
     pub(in crate::worker) streams: usize,
     /// How many belong to the admin listener, and take no places from clients.
     pub(in crate::worker) admins: usize,
@@ -124,7 +124,7 @@ pub(in crate::worker) struct Load {
     pub(in crate::worker) without_room: Vec<(u32, u32)>,
     /// Connections whose reads the disk helpers had no room for.
     pub(in crate::worker) postponed: Vec<(u32, u32)>,
-    /// When they are asked again.
+    /// When they are submitted again.
     pub(in crate::worker) postponed_until: Option<Instant>,
 }
 
@@ -135,7 +135,7 @@ impl Clients {
             head_bytes_max: limits.head_bytes_max as usize,
             header_count_max: usize::from(limits.header_count_max),
             target_bytes_max: limits.target_bytes_max as usize,
-            // What is longer is refused once it is known whom it is for (`Requests::begin_body`).
+            // A longer body is refused once the route is known (`Requests::begin_body`).
             body_bytes_max: u64::MAX,
         };
         Clients {

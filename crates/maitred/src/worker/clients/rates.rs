@@ -1,15 +1,15 @@
-//! Clients that are neither silent nor of any use: minimal rates, and bounds on the whole.
+//! Clients that send or take too slowly: minimal rates, and bounds on the whole time.
 //!
 //! What a client **sends** has a deadline that its bytes put off: a head `head_timeout`, and a second more for each
 //! `head_bytes_per_second_min` bytes, up to `head_timeout_max`; a body `body_rate_grace` likewise. That is one sum for each
 //! piece that comes, and nothing while none does.
 //!
-//! What a client **takes** is looked at four times in `response_rate_window`. One that has had something unsent at each
-//! look, for all that time, must have taken `response_bytes_per_second_min` bytes a second. Nothing is counted where bytes
-//! are sent: the kernel counts what was acknowledged (tcp(7), `tcpi_bytes_acked`), whoever wrote it, TLS and applications
-//! included. What HTTP/2 holds back, because the client opens no window, is counted by the session as it makes frames.
+//! What a client **takes** is looked at four times in `response_rate_window`. One that has had something unsent at each look, for
+//! all that time, must have taken `response_bytes_per_second_min` bytes a second. Nothing is counted where bytes are sent: the
+//! kernel counts what was acknowledged (tcp(7), `tcpi_bytes_acked`), also of bytes that TLS or an application wrote. What HTTP/2
+//! holds back, because the client opens no window, is counted by the session as it makes frames.
 //!
-//! | who | has something unsent | what counts |
+//! | what | has something unsent if | what counts |
 //! |---|---|---|
 //! | a response that Maitred sends | its state says so | what was acknowledged |
 //! | one that an application writes to the client's socket | the kernel holds bytes that may not leave yet | the same |
@@ -18,7 +18,8 @@
 //! | | its window is used up, and a stream waits | content in frames |
 //! | a stream | its own window is used up | its content in frames |
 //!
-//! An event stream with nothing to send is in none of these rows. What waits for a disk is not the client's fault.
+//! An event stream with nothing to send is in none of these rows. A response that waits for a disk is not counted against the
+//! client.
 
 use std::os::fd::AsFd as _;
 

@@ -1,5 +1,5 @@
-//! Streams of HTTP/2 connections, each of which is a connection to everybody else: how they begin, what is received and sent on
-//! them, and how they end. [`http2`](crate::worker::connection::http2) is about the connection that carries them.
+//! Streams of HTTP/2 connections, each of which is a connection for the rest of the worker: how they begin, what is received and
+//! sent on them, and how they end. [`http2`](crate::worker::connection::http2) is about the connection that carries them.
 
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
@@ -127,7 +127,7 @@ impl Clients {
             let at = *offset + taken as u64;
             let ended = |read| then == Then::End && (taken + read) as u64 == bytes;
             let read = http2.fill(stream_key, ended, |out| {
-                // It was found to be in memory; one that cannot be read now is as one that has become shorter.
+                // It was found to be in memory; a file that cannot be read now is treated as one that has become shorter.
                 let _ = append_at(file.as_fd(), out, room, at);
             });
             if read == 0 {

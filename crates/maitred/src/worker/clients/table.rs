@@ -72,7 +72,7 @@ impl Clients {
         connection.state = state;
     }
 
-    /// Takes a connection in, idle.
+    /// Adds a connection, idle.
     pub(in crate::worker) fn insert(&mut self, mut connection: Connection) -> u32 {
         self.serial = (self.serial + 1) & SERIAL_MASK;
         connection.serial = self.serial;
@@ -114,7 +114,7 @@ impl Clients {
         self.connections.get(index as usize)?.socket.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes a connection out of the epoll set, because its socket lives on elsewhere.
+    /// Takes a connection out of the epoll set, because its socket goes on being used by another thread or process.
     pub(in crate::worker) fn unwatch(&mut self, index: u32) {
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         if let (true, Some(socket)) = (connection.registered, &connection.socket) {

@@ -82,8 +82,8 @@ impl Clients {
         self.follow_records(index, session, taken, rx.len() > before, more)
     }
 
-    /// A connection becomes a TLS one with these bytes: what came before was not encrypted. They are part of what one receive
-    /// buffer holds, and so is what they say.
+    /// A connection begins TLS with these bytes: what came before them was not encrypted. They are part of what one receive
+    /// buffer holds, so they fit into one when decrypted.
     pub(in crate::worker) fn begin_secure(
         &mut self,
         index: u32,
@@ -103,7 +103,7 @@ impl Clients {
         self.follow_records(index, session, taken, !rx.is_empty(), more)
     }
 
-    /// Does what records ask for. `bytes`: they had some for those above.
+    /// Acts on received records. `bytes`: they had content for the layer above.
     fn follow_records(
         &mut self,
         index: u32,
@@ -138,7 +138,7 @@ impl Clients {
         if settles {
             self.settle_handshake(session);
             if self.connections[index as usize].state == State::Writing {
-                // What could not be encrypted before goes on now.
+                // A response that could not be encrypted before continues now.
                 self.look_again(index);
             }
             if self.is_challenge(session) {
@@ -146,7 +146,7 @@ impl Clients {
             }
         }
         match bytes {
-            // The end is for the next look, as it is where FIN comes with data.
+            // The end is for the next call, as it is where FIN comes with data.
             true => Received::Bytes { more: more || closed },
             false if more => {
                 self.look_again(index);
@@ -182,7 +182,7 @@ impl Clients {
         secure.is_some_and(|secure| secure.tls.alpn_protocol() == Some(ACME_TLS))
     }
 
-    /// Whether what comes now may have been heard and said again by somebody else.
+    /// Whether what comes now is early data, which an attacker may have recorded and sent again.
     pub(in crate::worker) fn is_early(&self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize).filter(|found| found.secure) else {
             return false;
@@ -236,12 +236,12 @@ impl Clients {
         secure.flush(socket.as_fd())
     }
 
-    /// Tells the client that nothing was cut off.
+    /// Sends `close_notify`, so that the client knows that nothing is missing.
     pub(in crate::worker) fn notify_close(&mut self, index: u32, session: u32) {
         if let Some(secure) = self.tls_sessions.get_mut(session as usize) {
             secure.tls.send_close_notify();
         }
-        // What the socket does not take now is of no use later.
+        // What the socket does not take now is not sent later.
         let _ = self.flush_secure(index, session);
     }
 }

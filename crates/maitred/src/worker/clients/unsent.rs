@@ -11,7 +11,8 @@ use crate::worker::connection::wire::Wire;
 use crate::worker::origin;
 
 impl Clients {
-    /// Counts what a connection holds for others; to be called where something is left over, and where all has left.
+    /// Counts what a connection holds for the client or an upstream; to be called where something is left over, and where all has
+    /// left.
     pub(in crate::worker) fn count_unsent(&mut self, index: u32) {
         let encrypted = self.encrypted(index);
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
@@ -33,7 +34,7 @@ impl Clients {
         if bytes < before || !permit.grow(bytes - before) {
             permit.set(bytes);
             if bytes > before {
-                // Not here: whoever calls may have more to do with the connection.
+                // Not here: the caller may have more to do with the connection.
                 self.load.without_room.push((index, serial));
             }
         }
@@ -96,7 +97,7 @@ impl Clients {
         http2.session.refuse_streams(http2.streams_unsent + http2.unsent.taken() > max);
     }
 
-    /// Of the head of a request whose response has begun, nothing but the log wants anything.
+    /// Once a response has begun, only the log needs the head of its request.
     fn trim_head(&mut self, index: u32) {
         let Some(connection) = self.connections.get(index as usize) else { return };
         let Some(exchange) = connection.exchange.as_deref() else { return };
@@ -113,11 +114,11 @@ impl Clients {
         let proxied = self.is_trusted_proxy(index);
         let exchange = self.exchange(index);
         exchange.head.trim_for_log(|name| proxied && origin::tells(name));
-        // A body was kept until now for whoever would answer.
+        // A body was kept until now, for an upstream that would answer.
         exchange.body = Vec::new();
     }
 
-    /// Whether the client has got nothing of an HTTP server's response yet.
+    /// Whether nothing of an upstream's response was written for the client yet.
     pub(in crate::worker) fn is_unanswered(&self, index: u32) -> bool {
         let exchange =
             self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
@@ -125,8 +126,8 @@ impl Clients {
         attempt.is_some_and(|attempt| !attempt.filter.head_written())
     }
 
-    /// Memory or descriptors have become short: buffers that nothing is in go, and clients that hold something have less time
-    /// from now on.
+    /// Memory or descriptors have become short: empty buffers are freed, and clients that hold something have less time from now
+    /// on.
     pub(in crate::worker) fn hurry_clients(&mut self) {
         let short = self.is_short_of_memory();
         self.spare = Vec::new();
@@ -136,7 +137,7 @@ impl Clients {
         for (index, connection) in &self.connections {
             let index = index as u32;
             let exchange = connection.exchange.as_deref();
-            // An HTTP server that takes its time with a request has as long as it always has.
+            // The time that an HTTP server has for a request stays the same.
             let hurries = || self.waits_for_client(index) || self.is_tunnel(index);
             match connection.state {
                 State::Idle if short && connection.requests > 0 && connection.is_idle() => {
@@ -174,7 +175,7 @@ impl Clients {
         }
     }
 
-    /// Whether buffers in which nothing is are given back at once.
+    /// Whether empty buffers are freed at once.
     pub(in crate::worker) fn is_short_of_memory(&self) -> bool {
         self.load.overload.levels().memory > Level::Normal
     }

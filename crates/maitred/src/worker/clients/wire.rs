@@ -9,7 +9,7 @@
 //! | an application can get the socket | yes | no | there is none |
 //! | another thread can take it over | yes | yes | no |
 //! | the end of a response that ends the connection | shutdown(2) | `close_notify`, shutdown(2) | END_STREAM |
-//! | a response that is broken off | close(2) | close(2), without `close_notify` | RST_STREAM |
+//! | a response that is aborted | close(2) | close(2), without `close_notify` | RST_STREAM |
 
 use std::os::fd::AsFd as _;
 use std::rc::Rc;

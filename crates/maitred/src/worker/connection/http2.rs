@@ -34,21 +34,21 @@ pub(in crate::worker) struct Http2Connection {
     pub(in crate::worker) framed: u64,
     /// What is left of the present stream's share.
     pub(in crate::worker) share: usize,
-    /// It has its place in the turn's end already.
+    /// It is to be looked at when the turn ends already.
     pub(in crate::worker) dirty: bool,
     /// If it has no stream: when it has waited long enough for one.
     pub(in crate::worker) idle_until: Option<Instant>,
-    /// If something is unsent: when the client has had long enough to take a byte of it.
+    /// If something is unsent: when the timeout for the client to take a byte of it ends.
     pub(in crate::worker) write_until: Option<Instant>,
     /// A header block, or another frame, of which a part has come.
     pub(in crate::worker) half: Option<Partial>,
-    /// When it was told to go away.
+    /// When the first GOAWAY was sent.
     pub(in crate::worker) left_at: Option<Instant>,
-    /// It was told again, so that what it asks for now is refused.
+    /// The second GOAWAY was sent: new streams are refused.
     pub(in crate::worker) left: bool,
 }
 
-/// When what has come in part has to be whole.
+/// A deadline for what has come in part.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct Partial {
     pub(in crate::worker) half: Half,
@@ -58,7 +58,7 @@ pub(in crate::worker) struct Partial {
     pub(in crate::worker) until: Instant,
 }
 
-/// What has come in part. The content of DATA is not meant: its streams have deadlines of their own.
+/// What has come in part. This is not about the content of DATA: streams have deadlines of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Half {
     /// The header block of a stream.
@@ -67,13 +67,13 @@ pub(in crate::worker) enum Half {
     Frame,
 }
 
-/// How long a connection may take for what.
+/// The timeouts of a connection.
 pub(in crate::worker) struct Timeouts {
     pub(in crate::worker) idle: Duration,
     pub(in crate::worker) write: Duration,
 }
 
-/// What a connection may ask of this server.
+/// What clients may ask of this server on one connection.
 pub(in crate::worker) fn settings(limits: &Limits) -> Settings {
     Settings {
         header_list_bytes_max: limits.head_bytes_max,

@@ -1,4 +1,4 @@
-//! A client connection: what it is, and what it can be doing.
+//! A client connection: what it consists of, and its states.
 //!
 //! | state | what is going on | reads the socket | deadline |
 //! |---|---|---|---|
@@ -9,9 +9,9 @@
 //! | `Disk` | a helper thread fetches what the answer needs | no | none: the disk answers |
 //! | `Queued` | waits for an application process | no | the pool's `queue_timeout` |
 //! | `HandedOff` | an application process owns the connection | no | the pool's timeouts, see `overdue` |
-//! | `Upstream` | somebody else answers, through here | after an upgrade | the pool's timeouts, or `write_timeout` |
-//! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` since the master said something |
-//! | `Watching` | is told the status every second | no | `WATCHER_TIMEOUT` since it last took something |
+//! | `Upstream` | an upstream answers, through this process | after an upgrade | the pool's timeouts, or `write_timeout` |
+//! | `Command` | waits for the master to carry out an admin request | no | `COMMAND_TIMEOUT` since the last message |
+//! | `Watching` | gets the status every second | no | `WATCHER_TIMEOUT` since it last took something |
 //! | `Http2` | HTTP/2: its streams are connections (`http2`) | yes | `keep_alive_timeout`, `write_timeout` |
 //! | `Writing` | a response is on its way out | no | `write_timeout` since the last progress |
 //! | `Linger` | the last response is on its way | yes, and drops | `linger_timeout`, anew while the client reads |
@@ -85,11 +85,11 @@ pub enum State {
         /// Number of the request on that channel.
         request: u32,
     },
-    /// Somebody else answers; the response comes through here.
+    /// An upstream answers; the response comes through this process.
     Upstream(Source),
     /// At the master.
     Command,
-    /// Is told the status every second.
+    /// Gets the status every second.
     Watching,
     /// HTTP/2: its streams answer.
     Http2 {
@@ -124,11 +124,11 @@ pub struct Connection {
     pub serial: u32,
     /// What it is doing.
     pub state: State,
-    /// There may be more to read: epoll said so while nobody was reading, or the last read filled its buffer.
+    /// There may be more to read: epoll said so while the connection did not read, or the last read filled its buffer.
     pub readable: bool,
     /// Epoll said that the client has finished sending. That makes no edge of its own after what came before it.
     pub hung_up: bool,
-    /// It has its place in the next turn already, or in the one in which the disk helpers are asked again.
+    /// It is to be looked at in the next turn already, or in the one in which its job is submitted to the disk helpers again.
     pub again: bool,
     /// The client has finished sending (end of file seen).
     pub ended: bool,
@@ -187,9 +187,9 @@ pub struct Exchange {
     pub pace: Option<Pace>,
     /// A body that is too large to be sent in a frame.
     pub spool: Option<Spool>,
-    /// What the request is to be answered with, whoever it is for.
+    /// The error that the request is to be answered with, whatever its route is.
     pub refusal: Option<Refusal>,
-    /// Nothing can be read after this request: its body was announced, and will not be asked for.
+    /// Nothing can be read after this request: its body was announced, and is not asked for by a 100 (Continue).
     pub last: bool,
     /// Bytes to send, from `sent` on.
     pub output: Vec<u8>,
@@ -213,11 +213,11 @@ pub struct Exchange {
     pub after: Option<After>,
     /// Since when the request, all of which is there, waits for an application process.
     pub waits_since: Option<Instant>,
-    /// How long it did, in microseconds.
+    /// How long it has waited, in microseconds.
     pub queue_us: u64,
     /// The slot whose process it waits for; `None` for any.
     pub pin: Option<u16>,
-    /// A field of the response that comes through a relay.
+    /// A `Set-Cookie` field for the response that comes through a relay.
     pub set_cookie: Option<Box<FieldLines>>,
     /// What the application process returned to be sent after what it wrote itself.
     pub tail: VecDeque<Segment>,
@@ -225,17 +225,17 @@ pub struct Exchange {
     pub tail_bytes: usize,
     /// The application process that returned the files in `segments`.
     pub returned_by: Option<SlotId>,
-    /// What another thread has said of the request, besides the request itself.
+    /// What the thread that has the client has sent about the request, besides the request itself.
     pub across: Option<Box<RemoteRequest>>,
     /// The request at an upstream, and the response that comes of it.
     pub attempt: Option<Box<Attempt>>,
-    /// After an upgrade: the way from the client to whoever speaks the other protocol.
+    /// After an upgrade: the bytes from the client to the upstream that speaks the other protocol.
     pub tunnel: Option<Box<Tunnel>>,
     /// When the request was handed to an application process.
     pub handed_off_at: Option<Instant>,
     /// The process may keep the connection for another protocol.
     pub may_detach: bool,
-    /// The process was told that nobody waits for the response.
+    /// The process was sent CANCEL: no client waits for the response.
     pub cancelled: bool,
     /// The process, or the server, was silent for longer than its pool allows, or has taken longer for the request.
     pub overdue: bool,
@@ -245,7 +245,7 @@ pub struct Exchange {
     pub request_id: Option<u128>,
     /// The pool that answers, for the access log.
     pub pool: Option<u16>,
-    /// Whether another process may be asked, should this one die before the client has received anything.
+    /// Whether the request may be sent to another process, should this one die before the client has received anything.
     pub retry: RetryState,
 }
 
@@ -259,7 +259,7 @@ impl Exchange {
         *self = Exchange { input, head, body, output, ..Exchange::default() };
     }
 
-    /// The request that a pool was asked for has its line in the log; the next one may be for nobody's pool.
+    /// The request to a pool has its line in the log; the next one may be for no pool.
     pub fn forget_pool(&mut self) {
         (self.pool, self.request_id, self.returned_by, self.set_cookie) = (None, None, None, None);
         (self.queue_us, self.waits_since) = (0, None);
@@ -331,7 +331,7 @@ impl Connection {
         }
     }
 
-    /// The other side, as requests are told of it.
+    /// The peer of the connection, for `forward`.
     pub(super) fn peer(&self) -> Peer {
         Peer { remote: self.remote, secure: self.secure }
     }
@@ -371,7 +371,7 @@ mod tests {
             "2001:db8:1111:2222:3333:4444:5555:6666"
         );
         assert_eq!(text("nowhere"), "unix:");
-        // Neither the longest ones, nor such as some programs write with an IPv4 address at the end.
+        // Neither the longest addresses, nor those that some programs write with an IPv4 address at the end.
         let longest = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
         assert_eq!(text(&format!("[{longest}]:80")), longest);
         for address in

@@ -1,4 +1,4 @@
-//! Rates: how long a head and a body may take, and who takes too little of a response.
+//! Rates: how long a head and a body may take, and which clients take too little of a response.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use maitred_sys::delivery::Progress;
 use crate::config::Limits;
 use crate::worker::connection::http2::Http2Connection;
 
-/// Looks at one client in the time in which it has to take what it has to take.
+/// Looks at one client in one window of the minimal rate.
 const LOOKS_PER_WINDOW: u32 = 4;
 
 /// Shortest time between two looks: a tick of the timers.
@@ -28,12 +28,12 @@ impl Pace {
         Pace { since: now, bytes: 0, paused: None }
     }
 
-    /// Nothing is read from now on, which is not the client's fault.
+    /// Nothing is read from now on: the time until the next read does not count against the client.
     pub(in crate::worker) fn pause(&mut self, now: Instant) {
         self.paused.get_or_insert(now);
     }
 
-    /// So many bytes more have come.
+    /// This many more bytes have come.
     pub(in crate::worker) fn count(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
@@ -45,7 +45,7 @@ impl Pace {
     }
 }
 
-/// By when a head has to be there of which so many bytes have come, and whose first one came at `began`.
+/// The deadline of a head whose first byte came at `began`, and of which this many bytes have come.
 pub(in crate::worker) fn head_deadline(limits: &Limits, began: Instant, bytes: u64) -> Instant {
     let time = extended(limits.head_timeout, bytes, limits.head_bytes_per_second_min);
     bounded(began + time.min(limits.head_timeout_max.max(limits.head_timeout)), began, limits)
@@ -66,7 +66,7 @@ pub(in crate::worker) fn body_deadline(
     bounded(until, began, limits)
 }
 
-/// A time that is longer by a second for so many bytes each; 0: not at all.
+/// `time`, and a second more for each `per_second` bytes; 0: as it is.
 fn extended(time: Duration, bytes: u64, per_second: u32) -> Duration {
     match per_second {
         0 => time,
@@ -88,7 +88,7 @@ pub(in crate::worker) enum HeldBy {
     Window,
 }
 
-/// What a client that has something to take has taken so far.
+/// How much a client that has something to take has taken so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) struct Seen {
     pub(in crate::worker) held_by: HeldBy,
@@ -108,7 +108,7 @@ struct Record {
     pass: u64,
 }
 
-/// Who takes what at which rate.
+/// The rates at which clients take responses.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Rates {
     records: HashMap<u32, Record>,
@@ -119,8 +119,8 @@ pub(in crate::worker) struct Rates {
 }
 
 impl Rates {
-    /// Whether the client at `index`, which has something unsent, has taken too little for too long. One that is held back now
-    /// by this and now by that is judged by what holds it back in the end: over all that time it has taken so much, or not.
+    /// Whether the client at `index`, which has something unsent, has taken too little for too long. The reason (socket or
+    /// window) may change from look to look; the last one decides which count of bytes is used, over the whole time.
     pub(in crate::worker) fn is_slow(
         &mut self,
         (index, serial): (u32, u32),
@@ -159,7 +159,7 @@ impl Rates {
     }
 }
 
-/// How often is looked; `None` if nothing has a bound.
+/// The time between two looks; `None` if nothing has a bound.
 pub(in crate::worker) fn look_every(limits: &Limits) -> Option<Duration> {
     let rate = (limits.response_bytes_per_second_min > 0).then_some(limits.response_rate_window);
     let shortest = rate.into_iter().chain(limits.response_total_timeout).min()?;

@@ -20,7 +20,7 @@ impl Refusal {
     }
 }
 
-/// The fields of an error of this status from a pool: a 503 says when to come again.
+/// The fields of an error of this status from a pool: a 503 says when to retry.
 pub(in crate::worker) fn fields_of(status: u16) -> &'static [Field<'static>] {
     if status == 503 { RETRY_SOON } else { &[] }
 }

@@ -11,8 +11,8 @@ pub struct Spool {
     pub bytes: u64,
     /// Whether it is on a disk, so that writing to it may wait.
     pub on_disk: bool,
-    /// What it takes up.
+    /// Its bytes in the budget of memory or disk.
     pub kept: Permit,
-    /// Its place among the descriptors.
+    /// Its descriptor in the budget of descriptors.
     pub held: Permit,
 }

@@ -12,7 +12,7 @@ pub(in crate::worker) struct Stream {
     pub(in crate::worker) index: u32,
     /// Nothing more comes from the client.
     pub(in crate::worker) heard: bool,
-    /// Bytes of the body that nobody has acted on, and for which the client gets no new room.
+    /// Bytes of the body that were not acted on, and for which the client gets no new room.
     pub(in crate::worker) unread: usize,
     /// Bytes of the response's content that are in frames so far.
     pub(in crate::worker) framed: u64,

@@ -1,7 +1,7 @@
 //! What a connection does about an event, state by state: one table, [`reaction`]. It decides, and touches nothing.
 //!
 //! Columns are what can happen to any connection ([`Event`]); what belongs to one state alone (DONE of a process, the answer of
-//! the master, a helper thread that has finished) is with its owner.
+//! the master, a helper thread that has finished) is handled by the module of that state.
 //!
 //! | state | arrived | ended | gone | room | again | deadline | aborted |
 //! |---|---|---|---|---|---|---|---|
@@ -21,7 +21,7 @@
 //! ¹ Refused, if a PROXY header is missing. ² Closed, if the request has its answer already. ³ If it is a tunnel, otherwise
 //! noted. ⁴ A tunnel's is what was sent last, which may still be read.
 //!
-//! *note*: the bytes stay in the kernel, and `Connection::readable` says so to whoever reads next, since an edge comes only once.
+//! *note*: the bytes stay in the kernel, and `Connection::readable` says so to the next read, since an edge comes only once.
 
 use super::State;
 
@@ -42,11 +42,11 @@ pub enum Phase {
     Queued,
     /// Owned by an application process.
     HandedOff,
-    /// Somebody else answers.
+    /// An upstream answers.
     Upstream,
     /// At the master.
     Command,
-    /// Is told the status every second.
+    /// Gets the status every second.
     Watching,
     /// HTTP/2.
     Http2,
@@ -67,11 +67,11 @@ pub enum Event {
     Gone,
     /// The socket takes more.
     Room,
-    /// Its turn has come that it asked for.
+    /// The turn has come in which it was to be looked at again.
     Again,
     /// Its deadline has passed.
     Deadline,
-    /// It has to end, whatever it is at.
+    /// It has to end, whatever its state is.
     Aborted,
 }
 
@@ -98,7 +98,7 @@ pub enum Reaction {
     Move,
     /// The same for a tunnel; otherwise as [`Reaction::Note`].
     MoveTunnel,
-    /// Whoever answers is told that the client has finished sending.
+    /// The upstream or the process is told that the client has finished sending.
     TellEnded,
     /// The same, and a tunnel is moved on.
     TellEndedAndMove,
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn nothing_that_has_come_is_forgotten() {
-        // Who is told the status has nothing to say; whatever else comes is read, noted, or dropped.
+        // A client that watches the status has nothing to send; in other states, what comes is read, noted, or dropped.
         assert_eq!(which(Event::Arrived, &[Reaction::Nothing]), [Phase::Watching]);
         let ignored = which(Event::Ended, &[Reaction::Nothing]);
         assert_eq!(ignored, []);

@@ -39,9 +39,9 @@ pub struct TlsSession {
     pub(in crate::worker) tls: ServerConnection,
     /// It is known which protocol follows, because the handshake is over, or early data has come.
     pub(in crate::worker) begun: bool,
-    /// The handshake is over. What came before may have been said by somebody else, who has heard it (RFC 8446 section 8).
+    /// The handshake is over. What came before may be a recording that an attacker has sent again (RFC 8446 section 8).
     pub(in crate::worker) settled: bool,
-    /// The client has said `close_notify`: nothing that comes behind it is looked at (RFC 8446 section 6.1).
+    /// The client has sent `close_notify`: nothing that comes after it is read (RFC 8446 section 6.1).
     pub(in crate::worker) closed: bool,
     /// About how many bytes were encrypted and have not been sent.
     pub(in crate::worker) unsent: usize,
@@ -49,7 +49,7 @@ pub struct TlsSession {
     pub(in crate::worker) identity: Option<Box<Identity>>,
 }
 
-/// Writes to a socket, never waits, and never makes a signal.
+/// Writes to a socket, never blocks, and never raises SIGPIPE.
 struct Socket<'a>(BorrowedFd<'a>);
 
 impl io::Write for Socket<'_> {
@@ -88,7 +88,7 @@ impl TlsSession {
         self.unsent
     }
 
-    /// Takes received bytes, and appends to `rx` what they say.
+    /// Takes received bytes, and appends to `rx` what they are decrypted to.
     pub(in crate::worker) fn take(
         &mut self,
         mut ciphertext: &[u8],
@@ -107,7 +107,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// What a client says before the handshake is over; only where the configuration lets it.
+    /// Early data: what a client sends before the handshake is over, where the configuration allows it.
     fn take_early(&mut self, rx: &mut Vec<u8>) {
         if let Some(mut early) = self.tls.early_data() {
             // From memory, and bounded by `max_early_data_size`.
@@ -155,7 +155,7 @@ impl<'a> TlsLookup<'a> {
         }
     }
 
-    /// What an application is told of the client's TLS: fields of its request.
+    /// Fields of a request that tell an application about the TLS of the client.
     pub(in crate::worker) fn fields(self, wire: Wire, mut field: impl FnMut(&str, &[u8])) {
         let Some(secure) = self.secure(wire) else { return };
         if let Some(version) = secure.tls.protocol_version() {

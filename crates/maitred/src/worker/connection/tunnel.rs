@@ -1,11 +1,11 @@
-//! The way from a client to the other end of another protocol.
+//! A tunnel: the bytes from a client to the upstream after an upgrade, and which side has ended.
 
 use std::os::fd::BorrowedFd;
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
-/// The way from a client to the other end.
+/// The bytes from a client to the other end, and which side has ended.
 #[derive(Debug, Default)]
 pub struct Tunnel {
     /// What the client has sent.
@@ -16,7 +16,7 @@ pub struct Tunnel {
     pub(in crate::worker) client_ended: bool,
     /// All that the other end has to send was read.
     pub(in crate::worker) far_end_ended: bool,
-    /// The client was told that nothing more will come.
+    /// The client was told by a shutdown that nothing more will come.
     pub(in crate::worker) client_told: bool,
     /// So was the other end. Once is enough, and each time makes an event of its own on the socket: it would never end.
     pub(in crate::worker) far_end_told: bool,

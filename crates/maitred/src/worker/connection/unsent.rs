@@ -7,7 +7,7 @@ use crate::worker::connection::{Connection, Exchange};
 use crate::worker::upstream::Attempt;
 
 impl Exchange {
-    /// Whether a part of a response is here, or of what is for whoever answers.
+    /// Whether a part of a response is held here, or of what is for an upstream.
     pub(in crate::worker) fn holds_something(&self) -> bool {
         self.sent < self.output.len()
             || !self.segments.is_empty()

@@ -22,10 +22,10 @@ pub enum Wire {
     },
 }
 
-/// What a look for received bytes brought.
+/// What became of one step of receiving.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Received {
-    /// Bytes. With `more`, there may be others that no event will tell of.
+    /// Bytes. With `more`, there may be others that no event will announce.
     Bytes {
         /// Whether to look again.
         more: bool,
@@ -43,7 +43,7 @@ pub(in crate::worker) enum Received {
 pub(in crate::worker) enum Then {
     /// More of the same response, at once.
     More,
-    /// Nobody knows yet, or another response.
+    /// Not known yet, or another response.
     Perhaps,
     /// Nothing: the connection ends with them.
     End,
@@ -56,7 +56,7 @@ pub(in crate::worker) enum Sent {
     All,
     /// The turn's share; the socket may take more.
     Share,
-    /// The socket is full, or the disk is asked.
+    /// The socket is full, or a disk helper reads.
     Waits,
     /// The connection cannot be used any more.
     Broken,
