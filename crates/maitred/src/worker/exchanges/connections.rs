@@ -1,18 +1,18 @@
 //! Connections to HTTP servers: made without waiting, kept for further requests, and closed.
 //!
-//! | a connection is | it ends that by |
+//! | a connection is | it stays so until |
 //! |---|---|
 //! | connecting: `index` is set, not `connected` | the first event: its error, or none; the pool's `connect_timeout` |
 //! | reused: `index` is set, `untried` | the end of the turn, when the request is sent, or the connection found to be of no use |
-//! | busy: `index` is set | the end of the response, after which it is idle or closed; an error; its client's going away |
-//! | idle: `index` is none | the next request; any bytes, since a server has nothing to say unasked; `IDLE_TIMEOUT`; drain |
+//! | busy: `index` is set | the end of the response, after which it is idle or closed; an error; the end of the client |
+//! | idle: `index` is none | the next request; any bytes, since a server sends nothing without a request; `IDLE_TIMEOUT`; drain |
 //!
 //! It belongs to one thread for all its life, and enters the epoll set once, edge-triggered, both ways.
 //!
-//! **Whether an idle connection is still good** has to be known when a request is sent on it, and not a moment earlier: what
-//! the server has said unasked must not be taken for the answer, which may be meant for another client. What epoll has
-//! reported by then does not tell, since it is as old as the turn. To ask each connection would be a system call for each
-//! request. So requests on idle connections are sent at the end of the turn, behind one poll(2) for all of them.
+//! **Whether an idle connection is still good** has to be known when a request is sent on it, and not a moment earlier: what the
+//! server has sent without a request must not be taken for the response, since it may be meant for another client. The events of
+//! epoll are no proof, since they are as old as the turn. To check each connection by itself would be a system call for each
+//! request. So requests on idle connections are sent at the end of the turn, after one poll(2) for all of them.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -28,10 +28,10 @@ use crate::worker::foreign;
 use crate::worker::token::Token;
 use crate::worker::upstream::connections::{IDLE_PER_UPSTREAM_MAX, SWEEP_INTERVAL, UpstreamConnection};
 
-/// Number of the server of a connection that leads to none.
+/// Number of the server of a connection that leads to no server.
 const NO_SERVER: u16 = u16::MAX;
 
-/// Begins to connect. Whether that has succeeded already is said, too.
+/// Begins to connect. The second value says whether that has succeeded already.
 fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let family = match upstream {
@@ -46,7 +46,7 @@ fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
             connect(&socket, address)
         }
         Upstream::Unix(path) => {
-            // Older kernels do not know it; what they let through is dealt with.
+            // Older kernels do not have this option; descriptors that arrive there are received and closed.
             let _ = maitred_sys::sockopt::refuse_descriptors(&socket);
             connect(&socket, &SocketAddrUnix::new(path)?)
         }
@@ -181,7 +181,7 @@ impl Exchanges {
         idle.into_iter().for_each(|key| self.drop_upstream(key));
     }
 
-    /// Closes a connection. That takes it out of the epoll set, too, since nobody else has a copy.
+    /// Closes a connection. That takes it out of the epoll set, too, since there is no other copy of the descriptor.
     pub(in crate::worker) fn drop_upstream(&mut self, key: u32) {
         let Some(connection) = self.upstreams.connections.try_remove(key as usize) else { return };
         if connection.foreign {
@@ -195,7 +195,7 @@ impl Exchanges {
         }
     }
 
-    /// Once per turn: closes what has been idle for too long.
+    /// Once per turn: closes the connections that have been idle for too long.
     pub(in crate::worker) fn sweep_upstreams(&mut self) {
         let now = self.clock.now;
         if self.upstreams.next_sweep.is_some_and(|at| at <= now) {

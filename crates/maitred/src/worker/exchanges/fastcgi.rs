@@ -2,12 +2,12 @@
 //!
 //! | what comes | what becomes of it |
 //! |---|---|
-//! | `STDOUT` | its header is judged, and goes to the client's `Filter`; so does the content behind it |
+//! | `STDOUT` | its header is checked, and goes to the client's `Filter`; so does the content after it |
 //! | `STDERR` | lines for the error log, `MESSAGE_BYTES_MAX` of a request |
 //! | an empty `STDOUT`, or `END_REQUEST` | the response is complete; the end of the stream is not waited for |
 //! | `END_REQUEST` with another status than 0 | `Failed::Overloaded`: nothing was done; or `Failed::Bad` |
 //! | the end of the stream before that | `Failed::Bad`: the response is not whole |
-//! | anything behind the end, an error of the socket as well | nothing: php-fpm closes its side before it has read everything |
+//! | anything after the end, an error of the socket as well | nothing: php-fpm closes its side before it has read everything |
 //!
 //! `Location` without `Status` and with a path alone (a local redirect, RFC 3875 section 6.2.2) is passed on as 302, as nginx
 //! does.

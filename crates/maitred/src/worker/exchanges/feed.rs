@@ -1,5 +1,5 @@
-//! Spooled request bodies for processes that take no files: they get them through the relay, against the direction of the
-//! response, at the speed at which they read.
+//! Spooled request bodies for processes that take no files: they are sent through the relay, against the direction of the
+//! response, at the speed at which the process reads.
 
 use rustix::io::Errno;
 
@@ -7,7 +7,7 @@ use super::Exchanges;
 use crate::worker::upstream::Feed;
 use crate::worker::upstream::failure::Cause;
 
-/// Bytes of a body that one relay takes in one turn, so that the others get theirs.
+/// Bytes of a body that one relay takes in one turn, so that the other relays get their turn.
 const FED_PER_TURN: u64 = 512 * 1024;
 
 impl Exchanges {
@@ -27,7 +27,7 @@ impl Exchanges {
             attempt.feed = Some(Feed { spool, sent: 0 });
         }
         if let Some(found) = self.pools.relays.get_mut(relay as usize) {
-            // The process may answer without having read all of it.
+            // The process may answer without having read the whole body.
             found.spoilt = true;
         }
         // There is room in a new relay, so there is an event at once.
@@ -55,7 +55,7 @@ impl Exchanges {
         }
         let moved = feed.sent > before;
         let share_used = feed.sent == end && feed.sent < feed.spool.bytes;
-        // One that was sent is kept, too, until DONE: no process may have seen the request.
+        // A body that was sent is kept as well, until DONE: if no process has read the request, it is sent again.
         if let Some(attempt) = self.exchange(index).attempt.as_deref_mut() {
             attempt.feed = Some(feed);
         }

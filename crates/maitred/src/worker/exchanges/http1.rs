@@ -11,7 +11,7 @@ use crate::worker::frame::{append_body, payload_bytes_max};
 use crate::worker::origin::{Arrival, Client};
 use crate::worker::step::RequestInput;
 
-/// The host that a request names which came without one.
+/// The host for a request that came without one.
 fn host_of(settings: &Pool) -> String {
     match &settings.source {
         Source::Http(servers) => match servers.first() {

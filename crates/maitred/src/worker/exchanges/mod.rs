@@ -9,12 +9,12 @@
 //! | [`connections`] | connections to servers |
 //! | [`http1`] | requests as HTTP/1.1 |
 //! | [`fastcgi`] | requests as FastCGI |
-//! | [`remote_thread`] | requests that another thread has |
+//! | [`remote_thread`] | requests that another thread answers |
 //! | [`feed`] | request bodies that go through a relay |
 //! | [`tunnel`] | other protocols, after an upgrade |
 //! | [`overdue`] | upstreams that take too long |
 //! | [`send`] | responses to sent bytes, files, the end of a response |
-//! | [`removal`] | connections that go |
+//! | [`removal`] | connections that are closed |
 
 mod connections;
 mod fastcgi;

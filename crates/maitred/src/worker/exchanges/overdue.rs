@@ -14,12 +14,12 @@
 //! | orphans that do not end hold the capacity | the same |
 //! | it is due at an HTTP server | 504, or aborted, and the connection to the server is closed |
 //!
-//! An orphan is a request for whose response nobody waits, also because its client has gone. It counts as one that does not end
-//! [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. What is aborted
-//! stands in the access log as [`TIMED_OUT`](crate::worker::log_line::TIMED_OUT).
+//! An orphan is a request for whose response no client waits, also because the client has gone. It counts as one that does not
+//! end [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. An aborted
+//! request is in the access log as [`TIMED_OUT`](crate::worker::log_line::TIMED_OUT).
 //!
-//! What is due is looked at when the deadline of the connection passes. Each byte puts it off without touching the timer:
-//! [`Exchanges::is_put_off`] sets it anew.
+//! Whether a request is due is checked when the deadline of the connection passes. Each byte extends that without a change of the
+//! timer: [`Exchanges::is_put_off`] sets the timer anew.
 
 use std::time::Instant;
 
@@ -34,7 +34,7 @@ use crate::worker::processes::reasons::{CANCEL_TIMEOUT, STUCK_AFTER};
 use crate::worker::upstream::failure::Cause;
 
 impl Exchanges {
-    /// Whether that is over.
+    /// Whether `request_total_timeout` is over.
     pub(in crate::worker) fn is_past_total(&self, index: u32) -> bool {
         self.total_due(index).is_some_and(|due| due <= self.clock.now)
     }
@@ -70,7 +70,7 @@ impl Exchanges {
         }
         let period = self.request_timeout(exchange.pool?);
         let silent = match (connection.internal, exchange.across.as_deref(), &connection.socket) {
-            // The other thread knows what it has got.
+            // The thread that has the client knows when it received something last.
             (true, Some(across), Some(socket)) => {
                 match delivery::is_under_way(std::os::fd::AsFd::as_fd(socket)) {
                     true => now + period,
@@ -105,12 +105,12 @@ impl Exchanges {
             return;
         }
         self.give_notice(index, key, (request, index));
-        // A process that is ended should be gone by then. If it is not, it still has the socket.
+        // A process that is ended should have exited by then. If it has not, it still has the socket.
         self.arm_in(index, CANCEL_TIMEOUT);
     }
 
-    /// Whether the process has not read its channel since it was given this request. Then it is ended, and what it has not seen
-    /// goes to another one.
+    /// Whether the process has not read its channel since this request was sent to it. Then it is ended, and requests that it has
+    /// not read go to another process.
     pub(in crate::worker) fn is_unread(&mut self, key: usize, request: u32) -> bool {
         let unread = self.pools.channels.get(key).is_some_and(|channel| channel.is_unsent(request));
         if unread {
@@ -119,7 +119,7 @@ impl Exchanges {
         unread
     }
 
-    /// A request is overdue: its process is told, or ended if it has no other. True if it lives on.
+    /// A request is overdue: its process gets CANCEL, or is ended if it has a capacity of 1. True if the process goes on.
     pub(in crate::worker) fn give_notice(
         &mut self,
         index: u32,
@@ -156,9 +156,9 @@ impl Exchanges {
         true
     }
 
-    /// The process has not come to an end with an overdue request on the client's own socket. If nothing has left by that, the
-    /// client is answered behind the back of the process, whose next write finds the socket shut down. It could write at this
-    /// very moment only by having ignored CANCEL for [`CANCEL_TIMEOUT`]; then its client alone gets a response that is broken.
+    /// The process has not come to an end with an overdue request on the client's own socket. If nothing has left by that socket,
+    /// the client gets an answer from here, and the next write of the process finds the socket shut down. If the process writes
+    /// at this very moment, although it had CANCEL for [`CANCEL_TIMEOUT`], only this client gets a broken response.
     fn end_direct(&mut self, index: u32) {
         let State::HandedOff { channel, request } = self.connections[index as usize].state else { return };
         let written = !self.is_untouched(index);

@@ -1,4 +1,4 @@
-//! What comes from an upstream, on its way to the client: read, judged, and sent on at the client's speed.
+//! What comes from an upstream, on its way to the client: read, checked, and sent on at the client's speed.
 //!
 //! Nothing more is read while anything read before has yet to be sent. So a slow client is seen by the upstream as a full
 //! socket, and no more than one read is kept here.
@@ -17,7 +17,7 @@ use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::server::{Call, Dialect};
 use crate::worker::upstream::{Attempt, By, Source};
 
-/// Bytes that one client may get in one turn, so that the others get theirs.
+/// Bytes that one client may get in one turn, so that the others get their turn.
 const MOVED_PER_TURN: usize = 512 * 1024;
 
 impl Exchanges {
@@ -27,7 +27,7 @@ impl Exchanges {
             let source = self.source_of(index);
             self.end_past_bounds(index);
             if source.is_some() && self.source_of(index) == source {
-                // It was only told, and no further edge says what is there.
+                // The process only got CANCEL: what is in its relay makes no further edge.
                 self.look_again(index);
             }
             return;
@@ -66,7 +66,7 @@ impl Exchanges {
 
     /// Sends what is left of what was read before. False if there is nothing else to be done meanwhile.
     fn send_what_is_left(&mut self, index: u32) -> bool {
-        // What TLS had left may have gone by itself since.
+        // The rest that TLS had may have been sent since.
         let counted = self.exchange_of(index).is_some_and(|exchange| exchange.unsent.is_some());
         let held = self.has_output(index) || counted;
         match self.send_rest(index) {
@@ -86,7 +86,7 @@ impl Exchanges {
         }
         if held {
             self.recount_unsent(index);
-            // It could not go on while the client kept it waiting.
+            // The time that the upstream waited for the client does not count as its silence.
             self.note_heard(index);
             self.wait_for_upstream(index);
         }
@@ -130,7 +130,8 @@ impl Exchanges {
         }
     }
 
-    /// A FastCGI application that has said everything waits until its connection ends, however long the client takes.
+    /// A FastCGI application whose response is complete waits until its connection ends. So that is shut down at once, and not
+    /// when the client has everything.
     fn let_go_of(&mut self, index: u32, source: Source) {
         let Source::Server(key) = source else { return };
         let is_over = |by: &By| match by {
@@ -144,7 +145,7 @@ impl Exchanges {
         }
     }
 
-    /// Has bytes of the upstream judged, and sends what became of them.
+    /// Has bytes of the upstream checked by the filter, and sends what the filter made of them.
     pub(in crate::worker) fn pass_on(&mut self, index: u32, input: &[u8]) -> Result<(), (Cause, String)> {
         let (now, ends) = (self.clock.now, self.ends_soon(index));
         let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return Ok(()) };
@@ -203,7 +204,7 @@ impl Exchanges {
         }
         let sent = self.send(index, bytes, Then::Perhaps).unwrap_or(0);
         self.progress(index);
-        // An error shows again, and is dealt with, when the rest is sent.
+        // An error is reported again, and handled, when the rest is sent.
         let rest = bytes.get(sent..).unwrap_or_default();
         self.exchange(index).output.extend_from_slice(rest);
     }
@@ -222,7 +223,7 @@ impl Exchanges {
     /// The upstream has finished sending. True if there is more to send to the client.
     fn on_ended(&mut self, index: u32, source: Source) -> bool {
         debug_assert!(!matches!(source, Source::Relay(_)), "what a process has ended, DONE says");
-        // A filter that has seen nothing is used again.
+        // A filter that has received nothing is used again for the retry.
         let begun = self.attempt_of(index).is_some_and(|attempt| attempt.begun);
         match begun {
             true => self.end_of_stream(index),
@@ -244,7 +245,7 @@ impl Exchanges {
         true
     }
 
-    /// It is the upstream's turn, the client having all that there was.
+    /// Waits for the upstream, because the client has all that there was.
     pub(in crate::worker) fn wait_for_upstream(&mut self, index: u32) {
         if self.has_output(index) {
             return;
@@ -255,12 +256,13 @@ impl Exchanges {
         let Some(due) = self.upstream_due(index) else { return };
         match due > self.clock.now {
             true => self.wheel.arm(index, due),
-            // Each byte that it has sent has put off the deadline of the client, which is not to blame.
+            // Each byte of the upstream has put off the timer, which was set for the client; now the bounds of the upstream
+            // apply.
             false => self.end_past_bounds(index),
         }
     }
 
-    /// Whether the upstream has had all of its time, whatever it goes on to say.
+    /// Whether the time of the upstream is over, even if it goes on sending.
     fn is_past_all_bounds(&self, index: u32) -> bool {
         let bounded = self.exchange_of(index).is_some_and(|exchange| exchange.overdue);
         (bounded || self.is_past_total(index))
@@ -272,7 +274,8 @@ impl Exchanges {
         self.on_upstream_timeout(index);
     }
 
-    /// The whole response is out. Once the upstream has said so too, it is free, and the client's connection goes on.
+    /// The whole response is out. Once the upstream has reported the end as well, it is free, and the client's connection goes
+    /// on.
     pub(in crate::worker) fn settle_upstream(&mut self, index: u32, source: Source) {
         let exchange = self.exchange(index);
         let Some(mut attempt) = exchange.attempt.take_if(|attempt| attempt.is_done()) else { return };
@@ -280,7 +283,7 @@ impl Exchanges {
         let (status, body_bytes) = (attempt.filter.status().unwrap_or(502), attempt.filter.body_bytes());
         exchange.summary = Some(Summary { status, body_bytes });
         exchange.after = Some(match exchange.tunnel.take() {
-            // What the client may still say has to be read, or it loses what it was told last.
+            // What the client may still send has to be read: otherwise a reset could overtake the last bytes to it.
             Some(_) => After::Linger,
             None if attempt.keep && attempt.filter.keeps() => After::Keep,
             None => After::Close,
@@ -292,7 +295,7 @@ impl Exchanges {
         if !matches!(source, Source::Thread(_)) {
             self.count_handed_off(index, body_bytes);
         }
-        // Before the connection's next request, which may want it.
+        // Before the connection's next request, which may use the same upstream.
         self.enter(index, State::Head);
         match source {
             Source::Relay(relay) => self.release_relay(relay, &attempt),

@@ -30,7 +30,7 @@ const RELAYS_ENDED_PER_TURN: usize = 256;
 /// How long a response may take before it is sent on piece by piece.
 const UNWATCHED_FOR: Duration = Duration::from_millis(1);
 
-/// Bytes that are read at a time from a file that has to be judged.
+/// Bytes that are read at a time from a file that has to go through the filter.
 const TAIL_PIECE_BYTES: u64 = 64 * 1024;
 
 impl Exchanges {
@@ -68,7 +68,7 @@ impl Exchanges {
         self.unwatched.push_back((relay, uses, now + UNWATCHED_FOR));
     }
 
-    /// When the next relay wants to be watched.
+    /// When the next relay has to be watched.
     pub(in crate::worker) fn next_watch(&self) -> Option<Instant> {
         self.unwatched.front().map(|(_, _, due)| *due)
     }
@@ -91,7 +91,7 @@ impl Exchanges {
         }
     }
 
-    /// Has epoll tell when there is something to read; and when there is room again, if something is written to it.
+    /// Has epoll report when there is something to read; and when there is room again, if something is written to it.
     pub(in crate::worker) fn watch(&mut self, key: u32, feeds: bool) -> bool {
         let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return true };
         if relay.watched {
@@ -138,7 +138,7 @@ impl Exchanges {
         let (room, mut passed) = (rx.capacity(), Vec::new());
         let received = receive(found.socket(), rx, &mut passed);
         if !passed.is_empty() {
-            // They are closed by helpers, as whatever an application passes.
+            // Passed descriptors are closed by helper threads, as all that applications pass.
             let lane = found.lane();
             passed.into_iter().for_each(|descriptor| drop(Passed::new(descriptor, None, lane.clone())));
             rx.clear();
@@ -146,7 +146,7 @@ impl Exchanges {
         }
         Ok(match received {
             Ok(0) => {
-                // It closed its end, or died; what it says on the channel, or its exit, decides.
+                // The process closed its end, or died; its message on the channel, or its exit, decides.
                 found.spoilt = true;
                 self.note_relay_end(index, relay);
                 Read::Drained
@@ -176,7 +176,7 @@ impl Exchanges {
         }
         if handed.broken {
             match (handed.lost, cancelled) {
-                // It was told to; nobody is there to hear anything else.
+                // The process was sent CANCEL because the client has gone: there is no client for an error.
                 (false, true) => self.abort(index),
                 (false, false) => self.fail_upstream(index, Cause::Bad, "it broke the response off"),
                 (true, _) => self.fail_upstream(index, Cause::Lost, "it has ended before its response had"),
@@ -237,17 +237,17 @@ impl Exchanges {
         self.pass_tail(index, piece.get(..read).unwrap_or_default())
     }
 
-    /// The response is out, and the process has said so.
+    /// The response is out, and the process has sent DONE.
     pub(in crate::worker) fn release_relay(&mut self, key: u32, attempt: &Attempt) {
         let broken = attempt.handed().is_some_and(|handed| handed.broken);
         if let Some(relay) = self.pools.relays.get_mut(key as usize) {
-            // More than the response was announced to have: the next one could not be told from it.
+            // More came than the announced length: the excess could be taken for the next response.
             relay.spoilt |= attempt.filter.excess() || broken;
         }
         self.free_relay(key);
     }
 
-    /// A relay has done its duty: it serves the next request, unless something may be left in it.
+    /// A relay is free: it serves the next request, unless something may be left in it.
     fn free_relay(&mut self, key: u32) {
         let now = self.clock.now;
         let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return };
@@ -266,12 +266,12 @@ impl Exchanges {
         }
     }
 
-    /// When relays that nobody needs are looked for.
+    /// When unused relays are looked for.
     pub(in crate::worker) fn next_relay_sweep(&self) -> Option<Instant> {
         self.relay_sweep.map(|(at, _)| at)
     }
 
-    /// Gives back the relays that nobody has needed for a period: our ends are closed, and the processes are told to forget
+    /// Closes the relays that were not used for a period: the near ends are closed here, and the processes get a message to close
     /// theirs.
     pub(in crate::worker) fn sweep_relays(&mut self) {
         let now = self.clock.now;
@@ -304,7 +304,7 @@ impl Exchanges {
         };
     }
 
-    /// Says in the log what an application has done. A process that ended is known by that.
+    /// Logs what an application has done wrong. A process that has ended counts as lost.
     pub(in crate::worker) fn note_failed_relay(&mut self, index: u32, cause: Cause, why: &str) -> Cause {
         let Some(handed) = self.attempt_of(index).and_then(Attempt::handed) else { return cause };
         let (channel, lost) = (handed.request.0, handed.lost);
@@ -316,7 +316,7 @@ impl Exchanges {
         if lost { Cause::Lost } else { cause }
     }
 
-    /// Either the client takes nothing, or the application gives nothing, or has had all of its time.
+    /// Either the client takes nothing, or the application sends nothing, or its time is over.
     pub(in crate::worker) fn on_relay_timeout(&mut self, index: u32, relay: u32) {
         let bounded = self.exchange(index).overdue || self.is_past_total(index);
         let waits_for_client = self.is_held_by_client(index);

@@ -1,16 +1,16 @@
-//! Requests that go to another thread without their connection: an HTTP/2 stream cannot leave its connection, and that
-//! cannot leave because of one of its streams; and a thread that has as many connections as it may have takes no more of them.
+//! Requests that go to another thread without their connection: an HTTP/2 stream cannot leave its connection, and that cannot
+//! leave because of one of its streams; and a thread at `connections_per_thread_max` takes no more connections.
 //!
 //! The other thread gets the request together with one end of a socketpair, as a connection of its own
-//! ([`Connection::internal`](crate::worker::connection::Connection::internal)), which it answers as any other: the process may
-//! even be given it to write to. The response is read from the other end. What differs from a server is here.
+//! ([`Connection::internal`](crate::worker::connection::Connection::internal)), which it answers as any other: the socket may
+//! even be passed to the process. The response is read from the other end. What differs from a server is here.
 //!
 //! | | an HTTP server's | another thread's |
 //! |---|---|---|
 //! | logged, counted as a request | here | here, and not there |
-//! | deadlines | `request_timeout`, `request_total_timeout` | the other thread's own, and then [`TIMEOUT`] |
-//! | ends without an answer | sent again if that is harmless, or 502 | the same, once; 504 behind `request_timeout` |
-//! | a client that has only finished sending | has a second | is told to the other thread, which tells the process |
+//! | deadlines | `request_timeout`, `request_total_timeout` | those of the other thread, and then [`TIMEOUT`] |
+//! | ends without an answer | sent again if that is harmless, or 502 | the same, once; 504 after `request_timeout` |
+//! | a client that has only finished sending | has a second | the other thread sees it, and sends CANCEL |
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::remote_thread::{Heard, Remote, RemoteRequest, TIMEOUT};
 use crate::worker::upstream::{Attempt, By, Source};
 
-/// By how much less than its timeout the request of an overdue process may seem to have been silent here.
+/// How much shorter than its timeout the silence of an overdue process may look here.
 const MARGIN: Duration = Duration::from_millis(250);
 
 impl Exchanges {
@@ -43,7 +43,7 @@ impl Exchanges {
         }
     }
 
-    /// `None` if no socketpair can be had. Both its ends are counted as long as the near one is there.
+    /// `None` if no socketpair can be made. Both its ends are counted as long as the near one is there.
     fn try_send_to_thread(&mut self, index: u32, pool: u16, thread: usize) -> Option<()> {
         let held = self.shared.descriptors.take(2)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -54,7 +54,7 @@ impl Exchanges {
             (exchange.head.clone(), std::mem::take(&mut exchange.body), exchange.spool.take());
         let (retry, last) = (exchange.retry, exchange.last);
         let (routed, path) = (exchange.routed, exchange.path.clone());
-        // Who answers there says which process that is.
+        // The thread that answers adds the cookie for its process.
         exchange.set_cookie = None;
         let mut room = HeadRoom::default();
         let request = head.view(&mut room)?;
@@ -88,7 +88,7 @@ impl Exchanges {
             path,
             body,
             spool,
-            // Two processes that are lost with a request are enough, wherever they are.
+            // After two processes are lost with a request it is not retried, whichever threads they belong to.
             again: if retry == RetryState::Done { RetryState::Done } else { RetryState::Never },
             waits_since: self.exchange_of(index).and_then(|exchange| exchange.waits_since),
             origin: Origin::ForSlot,
@@ -145,7 +145,7 @@ impl Exchanges {
         let since = if written { Some(heard_at) } else { exchange.handed_off_at };
         let (name, timeout) = (self.shared.pool_name(pool), self.request_timeout(pool));
         self.limiter.log(now, || tracing::warn!(pool = name, "no response from another thread: {why}"));
-        // By how much less the process may seem to have been silent here: see the margin.
+        // The process may seem to have been silent for less time here: see `MARGIN`.
         let margin = if written { MARGIN } else { Duration::ZERO };
         let silent = since.is_some_and(|since| now.saturating_duration_since(since) + margin >= timeout);
         self.exchange(index).overdue = silent || past_total;

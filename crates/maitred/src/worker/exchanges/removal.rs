@@ -1,11 +1,12 @@
-//! Connections that go, from whatever they were doing.
+//! Connections that are removed, whatever their state.
 
 use super::Exchanges;
 use crate::worker::connection::{Connection, State};
 use crate::worker::foreign;
 
 impl Exchanges {
-    /// Takes a connection out of everything that knows of it. Its socket closes when the value is dropped.
+    /// Takes a connection out of everything that refers to it: queue, upstream, counts, timers. Its socket closes when the value
+    /// is dropped.
     pub(in crate::worker) fn remove(&mut self, index: u32) -> Option<Connection> {
         if !self.connections.contains(index as usize) {
             return None;

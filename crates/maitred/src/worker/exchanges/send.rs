@@ -23,20 +23,21 @@ use crate::worker::log_line::aborted_status;
 
 /// Bytes that are looked for in the page cache, and read in by a helper thread, at a time.
 pub(in crate::worker) const RESIDENT_BYTES: u64 = 256 * 1024;
-/// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot hold the thread. Also what
-/// a client finds in the CPU's caches: files of 10 MB cost 1.2 × floor with it, client included, and 1.7 with 1 MiB.
+/// Bytes of a file that one connection may send in one turn, so that one client on a fast line cannot occupy the thread. It also
+/// bounds what is to be in the CPU's caches when the client reads it: files of 10 MB cost 1.2 × floor with it, client included,
+/// and 1.7 with 1 MiB.
 const FILE_BYTES_PER_TURN: u64 = 256 * 1024;
 
 /// Reads of a lingering connection in one turn.
 const LINGER_READS_PER_TURN: u32 = 16;
 
-/// How soon disk helpers that had too much to do are asked again: about what one read from a disk takes.
+/// When a job is submitted again that the disk helpers had no room for: about what one read from a disk takes.
 const DISK_RETRY: Duration = Duration::from_millis(5);
 
 /// Keeps what could not be sent. Bytes at the end that the cache of files has, or the configuration, are held there and not
 /// copied.
 fn hold_rest(rest: &[u8], cached: Option<CachedBytes>, exchange: &mut Exchange) {
-    // What was joined behind them, or put into `tx` by somebody else since, is no part of them.
+    // Bytes that were joined after them, or that another part of the code put into `tx` since, are no part of them.
     let cached = cached.filter(|_| exchange.segments.is_empty()).filter(|cached| {
         let bytes = cached.bytes();
         rest.ends_with(bytes.get(bytes.len().saturating_sub(rest.len())..).unwrap_or_default())
@@ -304,13 +305,13 @@ impl Exchanges {
         self.exchange(index).awaits_disk = true;
         match file.lane() {
             Some(_) => self.await_passed(index),
-            // The disk may take its time; that is not the client's fault.
+            // The time of the disk does not count against the client.
             None => self.wheel.disarm(index),
         }
         Sent::Waits
     }
 
-    /// All helpers are busy and the queue is full. Asking again in each turn would keep this thread busy with nothing.
+    /// All helpers are busy and the queue is full. Submitting it again in each turn would keep this thread busy with nothing.
     fn postpone(&mut self, index: u32) -> Sent {
         let now = self.clock.now;
         let connection = &mut self.processes.clients.connections[index as usize];
@@ -356,7 +357,7 @@ impl Exchanges {
                 }
             }
             _ if self.connections[index as usize].is_stream() => self.end_stream(index),
-            // What still comes, if only the end of a handshake, must not be answered by a reset.
+            // What still comes, be it only the end of a handshake, must not cause a reset.
             After::Close
                 if self.connections[index as usize].readable
                     || self.has_input(index)
@@ -391,9 +392,9 @@ impl Exchanges {
         self.close(index);
     }
 
-    /// Closes, nothing of a response being left: a TLS client is told so, because it may think of an attack otherwise
+    /// Closes when nothing of a response is left. A TLS client gets `close_notify`, because without it the end may be an attack
     /// (RFC 8446 section 6.1). While the client has not acknowledged all of its responses it may still send, and what arrives at
-    /// a socket that is closed is answered by a reset, which takes the rest of a response away from it (9112-9.6).
+    /// a closed socket causes a reset, by which the client loses the rest of a response (9112-9.6).
     pub(in crate::worker) fn close_cleanly(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
         let may_send_on = !connection.ended && connection.state != State::Linger;
@@ -411,8 +412,8 @@ impl Exchanges {
         self.close(index);
     }
 
-    /// The connection is of no use any more. What could not be received may have an alert for its answer, which closing
-    /// at once could take away from the client.
+    /// The connection is of no use any more. A TLS alert may be on its way because of what was received, and closing at once
+    /// could make the client lose it.
     pub(in crate::worker) fn break_off(&mut self, index: u32) {
         match self.connections[index as usize].wire {
             Wire::Tls { .. } => self.linger(index),
@@ -437,17 +438,17 @@ impl Exchanges {
             self.recycle(exchange);
         }
         self.enter(index, State::Linger);
-        // Nothing of it can be sent any more, and it must not orphan_mode the state that names it.
+        // Nothing of the HTTP/2 session can be sent any more, and it must not stay after the state that has its key.
         self.end_session(state);
         let timeout = self.limits().linger_timeout;
         self.arm_in(index, timeout);
         if self.register(index) {
-            // What is there is dropped in the next turn: now the buffer may be in use by whoever reads requests.
+            // What is there is dropped in the next turn: now the buffer may be in use by the caller, which reads requests.
             self.look_again(index);
         }
     }
 
-    /// The client has had its time; but one that still takes what was sent to it gets more.
+    /// `linger_timeout` has passed; a client that still takes what was sent to it gets the same time again.
     pub(in crate::worker) fn on_lingered(&mut self, index: u32) {
         let timeout = self.shared.start.config.limits.linger_timeout;
         let takes =
@@ -484,7 +485,7 @@ impl Exchanges {
     }
 
     /// Whether the client still takes what the kernel has of a response, if so slowly that there was no room for more, nor for
-    /// what TLS has encrypted. It has its time anew, then, from when the last bytes left.
+    /// what TLS has encrypted. Then `write_timeout` counts from when the last bytes left.
     pub(in crate::worker) fn is_taken_slowly(&mut self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
         let is_writing = match connection.state {
@@ -501,8 +502,8 @@ impl Exchanges {
         true
     }
 
-    /// The client has not taken in time what it asked for. A stream is given up with CANCEL (9113-7): its response is not wanted
-    /// any more, and INTERNAL_ERROR would say that something is wrong here.
+    /// The client has not taken in time what it asked for. A stream is reset with CANCEL (9113-7): its response is not wanted any
+    /// more, and INTERNAL_ERROR would say that something is wrong here.
     pub(in crate::worker) fn abort_stalled(&mut self, index: u32) {
         if let Some(Wire::Stream { session, stream }) =
             self.connections.get(index as usize).map(|connection| connection.wire)

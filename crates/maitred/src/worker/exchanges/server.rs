@@ -1,8 +1,8 @@
-//! Requests to servers that run by themselves: which server gets one, over which connection, and what is done when it fails. What
-//! a server is sent is its dialect's (`http1`).
+//! Requests to external servers: which server gets one, over which connection, and what is done when it fails. What a server is
+//! sent is its dialect's (`http1`).
 //!
-//! A request was read as a whole before, so that its length is known, and that a slow upload keeps no server waiting. What its
-//! attempt is doing:
+//! A request was read as a whole before, so that its length is known, and no server waits for a slow upload. The phases of its
+//! attempt:
 //!
 //! | phase | known by | deadline | when it passes | when the server ends or breaks it |
 //! |---|---|---|---|---|
@@ -18,11 +18,11 @@
 //! (9110-9.2.1) are sent again: over a new connection, if it was an idle one, which the server may close at any time;
 //! otherwise to another server. [`ATTEMPTS_MAX`] bounds all of it.
 //!
-//! **A client that goes away** takes its connection to the server with it: nothing else tells a server. One that has only
-//! stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_TIMEOUT`] is what the
-//! server has to begin with its response then, and how long it may be silent after that while the client has all there is: a
-//! stream of events without events would stay as long as `request_timeout` allows. Bytes that such a client has not taken tell
-//! by themselves whether it is there.
+//! **A client that goes away** takes its connection to the server with it: there is no other way to tell a server. One that has
+//! only stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_TIMEOUT`] is what
+//! the server has to begin with its response then, and how long it may be silent after that while the client has all there is: a
+//! stream of events without events would stay as long as `request_timeout` allows. If there are bytes that such a client has not
+//! taken, the kernel reports whether it is there.
 
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ impl Exchanges {
         }
     }
 
-    /// Finds the request a connection to a server that it was not given to yet.
+    /// Finds a connection for the request, to a server that it was not sent to yet.
     ///
     /// # Errors
     /// The status to answer with.
@@ -163,7 +163,7 @@ impl Exchanges {
                     self.forgive(at);
                     return Err(503);
                 }
-                // The accept queue of a Unix socket is full (connect(2)): the server is busy, and not out of order.
+                // The accept queue of a Unix socket is full (connect(2)): the server is busy, and has not failed.
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
                     self.forgive(at);
                     if let Some(call) = self.call_mut(index) {
@@ -176,7 +176,7 @@ impl Exchanges {
         }
     }
 
-    /// A server has failed this request, which is not given to it again.
+    /// A server has failed this request, which is not sent to it again.
     fn note_failure(&mut self, index: u32, at: (u16, u16), failure: Failure, status: u16, why: &str) {
         let shared = self.shared;
         let now = self.clock.now;
@@ -195,7 +195,7 @@ impl Exchanges {
         });
     }
 
-    /// What came of a request says nothing about its server.
+    /// The result of a request says nothing about the health of its server.
     fn forgive(&mut self, at: (u16, u16)) {
         if let Some(balancer) = self.upstreams.balancer(at.0) {
             balancer.unknown(usize::from(at.1));
@@ -227,7 +227,7 @@ impl Exchanges {
             attempt.note_heard(now);
         }
         if result.is_err() {
-            // Whatever the reason, nothing more will be sent, and the server must not wait for it.
+            // Whatever the reason, nothing more is sent, and the server must not wait for the rest.
             let _ = shutdown(upstream.socket(), Shutdown::Write);
         }
         match attempt.unsent_bytes() > 0 {
@@ -260,7 +260,7 @@ impl Exchanges {
             return;
         };
         if upstream.untried {
-            // Whatever it is, it came before the request, which is not sent there.
+            // The server has sent something, or closed, before the request: the request is not sent there.
             return;
         }
         if !upstream.connected {
@@ -279,7 +279,7 @@ impl Exchanges {
         self.move_upstream(index);
     }
 
-    /// Says in the log what a server has done, and has the next requests know. What the client's thread makes of it.
+    /// Logs what a server has done wrong, and reports it to the balancer. Gives back the cause as it counts for the client.
     pub(in crate::worker) fn note_failed_server(
         &mut self,
         index: u32,
@@ -295,7 +295,7 @@ impl Exchanges {
         let begun = attempt.begun;
         let Some(call) = attempt.call_mut() else { return cause };
         if used && cause == Cause::Lost && !begun && (call.safe || !call.any_sent) {
-            // It was closed as idle connections are, and the request may just have met that.
+            // The server may have closed an idle connection while the request was on its way.
             call.fresh_only = true;
             self.forgive(at);
             return cause;
@@ -310,7 +310,7 @@ impl Exchanges {
         cause
     }
 
-    /// Gives the request to another connection.
+    /// Sends the request over another connection.
     pub(in crate::worker) fn retry_server(&mut self, index: u32, key: u32) {
         self.drop_upstream(key);
         match self.attempt(index) {
@@ -322,7 +322,7 @@ impl Exchanges {
         }
     }
 
-    /// The idle connection that was chosen for a request is of no use. The others are as old, and a new one tells for sure.
+    /// The idle connection that was chosen for a request is of no use. The other idle ones are as old, so a new one is made.
     pub(in crate::worker) fn replace_upstream(&mut self, index: u32) {
         let Some(Source::Server(key)) = self.source_of(index) else { return };
         if let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) {
@@ -339,16 +339,16 @@ impl Exchanges {
         }
     }
 
-    /// The client has finished sending, and may have gone, which nothing tells the server.
+    /// The client has finished sending, and may have gone; the server does not know that.
     pub(in crate::worker) fn expect_client_to_leave(&mut self, index: u32) {
-        // What waits for the client says by itself whether that is gone.
+        // If bytes wait for the client, the kernel reports whether it has gone.
         let (waits_for_client, now) = (self.has_output(index), self.clock.now);
         let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };
         let switched = attempt.filter.switched();
         let Some(call) = attempt.call_mut() else { return };
         let (known, pool) = (std::mem::replace(&mut call.half_closed, true), call.pool);
         if !known {
-            // From now on its time is short, and begins.
+            // The short timeout begins now.
             attempt.heard_at = now;
         }
         if known || switched || waits_for_client {
@@ -365,7 +365,7 @@ impl Exchanges {
         let (begun, switched) = (attempt.begun, attempt.filter.switched());
         let leaves = attempt.call_mut().is_some_and(|call| call.half_closed) && !switched;
         if attempt.filter.complete() && !waits_for_client {
-            // The client has everything; only the application has not said that it is done. Nobody is to blame.
+            // The client has everything; only END_REQUEST of the application is missing. That is no failure.
             return self.settle_upstream(index, Source::Server(key));
         }
         let gone = leaves && (!begun || !waits_for_client);
@@ -385,7 +385,7 @@ impl Exchanges {
         }
     }
 
-    /// The server has had all of its time for a request. That says nothing about others.
+    /// `request_total_timeout` of a request has passed. That says nothing about the health of the server.
     pub(in crate::worker) fn end_server_total(&mut self, index: u32, key: u32) {
         self.row.request_timeouts.add(1);
         let at = self.upstreams.get(key).map(|upstream| upstream.at);
@@ -427,7 +427,7 @@ impl Exchanges {
         }
     }
 
-    /// What applications say besides their responses.
+    /// Logs messages of applications (`STDERR` of FastCGI).
     pub(in crate::worker) fn log_messages(&mut self, index: u32, messages: &[Vec<u8>]) {
         if messages.is_empty() {
             return;
@@ -440,7 +440,7 @@ impl Exchanges {
         }
     }
 
-    /// The same that was not whole when the attempt ended.
+    /// Logs a message that was not complete when the attempt ended.
     pub(in crate::worker) fn note_last_words(&mut self, index: u32, attempt: Option<Box<Attempt>>) {
         let Some(By::Server(call)) = attempt.map(|attempt| attempt.by) else { return };
         if let Dialect::FastCgi(mut spoken) = call.dialect {
@@ -470,7 +470,7 @@ impl Exchanges {
         }
     }
 
-    /// A server that answers is well.
+    /// A response counts as a success of its server.
     pub(in crate::worker) fn note_response(&mut self, index: u32) {
         let Some(Source::Server(key)) = self.source_of(index) else { return };
         let Some(at) = self.upstreams.get(key).map(|upstream| upstream.at) else { return };
@@ -485,7 +485,7 @@ impl Exchanges {
         }
     }
 
-    /// After a panic: the connection to the server goes, and the client's with it.
+    /// After a panic: the connection to the server is closed, and the client's with it.
     pub(in crate::worker) fn lose_upstream(&mut self, key: u32, serial: u32) {
         match self.upstreams.current(key, serial).map(|upstream| upstream.index) {
             Some(Some(index)) => self.close(index),
@@ -495,7 +495,7 @@ impl Exchanges {
     }
 }
 
-/// Whether the fault lies here: no descriptors, or no memory, are left.
+/// Whether the cause is in this process: no descriptors, or no memory, are left.
 fn is_our_own(error: &std::io::Error) -> bool {
     let own = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
     Errno::from_io_error(error).is_some_and(|error| own.contains(&error))

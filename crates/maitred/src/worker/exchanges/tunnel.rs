@@ -1,13 +1,14 @@
-//! After an upgrade: bytes between a client and whoever speaks the other protocol, in both directions, until one of them
-//! has enough. That is an HTTP server, or an application process that has kept its end of a relay (DETACH).
+//! After an upgrade: bytes between a client and the upstream that speaks the other protocol, in both directions, until one side
+//! ends it. The upstream is an HTTP server, or an application process that has kept its end of a relay (DETACH).
 //!
-//! What comes for the client goes the way of a response (`pump`, `relay`), whose filter passes it on as it is. This is the
-//! other direction, and the end of both. Each keeps what one read brought, at most, and reads no more until that is out.
+//! What comes for the client goes the way of a response (`pump`, `relay`), whose filter passes it on as it is. This file has the
+//! other direction, and the end of both. Each direction keeps the bytes of one read, at most, and reads no more until they are
+//! out.
 //!
-//! | who has finished sending | what is done, once the other one has all of it |
+//! | what has finished sending | what is done, once the other side has all of it |
 //! |---|---|
-//! | the client | the other end is told so, and goes on sending |
-//! | a process that still reads | the client is told so, and goes on sending |
+//! | the client | shutdown towards the other end, which goes on sending |
+//! | a process that still reads | shutdown towards the client, which goes on sending |
 //! | a process that has closed its end, or a server | the connection is closed |
 //! | both | the same |
 
@@ -23,7 +24,7 @@ use crate::worker::connection::wire::Received;
 use crate::worker::upstream::failure::Cause;
 use crate::worker::upstream::{Attempt, Source};
 
-/// Reads of one client in one turn, so that the others get theirs.
+/// Reads of one client in one turn, so that the others get their turn.
 const READS_PER_TURN: u32 = 8;
 
 impl Exchanges {
@@ -33,7 +34,7 @@ impl Exchanges {
         let out = std::mem::take(&mut exchange.input);
         exchange.tunnel = Some(Box::new(Tunnel { out, ..Tunnel::default() }));
         self.credit_stream(index);
-        // There may be more, whose edge was for nobody.
+        // There may be more, whose edge was not noted.
         self.connections[index as usize].readable = true;
         self.look_again(index);
     }
@@ -74,7 +75,8 @@ impl Exchanges {
         goes_on
     }
 
-    /// Counts what the other end has not taken. While memory is short it has no more time for that than a client.
+    /// Counts what the other end has not taken. While memory is short, the other end has the time of a client for that:
+    /// `write_timeout`.
     fn count_far_end(&mut self, index: u32) {
         let stalled = self.tunnel(index).is_some_and(|tunnel| tunnel.unsent_bytes() > 0);
         if !stalled {
@@ -86,7 +88,7 @@ impl Exchanges {
         }
     }
 
-    /// Reads once. True if there is something to send, or the end to be told.
+    /// Reads once. True if there is something to send, or the end to be passed on.
     fn read_client(&mut self, index: u32) -> bool {
         if !self.connections[index as usize].readable {
             return false;
@@ -122,7 +124,7 @@ impl Exchanges {
         goes_on
     }
 
-    /// Either of the two may be silent for so long, unless the client has something to take.
+    /// Sets `tunnel_idle_timeout`, unless the client has something to take.
     pub(in crate::worker) fn arm_tunnel(&mut self, index: u32) {
         if !self.has_output(index) {
             let timeout = self.limits().tunnel_idle_timeout;
@@ -140,7 +142,7 @@ impl Exchanges {
         self.move_upstream(index);
     }
 
-    /// Has epoll tell what comes from the process, and when it takes more.
+    /// Has epoll report what comes from the process, and when it takes more.
     fn watch_both_ways(&mut self, key: u32) -> bool {
         let Some(relay) = self.processes.pools.relays.get_mut(key as usize) else { return true };
         if std::mem::take(&mut relay.watched) {
@@ -149,8 +151,8 @@ impl Exchanges {
         self.watch(key, true)
     }
 
-    /// While the process ends for good: once nothing but tunnels is left, on any thread, application processes are not
-    /// needed for requests any more. They are asked to end, so that they can end their tunnels in the way of the protocol.
+    /// While the process ends for good: once nothing but tunnels is left, on any thread, application processes are not needed for
+    /// requests any more. They get the message to end, so that they can close their tunnels as the protocol requires.
     pub(in crate::worker) fn end_tunnels(&mut self) {
         if self.drain.as_ref().is_none_or(|drain| drain.has_successor()) {
             return;
@@ -170,8 +172,8 @@ impl Exchanges {
         }
     }
 
-    /// What a process has written to a relay that it keeps: a 101, behind which the other protocol begins; or another
-    /// response, which needs no DONE to be complete.
+    /// What a process has written to a relay that it keeps: a 101, after which the other protocol begins; or another response,
+    /// which needs no DONE to be complete.
     pub(in crate::worker) fn look_at_detached(&mut self, index: u32) {
         if !self.relay_of(index).is_some_and(|relay| self.is_detached(relay)) {
             return;
@@ -193,7 +195,7 @@ impl Exchanges {
         let handed = exchange.attempt.as_deref_mut().and_then(Attempt::handed_mut);
         match (exchange.tunnel.as_deref_mut(), handed) {
             (Some(tunnel), _) => tunnel.far_end_ended = true,
-            // No DONE will say so.
+            // There is no DONE for a relay that was kept.
             (None, Some(handed)) => handed.done |= detached,
             (None, None) => {}
         }

@@ -1,4 +1,4 @@
-//! Upstreams: what answers a request when it is not this server by itself.
+//! Upstreams: processes, servers and threads that answer a request instead of this thread.
 //!
 //! | upstream | file | the request goes | the response comes | `Source` |
 //! |---|---|---|---|---|
@@ -9,19 +9,19 @@
 //!
 //! ¹ A state of its own: the process writes to the client's socket.
 //!
-//! What they have in common is here: one `Attempt` is one request at an upstream, from the moment in which it was given there
-//! to the end of its response.
+//! What they have in common is here: one `Attempt` is one request at an upstream, from the moment in which it was sent there to
+//! the end of its response.
 //!
 //! | step | process by relay | server | another thread | common |
 //! |---|---|---|---|---|
 //! | begin | `start_relay` | `proxy`, `attempt` | `send_to_thread` | |
 //! | ready: the rest of the request | `feed_relay` | `send_request` | | `move_upstream` |
-//! | read | `receive_from_relay` | `receive_from_server` | the same | `pump`: judged, sent, waited for |
+//! | read | `receive_from_relay` | `receive_from_server` | the same | `pump`: checked, sent, waited for |
 //! | nothing more for now | `end_relay`: DONE, tail | | | `wait_for_upstream` |
 //! | its end | a wait for DONE | `end_of_stream` | the same | |
 //! | the response is out | `free_relay` | `keep_upstream` | | `settle_upstream` |
 //! | it has failed | `orphan_request` | `drop_upstream` | the same | `failure`: retried, refused or aborted |
-//! | the client has gone | CANCEL | a second, then closed | told | `leave_upstream` |
+//! | the client has gone | CANCEL | a second, then closed | shutdown | `leave_upstream` |
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl Exchanges {
 
     /// The client has gone, or its connection has broken.
     pub(in crate::worker) fn abort_upstream(&mut self, index: u32) {
-        // Of a process it is counted when that is told.
+        // A cancelled request of a process is counted when CANCEL is sent.
         let counts = !self.is_tunnel(index) && self.relay_of(index).is_none();
         self.row.cancelled.add(u64::from(counts));
         self.abort(index);
@@ -62,7 +62,7 @@ impl Exchanges {
     pub(in crate::worker) fn on_client_ended(&mut self, index: u32) {
         match self.connections[index as usize].state {
             State::HandedOff { .. } | State::Upstream(Source::Relay(_)) => self.cancel(index),
-            // The end goes behind what a tunnel has still to move.
+            // A tunnel passes the end on after the bytes that it still has to move.
             State::Upstream(Source::Thread(_)) if self.is_tunnel(index) => {}
             State::Upstream(Source::Thread(key)) => {
                 self.exchange(index).cancelled = true;
@@ -80,7 +80,7 @@ impl Exchanges {
         let timeout = self.request_timeout(exchange.pool?);
         let silent = match (&attempt.by, source) {
             (By::Process(handed), _) if handed.done => return None,
-            // Once it was told to cancel the request: when that has to have ended.
+            // After CANCEL for an overdue request: the time by which it has to have ended.
             (By::Process(handed), _) if exchange.overdue => return handed.ends_at,
             (By::Process(_), _) => attempt.heard_at + timeout,
             (By::Server(call), Source::Server(key)) => {
@@ -88,7 +88,7 @@ impl Exchanges {
                 let period = if connected { timeout } else { self.connect_timeout(exchange.pool?) };
                 attempt.heard_at + if call.half_closed { period.min(HALF_CLOSED_TIMEOUT) } else { period }
             }
-            // It ends the request by itself, also when all of the time is over.
+            // The other thread ends the request by itself, also when `request_total_timeout` is over.
             _ => {
                 let queue = if attempt.begun { Duration::ZERO } else { self.queue_timeout(exchange.pool?) };
                 return Some(attempt.heard_at + queue + timeout + TIMEOUT);
@@ -97,7 +97,7 @@ impl Exchanges {
         Some(self.total_due(index).map_or(silent, |total| total.min(silent)))
     }
 
-    /// Either the client takes nothing, or the upstream gives nothing, or has had all of its time.
+    /// Either the client takes nothing, or the upstream sends nothing, or its time is over.
     pub(in crate::worker) fn on_upstream_timeout(&mut self, index: u32) {
         match self.source_of(index) {
             Some(Source::Relay(relay)) => self.on_relay_timeout(index, relay),
@@ -111,8 +111,8 @@ impl Exchanges {
         }
     }
 
-    /// The upstream gives no answer, or none to its end: another one is asked, or the client gets an error, or a part of a
-    /// response.
+    /// The upstream gives no answer, or only a part of one: the request is retried, or the client gets an error, or the response
+    /// is aborted.
     pub(in crate::worker) fn fail_upstream(&mut self, index: u32, cause: Cause, why: &str) {
         let Some(source) = self.source_of(index) else { return };
         let Some(attempt) = self.attempt_of(index) else { return };
@@ -123,7 +123,7 @@ impl Exchanges {
             Source::Server(key) => self.note_failed_server(index, key, cause, why),
             Source::Thread(_) => match self.note_failed_thread(index, cause, why) {
                 Some(cause) => cause,
-                // Its process was told that the client has gone, and has given it up.
+                // Its process was told that the client has gone, and has aborted the response.
                 None => return self.abort(index),
             },
         };
@@ -134,7 +134,7 @@ impl Exchanges {
         }
     }
 
-    /// Gives the request to another one, if that is possible.
+    /// Retries the request, if that is possible.
     fn retry_upstream(&mut self, index: u32, source: Source, status: u16) {
         match source {
             Source::Server(key) => self.retry_server(index, key),
@@ -147,13 +147,13 @@ impl Exchanges {
         }
     }
 
-    /// The client gets an error instead of what the upstream may still have to say.
+    /// The client gets an error instead of what the upstream may still send.
     pub(in crate::worker) fn refuse_upstream(&mut self, index: u32, status: u16) {
         self.leave_upstream(index);
         self.refuse_kept(index, status, fields_of(status));
     }
 
-    /// The connection goes on, or away, without what the upstream may still have to say, which is told.
+    /// The connection goes on, or is closed, without the rest of the response; the upstream is told by CANCEL or by a close.
     pub(in crate::worker) fn leave_upstream(&mut self, index: u32) {
         let Some(source) = self.source_of(index) else { return };
         self.enter(index, State::Head);
@@ -167,8 +167,7 @@ impl Exchanges {
         }
     }
 
-    /// What is wanted of the response to a request that does not go to the client's socket by itself. `keep`: the connection
-    /// is kept afterwards.
+    /// The policy for a response that comes through this process. `keep`: the connection is kept afterwards.
     pub(in crate::worker) fn wanted(
         &self,
         index: u32,

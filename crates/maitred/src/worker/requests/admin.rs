@@ -1,4 +1,4 @@
-//! The admin address: status, metrics, and what the operator can ask of the master.
+//! The admin address: status, metrics, and commands of the operator for the master.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::worker::connection::{After, State};
 use crate::worker::shared::Outgoing;
 use crate::worker::step::{RequestInput, Step};
 
-/// What is said to those who may not command.
+/// The answer to a client that may not send commands.
 const NO_TOKEN: &str = "403 Forbidden\nCommands by TCP are off: set `admin_token` in [server], or a Unix socket as `admin`; \
                         signals to the master do the same.\n";
 
@@ -30,19 +30,19 @@ const WRONG_TOKEN: &str =
 
 const NOT_OPERATOR: &str = "403 Forbidden\nOnly root and the account that started the server command it.\n";
 
-/// How long the master may be silent about a command. It says again and again what a reload waits for, so that one that is
-/// silent is not at work on it.
+/// How long the master may be silent about a command. It reports repeatedly what a reload waits for, so a master that is silent
+/// does not work on it.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The field of an interim answer (100) to a command. Not 102, which would be the right one: clients have to expect any (RFC 9110
-/// 15.2), but Python's for one skips only this.
+/// The field of an interim answer (100) to a command. Not 102, which would be right: clients have to accept any 1xx (RFC 9110
+/// section 15.2), but Python's client skips only 100.
 const PROGRESS: &[u8] = b"Maitred-Progress";
 
-/// What is seen here is of this moment.
+/// The status is of this moment.
 const NO_STORE: Field<'static> = Field::new("Cache-Control", "no-store");
 
-/// Whether `Host` names this machine itself: nothing, `localhost`, or a loopback address, with or without a port. Any other
-/// name may be in a stranger's hands, who lets it point here once his page is loaded (DNS rebinding).
+/// Whether `Host` names this machine itself: nothing, `localhost`, or a loopback address, with or without a port. Any other name
+/// may belong to an attacker, who lets it point here once a page is loaded from it (DNS rebinding).
 pub(in crate::worker) fn is_local(authority: &str) -> bool {
     let host = match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
@@ -54,7 +54,7 @@ pub(in crate::worker) fn is_local(authority: &str) -> bool {
         || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// What `/pool/NAME/restart`, `/pool/NAME/drain/SLOT` and `/pool/NAME/scale/N` ask for; the master knows whether there is such a
+/// What `/pool/NAME/restart`, `/pool/NAME/drain/SLOT` and `/pool/NAME/scale/N` mean; the master checks whether there is such a
 /// pool.
 pub(in crate::worker) fn pool_command(path: &str) -> Option<Command> {
     let (name, wanted) = path.strip_prefix("/pool/")?.split_once('/')?;
@@ -145,8 +145,8 @@ impl Requests {
         Step::Waits
     }
 
-    /// Whether who asks may command: over the Unix socket root and the account of the master, which the kernel vouches for
-    /// (`SO_PEERCRED`, unix(7)); over TCP, where every local user and every application comes in, whoever has the token.
+    /// Whether the client may send commands: over the Unix socket if it is root or the account of the master, by what the kernel
+    /// says (`SO_PEERCRED`, unix(7)); over TCP, which every local user and every application can reach, if it has the token.
     fn may_command(&self, index: u32, request: &Request<'_, '_>) -> Result<(), &'static str> {
         let start = &self.shared.start;
         if let Some(AdminAddress::Tcp(_)) = start.config.server.admin {
@@ -165,7 +165,7 @@ impl Requests {
         }
     }
 
-    /// The page; what it may do is said in its policy.
+    /// The page; its content security policy says what it may do.
     fn admin_page(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         let reply = Reply {
             status: 200,
@@ -181,7 +181,8 @@ impl Requests {
         self.reply(index, request, given, |writer| reply.write(writer))
     }
 
-    /// A name in `Host` that anybody can point at this machine: a page of a stranger would be read as one of this server's.
+    /// A name in `Host` that any owner of a domain can point at this machine: for a browser, a page of that domain would have the
+    /// same origin as this server.
     fn refuse_host(&mut self, index: u32, request: &Request<'_, '_>, given: RequestInput<'_>) -> Step {
         let body =
             "421 Misdirected Request\nThe admin address answers for localhost and loopback addresses only.\n";
@@ -202,7 +203,7 @@ impl Requests {
         self.reply(index, request, given, |writer| reply.write(writer))
     }
 
-    /// The master says what a command waits for. Who asked is told as well, if it understands interim answers.
+    /// The master reports what a command waits for. The client gets that too, if it accepts interim responses.
     pub(in crate::worker) fn on_command_waits(&mut self, index: u32, serial: u32, interim: bool, text: &str) {
         if !self.is_current(index, serial) || self.connections[index as usize].state != State::Command {
             return;
@@ -229,7 +230,7 @@ impl Requests {
         }
     }
 
-    /// Answers a command, and closes: whoever asked has nothing more to ask.
+    /// Answers a command, and closes: a client sends one command per connection.
     pub(in crate::worker) fn end_command(&mut self, index: u32, status: u16, text: &str) {
         let body = format!("{text}\n");
         let reply =

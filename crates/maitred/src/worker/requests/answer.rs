@@ -19,7 +19,7 @@ impl Requests {
         given: RequestInput<'_>,
     ) -> Step {
         if self.is_early(index) && !matches!(given.routed.decision, Decision::Admin | Decision::Refused(_)) {
-            // What may be a request played again must do no harm (RFC 8470 section 5.2).
+            // A request in early data may be a replay, and must do no harm (RFC 8470 section 5.2).
             let safe = matches!(request.method, Method::Get | Method::Head | Method::Options);
             if !safe {
                 return self.plain_error(index, request, given, 425, &[]);
@@ -85,8 +85,8 @@ impl Requests {
     }
 }
 
-/// Requests that no route is asked about: TRACE, which would echo credentials to scripts, CONNECT, since this is no
-/// proxy, and the server as a whole (`OPTIONS *`, 9110-9.3.7).
+/// Requests for which no route is looked up: TRACE, which would echo credentials to scripts, CONNECT, since this is no proxy, and
+/// the server as a whole (`OPTIONS *`, 9110-9.3.7).
 fn answer_for_no_route(request: &Request<'_, '_>, writer: &mut ResponseWriter<'_>) -> Summary {
     const ALLOW: &[Field<'_>] = &[Field::new("Allow", "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS")];
     if request.method == Method::Options {

@@ -40,7 +40,7 @@ impl Requests {
         }
     }
 
-    /// Asks again for those whose job the disk helpers did not take.
+    /// Submits again the jobs that the disk helpers had no room for.
     pub(in crate::worker) fn retry_disk(&mut self) {
         if self.load.postponed_until.is_some_and(|at| at <= self.clock.now) {
             self.load.postponed_until = None;
@@ -65,7 +65,7 @@ impl Requests {
             State::Writing | State::Upstream(_) => {
                 let exchange = self.exchange(index);
                 exchange.awaits_disk = false;
-                // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
+                // What was read is taken to be in memory: another check could go on for ever on a machine short of memory.
                 if let Some(Segment::File { file, offset, end }) = exchange.segments.front() {
                     exchange.resident_until = (*offset + RESIDENT_BYTES).min(*end);
                     exchange.resident_at = Some(now);

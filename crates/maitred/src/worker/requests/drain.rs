@@ -19,7 +19,7 @@ impl Requests {
         all.into_iter().for_each(|index| self.dismiss(index));
     }
 
-    /// Parts with a connection if it is idle: to the successor, or for good.
+    /// Passes a connection to the successor if it is idle, or closes it.
     pub(in crate::worker) fn dismiss(&mut self, index: u32) {
         let Some(drain) = &self.drain else { return };
         let Some(connection) = self.connections.get(index as usize) else { return };
@@ -32,7 +32,7 @@ impl Requests {
         let (Some(socket), true) = (&connection.socket, connection.is_idle()) else { return };
         let movable = connection.wire == Wire::Clear;
         if !movable && drain.successor.is_some() {
-            // What TLS has agreed on cannot be passed on. The next response says that it is the last one here.
+            // The state of a TLS session cannot be passed on. The next response says that it is the last one here.
             return;
         }
         if let Some(successor) = drain.successor.clone()
@@ -41,7 +41,7 @@ impl Requests {
             return self.give(index, &successor);
         }
         if rustix::io::ioctl_fionread(socket).is_ok_and(|bytes| bytes > 0) {
-            // Its next request is here already, and is answered with the news that it was the last.
+            // Its next request is here already, and is answered with `Connection: close`.
             return self.look_again(index);
         }
         let until = connection.began + FIRST_REQUEST_TIMEOUT;
@@ -50,8 +50,8 @@ impl Requests {
         }
     }
 
-    /// While the master's executable is replaced, nobody starts application processes here: a request that none is left for goes
-    /// on with its connection, if it can.
+    /// While the master's executable is replaced, no application processes are started for this worker process: if none is left,
+    /// a request goes to the successor with its connection, if it can.
     fn give_waiting(&mut self, index: u32, pool: usize) {
         if !self.shared.alone.load(Relaxed) {
             return;
@@ -86,12 +86,12 @@ impl Requests {
         });
         match send_connection(successor.as_fd(), socket.as_fd(), &note, carried.unwrap_or_default()) {
             Ok(()) => {
-                // The socket lives on in the successor, so closing it here would not take it out of the set.
+                // The successor has the socket too, so closing it here would not take it out of the epoll set.
                 self.unwatch(index);
                 self.row.given.add(1);
                 self.remove(index);
             }
-            // It has much to take in, or this is too much at once: again at the next look.
+            // The successor has no room at the moment: tried again at the next look.
             Err(error) if waits || error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => {
                 tracing::warn!(%error, "the new worker process accepts no connections; they are closed after their next request");

@@ -6,7 +6,7 @@ use crate::worker::connection::{After, State};
 use crate::worker::step::Stop;
 
 impl Requests {
-    /// Answers a request with an error whose body is coming, and is the last thing that is read of it.
+    /// Answers a request whose body is coming with an error. Nothing more is read from its connection.
     pub(in crate::worker) fn refuse_body(&mut self, index: u32, status: u16, fields: &[Field<'_>]) -> Stop {
         self.note_refused(index, status, fields);
         if !self.buffers.tx.is_empty() {

@@ -1,7 +1,7 @@
-//! Connections and application processes: who gets which request, and what happens when it is answered or lost.
+//! Requests on their way to application processes: which process gets a request, by which transport, and the queue of a pool.
 //!
-//! A connection in `HandedOff` belongs to the application process; only `DONE`, the loss of the process or the request's
-//! deadline bring it home. Its socket stays in the epoll set meanwhile, and what epoll reports is noted.
+//! A connection in `HandedOff` belongs to the application process; only `DONE`, the loss of the process or the request's deadline
+//! return it. Its socket stays in the epoll set meanwhile, and what epoll reports is noted.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -50,7 +50,7 @@ impl Requests {
             if home != self.number {
                 self.note_waiting(index);
                 self.keep(index, context.request, given);
-                // Room here may have been offered to it when it was anybody's: another one may have that.
+                // Room of this thread may have been offered to the request while it was not pinned: another request may use it.
                 self.publish_room(pool);
                 return Step::Moves(pool as u16, home);
             }
@@ -70,8 +70,8 @@ impl Requests {
         self.enqueue(index, (pool, None), context, given)
     }
 
-    /// Moves a connection to another thread, with the request that it keeps and what was received after that. A thread that has
-    /// as many connections as it may have is sent the request alone.
+    /// Moves a connection to another thread, with the request that it keeps and what was received after that. A thread at
+    /// `connections_per_thread_max` gets the request alone.
     pub(in crate::worker) fn transfer_connection(&mut self, index: u32, pool: u16, thread: usize) {
         let connection = &self.connections[index as usize];
         if connection.is_stream() || !connection.internal && !self.shared.claim(thread) {
@@ -84,7 +84,7 @@ impl Requests {
         let across = exchange.across.take();
         let wire = connection.wire;
         let secure = self.take_tls_session(wire);
-        // Counted before it is gone from here, so that it is never nowhere.
+        // Counted before it is removed here, so that it is counted at all times.
         self.shared.begin_transfer();
         let Some(Connection { socket: Some(socket), remote, listen, requests, .. }) = self.remove(index)
         else {
@@ -142,7 +142,7 @@ impl Requests {
         local.queue.push_back(index);
         local.pinned += usize::from(pin.is_some());
         self.publish_room(pool);
-        // A thread that got room since it was looked at may not have seen yet that anybody waits.
+        // A thread that got room since it was looked at may not have seen yet that a request waits.
         if pin.is_none()
             && let Some(thread) = self.roomy_thread(pool)
         {
@@ -153,7 +153,7 @@ impl Requests {
         Step::Waits
     }
 
-    /// Answers all who wait for a pool of which there is no hope any more: looked at anew, each request is refused.
+    /// Answers all requests that wait for a pool which has become unavailable: each is looked at anew, and refused.
     pub(in crate::worker) fn empty_queue(&mut self, pool: usize) {
         while self.is_unavailable(pool) {
             let Some(index) = self.pools.pools[pool].queue.front().copied() else { break };
@@ -163,7 +163,7 @@ impl Requests {
         self.publish_room(pool);
     }
 
-    /// 503. Why it is answered stands in the log and in the status: it may name commands and files, which are not for clients.
+    /// Answers 503. The reason is in the log and in the status only: it may name commands and files, which are not for clients.
     fn refuse_queued(
         &mut self,
         index: u32,
@@ -177,7 +177,7 @@ impl Requests {
         self.pool_error(index, pool, context.request, given, 503)
     }
 
-    /// A request has waited for a process of this pool for as long as it may.
+    /// `queue_timeout` of a request that waits for a process of this pool has passed.
     pub(in crate::worker) fn on_queue_timeout(&mut self, index: u32, pool: usize) {
         self.row.queue_refused.add(1);
         self.leave_queue(index);
@@ -209,7 +209,7 @@ impl Requests {
         let waited = waits_since.map(|since| self.clock.now.saturating_duration_since(since));
         let queue_us = waited.unwrap_or_default().as_micros() as u64;
         let cookie = self.cookie_for(index, key, context.request);
-        // What Maitred adds to a response has to come by it, and a number that is taken cannot be used.
+        // Fields that Maitred adds need a relay, and so does a connection whose number is still in use on the channel.
         let relayed = cookie.is_some() || self.pools.channels[key].is_taken(index);
         let plan = given.routed.plan;
         let way = if relayed {
@@ -221,7 +221,7 @@ impl Requests {
         self.give_up_idle_relay(key, way == ChosenTransport::Direct);
         let relay = if way == ChosenTransport::Direct { None } else { self.take_relay(key).ok() };
         if way == ChosenTransport::Relay && relay.is_none() {
-            // No descriptors are left. That is no reason to give away what must not be.
+            // No descriptors are left. The client's own socket must not be passed instead.
             return self.pool_error(
                 index,
                 usize::from(pool),
@@ -268,7 +268,7 @@ impl Requests {
         Step::Waits
     }
 
-    /// A process that has no room for another descriptor gives up a relay that nobody uses, where it is given a connection.
+    /// A process that has no room for another descriptor closes an unused relay when it gets a connection.
     fn give_up_idle_relay(&mut self, key: usize, direct: bool) {
         let channel = &self.pools.channels[key];
         let idle = channel.idle_relays.first();
@@ -277,7 +277,7 @@ impl Requests {
         }
     }
 
-    /// Keeps what the log, an error and another process will want to know.
+    /// Keeps what the log, an error and a retry need.
     fn note_handed_off(
         &mut self,
         index: u32,
@@ -288,7 +288,7 @@ impl Requests {
     ) {
         let now = self.clock.now;
         let safe = matches!(request.method, Method::Get | Method::Head) && request.framing == Framing::None;
-        // Also for the log, and for the case that no process ever sees the request.
+        // Also for the log, and for the case that no process ever reads the request.
         self.keep_head(index, request, given);
         let exchange = self.exchange(index);
         exchange.retry = match exchange.retry {
@@ -319,7 +319,7 @@ impl Requests {
         let now = self.clock.now;
         let shared = self.shared;
         let request = context.request;
-        // Whoever takes the client's own socket over reads from it, where bytes that were read already are missing.
+        // A process that takes over the client's own socket reads from it, and would miss bytes that were read here already.
         let settings = &self.shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
         let may_detach = switch.is_some();
@@ -389,8 +389,8 @@ impl Requests {
         fits.then_some(number)
     }
 
-    /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be given away, and where
-    /// a relay has been found to be cheaper.
+    /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be passed, and where a relay
+    /// was measured to be cheaper.
     fn choose_transport(
         &self,
         index: u32,
@@ -400,7 +400,7 @@ impl Requests {
     ) -> ChosenTransport {
         let number = usize::from(self.pools.channels[key].id.pool);
         let pool = &self.shared.start.config.pools[number];
-        // A connection that is given away for good costs nothing more afterwards.
+        // A connection that is passed for good costs nothing more afterwards.
         let cheaper = self.pools.pools.get(number).is_some_and(|pool| pool.choice.relays())
             && protocol(request, pool).is_none();
         let connection = &self.connections[index as usize];
@@ -433,7 +433,7 @@ impl Requests {
     pub(in crate::worker) fn on_offer(&mut self, pool: usize, thread: usize) {
         let Some(waiting) = self.pools.pools.get(pool).map(|pool| &pool.queue) else { return };
         let Some(index) = waiting.iter().copied().find(|index| self.pin_of(*index).is_none()) else {
-            // It has gone meanwhile, and the offer with it, if nobody passed that on.
+            // The waiting request has gone meanwhile: the offer is passed on to another thread.
             return self.offer(pool, thread);
         };
         self.leave_queue(index);
@@ -464,8 +464,8 @@ struct Sent {
 }
 
 impl Sent {
-    /// Enters the request into the channel: the number of what it is answered on, its own number, and whether a descriptor has to
-    /// come along.
+    /// Enters the request into the channel: the number of the connection or relay that it is answered on, its own number, and
+    /// whether a descriptor has to come along.
     fn enter(self, channel: &mut Channel, index: u32, now: Instant) -> (u32, u32, bool) {
         match self.relay {
             Some((relay, far_end)) => {
@@ -481,7 +481,7 @@ impl Sent {
     }
 }
 
-/// What a client takes beside the head and the content of a response.
+/// What a client accepts besides the head and the content of a response.
 #[derive(Clone, Copy)]
 struct ClientTakes {
     early_hints: bool,

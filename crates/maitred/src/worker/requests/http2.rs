@@ -1,9 +1,9 @@
 //! HTTP/2 connections: one socket, many streams.
 //!
 //! Each stream is a `Connection` of its own whose wire is a `Wire::Stream`: its request is judged and answered by the same code
-//! as any other, and its response is put into frames by `Clients::send_stream`. So whatever holds for a request holds here: the
-//! limits, the deadlines, the log, the fields that applications see. What this module and `streams` add is the way between the
-//! socket and the streams; the rules of HTTP/2 are in [`maitred_http::h2`].
+//! as any other, and its response is put into frames by `Clients::send_stream`. So all that applies to a request applies here:
+//! the limits, the deadlines, the log, the fields that applications get. This file, `streams`, and the files of the same names in
+//! `clients` add the path between the socket and the streams; the rules of HTTP/2 are in [`maitred_http::h2`].
 //!
 //! ```text
 //! on_readable ─ take_http2 ──┬ Request ─ open_stream ─ process ─ …
@@ -12,7 +12,7 @@
 //! … ─ send ─ send_stream ─ Session::out ─ flush_sessions (once per turn) ─ one send for all streams
 //! ```
 //!
-//! A stream that finds no room in the windows, or too much unsent, waits in the session, which knows whose turn is next.
+//! A stream that finds no room in the windows, or too much unsent, waits in the session, which decides which stream is next.
 
 use maitred_http::h2::Event;
 
@@ -22,7 +22,7 @@ use crate::worker::connection::stream::Opened;
 use crate::worker::connection::wire::Sent;
 use crate::worker::connection::{Connection, State};
 
-/// Bytes that one connection may send in one turn, so that the others get theirs.
+/// Bytes that one connection may send in one turn, so that the others get their turn.
 const SENT_PER_TURN: usize = 1024 * 1024;
 
 impl Requests {
@@ -48,7 +48,7 @@ impl Requests {
                 Ok(Some(Event::Writable | Event::PeerLeaves)) => {}
                 Ok(None) => break,
                 Err(fatal) => {
-                    // What is there to send is the last.
+                    // What is left to send is the last: GOAWAY with the error.
                     at = rx.len();
                     self.note_broken_session(index, &fatal.to_string());
                     break;
@@ -64,7 +64,7 @@ impl Requests {
                 self.exchange(index).input.extend_from_slice(rest);
             }
             self.note_half(key, at, rest.len());
-            // When too much is unsent, whole frames may be left over: no event will tell of them.
+            // When too much is unsent, whole frames may be left over: no event will announce them.
             let left = self.is_backed_up(key);
             self.connections[index as usize].readable |= more || left;
             // At the end of the turn it is seen whether there is room to look again.
@@ -73,7 +73,7 @@ impl Requests {
         self.buffers.rx.put_back(rx);
     }
 
-    /// Sends what is there, then lets those streams go on that had to wait for it.
+    /// Sends what is there, then continues the streams that had to wait for room.
     pub(in crate::worker) fn flush_session(&mut self, index: u32, key: u32) -> Sent {
         let mut left = SENT_PER_TURN;
         loop {
@@ -136,28 +136,28 @@ impl Requests {
             None => self.wheel.disarm(index),
         }
         if ended && !unsent {
-            // Nobody reads the rest (a client that speaks HTTP/2 does not close half of its connection).
+            // The client does not read the rest: with HTTP/2, clients do not close half of a connection.
             return self.close_cleanly(index);
         }
         if !self.register(index) {
             return self.close(index);
         }
-        // With too much unsent nothing is read: room in the socket is what comes next, and tells so.
+        // With too much unsent nothing is read: room in the socket comes next, with an event.
         if self.connections[index as usize].readable && !self.is_backed_up(key) {
             self.look_again(index);
         }
     }
 
     /// A deadline of the connection itself has passed. What it was set for may be over: in the same turn, and before this, a
-    /// request may have come, or room in the socket. Whatever is due by then is looked for; all else is set anew when the
-    /// turn ends.
+    /// request may have come, or room in the socket. What is due now is handled here; other deadlines are set anew when the turn
+    /// ends.
     pub(in crate::worker) fn on_multiplexed_timeout(&mut self, index: u32, key: u32) {
         let now = self.clock.now;
-        // What TLS holds back counts, too: a peer that takes nothing would be told to go for ever.
+        // What TLS holds back counts, too: a client that takes nothing would be sent GOAWAY for ever.
         let flushed = self.is_flushed(index) == Ok(true);
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         if http2.half.take_if(|part| part.until <= now).is_some() {
-            // Its streams end with it: whatever the client said next would be a part of what is missing.
+            // Its streams end with it: whatever the client sent next would be a part of what is missing.
             http2.session.lose_timeout("a frame or a header block took too long");
             return self.touch_session(key);
         }
@@ -178,10 +178,11 @@ impl Requests {
         }
     }
 
-    /// Ends a connection that has no stream. The client has `linger_timeout` to hear of it, or with `hears` false no time at all.
+    /// Ends a connection that has no stream. The client has `linger_timeout` to receive GOAWAY, or with `hears` false no time at
+    /// all.
     pub(in crate::worker) fn dismiss_session(&mut self, index: u32, key: u32, hears: bool) {
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
-        // At once, and for good: there is no request that it could cross.
+        // Twice, for both steps of GOAWAY: there is no request that it could cross.
         http2.session.go_away();
         http2.session.go_away();
         self.touch_session(key);

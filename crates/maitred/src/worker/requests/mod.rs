@@ -13,10 +13,10 @@
 //! | [`errors`] | errors about a request whose body is on its way |
 //! | [`disk`] | what disk helpers have read or written |
 //! | [`reactions`] | carries out what the table of states decides |
-//! | [`drain`] | connections that go because the process drains |
+//! | [`drain`] | connections that are passed on or closed because the process drains |
 //! | [`admin`] | the admin address |
 //! | [`watch`] | the status, once a second |
-//! | [`watchers`] | which connections are sent it |
+//! | [`watchers`] | which connections get the status |
 
 pub(in crate::worker) mod admin;
 mod answer;
@@ -41,7 +41,7 @@ use crate::worker::requests::watchers::Watchers;
 /// From received bytes to what answers them.
 pub(in crate::worker) struct Requests {
     pub(in crate::worker) exchanges: Exchanges,
-    /// Connections that are sent the status every second.
+    /// Connections that get the status every second.
     pub(in crate::worker) watchers: Watchers,
 }
 above!(Requests, exchanges: Exchanges);

@@ -1,4 +1,4 @@
-//! Connections that come through a proxy which says so first: the PROXY protocol on a listener.
+//! Connections that come through a proxy which sends a PROXY header first: the PROXY protocol on a listener.
 
 use std::net::SocketAddr;
 
@@ -18,7 +18,7 @@ impl Requests {
     /// Whether a new connection has to start with a PROXY header.
     ///
     /// # Errors
-    /// For a peer who would be believed whatever address it claimed, and is not one of those who may.
+    /// For a peer that is not in `proxy_protocol_from`: any address in its header would be believed.
     pub(in crate::worker) fn may_connect(
         &mut self,
         listen: u16,
@@ -69,8 +69,7 @@ impl Requests {
         }
     }
 
-    /// Closes a connection that should have started with a PROXY header. It gets no answer: whatever it speaks may not be
-    /// HTTP.
+    /// Closes a connection that should have started with a PROXY header. It gets no answer: its protocol may not be HTTP.
     pub(in crate::worker) fn refuse_unproxied(&mut self, index: u32, why: &'static str) {
         let remote = self.connections[index as usize].remote;
         self.log_unproxied(&remote, why);

@@ -15,7 +15,7 @@ impl Requests {
         let (serial, phase) = (connection.serial, connection.state.phase());
         connection.hung_up |= flags.intersects(F::RDHUP | F::HUP | F::ERR);
         if let (Wire::Tls { session }, true) = (connection.wire, flags.contains(F::OUT)) {
-            // What is left of a handshake; anything else is tried again below, and shows any error.
+            // What is left of a handshake; anything else is tried again below, where an error is reported again.
             let _ = self.flush_secure(index, session);
         }
         let input = match flags {
@@ -36,7 +36,7 @@ impl Requests {
         }
     }
 
-    /// The turn has come that a connection asked for.
+    /// The turn has come in which a connection was to be looked at again.
     pub(in crate::worker) fn on_again(&mut self, index: u32, serial: u32) {
         if self.is_current(index, serial) {
             self.connections[index as usize].again = false;
@@ -52,7 +52,7 @@ impl Requests {
         }
     }
 
-    /// Ends a connection, or a stream, at whatever it is: what waits has to leave where it waits, and what has no answer yet is
+    /// Ends a connection, or a stream, in any state: a waiting request leaves its queue, and a request without an answer is
     /// logged as such.
     pub(in crate::worker) fn abort_any(&mut self, index: u32) {
         self.react(index, Event::Aborted, false);
@@ -64,7 +64,7 @@ impl Requests {
         let state = connection.state;
         let reaction = reaction(state.phase(), event);
         let arrived = matches!(event, Event::Arrived | Event::Ended | Event::Gone);
-        // Who reads at once finds out by itself.
+        // A reaction that reads at once needs no note.
         let reads =
             matches!(reaction, Reaction::Read | Reaction::DropInput | Reaction::Nothing | Reaction::Drop);
         connection.readable |= arrived && !reads;

@@ -18,7 +18,7 @@ use crate::worker::connection::{After, State};
 use crate::worker::step::{JOINED_BYTES, Stop};
 use crate::worker::step::{RequestInput, Step};
 
-/// Requests that one connection may have answered in one turn, so that the others get theirs.
+/// Requests that one connection may have answered in one turn, so that the others get their turn.
 const REQUESTS_PER_TURN_MAX: u32 = 256;
 
 /// Whether bytes start with the client's preface of HTTP/2 (9113-3.4), or are the first part of it.
@@ -35,7 +35,7 @@ fn announces_over(framing: Framing, bytes: u64) -> bool {
     matches!(framing, Framing::Length(length) if length > bytes)
 }
 
-/// Why the connection cannot go on behind a body of which this much has come: it is malformed, or has more than `bytes_max`
+/// Why the connection cannot go on after a body of which this much has come: it is malformed, or has more than `bytes_max`
 /// already.
 fn flaw(mut decoder: Decoder, come: &[u8], bytes_max: u64) -> Option<Reject> {
     let mut bytes = 0;
@@ -44,7 +44,7 @@ fn flaw(mut decoder: Decoder, come: &[u8], bytes_max: u64) -> Option<Reject> {
     decoded.err().or((bytes > bytes_max).then_some(too_long))
 }
 
-/// What a body is refused with that says beforehand how much too long it is.
+/// The refusal of a body whose announced length is over the limit.
 const TOO_LONG: Reject = Reject { status: 413, reason: "Content-Length over the limit" };
 
 /// A request of which no more than the head was looked at, and what was decided about it.
@@ -123,7 +123,7 @@ impl Requests {
             if !rest.is_empty() {
                 self.exchange(index).input.extend_from_slice(rest);
             }
-            // Whoever goes on with this connection has to know, since no edge will say it again.
+            // Noted for the next read of this connection, since no edge will report it again.
             self.connections[index as usize].readable |= more;
         }
         // Before anything is sent, because a connection that ends then may have something to drop.
@@ -131,7 +131,7 @@ impl Requests {
         self.act_on(index, stop);
     }
 
-    /// Acts on content that has come on a stream, behind what has come before, all of which was acted on.
+    /// Acts on content that has come on a stream. All content before it was acted on.
     pub(in crate::worker) fn take_content(&mut self, index: u32, bytes: &[u8]) {
         let mut at = 0;
         let stop = match self.connections[index as usize].state {
@@ -173,7 +173,7 @@ impl Requests {
                     None => continue,
                 }
             }
-            // A stream has no other request behind its first.
+            // A stream has one request only.
             if rest.is_empty() || self.connections[index as usize].is_stream() {
                 return Stop::Starved;
             }
@@ -212,7 +212,7 @@ impl Requests {
         Stop::Flush
     }
 
-    /// Whether TLS begins behind the PROXY header.
+    /// Whether TLS begins after the PROXY header.
     fn is_to_be_secure(&self, index: u32) -> bool {
         self.shared.tls.config(usize::from(self.connections[index as usize].listen)).is_some()
     }
@@ -286,7 +286,7 @@ impl Requests {
         connection.and_then(|found| found.exchange.as_deref()).is_some_and(|exchange| exchange.answered)
     }
 
-    /// Part of a head is there: so many bytes.
+    /// Part of a head is there, of this many bytes.
     pub(in crate::worker) fn wait_for_head(&mut self, index: u32, bytes: usize) -> Stop {
         if self.connections[index as usize].state == State::Idle {
             self.connections[index as usize].began = self.clock.now;
@@ -329,7 +329,7 @@ impl Requests {
             Framing::None | Framing::Chunked => 0,
         };
         if too_long {
-            // It is not asked for, nor waited for.
+            // The body is neither asked for by a 100 (Continue), nor waited for.
             self.note_refusal(index, TOO_LONG);
             return Some(self.refuse_body(index, TOO_LONG.status, &[]));
         }
@@ -338,15 +338,15 @@ impl Requests {
         None
     }
 
-    /// Tells a client that waits for it to send its body (9110-10.1.1).
+    /// Sends 100 (Continue) to a client that waits for it before it sends its body (9110-10.1.1).
     fn ask_for_body(&mut self, index: u32, routed: Routed) {
         let context = self.context_of(index, routed.plan, Persistence::Implied, false);
         let (_, mut writer) = self.files_and_writer(index, context);
         writer.interim(&ResponseHead::own(100, FieldsRef::default()));
     }
 
-    /// Answers a request whose body nobody wants, without waiting for that. A short one is read and dropped afterwards, so that
-    /// the connection can be kept; of any other the client is told by the end of the connection.
+    /// Answers a request whose body is not used, without waiting for it. A short body is read and dropped afterwards, so that the
+    /// connection can be kept; after any other the connection ends.
     fn answer_before_body(
         &mut self,
         index: u32,
@@ -356,12 +356,13 @@ impl Requests {
         at: &mut usize,
     ) -> Option<Stop> {
         let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
-        // What has come of it shows already whether it will be read to its end. Found out later, that could not be said any more.
+        // What has come of the body shows already whether it will be read to its end. Later, the response could not announce the
+        // end of the connection any more.
         let flaw = flaw(decoder, unread.rest, short);
-        // Whoever asks first sends nothing when it is told (9110-10.1.1).
+        // A client that waits for 100 (Continue) sends no body after a final response (9110-10.1.1).
         let last = request.expects_continue || announces_over(request.framing, short) || flaw.is_some();
         let step = match self.answer(index, request, unread.given(&[], last)) {
-            // It may send the body all the same, and must not lose the response to a reset for that.
+            // The client may send the body all the same, and must not lose the response by a reset.
             Step::Last(_) => Step::Last(After::Linger),
             step => step,
         };
@@ -412,7 +413,7 @@ impl Requests {
 
     /// Takes a piece of the body; once it is whole, answers. `None` to go on with the next request.
     fn take_body(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
-        // Over HTTP/2 the end comes beside the bytes.
+        // Over HTTP/2 the end is reported apart from the bytes.
         let told = self.is_content_ended(index);
         if rest.is_empty() && !told {
             return Some(Stop::Starved);
@@ -443,7 +444,7 @@ impl Requests {
         if self.exchange(index).discard {
             self.exchange(index).body.clear();
         } else if let Some(stop) = self.spool_body(index) {
-            // One that cannot be kept is answered already.
+            // A request whose body cannot be kept has its answer already.
             if self.connections[index as usize].state == State::Spooling {
                 self.exchange(index).complete = progress.complete;
             }
@@ -454,7 +455,7 @@ impl Requests {
             return Some(Stop::Starved);
         }
         if !self.buffers.tx.is_empty() {
-            // Whoever answers may write to the socket itself; what was answered before has to be out first.
+            // An application process may write to the socket itself; earlier answers have to be out first.
             self.exchange(index).complete = true;
             return Some(Stop::Flush);
         }
@@ -482,7 +483,7 @@ impl Requests {
             (Some(routed), path) => {
                 (routed, path.map_or(Cow::Borrowed(plain), |path| Cow::Owned(path.into_vec())))
             }
-            // It comes from another process.
+            // The request comes from another worker process.
             (None, _) => self.route(index, &request),
         };
         let given = RequestInput {
@@ -510,7 +511,7 @@ impl Requests {
         step
     }
 
-    /// Goes on with a request that waited in the connection's buffers.
+    /// Resumes a request that waited in the connection's buffers.
     pub(in crate::worker) fn resume(&mut self, index: u32) {
         let warmed = self.connections[index as usize].state == State::Disk;
         self.enter(index, State::Head);
@@ -546,7 +547,7 @@ impl Requests {
             self.arm_in(index, timeout);
         }
         if reading && ended && !more {
-            // All is answered, or a request was cut short by the end of the stream and cannot be completed any more.
+            // All is answered, or a request was truncated by the end of the stream and cannot be completed any more.
             self.log_unanswered(index);
             return self.close_cleanly(index);
         }

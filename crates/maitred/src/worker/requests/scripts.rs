@@ -1,5 +1,5 @@
 //! Requests to a pool of FastCGI with scripts: which script it is, or which file is the answer (`serve/files/scripts.rs`). The
-//! look-up never waits for a disk: a request that would waits as those for files do, and comes here again.
+//! look-up never waits for a disk: a request that would have to wait does so as requests for files do, and comes here again.
 
 use super::Requests;
 use crate::serve::{RequestContext, ScriptRules, Served};

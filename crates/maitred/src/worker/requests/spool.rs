@@ -19,18 +19,18 @@ use crate::worker::connection::State;
 use crate::worker::connection::spool::Spool;
 use crate::worker::step::Stop;
 
-/// A body that finds no room may come again when others have gone. Uploads take their time, so not at once.
+/// A body without room may be sent again when other uploads have ended. That takes longer than a second.
 const RETRY_LATER: &[Field<'static>] = &[Field::new("Retry-After", "10")];
 
 /// Why a body cannot be kept.
 enum Unkept {
-    /// Others take up all the room that there is; the name of the bound.
+    /// Other bodies use the whole budget; the name of the bound.
     NoRoom(&'static str),
     /// What the system says.
     Failed(io::Error),
 }
 
-/// There is no room on the disk.
+/// The budget for bodies on the disk is used up.
 const NO_SPACE: Unkept = Unkept::NoRoom("bodies_disk_bytes_max");
 
 /// There are no descriptors for its file.
@@ -59,8 +59,8 @@ impl Requests {
         }
     }
 
-    /// Finds room for a body of which so many bytes have come: in memory if it and the bodies there allow that, otherwise on the
-    /// disk.
+    /// Finds room for a body of which this many bytes have come: in memory if it and the bodies there allow that, otherwise on
+    /// the disk.
     fn make_room(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
         let (shared, exchange) = (self.shared, self.exchange(index));
         let small =
@@ -86,11 +86,11 @@ impl Requests {
         self.move_to_disk(index, bytes)
     }
 
-    /// Goes on in a file. What was in a memory file before goes there with the next piece.
+    /// Continues in a file. What was in a memory file before goes there with the next piece.
     fn move_to_disk(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
         let (shared, exchange) = (self.shared, self.exchange(index));
         let mut kept = shared.bodies_on_disk.begin();
-        // What is announced and cannot find room to its end is better refused now than half-way.
+        // A body whose announced length finds no room is refused now, and not half-way.
         if !shared.bodies_on_disk.has(bytes.max(exchange.expected)) || !kept.grow(bytes) {
             return Err(NO_SPACE);
         }

@@ -11,7 +11,7 @@ use crate::worker::connection::{After, Connection, State};
 use crate::worker::step::Stop;
 
 impl Requests {
-    /// A request, whose head has yet to be judged.
+    /// A request, whose head has yet to be checked.
     pub(in crate::worker) fn open_stream(
         &mut self,
         index: u32,
@@ -89,7 +89,7 @@ impl Requests {
         }
     }
 
-    /// The client wants no answer to a request any more.
+    /// The client has reset the stream: it wants no answer any more.
     pub(in crate::worker) fn lose_stream(&mut self, key: u32, index: u32) {
         let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
         if self.connections.get(index as usize).is_some_and(|found| is_its(found.wire)) {

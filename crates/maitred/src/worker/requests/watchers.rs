@@ -1,11 +1,11 @@
-//! Which connections are sent the status, and when next.
+//! Which connections get the status, and when next.
 
 use std::time::{Duration, Instant};
 
 /// Between two events.
 pub(in crate::worker) const EVENT_EVERY: Duration = Duration::from_secs(1);
 
-/// Who watches. Belongs to one thread.
+/// The connections that watch. Each thread has its own.
 #[derive(Debug, Default)]
 pub(in crate::worker) struct Watchers {
     /// Index and serial of their connections.
@@ -14,7 +14,7 @@ pub(in crate::worker) struct Watchers {
 }
 
 impl Watchers {
-    /// When `Reactor::tell_watchers` has something to do; `None` while nobody watches.
+    /// When `Reactor::tell_watchers` has something to do; `None` while no connection watches.
     pub(in crate::worker) fn next_event(&self) -> Option<Instant> {
         self.next_event
     }
