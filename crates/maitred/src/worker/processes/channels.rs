@@ -1,17 +1,17 @@
-//! What application processes say, and how they end.
+//! Messages of application processes, and how they end.
 //!
 //! | event | what is done |
 //! |---|---|
 //! | HELLO | the process takes requests from now on |
-//! | DONE | the connection is Maitred's again |
+//! | DONE | the connection is reclaimed |
 //! | TAIL | a piece of a response is kept, and sent after what the process wrote itself |
 //! | DETACH | the connection is the process's for good |
-//! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have seen go to another process |
-//! | end of file, broken protocol; a silent request, if it has no other | `Condemned`: the master is told to end it |
+//! | it shuts down its receiving side | `Leaving`: no more requests; those that it cannot have read go to another process |
+//! | end of file, broken protocol; a silent request, if it has no other | `Condemned`: the master gets the message to end it |
 //! | no PONG after a silent request, orphans in all of its capacity | the same; the table in `overdue` says more |
-//! | the master says that it has exited | what it still said is read; its other requests are lost |
+//! | the master reports its exit | its last messages are read; its other requests are lost |
 //!
-//! What becomes of requests that are lost says `lost`.
+//! The file `lost` has what is done about lost requests.
 
 use maitred_handoff::{Done, FromApp, Hello, Outcome, TAIL_TOTAL_BYTES_MAX, TAILS_MAX, VERSION, Welcome};
 use rustix::event::epoll;
@@ -31,7 +31,7 @@ use crate::worker::shared::Outgoing;
 use crate::worker::upstream::Source;
 use crate::worker::upstream::failure::Cause;
 
-/// Reads from one channel in one turn: with a DONE in 32 bytes, more than any honest process has to say.
+/// Reads from one channel in one turn: with 32 bytes for a DONE, more than a process that keeps to the protocol has to send.
 const READS_PER_TURN_MAX: u32 = 16;
 
 impl Processes {
@@ -48,7 +48,7 @@ impl Processes {
             return;
         }
         match self.read_channel(key, flags.intersects(F::RDHUP | F::HUP | F::ERR)) {
-            // It has more to say than one turn takes: the others first.
+            // It has sent more than one turn takes: the other channels first.
             Ok(Received::More) => self.ready_channels.push((key, epoch)),
             Ok(Received::End) if self.is_linked(key) => {
                 let how = self.pools.channels[key].exited.take();
@@ -68,8 +68,8 @@ impl Processes {
         self.pools.channels.get(key).is_some_and(|channel| channel.linked)
     }
 
-    /// Reads everything that a process has said, and acts on it; `to_the_end` if its end is known to be there, which makes
-    /// no edge of its own when bytes come before it.
+    /// Reads all that a process has sent, and acts on it; `to_the_end` if its end is known to be there, which makes no edge of
+    /// its own when bytes come before it.
     pub(in crate::worker) fn read_channel(
         &mut self,
         key: usize,
@@ -78,7 +78,7 @@ impl Processes {
         let shared = self.shared;
         for _ in 0..READS_PER_TURN_MAX {
             if self.take_frames(key)? == Frames::Wait {
-                // They go on when helpers have looked at what belongs to the next one ([`Processes::on_judged`]).
+                // The frames go on when helpers have checked the descriptors of the next one ([`Processes::on_judged`]).
                 return Ok(Received::Waits);
             }
             let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Received::Drained) };
@@ -99,7 +99,7 @@ impl Processes {
         Ok(Received::More)
     }
 
-    /// Acts on the frames that are there, up to one whose descriptors have not been looked at.
+    /// Acts on the frames that are there, up to one whose descriptors have not been checked.
     fn take_frames(&mut self, key: usize) -> Result<Frames, String> {
         let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(Frames::All) };
         let mut input = std::mem::take(&mut channel.input);
@@ -202,7 +202,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Index and number of the request of this number, which the process has to have, on the connection that it says.
+    /// Connection and number of a request that the process names; an error if it does not have that request.
     pub(in crate::worker) fn in_flight(
         &self,
         key: usize,
@@ -218,7 +218,7 @@ impl Processes {
         }
     }
 
-    /// A request is answered: the connection comes home.
+    /// A request is answered: the connection is reclaimed.
     fn on_done(&mut self, key: usize, done: &Done) -> Result<(), String> {
         let now = self.clock.now;
         let (index, number) = self.in_flight(key, done.connection, done.request)?;
@@ -257,7 +257,7 @@ impl Processes {
             self.follow_up(index, Next::Reclaim(after));
             return Ok(());
         }
-        // What the process left to be sent goes at the client's speed, and without it.
+        // The tail that the process returned is sent at the client's speed, and the process is free.
         exchange.after = Some(after);
         exchange.segments = std::mem::take(&mut exchange.tail);
         exchange.returned_by = Some(id);
@@ -268,7 +268,7 @@ impl Processes {
         Ok(())
     }
 
-    /// The process has written nothing, or has broken off what it was told to cancel.
+    /// The process has written nothing, or has aborted a cancelled response.
     fn end_broken(&mut self, index: u32, done: &Done) {
         let exchange = self.exchange(index);
         match (done.status, exchange.overdue, exchange.cancelled) {
@@ -319,7 +319,7 @@ impl Processes {
         channel.in_flight.remove(&request);
         channel.note_done(request);
         if number & RELAY_BIT != 0 {
-            // What it has of it is its own from now on.
+            // The process keeps its end of the relay: it is not counted any more.
             channel.relays = channel.relays.saturating_sub(1);
             self.detach_relay(number & !RELAY_BIT);
             return Ok(());
@@ -336,8 +336,8 @@ impl Processes {
         Ok(())
     }
 
-    /// The client has closed its side while a process is at its request. That is how most clients go away, but it may
-    /// still wait for the answer: so the process is told, once, and whatever it answers is sent.
+    /// The client has closed its side while a process works on its request. That is how most clients go away, but it may still
+    /// wait for the answer: so the process gets CANCEL, once, and its answer is sent all the same.
     pub(in crate::worker) fn cancel(&mut self, index: u32) {
         let connection = &self.connections[index as usize];
         let handed = connection.exchange.as_ref().and_then(|exchange| exchange.attempt.as_ref()?.handed());
@@ -360,7 +360,7 @@ impl Processes {
         }
     }
 
-    /// The client of a request has gone, or has had another answer. Whatever its process still says of it must not be taken to
+    /// The client of a request has gone, or has had another answer. Later messages of its process about it must not be taken to
     /// be about the next connection of that index.
     pub(in crate::worker) fn orphan_request(&mut self, key: usize, request: u32) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
@@ -368,7 +368,7 @@ impl Processes {
         if let Some(index) = found.index.take() {
             let (number, pool, capacity) = (found.number, channel.id.pool, channel.capacity);
             let timeout = self.request_timeout(pool);
-            // One that takes one request at a time stops all others meanwhile.
+            // In a process with a capacity of 1, all other requests wait meanwhile.
             let late = if capacity > 1 { timeout.max(STUCK_AFTER) } else { timeout };
             let now = self.clock.now;
             let cut_at = now + CANCEL_TIMEOUT;

@@ -1,14 +1,14 @@
-//! The life of application processes, as their home thread sees it: they come, are tended, and go.
+//! The life of application processes in their home thread: start, health checks, and end.
 //!
-//! | what | asked by | what is done |
+//! | what | caused by | what is done |
 //! |---|---|---|
 //! | started | the master | its channel is watched; it is `Starting` until HELLO |
 //! | retire | the master | no more requests; when it has none left, and no tunnel, SHUTDOWN |
-//! | release | the master | its channel is given back when nothing is under way on it, for another worker process |
+//! | release | the master | its channel is returned when nothing is under way on it, for another worker process |
 //! | not answering | `health_interval` | an idle process that does not answer PING is failed |
-//! | clinging | `request_timeout` | a process that does not finish a request whose client has gone is failed |
+//! | stuck | `request_timeout` | a process that does not finish a request whose client has gone is failed |
 //! | lost | the kernel, the protocol, `request_timeout` | failed: the master ends it |
-//! | exited | the master | what it still said is read; its other requests are lost |
+//! | exited | the master | its last messages are read; its other requests are lost |
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -30,13 +30,14 @@ use crate::worker::shared::Outgoing;
 use crate::worker::token::Token;
 use crate::worker::upstream::relay::unwatch;
 
-/// How a process is said to have ended that found nothing wrong.
+/// How the master reports the end of a process without an error.
 const CLEAN_EXIT: &str = "exited with status 0";
 
 /// How often the health of processes is looked at; a pool's `health_interval` is met to within this.
 const HEALTH_TICK: Duration = Duration::from_millis(500);
 
-/// The master hears of waiting requests at most this often for each pool; having heard, it looks by itself ten times a second.
+/// The master gets a message about waiting requests at most this often for each pool; after one, it checks by itself ten times a
+/// second.
 const PRESS_INTERVAL: Duration = Duration::from_millis(10);
 
 impl Processes {
@@ -54,14 +55,14 @@ impl Processes {
             channel.capacity = greeting.capacity;
             channel.sockets_only = greeting.sockets_only;
         }
-        // How it is to be used says its owner.
+        // The owner sends a message about how to use it.
         (channel.linked, channel.joining) = (guest, guest);
         channel.leave = if borrowed { DrainMode::WhenQueueEmpty } else { DrainMode::Stays };
         let key = self.pools.channels.insert(channel);
         if let Some(pool) = self.pools.pools.get_mut(usize::from(id.pool)) {
             pool.channels.push(key);
         }
-        // What another worker process has there is to be known before anything is read.
+        // The requests that another worker process has there have to be known before anything is read.
         let begun = if linked { self.join(key) } else { self.watch_channel(key) };
         if let Err(why) = begun {
             return self.fail_worker(key, &why);
@@ -74,7 +75,7 @@ impl Processes {
         self.agenda.room(id.pool, key);
     }
 
-    /// Has epoll tell what comes on a channel.
+    /// Has epoll report what comes on a channel.
     pub(in crate::worker) fn watch_channel(&self, key: usize) -> Result<(), String> {
         let channel = &self.pools.channels[key];
         let token = Token::Channel { key: key as u32, epoch: channel.id.epoch as u32 };
@@ -89,7 +90,7 @@ impl Processes {
         self.part_with(id, DrainMode::Retires);
     }
 
-    /// Takes all processes that this thread is home to out of use, and ends them.
+    /// Takes all processes whose home is this thread out of use, and ends them.
     pub(in crate::worker) fn retire_processes(&mut self) {
         let own = |channel: &Channel| channel.leave == DrainMode::Stays && !channel.linked;
         let stays = self.pools.channels.iter().filter(|(_, channel)| own(channel));
@@ -97,7 +98,7 @@ impl Processes {
         ids.into_iter().for_each(|id| self.part_with(id, DrainMode::Retires));
     }
 
-    /// Gives a process back to the master as soon as nothing is under way; `at_once` if it gets nothing more until then.
+    /// Returns a process to the master as soon as nothing is under way; `at_once` if it gets no more requests until then.
     pub(in crate::worker) fn on_release(&mut self, id: SlotId, at_once: bool) {
         self.part_with(id, if at_once { DrainMode::WhenIdle } else { DrainMode::WhenQueueEmpty });
     }
@@ -105,7 +106,7 @@ impl Processes {
     fn part_with(&mut self, id: SlotId, leave: DrainMode) {
         let Some(key) = self.key_of(id) else { return };
         if self.pools.channels[key].linked {
-            // Its owner is told as well.
+            // The owner gets the same message.
             return;
         }
         self.pools.channels[key].leave = leave;
@@ -121,7 +122,7 @@ impl Processes {
         self.pools.channels.iter().find(|(_, channel)| channel.id.epoch == id.epoch).map(|(key, _)| key)
     }
 
-    /// Parts with a process that is to go, once nothing is under way on its channel.
+    /// Ends, returns or hands over a process that is to go, once nothing is under way on its channel.
     pub(in crate::worker) fn settle_process(&mut self, key: usize) {
         let shared = self.shared;
         let Some(channel) = self.pools.channels.get(key) else { return };
@@ -144,7 +145,7 @@ impl Processes {
                 self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotDismissed(id)));
             }
             DrainMode::WhenQueueEmpty if shared.queued(pool) > 0 => {}
-            // One that has not said HELLO is handed over as nothing is under way.
+            // A process without a HELLO yet has nothing under way: its channel is released, not handed over with a link.
             DrainMode::WhenQueueEmpty | DrainMode::WhenIdle | DrainMode::HandsOver => self.release(key),
             DrainMode::Stays | DrainMode::Told => {}
         }
@@ -159,15 +160,15 @@ impl Processes {
         retires && !stops && self.pools.relays.iter().any(|(_, relay)| of(relay))
     }
 
-    /// The same for all that are to go: what they wait for may have ended elsewhere.
+    /// The same for all that are to go: what they wait for may have ended in another thread.
     pub(in crate::worker) fn settle_leaving(&mut self) {
         let leaving = self.pools.channels.iter().filter(|(_, channel)| channel.leave != DrainMode::Stays);
         let keys: Vec<usize> = leaving.map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.settle_process(key));
     }
 
-    /// Lets go of a channel on which nothing is under way. Whoever gets it next starts from nothing: the process drops all
-    /// descriptors that it keeps.
+    /// Returns a channel on which nothing is under way. The next worker process starts from nothing: the process gets the message
+    /// to drop all descriptors that it keeps.
     fn release(&mut self, key: usize) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         channel.leave = DrainMode::WhenIdle;
@@ -189,7 +190,7 @@ impl Processes {
             }
         }
         if channel.has_output() {
-            // What it does not take now, it takes when epoll says so; then this is tried again.
+            // The rest is sent when epoll reports room; then this is tried again.
             return self.touch(key);
         }
         let id = channel.id;
@@ -198,7 +199,7 @@ impl Processes {
         self.publish_room(usize::from(id.pool));
     }
 
-    /// Takes a channel out of everything that knows it.
+    /// Takes a channel out of everything that refers to it.
     fn take_out(&mut self, key: usize) -> Option<Channel> {
         let mut channel = self.pools.channels.try_remove(key)?;
         self.drop_links(&mut channel);
@@ -213,8 +214,7 @@ impl Processes {
         Some(channel)
     }
 
-    /// Asks idle processes whether they are still there, and gives up those that have not answered the last time, or that do
-    /// not come to an end with requests that were given up.
+    /// Sends PING to idle processes, and fails those that have not answered the last one, or that do not end orphaned requests.
     pub(in crate::worker) fn check_health(&mut self) {
         let shared = self.shared;
         let now = self.clock.now;
@@ -240,7 +240,7 @@ impl Processes {
         silent.into_iter().for_each(|key| self.fail_worker(key, "it is idle and does not answer"));
     }
 
-    /// Tells the master that requests wait, so that it does not find out at its next look only.
+    /// Reports to the master that requests wait, so that it does not notice at its next check only.
     pub(in crate::worker) fn report_pressure(&mut self, pool: usize) {
         let now = self.clock.now;
         let Some(local) = self.pools.pools.get_mut(pool) else { return };
@@ -250,7 +250,7 @@ impl Processes {
         }
     }
 
-    /// The process reads no more frames, but finishes what it has. Requests that it cannot have seen go to another one.
+    /// The process reads no more frames, but finishes what it has. Requests that it cannot have read go to another one.
     pub(in crate::worker) fn let_leave(&mut self, key: usize) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         if channel.phase == Phase::Live {
@@ -265,7 +265,7 @@ impl Processes {
         self.publish_room(pool);
     }
 
-    /// Gives a process up, and has the master end it. Its requests stay with it until it is gone.
+    /// Marks a process as failed, and has the master end it. Its requests stay with it until it has exited.
     pub(in crate::worker) fn fail_worker(&mut self, key: usize, why: &str) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         if matches!(channel.phase, Phase::Condemned(_)) {
@@ -284,29 +284,30 @@ impl Processes {
         self.publish_room(usize::from(id.pool));
         let exited = self.pools.channels.get_mut(key).and_then(|channel| channel.exited.take());
         if let Some(how) = exited {
-            // It is gone, and what it said last has waited for helpers until now.
+            // It has exited, and its last messages have waited for helpers until now.
             self.on_slot_exited(id, &how);
         }
     }
 
-    /// The master says that a process has exited. Its channel may hold answers that it sent before.
+    /// The master reports that a process has exited. Its channel may hold answers that it sent before.
     pub(in crate::worker) fn on_slot_exited(&mut self, id: SlotId, how: &str) {
         let Some(key) = self.key_of(id) else { return self.note_end(id, how) };
         if self.pools.channels[key].linked && !matches!(self.pools.channels[key].phase, Phase::Condemned(_)) {
-            // Its last words come over the link, which ends behind them.
+            // Its last messages come over the link, which ends after them.
             self.pools.channels[key].exited = Some(how.to_owned());
             return;
         }
         if self.pools.channels[key].joining && !matches!(self.pools.channels[key].phase, Phase::Condemned(_))
         {
-            // They are heard when it is known whom they are for ([`Processes::take_over`]).
+            // Its last messages are read when it is known which worker process each request belongs to
+            // ([`Processes::take_over`]).
             self.pools.channels[key].exited = Some(how.to_owned());
             return;
         }
         self.lose_process(key, how);
     }
 
-    /// The process of a channel has exited; or its link has ended, and with it all that is known of it here.
+    /// The process of a channel has exited; or its link has ended, and there will be no more messages of it here.
     pub(in crate::worker) fn lose_process(&mut self, key: usize, how: &str) {
         let id = self.pools.channels[key].id;
         let heard = match &self.pools.channels[key].phase {
@@ -314,7 +315,7 @@ impl Processes {
             _ => self.read_channel(key, true),
         };
         if heard == Ok(Received::Waits) && self.is_awaited(key) {
-            // What it said before waits for helpers; but it gets nothing more.
+            // Its last messages wait for helpers; but it gets no more requests.
             self.let_leave(key);
             if let Some(channel) = self.pools.channels.get_mut(key) {
                 channel.exited = Some(how.to_owned());
@@ -327,14 +328,14 @@ impl Processes {
         else {
             return;
         };
-        // What it was given when it had answered for the last time, it has not seen.
+        // It has not read the requests that were sent after its last message.
         self.let_leave(key);
         let Some(channel) = self.take_out(key) else { return };
         if channel.linked {
-            // Should requests wait, they need another way to it.
+            // The slot has to be reached in another way: requests may wait for it.
             self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReleased(id, false)));
         }
-        // A server that runs already may close channels as it likes, and may be given up without being gone.
+        // An external server may close channels as it likes, and may go on running after it has failed here.
         let foreign = self.shared.start.config.pools.get(usize::from(id.pool));
         let foreign = foreign.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
         let closed = matches!(&channel.phase, Phase::Condemned(why) if why == CLOSED);
@@ -354,7 +355,7 @@ impl Processes {
                 "application process lost: {why}{how}"
             );
         }
-        // Nobody else may get what one has that may live on.
+        // Requests of a process that may go on running must not be sent to another one.
         let given_up = foreign && !closed && matches!(&channel.phase, Phase::Condemned(_));
         let may_live = given_up || how == LINK_ENDED;
         // In the order in which they came.
@@ -374,7 +375,7 @@ impl Processes {
         self.publish_room(usize::from(id.pool));
     }
 
-    /// Whether somebody waits for what this process says.
+    /// Whether a request waits for messages of this process.
     fn is_awaited(&self, key: usize) -> bool {
         let channel = self.pools.channels.get(key);
         channel.is_some_and(|channel| {

@@ -1,5 +1,5 @@
-//! Channels that go to the next worker process with what is under way on them, and links to those that had them before:
-//! [`crate::handoff::link`] says what both sides do.
+//! Channels that are handed over to the next worker process with the requests that are under way, and links to the worker
+//! processes that had them before: [`crate::handoff::link`] describes both sides.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -20,33 +20,33 @@ use crate::worker::token::Token;
 /// Reads from one link in one turn.
 const READS_PER_TURN_MAX: u32 = 16;
 
-/// What is said of a process whose former worker process ended before it had said what is under way.
+/// The reason for a process whose former worker process ended before it had sent what is under way.
 const NOT_HANDED_OVER: &str = "the worker process that had it before has ended";
 
-/// What is said at the user's side of the end of a link.
+/// The reason at the user's side when a link has ended.
 pub(in crate::worker) const LINK_ENDED: &str =
     "the link to the worker process that has its channel has ended";
 
-/// Whether the next frame of a channel is a word of its owner.
+/// Whether the next frame of a channel is a message of its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Word {
     /// It is not, or not yet known to be.
     No,
-    /// It was, and has so many bytes.
+    /// It was, and has this many bytes.
     Taken(usize),
-    /// It is not there as a whole.
+    /// It has not come as a whole.
     Partial,
-    /// It waits for helpers that look at its descriptor.
+    /// It waits for helpers that check its descriptor.
     Waits,
 }
 
 impl Processes {
-    /// The channel of this process goes to another worker process, which says over `link` what the process says.
+    /// The channel of this process goes to another worker process, which passes the messages of the process on over `link`.
     pub(in crate::worker) fn hand_on(&mut self, id: SlotId, link: OwnedFd) {
         let Some(key) = self.key_of(id) else { return };
         let channel = &mut self.pools.channels[key];
         if channel.linked {
-            // It is another's to hand on by now.
+            // Its owner is another worker process by now, which hands it over.
             return;
         }
         if !matches!(channel.leave, DrainMode::Retires | DrainMode::Told) {
@@ -56,7 +56,7 @@ impl Processes {
         self.settle_process(key);
     }
 
-    /// Hands a channel over, if no frame of it, or of its links, is in between.
+    /// Hands a channel over, if no frame of it, or of its links, is incomplete.
     pub(in crate::worker) fn try_hand_over(&mut self, key: usize) {
         let now = self.clock.now;
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
@@ -94,7 +94,8 @@ impl Processes {
         self.pools.coming.push((id.epoch, socket));
     }
 
-    /// A channel has come that other worker processes use as well. Nothing is read from it before its link says how far it is.
+    /// A channel has come that other worker processes use as well. Nothing is read from it before the first frame of its link has
+    /// come.
     pub(in crate::worker) fn join(&mut self, key: usize) -> Result<(), String> {
         let channel = &mut self.pools.channels[key];
         channel.joining = true;
@@ -105,8 +106,8 @@ impl Processes {
         self.add_link(key, 0, socket)
     }
 
-    /// Another worker process is to use a process of this one as well. One that is on its way elsewhere cannot be shared: the
-    /// link ends, and the other one asks again.
+    /// Another worker process is to use a process of this one as well. A process that is about to be handed over cannot be
+    /// shared: the link ends, and the other worker process retries.
     pub(in crate::worker) fn on_guest(&mut self, id: SlotId, socket: OwnedFd) {
         let Some(key) = self.key_of(id) else { return };
         let channel = &self.pools.channels[key];
@@ -158,7 +159,7 @@ impl Processes {
                 (Ok(_), _) => {}
             }
         }
-        // There is more: the others first.
+        // There is more: the other links first.
         self.ready_links.push((key, epoch));
     }
 
@@ -194,7 +195,8 @@ impl Processes {
         })
     }
 
-    /// Gives a request back that would wait behind others, or that the process gets no more: its user may have another one.
+    /// Returns a request that would wait behind others, or that is not sent to the process any more: its user may have another
+    /// process for it.
     fn give_back_refused(&mut self, key: usize, channel: usize, frame: Frame) {
         let Frame { header, payload, mut descriptors } = frame;
         let Some(found) = self.pools.channels.get(channel) else { return };
@@ -204,11 +206,11 @@ impl Processes {
         if let Some(link) = self.pools.links.get_mut(key) {
             link.waits = true;
         }
-        // How many descriptors came along is said, whatever goes back.
+        // The header keeps the number of descriptors that came along, whatever goes back.
         self.say_to_user(key, Header { kind: REFUSED, ..header }, &payload, body);
     }
 
-    /// Acts on the next frame of a channel that is a link, if it is a word of the owner.
+    /// Acts on the next frame of a channel that is a link, if it is a message of the owner.
     pub(in crate::worker) fn take_word_of_owner(&mut self, key: usize, input: &[u8]) -> Result<Word, String> {
         let linked = self.pools.channels.get(key).is_some_and(|channel| channel.linked);
         let head = input.split_first_chunk::<HEADER_BYTES>().filter(|_| linked);
@@ -255,7 +257,7 @@ impl Processes {
         };
         let number = unsent.request.number;
         if let Some(index) = unsent.request.index {
-            // No process was told anything: a client that has finished sending still listens.
+            // No process has got CANCEL: a client that has finished sending may still wait for the response.
             self.exchange(index).cancelled = false;
         }
         self.answer_unsent(vec![unsent]);
@@ -265,7 +267,7 @@ impl Processes {
         Ok(Word::Taken(HEADER_BYTES + length))
     }
 
-    /// Tells users whose requests were refused that there is room now.
+    /// Sends ROOM to the users whose requests were refused.
     pub(in crate::worker) fn tell_room(&mut self, pool: usize) {
         if self.pools.links.is_empty() {
             return;
@@ -284,7 +286,7 @@ impl Processes {
         }
     }
 
-    /// The owner before has said what is under way: from here on the channel is this worker process's.
+    /// The former owner has sent what is under way: from here on this worker process owns the channel.
     fn take_over(&mut self, key: usize, link: usize, frame: Frame) -> Result<(), &'static str> {
         let now = self.clock.now;
         let said: HandedOver = serde_json::from_slice(&frame.payload).map_err(|_| "it is not understood")?;
@@ -305,7 +307,7 @@ impl Processes {
         for (share, link) in std::iter::once(&said.own).chain(&said.others).zip(&links) {
             if let Some(link) = self.pools.links.get_mut(*link) {
                 link.kept.extend(&share.kept);
-                // It may have asked, or been refused, before: the answer comes to this worker process.
+                // It may have sent PING, or been refused, before: the answer comes to this worker process.
                 (link.asks, link.waits) = (true, true);
             }
         }
@@ -318,7 +320,7 @@ impl Processes {
             return Ok(());
         }
         if self.pools.channels[key].leave == DrainMode::Retires {
-            // Some of them were not known when it was told to end.
+            // Some of the links were not known when the process was to retire.
             self.close_links(key);
         }
         if let Some(how) = self.pools.channels[key].exited.take() {
@@ -331,7 +333,7 @@ impl Processes {
         Ok(())
     }
 
-    /// Passes a frame of the process on to whom it is about. True if that is another worker process.
+    /// Passes a frame of the process on to the user that has the request. True if that is another worker process.
     pub(in crate::worker) fn pass_to_user(
         &mut self,
         key: usize,
@@ -355,7 +357,7 @@ impl Processes {
         header.request = away.request;
         let descriptor = match (header.descriptors, channel.received.pop_front_if(|_| header.descriptors > 0))
         {
-            // Which descriptors these are is not known any more.
+            // It is not known any more which frames the descriptors belong to.
             (1.., _) if channel.astray => {
                 header = Header { kind: FILE_LOST, payload_bytes: 0, descriptors: 0, ..header };
                 None
@@ -383,7 +385,7 @@ impl Processes {
         Ok(true)
     }
 
-    /// The process is there: those who have asked hear of it.
+    /// The process has answered PING: users that have sent one get the answer.
     pub(in crate::worker) fn pong_to_users(&mut self, key: usize) {
         let links = self.pools.channels.get(key).map(|channel| channel.links.clone()).unwrap_or_default();
         for link in links {
@@ -397,13 +399,14 @@ impl Processes {
     fn say_to_user(&mut self, key: usize, header: Header, payload: &[u8], descriptor: Option<Passed>) {
         let Some(link) = self.pools.links.get_mut(key).filter(|link| !link.broken) else { return };
         if !link.pass_on(header, payload, descriptor) || link.flush().is_err() {
-            // Not at once: a channel whose frames are being looked at would seem to have none, and could be handed over, or go.
+            // Not at once: while frames of a channel are being read, it would seem to have no links, and could be handed over, or
+            // be removed.
             link.broken = true;
             self.ready_links.push((key, Token::epoch(link.epoch)));
         }
     }
 
-    /// A worker process that used a channel of this one has gone, or does not keep to the rules.
+    /// A worker process that used a channel of this one has gone, or breaks the rules of the link.
     fn end_link(&mut self, key: usize) {
         let now = self.clock.now;
         let shared = self.shared;
@@ -421,8 +424,8 @@ impl Processes {
         self.settle_process(key);
     }
 
-    /// The process is to end: its other users send no more requests. What they have sent before is passed on, and that one is
-    /// cancelled, or given up, later as well.
+    /// The process is to end: its other users send no more requests. Requests that they have sent before are passed on, and so
+    /// are later messages that cancel or orphan them.
     pub(in crate::worker) fn close_links(&mut self, key: usize) {
         let links = self.pools.channels.get(key).map(|channel| channel.links.clone()).unwrap_or_default();
         for key in links {
@@ -433,7 +436,7 @@ impl Processes {
         }
     }
 
-    /// Gives requests of other users back that the process cannot have seen, and never will.
+    /// Returns requests of other users that the process cannot have read, and never will.
     pub(in crate::worker) fn give_back_unsent(&mut self, key: usize) {
         let Some(channel) = self.pools.channels.get_mut(key) else { return };
         for (link, frame) in channel.take_unsent_of_users() {
@@ -452,12 +455,12 @@ impl Processes {
         channel.links.iter().all(|link| self.pools.links.get(*link).is_none_or(|link| link.drained))
     }
 
-    /// The process is gone: its other users hear of that by the end of their links.
+    /// The process has exited: its other users see the end of their links.
     pub(in crate::worker) fn drop_links(&mut self, channel: &mut Channel) {
         for key in std::mem::take(&mut channel.links) {
             let Some(link) = self.pools.links.get_mut(key) else { continue };
             if let (Ok(Flushed::Blocked), false) = (link.flush(), link.broken) {
-                // It ends behind what its user has still to take.
+                // The link ends after the bytes that its user has still to take.
                 link.channel = usize::MAX;
                 continue;
             }

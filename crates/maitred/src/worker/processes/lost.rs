@@ -1,8 +1,8 @@
-//! Requests that are lost with their process, or that it has never seen.
+//! Requests that are lost with their process, or that it has never read.
 //!
 //! | the process | its request |
 //! |---|---|
-//! | cannot have seen it | goes to another one, whatever its method, with its body, and as often as that takes |
+//! | cannot have read it | is sent to another one, whatever its method, with its body, and as often as necessary |
 //! | has ended | the rule of all upstreams (`upstream::failure`): retried once, 502, or aborted |
 //! | has reported it as done, and has written nothing | 502, or 504 if it was overdue |
 //!
@@ -24,14 +24,14 @@ use crate::worker::upstream::failure::{Cause, Reached, Verdict, judge};
 /// How far a request on the client's own socket has come.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct Sent {
-    /// The process may have seen it.
+    /// The process may have read it.
     pub(in crate::worker) seen: bool,
     /// The client has, or may have, a part of a response.
     pub(in crate::worker) written: bool,
 }
 
 impl Processes {
-    /// Sees to requests that a process has not seen, and never will: another one gets them.
+    /// Retries requests that a process has not read, and never will.
     pub(in crate::worker) fn answer_unsent(&mut self, unsent: Vec<Unsent>) {
         for Unsent { request: InFlight { index, number, kept, .. }, body } in unsent {
             let Some(index) = index else { continue };
@@ -56,8 +56,8 @@ impl Processes {
         }
     }
 
-    /// Gives a request to the pool again that no process has seen. The one that it was meant for takes no more requests, so
-    /// that this ends.
+    /// Retries a request that no process has read. The process that it was meant for takes no more requests, so the number of
+    /// retries is bounded.
     fn give_unseen(&mut self, index: u32, body: UnseenBody) -> bool {
         self.unblock(index);
         let verdict = self.verdict(index, Cause::Lost, Sent { seen: false, written: false });
@@ -79,8 +79,8 @@ impl Processes {
         self.fail_direct(index, Cause::Lost, Sent { seen: true, written });
     }
 
-    /// Gives a request that was lost with its process to the pool again: once, and only if that can do no harm. The client
-    /// has received nothing, and no process has its socket to write to.
+    /// Retries a request that was lost with its process: once, and only if that can do no harm. The client has received nothing,
+    /// and no process has its socket to write to.
     pub(in crate::worker) fn retry(&mut self, index: u32) -> bool {
         self.unblock(index);
         let exchange = self.exchange(index);
@@ -113,8 +113,8 @@ impl Processes {
         })
     }
 
-    /// A process that had the client's own socket gives no response, or no whole one: the rule that holds for all upstreams says
-    /// what is done.
+    /// A process that had the client's own socket gives no response, or no whole one: the rule of all upstreams
+    /// (`upstream::failure`) decides what is done.
     pub(in crate::worker) fn fail_direct(&mut self, index: u32, cause: Cause, sent: Sent) {
         if !self.connections.contains(index as usize) {
             return;
@@ -136,7 +136,7 @@ impl Processes {
 
     fn verdict(&mut self, index: u32, cause: Cause, sent: Sent) -> Verdict {
         let exchange = self.exchange(index);
-        // Whatever its end was, it had no more time.
+        // However it ended, its time was over.
         let cause = if exchange.overdue { Cause::Late } else { cause };
         let safe = exchange.retry == RetryState::Once;
         judge(cause, Reached { seen: sent.seen, safe, begun: sent.written, head_written: sent.written })
@@ -148,7 +148,7 @@ impl Processes {
     }
 }
 
-/// The body of a request that no process has seen.
+/// The body of a request that no process has read.
 enum UnseenBody {
     Inline(Vec<u8>),
     Spooled(Spool),
@@ -157,6 +157,6 @@ enum UnseenBody {
 /// A body whose descriptor has come back.
 fn spooled(file: OwnedFd, kept: Permit, held: Permit) -> Option<Spool> {
     let bytes = rustix::fs::fstat(&file).ok()?.st_size as u64;
-    // Nothing more is written to it, so that it makes no difference where it is.
+    // Nothing more is written to the file, so it makes no difference where it is.
     Some(Spool { file: file.into(), bytes, on_disk: false, kept, held })
 }

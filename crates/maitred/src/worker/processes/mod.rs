@@ -2,16 +2,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`life`] | how they come, are tended, and go |
+//! | [`life`] | start, health checks, and end |
 //! | [`channels`] | what they send, and how they end |
 //! | [`links`] | channels that other worker processes use as well, after a reload |
-//! | [`lost`] | requests that are lost with them |
+//! | [`lost`] | requests that are lost with them, or that they have not read |
 //! | [`passed`] | descriptors that come from them |
-//! | [`relays`] | relays that are left, lost, and given back |
-//! | [`room`] | what they can take, and what waits |
-//! | [`sticky`] | which of them a client is led to, where it has to be one |
+//! | [`relays`] | relays that are left, lost, and closed |
+//! | [`room`] | how many requests they can take, and how many wait |
+//! | [`sticky`] | which of them gets the requests of a client, in pools with `sticky` |
 //! | [`transport_tuner`] | the cheaper way to answer a request |
-//! | [`overdue`] | when a request is due, and requests that were given up |
+//! | [`overdue`] | when a request is due, and orphaned requests |
 //! | [`reasons`] | why a process is ended |
 
 mod channels;
@@ -46,11 +46,11 @@ pub(in crate::worker) struct Processes {
     pub(in crate::worker) ready_links: Vec<(usize, u32)>,
     /// Relays that are not watched yet: key, which of their uses is meant, and when they shall be.
     pub(in crate::worker) unwatched: VecDeque<(u32, u32, Instant)>,
-    /// When relays that nothing needs are given back, and whether a period ends then.
+    /// When unused relays are closed, and whether a period ends then.
     pub(in crate::worker) relay_sweep: Option<(Instant, bool)>,
     /// When the health of application processes is looked at next.
     pub(in crate::worker) next_health: Option<Instant>,
-    /// When it is looked next at what answering costs.
+    /// When the costs of answering are looked at next.
     pub(in crate::worker) next_tuning: Instant,
     /// Where the kernel writes what application processes send.
     pub(in crate::worker) heard: Box<[u8; RECEIVED_FROM_CHANNEL]>,

@@ -1,4 +1,4 @@
-//! When a request at a process is due, and requests that were given up.
+//! When a request at a process is due, and orphaned requests.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::Processes;
 use crate::handoff::RELAY_BIT;
 
 impl Processes {
-    /// When a request has had all the time that its pool gives it, if that is bounded.
+    /// When `request_total_timeout` of a request passes, if its pool has one.
     pub(in crate::worker) fn total_due(&self, index: u32) -> Option<Instant> {
         let exchange = self.connections.get(index as usize)?.exchange.as_deref()?;
         let (pool, since) = (exchange.pool?, exchange.handed_off_at?);
@@ -22,7 +22,7 @@ impl Processes {
         self.total_due(index).map_or(silent, |total| total.min(silent))
     }
 
-    /// Ends what a process still writes to a relay that nobody reads.
+    /// Shuts down a relay that is not read any more, whose process may still write to it.
     pub(in crate::worker) fn shut_down_relay(&self, number: u32) {
         if number & RELAY_BIT != 0
             && let Some(relay) = self.pools.relays.get((number & !RELAY_BIT) as usize)
@@ -31,7 +31,7 @@ impl Processes {
         }
     }
 
-    /// Looks at the requests that were given up: relays are shut down, and processes ended that are mute, or have no room left.
+    /// Looks at the orphaned requests: relays are shut down, and processes that do not answer, or have no room left, are failed.
     pub(in crate::worker) fn check_orphans(&mut self) {
         let now = self.clock.now;
         let (mut cuts, mut ended) = (Vec::new(), Vec::new());
@@ -48,7 +48,7 @@ impl Processes {
         ended.into_iter().for_each(|(key, why)| self.fail_worker(key, why));
     }
 
-    /// How long whoever answers may be silent.
+    /// How long an upstream of this pool may be silent.
     pub(in crate::worker) fn request_timeout(&self, pool: u16) -> Duration {
         self.shared.start.config.pools[usize::from(pool)].request_timeout
     }

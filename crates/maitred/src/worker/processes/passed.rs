@@ -1,13 +1,13 @@
-//! What application processes pass by channel: it is judged, read and closed by helpers of the pool
+//! Descriptors that application processes pass by channel: they are checked, read and closed by helpers of the pool
 //! ([`crate::serve::passed`]), and only sent from here.
 //!
 //! | what | where |
 //! |---|---|
-//! | a file that lives in memory (a memfd) | is taken at once |
-//! | any other descriptor | a helper looks at it; the frames behind it wait, and so does what the process says later |
+//! | a file in memory (a memfd) | is taken at once |
+//! | any other descriptor | a helper checks it; the frames after it wait, and so do later messages of the process |
 //! | a file of a file system that can be read without waiting | is sent as any file; a helper reads what is not in memory |
 //! | any other file | a helper reads it, piece by piece |
-//! | one that there is no room for | the response that it belongs to is broken off, and the process lives on |
+//! | a file that there is no room for | the response that it belongs to is aborted, and the process goes on |
 //! | a file without a name, by which more than `unsent_files_bytes_max` would be kept for slow clients | the same |
 
 use std::ops::Range;
@@ -26,12 +26,12 @@ use crate::worker::upstream::Attempt;
 /// Files that a process may return for one response. Each is a descriptor of the worker process until the client has it.
 pub(in crate::worker) const TAIL_FILES_MAX: usize = maitred_handoff::TAIL_FILES_MAX;
 
-/// What is said where slow clients have had processes fill files.
+/// The log message when files for slow clients have used up their budget.
 const NO_FILE_BYTES: &str = "response aborted: what application processes keep in files for slow clients would exceed \
                              unsent_files_bytes_max; raise that limit, or look in the access log for the slow clients";
 
 impl Processes {
-    /// Has helpers look at the descriptors that have come.
+    /// Has helpers check the descriptors that have come.
     pub(in crate::worker) fn judge(&mut self, key: usize) -> Result<(), String> {
         let shared = self.shared;
         let Some(channel) = self.pools.channels.get_mut(key) else { return Ok(()) };
@@ -54,7 +54,7 @@ impl Processes {
         }
     }
 
-    /// Helpers have looked at what a process has passed: what waited for that goes on.
+    /// Helpers have checked what a process has passed: the frames that waited for that go on.
     pub(in crate::worker) fn on_judged(&mut self, key: usize, epoch: u64, verdicts: Vec<Arrival>) {
         let found = self.pools.channels.get_mut(key).filter(|channel| channel.id.epoch == epoch);
         let Some(channel) = found else { return };
@@ -69,11 +69,11 @@ impl Processes {
         if let Some(how) = exited {
             return self.on_slot_exited(id, &how);
         }
-        // What came meanwhile has had its edge.
+        // Bytes that came meanwhile make no further edge.
         self.ready_channels.push((key, epoch as u32 & SERIAL_MASK));
     }
 
-    /// A piece of a file: only a regular one can be sent without waiting for anybody.
+    /// A piece of a file: only a regular one can be sent without waiting for a peer.
     pub(in crate::worker) fn on_tail_file(
         &mut self,
         key: usize,
@@ -84,7 +84,7 @@ impl Processes {
         let channel = &mut self.pools.channels[key];
         let (astray, arrival) = (channel.astray, channel.received.pop_front());
         let (mut passed, reading) = match arrival {
-            // Which descriptors these are is not known any more.
+            // It is not known any more which frames the descriptors belong to.
             _ if astray => return self.break_off_short(key, connection, request, NO_DESCRIPTOR),
             Some(Arrival::File(passed, _)) if !passed.has_permit() => {
                 return self.break_off_short(key, connection, request, NO_DESCRIPTOR);
@@ -112,8 +112,8 @@ impl Processes {
         self.on_tail(key, connection, request, Segment::File { file, offset: range.start, end: range.end })
     }
 
-    /// The worker process has no room for a file of a response. That is not the fault of whoever has passed it, so that only this
-    /// response is broken off.
+    /// The worker process has no room for a file of a response. The application has not caused that, so only this response is
+    /// aborted.
     pub(in crate::worker) fn break_off_short(
         &mut self,
         key: usize,
@@ -163,8 +163,8 @@ impl Processes {
         submitted
     }
 
-    /// A helper reads what an application has passed. That may take its time, which is not the client's fault; but no longer than
-    /// the application itself may take.
+    /// A helper reads what an application has passed. The time for that does not count against the client, but is bounded by
+    /// `request_timeout`, as for the application itself.
     pub(in crate::worker) fn await_passed(&mut self, index: u32) {
         match self.exchange(index).pool {
             Some(pool) => {
@@ -175,7 +175,7 @@ impl Processes {
         }
     }
 
-    /// Counts a response that is broken off because of a file, and says whose that was.
+    /// Counts a response that is aborted because of a file, and logs which process has passed that file.
     pub(in crate::worker) fn note_broken_file(&mut self, index: u32) {
         let shared = self.shared;
         self.row.files_broken.add(1);

@@ -1,4 +1,4 @@
-//! Relays as far as they are a process's: how they are left, lost, and given back.
+//! Relays on the side of the process: how they are left, lost, and closed.
 
 use super::Processes;
 use crate::handoff::{RELAY_BIT, Relay};
@@ -7,10 +7,10 @@ use crate::worker::upstream::Attempt;
 use crate::worker::upstream::relay::unwatch;
 
 impl Processes {
-    /// The process keeps its end of a relay for good. The 101 may come before DETACH, or behind it.
+    /// The process keeps its end of a relay for good. The 101 may come before DETACH, or after it.
     pub(in crate::worker) fn detach_relay(&mut self, key: u32) {
         let Some(relay) = self.pools.relays.get_mut(key as usize) else { return };
-        // It is not used again, and nobody is told to forget it.
+        // It is not used again, and the process gets no FORGET for it.
         (relay.detached, relay.orphan, relay.spoilt) = (true, true, true);
         let Some(index) = relay.index else { return self.drop_relay(key) };
         self.row.detached.add(1);
@@ -22,7 +22,7 @@ impl Processes {
         self.pools.relays.get(relay as usize).is_some_and(|relay| relay.detached)
     }
 
-    /// Ends a relay: the process is told to close its end, too.
+    /// Closes a relay: the process gets the message to close its end, too.
     pub(in crate::worker) fn drop_relay(&mut self, key: u32) {
         let Some(relay) = self.pools.relays.try_remove(key as usize) else { return };
         let channel = relay.channel as usize;
@@ -34,7 +34,7 @@ impl Processes {
         }
     }
 
-    /// The connection goes on, or away, without what may still come through its relay.
+    /// The connection goes on, or is closed, without what may still come through its relay.
     pub(in crate::worker) fn leave_relay(&mut self, relay: u32, attempt: Option<Box<Attempt>>) {
         let Some(attempt) = attempt else { return };
         let Some(handed) = attempt.handed() else { return };
@@ -66,8 +66,7 @@ impl Processes {
         }
     }
 
-    /// The process of this channel has exited: what it had written is sent on; a response that is not whole by then
-    /// never will be.
+    /// The process of this channel has exited: what it had written is sent on; a response that is not whole by then is aborted.
     pub(in crate::worker) fn lose_relays(&mut self, channel: usize) {
         let of = |relay: &Relay| relay.channel as usize == channel && !relay.orphan;
         let keys: Vec<(u32, Option<u32>)> = self
@@ -87,7 +86,7 @@ impl Processes {
                     && let Some(handed) = attempt.handed_mut().filter(|handed| !handed.done)
                 {
                     row.handoff_lost.add(1);
-                    // Without DONE nobody knows whether the response was meant to end here.
+                    // Without DONE it is not known whether the response was meant to end here.
                     (handed.broken, handed.lost, handed.done) = (true, true, true);
                     attempt.keep = false;
                 }

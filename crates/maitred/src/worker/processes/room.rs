@@ -1,4 +1,5 @@
-//! Room: what processes here can take, what waits for them, and what other threads are told of both; and frames that leave.
+//! Room: how many requests processes here can take, how many wait for them, what is published of both for other threads; and
+//! frames that leave.
 
 use std::io;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -17,8 +18,8 @@ impl Processes {
         self.exchange(index).waits_since.get_or_insert(now);
     }
 
-    /// Another thread that can take a request of this pool now; or one that is home to some of its processes, if this
-    /// one is not.
+    /// Another thread that can take a request of this pool now; or one that is the home of some of its processes, if this one is
+    /// not.
     pub(in crate::worker) fn better_home(&self, pool: usize) -> Option<usize> {
         if let Some(thread) = self.roomy_thread(pool) {
             return Some(thread);
@@ -44,12 +45,12 @@ impl Processes {
         let others = (0..room.len()).filter(|thread| *thread != self.number);
         let roomy = others.map(|thread| (room[thread].load(Relaxed), thread)).filter(|(room, _)| *room > 0);
         let (_, thread) = roomy.max()?;
-        // A guess at what is left there, until that thread says better.
+        // A guess at what is left there, until that thread publishes its own count.
         let _ = room[thread].fetch_update(Relaxed, Relaxed, |room| room.checked_sub(1));
         Some(thread)
     }
 
-    /// Whether nothing of a pool runs, and its processes have not come up lately: then waiting is for nothing.
+    /// Whether a pool is unavailable: no process runs, and the last ones failed to start, so that waiting is of no use.
     pub(in crate::worker) fn is_unavailable(&self, pool: usize) -> bool {
         let lives = self.shared.pools[pool].live.iter().any(|live| live.load(Relaxed) > 0);
         !lives && self.shared.trouble(pool).is_some()
@@ -70,12 +71,12 @@ impl Processes {
         }
     }
 
-    /// A connection is going away: processes that keep its descriptor drop it, before its number is used again.
+    /// A connection is closed: processes that keep its descriptor drop it, before its number is used again.
     pub(in crate::worker) fn forget(&mut self, index: u32) {
         let (mut dirty, mut stuck) = (Vec::new(), Vec::new());
         for (key, channel) in &mut self.pools.channels {
             if channel.is_passing(index) {
-                // Its frame has not left yet, and the descriptor has to go with it: now or never.
+                // Its frame has not left yet, and needs the descriptor: it is sent now, before the descriptor is closed.
                 let _ = channel.flush(&self.clients.connections, |_| ());
             }
             if channel.is_passing(index) {
@@ -114,13 +115,14 @@ impl Processes {
                 self.agenda.room(pool as u16, key);
             }
             match result {
-                // The socket being full, epoll says when it is not.
+                // When the socket is full, epoll reports when it takes more.
                 Ok(Flushed::All) => {
                     self.publish_room(pool);
                     self.settle_process(key);
                 }
                 Ok(Flushed::Blocked) => self.publish_room(pool),
-                // What a link still has is read to its end, which says that the process, or its owner, is gone.
+                // What is left in a link is read to its end, by which this thread knows that the process, or its owner, has
+                // exited.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe || self.is_linked(key) => {
                     self.let_leave(key);
                 }
@@ -137,8 +139,9 @@ impl Processes {
         if let Some(known) = self.shared.pools.get(pool) {
             known.room[self.number].store(room.saturating_sub(waiting), Relaxed);
             known.live[self.number].store(live, Relaxed);
-            // One thread says that it has room, and looks whether another waits; the other says that it waits, and looks whether
-            // there is room. With this between the two steps of each, at least one of them sees the other.
+            // One thread publishes its room, and then reads whether requests wait at another; the other publishes that requests
+            // wait, and then reads whether there is room. With a fence between the two steps of each, at least one of them sees
+            // the other.
             fence(SeqCst);
             if room > 0 && waiting == 0 && self.shared.queued(pool) > 0 {
                 self.offer(pool, self.number);
@@ -155,7 +158,7 @@ impl Processes {
         waiting
     }
 
-    /// Tells a thread where requests wait that there is room for one at another.
+    /// Sends a thread where requests wait the message that another one has room.
     pub(in crate::worker) fn offer(&self, pool: usize, room_at: usize) {
         let waiting = &self.shared.pools[pool].waiting;
         let longest = (0..waiting.len())

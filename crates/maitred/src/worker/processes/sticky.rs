@@ -1,14 +1,14 @@
-//! Pools with `sticky`: requests that one process has to answer, and the cookie that says which.
+//! Pools with `sticky`: requests that one process has to answer, and the cookie that names it.
 //!
 //! | the client comes with | goes to | the response |
 //! |---|---|---|
-//! | a cookie, whose slot lives | that slot; waits if it is busy | as any other |
-//! | a cookie, whose slot has no process | the first of its ranking among those that live | by a relay, sets the cookie anew |
-//! | none, `"cookie"` | whoever has room | by a relay, sets the cookie |
-//! | `"address"` | the first of its ranking among those that live | as any other |
+//! | a cookie, whose slot has a process | that slot; waits if it is busy | as any other |
+//! | a cookie, whose slot has no process | the first of its ranking that has one | by a relay, sets the cookie anew |
+//! | none, `"cookie"` | any process that has room | by a relay, sets the cookie |
+//! | `"address"` | the first of its ranking that has one | as any other |
 //!
-//! A slot has its home thread. A request for it goes there at once, and is looked at anew, so that what has changed meanwhile
-//! counts.
+//! A slot has its home thread. A request for it goes there at once, and is looked at anew there, so that changes meanwhile are
+//! seen.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -22,7 +22,7 @@ use crate::handoff::{Ticket, client_of, rendezvous};
 use crate::worker::origin::Client;
 
 impl Processes {
-    /// The slot whose process has to answer a request, and the thread that is home to it. `None` where any may.
+    /// The slot whose process has to answer a request, and the home thread of that process. `None` where any may.
     pub(in crate::worker) fn pinned(
         &self,
         index: u32,
@@ -59,7 +59,7 @@ impl Processes {
         rendezvous(client, (0..).zip(weights))
     }
 
-    /// Says which processes of a pool with `sticky` take requests here. Slots of other threads are theirs to tell.
+    /// Publishes which processes of a pool with `sticky` take requests here. Each thread publishes its own slots.
     pub(in crate::worker) fn publish_slots(&self, pool: usize) {
         let Some(known) = self.shared.pools.get(pool).filter(|known| !known.slots.is_empty()) else { return };
         let here = self.pools.pools.get(pool).map_or(&[][..], |pool| &pool.channels);
@@ -73,7 +73,7 @@ impl Processes {
         }
     }
 
-    /// The field that sets the cookie, if the client has to be told that this process answers it.
+    /// The field that sets the cookie, if the client does not have it for this process.
     pub(in crate::worker) fn cookie_for(
         &mut self,
         index: u32,
@@ -108,7 +108,7 @@ impl Processes {
         }
         waiting.iter().position(|index| match self.pin_of(*index) {
             None => any,
-            // One whose process has gone is led to another one.
+            // A request whose process has gone may go to another one.
             Some(slot) => {
                 self.weight(pool, slot) == 0 || self.pools.choose_slot(pool, slot, self.clock.now).is_some()
             }

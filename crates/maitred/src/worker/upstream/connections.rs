@@ -18,7 +18,7 @@ use crate::worker::foreign;
 /// same time within [`IDLE_TIMEOUT`], since one that is idle is used before another one is made; this bounds their descriptors.
 pub(in crate::worker) const IDLE_PER_UPSTREAM_MAX: usize = 256;
 
-/// How long one is kept: as long as most servers keep theirs, so that it is mostly they who close.
+/// How long one is kept: as long as most servers keep theirs, so that it is mostly the server that closes.
 pub(in crate::worker) const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often idle connections are looked at: their timeout is met to within this.
@@ -36,16 +36,16 @@ pub(in crate::worker) struct UpstreamConnection {
     pub(in crate::worker) index: Option<u32>,
     /// Connecting has ended, and well.
     pub(in crate::worker) connected: bool,
-    /// It was idle, and nothing was sent on it since: what comes now is no answer.
+    /// It was idle, and nothing was sent on it since: what comes now is no response.
     pub(in crate::worker) untried: bool,
     /// It is a Unix socket, through which the server could pass something.
     pub(in crate::worker) foreign: bool,
-    /// A response has come over it before: that it is closed now may have been meant for nobody.
+    /// A response has come over it before: if it is closed now, the server may have closed it as an idle one.
     pub(in crate::worker) used: bool,
     /// Epoll said that the server has finished sending, or that the connection has broken.
     pub(in crate::worker) hung_up: bool,
     pub(in crate::worker) idle_since: Instant,
-    /// Its place among the descriptors.
+    /// Its descriptor in the budget of descriptors.
     pub(in crate::worker) _held: Permit,
 }
 
@@ -103,7 +103,7 @@ impl Upstreams {
         reused.into_iter().filter_map(waits).collect()
     }
 
-    /// Which of these connections the server has closed, or has said something on.
+    /// Which of these connections the server has closed, or has sent something on.
     pub(in crate::worker) fn stale(&self, reused: &[(u32, u32)]) -> Vec<bool> {
         let found = reused.iter().filter_map(|(key, _)| self.connections.get(*key as usize));
         let found: Vec<&UpstreamConnection> = found.collect();
@@ -138,12 +138,12 @@ impl Upstreams {
         self.get(key).filter(|connection| connection.serial == serial)
     }
 
-    /// What is known of the servers of a pool.
+    /// The balancer of a pool: the state of its servers.
     pub(in crate::worker) fn balancer(&mut self, pool: u16) -> Option<&mut Balancer> {
         self.pools.get_mut(usize::from(pool))?.as_mut().map(|servers| &mut servers.balancer)
     }
 
-    /// When idle connections want to be looked at.
+    /// When idle connections have to be looked at.
     pub(in crate::worker) fn next_sweep(&self) -> Option<Instant> {
         self.next_sweep
     }
@@ -178,7 +178,7 @@ impl UpstreamConnection {
         }
     }
 
-    /// Whether the server has closed it, or has sent something unasked, since it was looked at last.
+    /// Whether the server has closed it, or has sent something without a request.
     pub(in crate::worker) fn is_stale(&self) -> bool {
         let peeked = recv(&self.socket, &mut [0_u8; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         self.hung_up || !matches!(peeked, Err(Errno::AGAIN))

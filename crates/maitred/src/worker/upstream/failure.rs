@@ -1,25 +1,25 @@
 //! What is done when an upstream fails: one rule for all of them.
 //!
-//! | what has happened | the client has got nothing | an informational response | a part of the response |
+//! | what has happened | the client has received nothing | an informational response | a part of the response |
 //! |---|---|---|---|
-//! | it has not seen the request, or has refused it unseen | retried | – | – |
-//! | it has ended, and may have seen the request; that may be sent twice | retried | 502 | aborted |
+//! | it has not read the request, or has refused it without reading it | retried | – | – |
+//! | it has ended, and may have read the request; that may be sent twice | retried | 502 | aborted |
 //! | the same, and it may not be sent twice | 502 | 502 | aborted |
 //! | it was silent, or took too long | 504 | 504 | aborted |
 //! | what it has sent is no response | 502 | 502 | aborted |
 //!
-//! It holds for processes, by their own relay or on the client's socket, for servers, and for other threads.
+//! The rule applies to processes, by a relay or on the client's own socket, to servers, and to other threads.
 //!
-//! **Retried** is bounded where it is carried out: a process once, a server as often as there are others
-//! (`ATTEMPTS_MAX`). A request may be sent twice if its method is safe (9110-9.2.1), and everything that it had is still there.
-//! An informational response means that somebody has begun.
+//! **Retried** is bounded where it is carried out: at a process once, at a server as often as there are other servers
+//! (`ATTEMPTS_MAX`). A request may be sent twice if its method is safe (9110-9.2.1), and head and body are still there. An
+//! informational response means that the upstream has begun to work on it.
 
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Cause {
     /// No connection, or none in time: nothing of the request has left.
     Unreachable {
-        /// It was the time that had passed.
+        /// The reason was `connect_timeout`.
         late: bool,
     },
     /// It has refused the request because it has too much to do: nothing was done.
@@ -35,7 +35,7 @@ pub(in crate::worker) enum Cause {
 /// How far an attempt had come when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) struct Reached {
-    /// The upstream may have seen something of the request.
+    /// The upstream may have read a part of the request.
     pub seen: bool,
     /// The request may be sent twice.
     pub safe: bool,
@@ -48,7 +48,7 @@ pub(in crate::worker) struct Reached {
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Verdict {
-    /// It is given to another process, or server, if there is one; otherwise it is refused with this status.
+    /// It is sent to another process, or server, if there is one; otherwise it is refused with this status.
     Retry(u16),
     /// The client gets an error of this status.
     Refuse(u16),

@@ -31,14 +31,14 @@ const LINES_MAX: u32 = 256;
 /// Why there is no response, or no whole one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::worker) enum Failed {
-    /// The application has refused the request, whatever it was: another server may be asked, or the client gets 503.
+    /// The application has refused the request without acting on it: it may be sent to another server, or the client gets 503.
     Overloaded,
     /// What came is no response (502).
     Bad(String),
 }
 
 impl Failed {
-    /// What that is for the rule of failures.
+    /// The cause for the rule of failures (`upstream::failure`).
     pub(in crate::worker) fn cause(&self) -> Cause {
         match self {
             Failed::Overloaded => Cause::Overloaded,
@@ -81,8 +81,8 @@ pub(in crate::worker) struct Reply {
 }
 
 impl Reply {
-    /// Takes bytes of the application, and gives to `out` what the client gets. `log` gets whole lines of messages, without their
-    /// ends, as they become known.
+    /// Takes bytes of the application, and writes to `out` what the client gets. `log` gets whole lines of messages, without
+    /// their ends, as they become known.
     ///
     /// # Errors
     /// [`Failed`]; the same or a similar one for later calls.
@@ -109,7 +109,7 @@ impl Reply {
                 Event::End { protocol_status, .. } => return Err(Failed::bad(protocol_status)),
             }
         }
-        // PHP says nothing of the end of the output but END_REQUEST, others end it before.
+        // With PHP the output ends with END_REQUEST only; other applications send an empty `STDOUT` before.
         if self.records.output_complete() { self.finish(filter, out, log) } else { Ok(()) }
     }
 
@@ -126,8 +126,8 @@ impl Reply {
         Err(Failed::bad(self.head.incomplete()))
     }
 
-    /// Whether the application has said all that it will. The client has a whole response before that if its length was
-    /// announced; closing the connection then would have PHP abort a script that still works.
+    /// Whether the application has sent everything. The client has a whole response before that if its length was announced;
+    /// closing the connection then would have PHP abort a script that still works.
     pub(in crate::worker) fn is_complete(&self) -> bool {
         self.complete
     }
@@ -214,7 +214,7 @@ impl Messages {
     }
 }
 
-/// A request, as an application is to see it.
+/// A request, as it is sent to an application.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct Asked<'a> {
     /// The head, and the path that the route was chosen by.
@@ -223,7 +223,7 @@ pub(in crate::worker) struct Asked<'a> {
     pub target: &'a str,
     /// The authority that the application gets: the client's, or what the route says instead.
     pub host: &'a str,
-    /// What the pool says.
+    /// The settings of the pool.
     pub settings: &'a FastCgi,
     /// Where the pool is mounted.
     pub mount: &'a str,
@@ -239,8 +239,8 @@ pub(in crate::worker) struct Asked<'a> {
     pub content_length: Option<u64>,
 }
 
-/// Appends a request, and its content if that is `inline`. Of content that is elsewhere, the records and the empty one behind
-/// them are the caller's to write (`encode::stdin_record`, `encode::put_stdin_end`).
+/// Appends a request, and its content if that is `inline`. For other content, the caller writes the records and the empty one
+/// after them (`encode::stdin_record`, `encode::put_stdin_end`).
 ///
 /// # Errors
 /// One of the variables is too long: 431. Nothing was appended then.

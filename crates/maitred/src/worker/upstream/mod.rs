@@ -1,5 +1,5 @@
-//! What there is of a request at an upstream: one [`Attempt`], whatever the upstream is. What is done with it stands in
-//! `exchanges` (the table in `exchanges::upstream`).
+//! The state of a request at an upstream: one [`Attempt`], for each kind of upstream. What is done with it is in `exchanges` (the
+//! table in `exchanges::upstream`).
 
 pub(in crate::worker) mod connections;
 pub(in crate::worker) mod failure;
@@ -20,19 +20,19 @@ use crate::exchange::ResponseWriter;
 use crate::worker::connection::retry::RetryState;
 use crate::worker::connection::spool::Spool;
 
-/// How long the response may take to begin, or to go on, once the client has stopped sending, where nothing tells the upstream.
+/// How long the response may take to begin, or to go on, once the client has stopped sending, where the upstream cannot be told.
 pub(in crate::worker) const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What one read brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) enum Read {
-    /// Bytes, and perhaps more behind them.
+    /// Bytes, and perhaps more after them.
     More,
     /// Everything that is there for now.
     Drained,
     /// Everything that there will be.
     Ended,
-    /// It has failed, which has been dealt with.
+    /// It has failed, and the failure was handled.
     Failed,
 }
 
@@ -50,7 +50,7 @@ pub enum Source {
 /// One request at an upstream, and the response that comes of it.
 #[derive(Debug)]
 pub struct Attempt {
-    /// What becomes of the upstream's bytes.
+    /// Turns the bytes of the upstream into a response for the client.
     pub filter: Filter,
     /// The client's connection is kept afterwards, if the response allows it.
     pub keep: bool,
@@ -95,7 +95,7 @@ impl Attempt {
     /// Something of the response has come.
     pub(in crate::worker) fn note_heard(&mut self, now: Instant) {
         if matches!(&self.by, By::Server(Call { half_closed: true, .. })) && !self.begun {
-            // The client may have gone: the server has no more than the time that began then.
+            // The client may have gone: the short timeout began then, and bytes of the server do not extend it.
             return;
         }
         self.heard_at = now;
@@ -104,7 +104,7 @@ impl Attempt {
         }
     }
 
-    /// Has bytes of the upstream judged, and written for the client. `log` gets what the application says besides.
+    /// Has bytes of the upstream checked, and written for the client. `log` gets messages of the application.
     pub(in crate::worker) fn feed(
         &mut self,
         input: &[u8],
@@ -167,7 +167,7 @@ impl Attempt {
         }
     }
 
-    /// What there is of a process that answers through a relay.
+    /// The part that is only for an application process.
     pub fn handed(&self) -> Option<&Handed> {
         match &self.by {
             By::Process(handed) => Some(handed),
@@ -193,7 +193,8 @@ impl Attempt {
     pub(in crate::worker) fn reached(&self, retry: RetryState) -> Reached {
         let (filter, once) = (&self.filter, retry == RetryState::Once);
         let (seen, safe, begun) = match &self.by {
-            // As on its own socket, a client that has got anything notices that another process begins anew.
+            // As with the client's own socket: a client that has received something would notice that another process begins
+            // anew.
             By::Process(_) => (true, once, filter.informed()),
             By::Server(call) => (call.any_sent, call.safe, self.begun),
             By::Thread(_) => (true, once, self.begun),

@@ -1,15 +1,15 @@
-//! A request that another thread has, and what that thread is told of it.
+//! A request that another thread answers, and what is sent to that thread besides the request.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a
-/// process that was told to end.
+/// What the other thread has beyond `queue_timeout` and `request_timeout` to answer by itself: longer than it waits for a process
+/// that has got the message to end.
 pub(in crate::worker) const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the other thread has to know of a request besides itself.
+/// What the other thread needs besides the request itself.
 #[derive(Debug)]
 pub struct RemoteRequest {
     /// The client uses TLS.
@@ -20,14 +20,15 @@ pub struct RemoteRequest {
     pub began: Instant,
     /// How far the client's thread has come with the response.
     pub heard: Heard,
-    /// The client may have informational responses.
+    /// The client may get informational responses.
     pub may_be_informed: bool,
-    /// What an application is told of the client's TLS: names and values of fields.
+    /// Fields that tell an application about the TLS of the client: names and values.
     pub fields: Vec<(String, Vec<u8>)>,
 }
 
 /// When a byte of a response was last read, in milliseconds since the request began; 0 if none was. The thread that has the
-/// client writes it, the one that has the process reads it: a process may write to the socketpair itself, which tells nothing.
+/// client writes it, the one that has the process reads it: a process may write to the socketpair itself, of which the kernel
+/// keeps no times.
 #[derive(Debug, Clone, Default)]
 pub struct Heard(Arc<AtomicU64>);
 
@@ -39,7 +40,7 @@ impl Heard {
     }
 }
 
-/// What an attempt at another thread has for itself: where it is told how far the client's thread has come, and since when.
+/// The part of an attempt that is only for another thread: where the client's thread notes its progress, and since when.
 #[derive(Debug)]
 pub struct Remote {
     pub(in crate::worker) heard: Heard,

@@ -9,15 +9,15 @@ use rustix::net::{SendFlags, send};
 use super::{Feed, fastcgi};
 use crate::config::{Pool, Source as PoolSource, Upstream};
 
-/// Bytes of a body that one server takes in one turn, so that the others get theirs.
+/// Bytes of a body that one server takes in one turn, so that the other connections get their turn.
 const SENT_PER_TURN: u64 = 512 * 1024;
 
-/// What a server speaks.
+/// The protocol of a server.
 #[derive(Debug)]
 pub enum Dialect {
     /// HTTP/1.1.
     Http1,
-    /// FastCGI, and what there is of that.
+    /// FastCGI, with its state.
     FastCgi(Box<fastcgi::Spoken>),
 }
 
@@ -26,12 +26,12 @@ impl Dialect {
         match &pool.source {
             PoolSource::FastCgi(_) => Dialect::FastCgi(Box::default()),
             PoolSource::Http(_) => Dialect::Http1,
-            // Their processes are asked in another way.
+            // Application processes have no dialect: requests reach them over their channels.
             PoolSource::Command(_) | PoolSource::Listen { .. } | PoolSource::Channel(_) => Dialect::Http1,
         }
     }
 
-    /// What is to be sent next of a body of which so much is left, behind what has been said to have been sent.
+    /// The next piece to send of a body of which `left` bytes are unsent. The pieces before it were reported to `note_sent`.
     fn next_piece(&mut self, left: u64) -> Piece<'_> {
         match self {
             Dialect::Http1 if left > 0 => Piece::Content(left),
@@ -56,10 +56,10 @@ impl Dialect {
     }
 }
 
-/// What an attempt at a server has for itself.
+/// The part of an attempt that is only for a server.
 #[derive(Debug)]
 pub struct Call {
-    /// What it speaks.
+    /// The protocol of the server.
     pub dialect: Dialect,
     /// Index of the pool.
     pub pool: u16,
@@ -69,7 +69,7 @@ pub struct Call {
     pub(in crate::worker) start: usize,
     /// Up to where `out` has been sent.
     pub(in crate::worker) sent: usize,
-    /// Asking twice does no harm (9110-9.2.1).
+    /// A second attempt does no harm (9110-9.2.1).
     pub safe: bool,
     /// Servers of the pool that have failed it.
     pub(in crate::worker) tried: Vec<u16>,
@@ -77,9 +77,9 @@ pub struct Call {
     pub(in crate::worker) attempts: u8,
     /// No idle connection is used any more: one has turned out to be closed.
     pub(in crate::worker) fresh_only: bool,
-    /// What the client is told if nobody answers.
+    /// The status for the client if no server answers.
     pub(in crate::worker) status: u16,
-    /// The server may have seen some of the request.
+    /// The server may have read a part of the request.
     pub any_sent: bool,
     /// The server takes no more of it.
     pub(in crate::worker) send_failed: bool,
@@ -129,7 +129,7 @@ impl Call {
                 ([], Some(feed)) => {
                     let sent = match self.dialect.next_piece(feed.spool.bytes.saturating_sub(feed.sent)) {
                         Piece::Frame(bytes) => send(socket, bytes, flags),
-                        // Behind the last one nothing follows that the kernel could wait for.
+                        // The last piece is sent without MSG_MORE: nothing follows that the kernel could wait for.
                         Piece::End(bytes) => send(socket, bytes, SendFlags::NOSIGNAL),
                         Piece::Content(bytes) => {
                             let bytes = bytes.min(SENT_PER_TURN - *moved) as usize;
@@ -163,7 +163,7 @@ impl Call {
     }
 }
 
-/// What the log calls a server of a pool.
+/// The name of a server of a pool in the log.
 pub(in crate::worker) fn name_of(settings: &Pool, server: usize) -> String {
     match settings.source.servers().and_then(|servers| servers.get(server)) {
         Some(Upstream::Tcp { name, .. }) => name.clone(),

@@ -85,7 +85,7 @@ fn a_response_is_complete_with_the_end_of_its_request() {
     assert_eq!(whole.content(), "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n");
     assert!(whole.reply.is_complete() && whole.filter.keeps());
 
-    // However it arrives, and the client has the content as soon as it is there.
+    // In whatever pieces it arrives; and the client gets the content as soon as it has arrived.
     let mut parts = Got::new();
     for (at, byte) in response.iter().enumerate() {
         assert!(!parts.reply.is_complete());
@@ -111,7 +111,7 @@ fn what_follows_the_end_is_nobodys_fault() {
     let (mut got, _) = fed(&[&stdout(HEAD)[..], END, b"rubbish"].concat());
     let before = got.out.clone();
     assert_eq!(got.feed(b"and more"), Ok(()));
-    // Also what the core calls for an error of the socket.
+    // `end` is also called for an error of the socket.
     assert_eq!((got.end(), got.out == before), (Ok(()), true));
 }
 
@@ -179,7 +179,7 @@ fn messages_become_lines() {
     ];
     let (got, _) = fed(&input.concat());
     assert_eq!(got.log, ["PHP message: one; two", "three", "four"]);
-    // Of an application that dies, too.
+    // The same if the application exits.
     let (mut got, _) = fed(&stderr("last words"));
     assert_eq!((got.log.len(), got.end().is_err()), (0, true));
     assert_eq!(got.log, ["last words"]);
