@@ -16,7 +16,7 @@ use super::{response, time};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
     Clean,
-    /// Reports that it broke off.
+    /// Reports that it aborted the response.
     Broken,
     /// Reports that it wrote nothing.
     Nothing,
@@ -24,13 +24,13 @@ enum Ending {
     Twice,
     /// Reports a request that it does not have.
     Unknown,
-    /// Says what is no frame.
+    /// Sends bytes that are no frame.
     Garbage,
     /// Its process dies.
     Crash,
     /// Closes its channel and stays.
     Closes,
-    /// Says that it receives no more, and ends in order.
+    /// Shuts down its receiving side, and ends in order.
     Leaves,
     /// Does nothing at all.
     Never,
@@ -47,7 +47,7 @@ pub(super) struct Detached {
     received: Vec<u8>,
 }
 
-/// A request that a process is at.
+/// A request that a process works on.
 #[derive(Debug)]
 pub(super) struct Job {
     /// The epoch of the process.
@@ -62,10 +62,10 @@ pub(super) struct Job {
     /// Where it stops.
     limit: usize,
     ending: Ending,
-    /// What the client sent behind a request to upgrade, and the server had already read.
+    /// What the client sent after a request to upgrade, and the server had already read.
     early: Vec<u8>,
     cancelled: bool,
-    /// It was told to forget the connection: it writes nothing more.
+    /// The process got FORGET for the connection: it writes nothing more.
     forgotten: bool,
 }
 
@@ -127,7 +127,7 @@ impl World<'_> {
         }
     }
 
-    /// A process gets a request. It must be one that it may get, and come with what belongs to it.
+    /// A process gets a request. It must be one that this process may get, and come with the right descriptors.
     fn on_request(&mut self, at: usize, given: &Given) {
         let epoch = self.puppets[at].id.epoch;
         let name =
@@ -151,7 +151,7 @@ impl World<'_> {
             false => response::answer_of(asked.id, given.flags, length, &mut self.random),
         };
         if !detaches && asked.transport == Transport::Relay {
-            // The connection's end is for the server to say.
+            // The server decides whether the connection ends.
             answer.closes = !asked.keep || answer.open_ended;
         }
         let job = self.plan(at, given, &answer, asked.id, detaches);
@@ -250,7 +250,7 @@ impl World<'_> {
         &mut self.clients[client].model.requests[at]
     }
 
-    /// A process is not heard any more: what it has is lost.
+    /// Nothing is read from a process any more: its requests are lost.
     pub(super) fn doom(&mut self, at: usize) {
         if matches!(self.puppets[at].phase, Phase::Live | Phase::Leaving) {
             self.puppets[at].phase = Phase::Doomed;
@@ -284,7 +284,7 @@ impl World<'_> {
         self.hear(at);
     }
 
-    /// A process goes on with a request by one step. Whether it did anything.
+    /// A process does one step of a request. Whether it did anything.
     pub(super) fn step(&mut self, job: usize) -> bool {
         let Some(found) = self.jobs.get(job) else { return false };
         let epoch = found.epoch;
@@ -328,7 +328,7 @@ impl World<'_> {
                 job.at += sent;
                 time::note_write(descriptor.map_or(0, time::inode));
             }
-            // The rest is the server's, or waits.
+            // The rest is returned to the server as a tail, or waits.
             Err(Errno::AGAIN) if job.ending != Ending::Detach && self.random.percent(50) => {
                 job.split = job.at
             }
@@ -377,7 +377,7 @@ impl World<'_> {
 
     fn end_job(&mut self, at: usize, puppet: usize) -> bool {
         let Job { ending, id, connection, request, limit, epoch, forgotten, .. } = self.jobs[at];
-        // It has nothing left that it could take over.
+        // After FORGET the process has no descriptor to take over.
         let ending = if forgotten && ending == Ending::Detach { Ending::Broken } else { ending };
         if ending == Ending::Never {
             return false;
@@ -440,7 +440,7 @@ impl World<'_> {
         self.detached.push(Detached { socket, client, place, received: early });
     }
 
-    /// The new owners of connections read to the end, and close then. Whether anything came.
+    /// Applications that have taken connections over read to the end, and close then. Whether anything came.
     pub(super) fn listen_to_detached(&mut self) -> bool {
         let mut came = false;
         for detached in &mut self.detached {
@@ -460,12 +460,12 @@ impl World<'_> {
         came
     }
 
-    /// The new owner of a connection gets what its client has sent since.
+    /// An application that has taken a connection over gets what the client has sent since.
     pub(super) fn judge_detached(&self) {
         for Detached { client, place, received, .. } in &self.detached {
             let found = &self.clients[*client];
             let sent = found.bytes_sent().get(found.boundaries[*place]..).unwrap_or_default();
-            // A client that had another answer by then is not there any more.
+            // A client that had another answer by then may have gone.
             let gone = found.model.left || found.model.cut || found.model.requests[*place].timed_out;
             if !sent.starts_with(received) || !gone && sent != received {
                 let (sent, got) = (sent.len(), received.len());

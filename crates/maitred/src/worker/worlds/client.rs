@@ -17,7 +17,7 @@ const NARROW_BYTES: usize = 2304;
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: Option<OwnedFd>,
-    /// Names the server's end.
+    /// The inode of the server's end.
     pub(super) inode: u64,
     pub(super) model: Connection,
     /// Where in its bytes each request ends.
@@ -77,12 +77,12 @@ impl Client {
         self.is_open() && !self.model.half_closed && self.sent < self.out.len()
     }
 
-    /// Sends at most so many bytes. Whether any left.
+    /// Sends at most this many bytes. Whether any were sent.
     pub(super) fn send(&mut self, at_most: usize) -> bool {
         let Some(socket) = &self.socket else { return false };
         let end = self.out.len().min(self.sent.saturating_add(at_most));
         let piece = &self.out[self.sent..end];
-        // The server may have closed; reading says how.
+        // The server may have closed; the next read shows how.
         let Ok(sent) = rustix::net::send(socket, piece, SendFlags::NOSIGNAL) else { return false };
         self.sent += sent;
         self.active = time::now();
@@ -95,7 +95,7 @@ impl Client {
         sent > 0
     }
 
-    /// Reads at most so many bytes. Whether anything came.
+    /// Reads at most this many bytes. Whether anything came.
     pub(super) fn read(&mut self, at_most: usize) -> bool {
         let (mut piece, mut left) = ([0; 4096], at_most);
         while left > 0 && !self.ended {
@@ -123,7 +123,7 @@ impl Client {
 
     pub(super) fn half_close(&mut self) {
         self.model.half_closed = true;
-        // A request that no process has seen is then not given to another one.
+        // After that, a request that no process has read is not retried.
         self.model.requests.iter_mut().for_each(|request| request.may_be_unseen = true);
         self.active = time::now();
         if let Some(socket) = &self.socket {
@@ -137,20 +137,20 @@ impl Client {
         self.socket = None;
     }
 
-    /// Whether it has what it has asked for, and may go.
+    /// Whether it has all of its responses, and may close.
     pub(super) fn is_content(&self, progress: Progress, unfinished: bool) -> bool {
         if self.model.half_closed || progress.partly {
             return false;
         }
         if progress.over {
-            // The server has to end it, unless it is not the server's any more.
+            // The server has to end it, unless an application has taken it over.
             return self.model.requests.iter().any(|request| request.fate == Fate::Detached);
         }
         let sent = self.model.requests.iter().filter(|request| request.sent).count();
         progress.answered >= sent && (unfinished || !self.may_send())
     }
 
-    /// Time has passed: what the server may have ended because of that.
+    /// Time has passed: notes what the server may end because of that.
     pub(super) fn note_time(&mut self) {
         let now = time::now();
         if now.saturating_duration_since(self.active) >= CLIENT_TIMEOUT {

@@ -9,7 +9,7 @@ use crate::worker::upstream::Source;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl World<'_> {
-    /// After each turn: what a thread knows of its connections is consistent.
+    /// After each turn: the tables of a thread are consistent.
     pub(super) fn check(&self, thread: usize) {
         let Some(reactor) = &self.reactors[thread] else { return };
         if let Err(why) = is_consistent(reactor) {
@@ -17,7 +17,7 @@ impl World<'_> {
         }
     }
 
-    /// When nothing can happen at this time: nobody waits for what is there.
+    /// When nothing can happen at this time: no request waits for room that is there.
     pub(super) fn check_quiet(&self) {
         let shared = self.stage.shared;
         if shared.in_transit.load(Relaxed) > 0 {

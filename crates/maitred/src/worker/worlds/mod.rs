@@ -1,9 +1,9 @@
 //! Simulated worlds: the real threads of a worker process, without threads.
 //!
-//! A world has everything in its hands: it makes the threads ([`super::reactor`]) and runs them turn by turn, in an order that a
-//! seed chooses; it has the near ends of the clients' sockets, the far ends of the channels to application processes, the
-//! messages of the master, and the time, which passes when it says so. Nothing else has a part in it, so that a seed plays the
-//! same world again. `tests/ownership` has the same model in the real binary, where the kernel and other processes take part.
+//! A world controls everything: it makes the threads ([`super::reactor`]) and runs them turn by turn, in an order that a seed
+//! chooses; it has the near ends of the clients' sockets, the far ends of the channels to application processes, the messages of
+//! the master, and the time, which passes only when the world moves it. Nothing else takes part, so a seed plays the same world
+//! again. `tests/ownership` has the same model in the real binary, where the kernel and other processes take part.
 //!
 //! | file | what |
 //! |---|---|
@@ -12,10 +12,10 @@
 //! | [`judge`] | what has to be true after a turn, when nothing can happen, and at the end |
 //! | [`stage`] | configurations, threads, and what must be left of a world: nothing |
 //! | [`client`], [`puppet`] | the two sides around the server |
-//! | [`time`] | the clock, and who has written to whom |
+//! | [`time`] | the clock, and when each client's socket was written to |
 //! | [`model`], [`response`], [`random`] | those of `tests/ownership` |
 //!
-//! `MAITRED_WORLD=7` plays the world of that seed alone, `MAITRED_WORLDS=200000` plays so many.
+//! `MAITRED_WORLD=7` plays the world of that seed alone, `MAITRED_WORLDS=200000` plays that many.
 
 mod application;
 mod client;

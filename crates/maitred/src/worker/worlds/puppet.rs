@@ -1,4 +1,4 @@
-//! An application process: the far end of a channel, in the hands of the world.
+//! An application process: the far end of a channel, controlled by the world.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{IoSlice, IoSliceMut};
@@ -25,9 +25,9 @@ pub(super) enum Phase {
     Live,
     /// It receives no more, and finishes what it has.
     Leaving,
-    /// It has done what makes the server end it, or was told to end.
+    /// It has done what makes the server end it, or has got the message to end.
     Doomed,
-    /// It has exited, which the master has yet to say.
+    /// It has exited, which the master has yet to report.
     Dead,
 }
 
@@ -117,7 +117,7 @@ impl Puppet {
         self.received.clear();
     }
 
-    /// It closes its end of the channel, and lives on.
+    /// It closes its end of the channel, and goes on running.
     pub(super) fn close_channel(&mut self) {
         (self.phase, self.channel) = (Phase::Doomed, None);
         self.kept.clear();
@@ -131,7 +131,7 @@ impl Puppet {
         self.phase = Phase::Leaving;
     }
 
-    /// Whether all that it has said is on its way.
+    /// Whether all frames that it has written have left.
     pub(super) fn has_spoken(&self) -> bool {
         self.out.is_empty()
     }
@@ -142,7 +142,7 @@ impl Puppet {
         self.flush();
     }
 
-    /// Sends what there was no room for. Whether any left.
+    /// Sends what there was no room for. Whether any was sent.
     pub(super) fn flush(&mut self) -> bool {
         let Some(channel) = &self.channel else { return false };
         let before = self.out.len();
@@ -151,7 +151,7 @@ impl Puppet {
             match rustix::net::send(channel, &self.out, flags) {
                 Ok(sent) => drop(self.out.drain(..sent)),
                 Err(Errno::AGAIN) => break,
-                // Nobody is there to hear it.
+                // The server has closed the channel.
                 Err(_) => self.out.clear(),
             }
         }
@@ -169,14 +169,14 @@ impl Puppet {
         sendmsg(channel, &[IoSlice::new(frame)], &mut control, flags).is_ok_and(|sent| sent == frame.len())
     }
 
-    /// Everything that the server has said, as far as it has arrived.
+    /// Everything that the server has sent, as far as it has arrived.
     pub(super) fn hear(&mut self) -> Result<Vec<Heard>, String> {
         let mut heard = Vec::new();
         let mut buffer = vec![0; 16 * 1024];
         while let Some(channel) = &self.channel {
             match receive(channel.as_fd(), &mut buffer) {
                 Ok((0, _)) | Err(Errno::CONNRESET) => {
-                    // One that leaves reads an end that it has made itself.
+                    // A process that leaves reads the end of its own shutdown.
                     if self.phase != Phase::Leaving {
                         self.channel = None;
                         heard.push(Heard::End);

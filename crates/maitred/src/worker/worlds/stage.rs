@@ -98,7 +98,7 @@ impl Kind {
     }
 }
 
-/// A machine that has what it is asked for.
+/// A machine that has all that a configuration names.
 struct Machine;
 
 impl Lookup for Machine {
@@ -150,7 +150,7 @@ impl Stage {
         };
         let board = SharedMap::<Scoreboard>::create("worlds").unwrap();
         let board = board.file().try_clone_to_owned().unwrap();
-        // Threads would do things in their own time.
+        // Real helper threads would act at times that the world does not control.
         let passed = kind.pools.iter().map(|_| Helpers::new(0)).collect();
         let helpers = HelperThreads { disk: DiskPool::new(0), passed };
         let shared = shared_state(start, board, &[], TlsServer::none(), helpers).unwrap();
@@ -220,7 +220,7 @@ impl Stage {
             ] {
                 note(format!("{name} of thread {thread}"), cell.get());
             }
-            // What the master says of processes that have exited since.
+            // Messages of the master about processes that have exited since.
             drop(shared.inboxes[thread].take());
         }
         for (at, pool) in shared.pools.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! The time of a world, which passes only when the world says so, and who has written to whom in it.
+//! The time of a world, which passes only when the world moves it, and when application processes have written to each client's
+//! socket.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -55,7 +56,7 @@ pub(super) fn note_write(inode: u64) {
     WRITTEN.with_borrow_mut(|written| written.get_mut(&inode).map(|last| *last = Some(now)));
 }
 
-/// Names an open socket, whichever descriptor leads to it.
+/// The inode of an open socket, the same for all of its descriptors.
 pub(super) fn inode(socket: impl AsFd) -> u64 {
     fn inode_of(socket: BorrowedFd<'_>) -> u64 {
         rustix::fs::fstat(socket).map_or(0, |stat| stat.st_ino)

@@ -103,7 +103,7 @@ impl World<'_> {
         }
     }
 
-    /// Notes what happens, for whoever has to find out what went wrong.
+    /// Adds a line to the trace that a failure shows.
     pub(super) fn note(&mut self, text: impl FnOnce() -> String) {
         let text = text();
         text.hash(&mut self.digest);
@@ -259,7 +259,7 @@ impl World<'_> {
         self.step(at)
     }
 
-    /// Time passes, and with it what somebody may wait for.
+    /// Time passes, and with it timeouts of clients.
     pub(super) fn pass(&mut self, time: Duration) {
         self.note(|| format!("{time:?} pass"));
         time::pass(time);
@@ -335,7 +335,7 @@ impl World<'_> {
         (asked, if fixed { "fixed".to_owned() } else { format!("p{pool}") })
     }
 
-    /// One turn of a thread, with at most so many events. Whether it was for anything.
+    /// One turn of a thread, with at most this many events. Whether there was anything to do.
     pub(super) fn turn(&mut self, thread: usize, events_max: usize) -> bool {
         let Some(reactor) = &mut self.reactors[thread] else { return false };
         let mut events: Vec<epoll::Event> = Vec::with_capacity(events_max);
@@ -345,10 +345,10 @@ impl World<'_> {
         // It is rounded up to the next millisecond.
         let due = wait.is_some_and(|wait| wait.tv_sec == 0 && wait.tv_nsec < 1_000_000);
         if events.is_empty() && !due {
-            // Nothing would wake it.
+            // epoll_wait(2) would not return.
             return false;
         }
-        // The kernel names them in the order in which they came, which on another machine may be another.
+        // The kernel returns events in the order in which they came, which may differ on another machine.
         let number = |event: &epoll::Event| event.data.u64();
         events.sort_unstable_by_key(number);
         for last in (1..events.len()).rev() {
@@ -391,7 +391,7 @@ impl World<'_> {
         }
     }
 
-    /// The control thread's and the master's part of what threads say.
+    /// Acts on messages of the threads, as the control thread and the master do.
     fn take_outbox(&mut self) {
         for outgoing in self.stage.shared.outbox.take() {
             let Outgoing::Tell(said) = outgoing else { continue };
@@ -427,14 +427,15 @@ impl World<'_> {
         shared.inboxes[shared.home_of(id)].send(Message::SlotStarted { id, started, channel });
     }
 
-    /// Tells a process to end when it has nothing to do.
+    /// Has a process retire: it ends when it has nothing to do.
     pub(super) fn retire(&mut self, at: usize) {
         let (id, shared) = (self.puppets[at].id, self.stage.shared);
         self.note(|| format!("process {} is retired", id.epoch));
         shared.inboxes[shared.home_of(id)].send(Message::Retire(id));
     }
 
-    /// The master does one thing: it ends a process, says that one has exited, or starts one. Whether there was anything to do.
+    /// The master does one thing: it ends a process, reports that one has exited, or starts one. Whether there was anything to
+    /// do.
     pub(super) fn master(&mut self) -> bool {
         let idle =
             |world: &World<'_>, puppet: &Puppet| !world.jobs.iter().any(|job| job.epoch == puppet.id.epoch);
@@ -482,7 +483,7 @@ impl World<'_> {
         waits.map(|wait| Duration::new(wait.tv_sec as u64, wait.tv_nsec as u32)).min()
     }
 
-    /// Everything comes to its end: whoever is asked answers, clients read, and close when they have all they may expect.
+    /// Brings everything to its end: processes answer, clients read, and close when they have all they may expect.
     fn finish(&mut self) {
         self.note(|| "--- the end begins".into());
         let unfinished: Vec<bool> = self.clients.iter().map(|_| self.random.percent(20)).collect();
@@ -505,7 +506,7 @@ impl World<'_> {
         self.close();
     }
 
-    /// Nothing can happen before time has passed, and somebody waits.
+    /// Nothing can happen before time has passed, and a client waits.
     pub(super) fn wait_for_time(&mut self, began: Instant) {
         let Some(due) = self.next_due() else {
             self.fail("nothing is due, and nothing can happen, while somebody waits");
