@@ -8,10 +8,10 @@ use hashbrown::HashMap;
 use super::origin::is_within;
 use crate::config::{Limits, Network};
 
-/// Locks: far more than threads, so that two of them seldom want the same one.
+/// Locks: far more than threads, so that two of them seldom need the same one.
 const SHARDS: usize = 64;
 
-/// What counts as one address: a whole network in IPv6, because whoever has one address there has 2^64 (RFC 6177).
+/// What counts as one address: a whole network in IPv6, because a client that has one address there has 2^64 (RFC 6177).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
     V4(u32),
@@ -47,7 +47,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Nobody has a connection yet.
+    /// No address has a connection yet.
     pub fn new(limits: &Limits) -> Self {
         Addresses {
             shards: std::iter::repeat_with(Mutex::default).take(SHARDS).collect(),
@@ -56,7 +56,7 @@ impl Addresses {
         }
     }
 
-    /// Nothing is counted of those that are exempt, and of Unix sockets.
+    /// `None` for what is not counted: addresses that are exempt, and Unix sockets.
     fn key(&self, address: Option<SocketAddr>) -> Option<Key> {
         let address = address.filter(|_| self.max > 0)?.ip();
         (!is_within(address, &self.exempt)).then(|| Key::of(address))
@@ -82,7 +82,7 @@ impl Addresses {
         fits
     }
 
-    /// One less.
+    /// Counts one connection less.
     pub(in crate::worker) fn leave(&self, address: Option<SocketAddr>) {
         let Some(key) = self.key(address) else { return };
         let Some(mut counts) = self.shard(key) else { return };
@@ -128,7 +128,7 @@ mod tests {
         assert!(addresses.enter(at("2001:db8::1")) && addresses.enter(at("2001:db8::ffff:0:0:2")));
         assert!(!addresses.enter(at("2001:db8::3")));
         assert!(addresses.enter(at("2001:db8:0:1::3")));
-        // The same bits as an address of IPv4.
+        // The first one has the same bits as an IPv4 address.
         assert!(addresses.enter(at("0:0:c000:201::")) && addresses.enter(at("192.0.2.1")));
     }
 

@@ -41,7 +41,7 @@ pub(super) enum Next {
     Settle,
     /// The same while the body of its request is still to be read.
     GoOnReading,
-    /// An application process has given the connection back, its response being out.
+    /// An application process has returned the connection, and its response is out.
     Reclaim(After),
     /// What is left of a response is sent.
     Send,
@@ -51,13 +51,13 @@ pub(super) enum Next {
     NoRoom,
     /// An application process keeps its end of the relay.
     Detached,
-    /// The worker process drains: a connection that has become idle goes.
+    /// The worker process drains: a connection that has become idle is passed on, or closed.
     Dismiss,
     /// It is aborted, whatever it is doing.
     Abort,
     /// It is closed: what there was to log is logged.
     Close,
-    /// It is dropped here, because it lives on in an application process.
+    /// It is dropped here, because an application process has taken it over.
     Drop,
 }
 
@@ -74,7 +74,7 @@ impl Agenda {
     /// A process may have room, or nothing more to do.
     pub(super) fn room(&mut self, pool: u16, channel: usize) {
         let todo = Todo::Room { pool, channel: channel as u32 };
-        // One message of a process often says many things.
+        // One message of a process often has many frames.
         if self.0.back() != Some(&todo) {
             self.0.push_back(todo);
         }

@@ -8,13 +8,13 @@ use maitred_sys::delivery;
 use crate::clock::Clock;
 use crate::unix_time;
 
-/// What a thread learns from the system beside what its sockets say. Functions, so that simulated worlds can give it another time
+/// What a thread asks the system for besides its sockets. Functions, so that simulated worlds can give it another time
 /// (`worlds`); they are called once or twice a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Environment {
     /// The monotonic clock.
     pub(super) now: fn() -> Instant,
-    /// Since 1970.
+    /// The time since 1970.
     pub(super) unix_time: fn() -> Duration,
     /// Whether it is certain that nothing was sent to this client since `since`, which was `ago`.
     pub(super) is_quiet: fn(BorrowedFd<'_>, since: Instant, ago: Duration) -> bool,

@@ -25,29 +25,29 @@ use crate::tls::material::Material;
 
 /// How often the threads' use of their CPUs is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// How long a worker process goes on when its master has died: what is under way is finished, nothing new is taken.
+/// How long a worker process goes on when its master has died: requests under way are finished, and no connections are accepted.
 const ORPHAN_GRACE_MS: u64 = 10_000;
-/// Connections taken from the predecessor before the master is listened to again.
+/// Connections taken from the predecessor before messages of the master are read again.
 const ADOPTED_PER_TURN: usize = 64;
 
 pub(super) struct Control<'a> {
     pub(super) shared: &'static Shared,
     socket: &'a OwnedFd,
-    /// They bring the predecessors' idle connections.
+    /// Sockets over which the predecessors' idle connections come.
     predecessors: Vec<OwnedFd>,
     /// Where the kernel writes what comes with them.
     room: Vec<u8>,
     /// Which thread gets the next of them.
     next_thread: usize,
-    /// Who waits for the answer to which command.
+    /// The connections that wait for an answer, by the number of their command.
     pub(super) asking: HashMap<u64, Asking>,
     commands: u64,
     /// Threads that have not finished draining.
     running: usize,
     pub(super) orphaned: bool,
-    /// The threads were told to stop accepting.
+    /// The threads have got the message to stop accepting.
     draining: bool,
-    /// Threads that were told so, and still accept.
+    /// Threads that have got it, and still accept.
     accepting: usize,
     /// Answers to commands, for the threads that wait for them.
     answers: Vec<(usize, Message)>,
@@ -55,7 +55,7 @@ pub(super) struct Control<'a> {
     pub(super) orphan_mode: OrphanMode,
 }
 
-/// Who waits for the answer to a command.
+/// A connection that waits for the answer to a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asking {
     pub(super) thread: usize,
@@ -89,13 +89,13 @@ impl About {
 /// A message of the master, with its descriptor if it has one.
 pub(super) type Told = (ToWorker, Option<OwnedFd>);
 
-/// Says that this process may be given keys.
+/// Tells the master that this process may get private keys.
 pub(super) fn say_private(socket: &OwnedFd) -> io::Result<()> {
     send(socket, &serde_json::to_vec(&FromWorker::Private)?, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 
-/// Waits for the keys of TLS, the memory file of [`ToWorker::Certificates`]. Gives back what the master said before, too.
+/// Waits for the keys of TLS, the memory file of [`ToWorker::Certificates`]. Gives back the messages before it, too.
 ///
 /// # Errors
 /// `UnexpectedEof` if the master has gone; what the system says.
@@ -117,7 +117,8 @@ pub(super) fn wait_for_keys(socket: &OwnedFd) -> io::Result<(OwnedFd, Vec<Told>)
     }
 }
 
-/// Runs until every event loop has finished. `tids` are their thread ids, `early` is what the master has said already.
+/// Runs until every event loop has finished. `tids` are their thread ids, `early` are messages of the master that were received
+/// already.
 pub(super) fn run(
     shared: &'static Shared,
     socket: &OwnedFd,
@@ -185,7 +186,7 @@ impl Control<'_> {
         }
         self.orphan_mode.note(message);
         let Ok(text) = serde_json::to_vec(message) else { return };
-        // The master always reads. If it has died, end of file says so on the next read.
+        // The master always reads. If it has died, the next read returns end of file.
         let _ = send(self.socket, &text, SendFlags::NOSIGNAL);
     }
 
@@ -202,7 +203,7 @@ impl Control<'_> {
                     }
                     self.commands += 1;
                     self.asking.insert(self.commands, asking);
-                    // To nobody, if it was passed on.
+                    // Nothing is sent if the command was passed on to the new image.
                     self.tell(&FromWorker::Command(self.commands, command));
                 }
                 Outgoing::Closed => self.on_closed(),
@@ -257,7 +258,7 @@ impl Control<'_> {
                 self.shared.inboxes[self.shared.home_of(id)].send(Message::Release(id, at_once));
             }
             (ToWorker::Trouble(pool, why), _) => {
-                // A server that runs already may be restarted, and take longer for it than usual: who waits, waits on.
+                // An external server may be restarted, and take longer for it than usual: requests go on waiting.
                 let pool_of = self.shared.start.config.pools.get(usize::from(pool));
                 let comes_back = pool_of.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
                 let hopeless = why.is_some() && !comes_back;
@@ -332,8 +333,8 @@ impl Control<'_> {
         }
     }
 
-    /// Answers commands; while threads are about to stop accepting, not before they have, so that whoever is told of a reload
-    /// meets nobody any more who has not heard of it.
+    /// Answers commands; while threads are about to stop accepting, not before they have: when a client gets the answer to a
+    /// reload, no new connection reaches the old configuration any more.
     fn answer(&mut self) {
         if self.accepting == 0 {
             self.answers.drain(..).for_each(|(thread, message)| self.shared.inboxes[thread].send(message));
@@ -388,7 +389,7 @@ impl Control<'_> {
             match receive_connection(predecessor.as_fd(), &mut self.room) {
                 Ok(Some(mut transfer)) => {
                     transfer.listen = self.shared.listen_of(transfer.socket.as_fd());
-                    // It was within the bound where it comes from, and has nowhere else to go.
+                    // It was within the limit of the predecessor, and no other process takes it.
                     self.shared.force_claim(self.next_thread);
                     self.shared.transfer(self.next_thread, transfer);
                     self.next_thread = (self.next_thread + 1) % self.shared.inboxes.len();
@@ -418,7 +419,7 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<Told>> {
     let received = loop {
         match recvmsg(socket, &mut [IoSliceMut::new(&mut text)], &mut control, flags) {
             Ok(message) => break message.bytes,
-            // Said once, when the master went without having read everything; what it said itself before is still there.
+            // Reported once, if the master has exited without having read everything; its own messages can still be read.
             Err(Errno::CONNRESET) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! A thread on its way out, and how a connection is passed to another worker process.
+//! The state of a draining thread, and how a connection is passed to another worker process.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ use super::connection::retry::RetryState;
 use super::inbox::{ConnectionTransfer, Origin};
 use super::shared::NO_LISTEN;
 
-/// A thread on its way out.
+/// The state of a draining thread.
 #[derive(Debug)]
 pub struct Drain {
     /// Until when connections without a request are waited for, and for how long each may be without one after that.
@@ -26,14 +26,14 @@ pub struct Drain {
     pub(in crate::worker) grace: Duration,
     /// Until when requests are waited for; `None` for as long as they take.
     pub(in crate::worker) streams_until: Option<Instant>,
-    /// The log says that requests were aborted at that time.
+    /// It was logged that requests were aborted at that time.
     pub(in crate::worker) said: bool,
     pub(in crate::worker) successor: Option<Arc<OwnedFd>>,
     pub(in crate::worker) next_look: Instant,
 }
 
 impl Drain {
-    /// Whether idle connections have somewhere to go.
+    /// Whether there is a successor for idle connections.
     pub fn has_successor(&self) -> bool {
         self.successor.is_some()
     }
@@ -49,16 +49,16 @@ impl Drain {
     }
 }
 
-/// What goes with a connection to another worker process.
+/// The data that is sent with a connection to another worker process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) struct Note {
     pub(in crate::worker) awaits_proxy: bool,
     pub(in crate::worker) requests: u32,
-    /// The client's address, which a PROXY header may have told; the socket knows its peer only.
+    /// The client's address, which a PROXY header may have named; the socket has only the address of its peer.
     pub(in crate::worker) remote: Option<SocketAddr>,
 }
 
-/// What goes with a connection whose request waits: the request, and what was received behind it.
+/// What is sent with a connection whose request waits: the request, and what was received after it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(in crate::worker) struct Carried<'a> {
     pub(in crate::worker) head: &'a [u8],
@@ -74,7 +74,8 @@ pub(in crate::worker) const CARRIED_BYTES_MAX: usize = 128 * 1024;
 /// Room for one connection and what goes with it.
 pub const ROOM_BYTES: usize = NOTE_BYTES + CARRIED_BYTES_MAX;
 
-/// Another image of the executable may read what this one writes, and the other way round: whoever changes the note changes this.
+/// Another version of the executable may read what this one writes, and the other way round: a change of the note needs a new
+/// number here.
 const NOTE_VERSION: u8 = 1;
 
 const NOTE_AWAITS_PROXY: u8 = 1;
@@ -152,7 +153,7 @@ pub fn receive_connection(from: BorrowedFd<'_>, bytes: &mut [u8]) -> io::Result<
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
     let received = match recvmsg(from, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
         Ok(message) => message.bytes,
-        // Said once, when the predecessor went without having read everything; what it sent before is still there.
+        // Reported once, if the predecessor has exited without having read everything; what it sent before can still be read.
         Err(Errno::CONNRESET) => return Err(io::ErrorKind::WouldBlock.into()),
         Err(error) => return Err(error.into()),
     };
@@ -205,7 +206,7 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         io::Write::write_all(&mut client, b"GET /").unwrap();
 
-        // A PROXY header has said who the client is: the socket could not tell.
+        // The client's address is from a PROXY header: the socket does not have it.
         let remote: Option<SocketAddr> = "192.0.2.7:99".parse().ok();
         let note = Note { awaits_proxy: true, requests: 70_000, remote };
         let mut room = vec![0; ROOM_BYTES];
@@ -233,7 +234,7 @@ mod tests {
 
         let empty = receive_connection(new.as_fd(), &mut room).unwrap_err();
         assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
-        // What another version says of a connection is not guessed; it is closed.
+        // The note of another version is not interpreted; its connection is closed.
         let mut strange = note.to_bytes(waiting);
         assert!(Note::from_bytes(&strange).is_none(), "less than it says");
         strange = note.to_bytes(Carried::default());

@@ -1,5 +1,5 @@
-//! How the descriptors that the process may have (`RLIMIT_NOFILE`) are shared out, so that new connections wait in the accept
-//! queue before requests of those that are there cannot be answered.
+//! How the descriptors that the process may have (`RLIMIT_NOFILE`) are divided, so that new connections wait in the accept queue
+//! before descriptors for the requests of accepted ones run out.
 
 use super::upstream::connections::IDLE_PER_UPSTREAM_MAX;
 use crate::config::Pool;
@@ -55,8 +55,8 @@ impl Share {
     }
 
     /// At most a quarter goes to cached files, and one to idle connections to servers. With pools, each connection can have a
-    /// request there whose body is in a file. Whoever needs more (many streams of HTTP/2, requests that go to another thread)
-    /// takes it from those who need less, or is told to come again.
+    /// request there whose body is in a file. Requests that need more (many streams of HTTP/2, requests that go to another
+    /// thread) use what others do not need, or get 503 with `Retry-After`.
     fn out_of(open_files: u64, threads: u64, wanted: Wanted) -> Share {
         let share = open_files.saturating_sub(DESCRIPTORS_RESERVED) / threads;
         let share = share.saturating_sub(DESCRIPTORS_PER_THREAD).max(4);

@@ -1,8 +1,8 @@
-//! Unix sockets whose other end is somebody else's: clients of the admin address, external servers (`http+unix:`). They may pass
-//! descriptors, which nobody here wants. recv(2) without room for them has the kernel close them before it returns, and so has
-//! close(2) with those that were not received, each for as long as whoever made them likes: a socket with `SO_LINGER` held
-//! both up for its three seconds, however non-blocking they were (Linux 6.18). So these are received, and closed by a thread that
-//! is there for nothing else. From Linux 6.16 on the kernel refuses them at the sender ([`refuse_descriptors`]).
+//! Unix sockets whose other end is another program: clients of the admin address, external servers (`http+unix:`). They may pass
+//! descriptors, which are not used here. recv(2) without room for them has the kernel close them before it returns, and so has
+//! close(2) with those that were not received, each for as long as the sender of the descriptors chooses: a socket with
+//! `SO_LINGER` blocked both for its three seconds, however non-blocking they were (Linux 6.18). So they are received, and closed
+//! by a thread that does nothing else. From Linux 6.16 on the kernel refuses them at the sender ([`refuse_descriptors`]).
 //!
 //! [`refuse_descriptors`]: maitred_sys::sockopt::refuse_descriptors
 
@@ -33,7 +33,7 @@ impl Connection {
 /// Appends what has come, up to the buffer's capacity.
 ///
 /// # Errors
-/// What recvmsg(2) says; `CONNABORTED` if descriptors came along: a peer that does this is not talked to.
+/// What recvmsg(2) says; `CONNABORTED` if descriptors came along: the connection to such a peer is closed.
 pub(super) fn receive(socket: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> Result<usize, Errno> {
     let mut passed = Vec::new();
     let received = maitred_sys::receive::receive(socket, bytes, &mut passed);
@@ -44,9 +44,9 @@ pub(super) fn receive(socket: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> Result<usi
     received.map_err(|error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::CONNABORTED))
 }
 
-/// Closes such a socket. What was not received, with descriptors or without, is for the thread; most have nothing.
+/// Closes such a socket. If bytes were not received, with or without descriptors, the thread closes it; most have none.
 pub(super) fn close(socket: OwnedFd) {
-    // Nothing more can come behind this.
+    // Nothing more can come after this.
     let _ = shutdown(&socket, Shutdown::Both);
     match ioctl_fionread(&socket) {
         Ok(0) => drop(socket),
@@ -69,7 +69,7 @@ mod tests {
     /// How long closing it takes.
     const LINGERS: Duration = Duration::from_secs(20);
 
-    /// A socket with something to send that nobody reads, and its other end.
+    /// A socket with something to send that is not read, and its other end.
     fn lingering() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -80,7 +80,7 @@ mod tests {
         (socket, far_end)
     }
 
-    /// Passes one, of which nobody else has a copy then.
+    /// Passes one, of which there is no other copy then.
     fn pass(through: &UnixStream) -> TcpStream {
         let (socket, far_end) = lingering();
         let passed = [socket.as_fd()];

@@ -1,4 +1,4 @@
-//! What of a client's request goes on to an application or an HTTP server, and which other protocol it may switch to.
+//! Which parts of a client's request are sent to an application or an HTTP server, and which other protocol it may switch to.
 
 mod identity;
 
@@ -26,7 +26,7 @@ pub(super) fn canonical_target<'r>(context: &RequestContext<'r>, server: &Server
     }
     let mut target = Vec::with_capacity(request.target.len() + 16);
     if uri::canonical_path(request.path, server.encoded_slashes.into(), &mut target).is_err() {
-        // It was judged before, by the same rules.
+        // Cannot be: the target was checked before, by the same rules.
         uri::encode_path(context.path, &mut target);
     }
     if let Some(query) = request.query {
@@ -36,11 +36,11 @@ pub(super) fn canonical_target<'r>(context: &RequestContext<'r>, server: &Server
     Cow::Owned(String::from_utf8_lossy(&target).into_owned())
 }
 
-/// The protocol that the client may switch to: the first of those that it asks for which the pool allows; only in a request of
-/// version 1.1 that ends with its head (9110-7.8). Names are compared without case, and the pool's spelling goes on.
+/// The protocol that the client may switch to: the first of those in its `Upgrade` that the pool allows; only in a request of
+/// version 1.1 that ends with its head (9110-7.8). Names are compared without case, and sent in the pool's spelling.
 ///
-/// No other one is known behind here. What is spoken after a switch is bytes to this server: requests in h2c, which a server may
-/// speak without its operator knowing, would pass routes, limits, and what is said of the client.
+/// No other protocol is passed on. After a switch, the bytes are not parsed here: requests in h2c, which a server may support
+/// without its operator knowing, would evade routes, limits, and the fields about the client.
 pub(super) fn protocol<'p>(request: &Request<'_, '_>, pool: &'p Pool) -> Option<&'p str> {
     if !request.upgrade || request.version == Version::Http10 || request.framing != Framing::None {
         return None;
@@ -53,8 +53,8 @@ pub(super) fn protocol<'p>(request: &Request<'_, '_>, pool: &'p Pool) -> Option<
     })
 }
 
-/// Whether a request on a stream is an extended CONNECT, which stands here as an upgrade, and what answers cannot give it the
-/// protocol. A success of another kind would tell the client that it can (8441-5).
+/// Whether a request on a stream is an extended CONNECT, which is represented here as an upgrade, and the choice cannot switch to
+/// the protocol. A success of another kind would tell the client that it can (8441-5).
 pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pools: &[Pool]) -> bool {
     request.upgrade
         && match choice {
@@ -66,10 +66,10 @@ pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pool
 }
 
 /// Whether the client of a request may have the informational responses (9110-15.2) that come before the final one. Clients of
-/// HTTP/2 are known to understand them; of HTTP/1.1 some take the first response for the last (8297-3), those of HTTP/1.0 all do.
+/// HTTP/2 accept them; some of HTTP/1.1 take the first response for the final one (8297-3), and so do all of HTTP/1.0.
 pub(super) fn may_be_informed(connection: &Connection, request: &Request<'_, '_>, pool: &Pool) -> bool {
     if connection.internal {
-        // The other thread knows the client.
+        // The thread that has the client has decided it.
         let across = connection.exchange.as_deref().and_then(|exchange| exchange.across.as_deref());
         return across.is_some_and(|across| across.may_be_informed);
     }
@@ -80,21 +80,21 @@ pub(super) fn may_be_informed(connection: &Connection, request: &Request<'_, '_>
     }
 }
 
-/// Whether the client of a request takes what comes behind the content of the response (9110-6.5.1): one of HTTP/2 does, of
-/// HTTP/1.1 one that says so (9110-10.1.4).
+/// Whether the client of a request accepts trailers (9110-6.5.1): with HTTP/2 all do, with HTTP/1.1 those that say so
+/// (9110-10.1.4).
 pub(super) fn takes_trailers(connection: &Connection, request: &Request<'_, '_>) -> bool {
     let named = |value: &[u8]| {
         let codings = value.split(|byte| *byte == b',');
         codings.map(<[u8]>::trim_ascii).any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
     };
-    // The other thread knows the client, and drops what that does not take.
+    // The thread that has the client drops them if that does not accept them.
     let framed = connection.is_stream() || connection.internal;
     let mut te = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("te"));
     framed || request.version != Version::Http10 && te.any(|field| named(field.value))
 }
 
 /// Appends the fields that go on: not those of this hop, nor those that [`origin::ForwardedHeaders::tell`] writes, nor those that
-/// only a proxy may send, unless the peer is one that is believed (`proxied`).
+/// only a proxy may send, unless the peer is a trusted proxy (`proxied`).
 pub(super) fn append_fields(
     head: &mut impl PutField,
     request: &Request<'_, '_>,
@@ -117,12 +117,12 @@ pub(super) fn append_fields(
     }
 }
 
-/// What `content-length` says behind here: nothing if the client has said nothing. 0 is repeated, since applications tell it from
-/// a request that may have lost its content (411, 9110-8.6).
+/// The `content-length` that is sent on: none if the client has sent none. 0 is sent on, since applications distinguish it from a
+/// request that may have lost its content (411, 9110-8.6).
 pub(super) fn content_length(request: &Request<'_, '_>, body: &[u8]) -> Option<u64> {
     match (request.framing, request.method) {
         (Framing::Length(_) | Framing::Chunked, _) => Some(body.len() as u64),
-        // Content has no meaning there; the many that are asked for are not searched.
+        // Content has no meaning there, and most requests are of these methods: their fields are not searched.
         (Framing::None, Method::Get | Method::Head) => None,
         (Framing::None, _) => {
             let states = |name: &str| name.eq_ignore_ascii_case("content-length");
@@ -131,7 +131,7 @@ pub(super) fn content_length(request: &Request<'_, '_>, body: &[u8]) -> Option<u
     }
 }
 
-/// Appends what says that another protocol is asked for.
+/// Appends the fields that ask for another protocol.
 pub(super) fn append_switch(head: &mut HeadPart<'_>, switch: Option<&str>) {
     if let Some(protocol) = switch {
         head.field("upgrade", protocol.as_bytes());
@@ -139,8 +139,8 @@ pub(super) fn append_switch(head: &mut HeadPart<'_>, switch: Option<&str>) {
     }
 }
 
-/// Whether the rules of the route let a field pass. For an application that sees fields as variables (RFC 3875 section 4.1.18) a
-/// name with `_` or `.` is the same as one with `-`, which they may be about.
+/// Whether the rules of the route let a field pass. For an application that gets fields as variables (RFC 3875 section 4.1.18) a
+/// name with `_` or `.` is the same as one with `-`, which the rules may name.
 #[inline]
 fn keeps(rules: &FieldEdits, name: &str, present: &mut Present) -> bool {
     if rules.is_empty() {
@@ -150,7 +150,7 @@ fn keeps(rules: &FieldEdits, name: &str, present: &mut Present) -> bool {
     rules.keeps(name.as_bytes(), present) && rules.keeps(alias.as_bytes(), present)
 }
 
-/// Whether a name may go on that may be another one for an application, or that an application may believe.
+/// Whether a field may be sent on whose name may be another one for an application, or that an application may trust.
 #[inline]
 fn passes(name: &str, rules: &RequestHeaders, proxied: bool) -> bool {
     let ambiguous = name.bytes().any(|byte| matches!(byte, b'_' | b'.'));

@@ -6,7 +6,7 @@ use maitred_http::request::Request;
 use super::connection::spool::Spool;
 use super::forward::content_length;
 
-/// What an application process may be sent in one frame, beyond the body: head and meta lines.
+/// Bytes of one frame for an application process besides the body: head and meta lines.
 const HEAD_ALLOWANCE: u32 = 256 * 1024;
 
 /// Ends a head with the length of its body, and appends that, unless it is spooled. False if all of it is larger than
@@ -29,7 +29,7 @@ pub(super) fn append_body(
     part.finish(payload_bytes_max)
 }
 
-/// The largest frame that an application is told to expect.
+/// The largest frame, which is announced to applications.
 pub(super) fn payload_bytes_max(body_inline_bytes_max: u32) -> u32 {
     body_inline_bytes_max.saturating_add(HEAD_ALLOWANCE)
 }

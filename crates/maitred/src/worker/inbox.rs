@@ -1,4 +1,5 @@
-//! Messages to an event-loop thread from other threads: a list behind a lock, and an eventfd that says that it is not empty.
+//! Messages to an event-loop thread from other threads: a list behind a lock, and an eventfd that is readable while it is not
+//! empty.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -16,27 +17,27 @@ use crate::exchange::Routed;
 use crate::handoff::Arrival;
 use crate::worker::connection::tls::TlsSession;
 
-/// What one thread is told by another.
+/// A message from one thread to another.
 #[derive(Debug)]
 pub enum Message {
     /// A connection to take over.
     Adopt(Box<ConnectionTransfer>),
-    /// A new application process whose channel this thread shall own.
+    /// A new application process, of whose channel this thread becomes the owner.
     SlotStarted {
         /// Which one.
         id: SlotId,
-        /// What is known of it.
+        /// What the master knows of it.
         started: Started,
         /// Its channel.
         channel: OwnedFd,
     },
     /// Give an application process no more requests, and end it when it has none.
     Retire(SlotId),
-    /// Give up the channel of an application process when it has no request; with `true`, give it none until then.
+    /// Return the channel of an application process to the master when it has no request; with `true`, send it none until then.
     Release(SlotId, bool),
     /// Hand the channel of an application process over to another worker process, and reach it by this link from then on.
     HandOn(SlotId, OwnedFd),
-    /// The link to those who use the channel of this process as well, which is about to come.
+    /// The link to the worker processes that use the channel of this process as well. The channel itself comes next.
     LinkComes(SlotId, OwnedFd),
     /// Another worker process is to use this process as well, over this link.
     GuestComes(SlotId, OwnedFd),
@@ -47,7 +48,7 @@ pub enum Message {
         /// What wait(2) said, in words.
         how: String,
     },
-    /// Nothing of this pool runs, and nothing can be started: whoever waits for it does so for nothing.
+    /// No process of this pool runs, and none can be started: waiting requests are refused.
     PoolUnavailable(u16),
     /// Another thread has room for a request that waits here.
     Offer {
@@ -60,16 +61,16 @@ pub enum Message {
     DiskDone {
         /// Index of the connection.
         index: u32,
-        /// Its serial number; a connection that is gone is not meant.
+        /// Its serial number: if the connection is closed, the message is void.
         serial: u32,
         /// How it went.
         result: std::io::Result<()>,
     },
-    /// Helpers have looked at what an application process has passed.
+    /// Helpers have checked what an application process has passed.
     Judged {
         /// Key of its channel.
         key: usize,
-        /// Its number; another process is not meant.
+        /// Its epoch: if the process has been replaced, the message is void.
         epoch: u64,
         /// What the descriptors are.
         verdicts: Vec<Arrival>,
@@ -85,18 +86,18 @@ pub enum Message {
         /// The piece.
         result: std::io::Result<Vec<u8>>,
     },
-    /// The master says what the command of this admin connection waits for.
+    /// The master reports what the command of this admin connection waits for.
     CommandWaits {
         /// Index of the connection.
         index: u32,
         /// Its serial number.
         serial: u32,
-        /// It may be sent to it as an interim answer.
+        /// It may be sent as an interim response.
         interim: bool,
-        /// What, for the person who asked.
+        /// What, as a text for the operator.
         text: String,
     },
-    /// The master has carried out what this admin connection asked for.
+    /// The master has carried out the command of this admin connection.
     CommandDone {
         /// Index of the connection.
         index: u32,
@@ -104,14 +105,14 @@ pub enum Message {
         serial: u32,
         /// Whether it went well.
         well: bool,
-        /// A text for the person who asked.
+        /// A text for the operator.
         text: String,
     },
     /// Idle connections go there from now on.
     Successor(Arc<OwnedFd>),
     /// Look at the listeners, although nothing was reported.
     Listen,
-    /// What is left is aborted after that time.
+    /// Connections that are left are aborted after that time.
     Hurry(Duration),
     /// Stop accepting; finish what is there.
     Drain {
@@ -147,7 +148,7 @@ pub struct ConnectionTransfer {
     pub body: Vec<u8>,
     /// The body, if it is too large for memory.
     pub spool: Option<Spool>,
-    /// Whether another process may be asked, should one die.
+    /// Whether the request may be retried, should a process die.
     pub again: RetryState,
     /// Since when its request waits for an application process.
     pub waits_since: Option<Instant>,
@@ -157,7 +158,7 @@ pub struct ConnectionTransfer {
     pub awaits_proxy: bool,
     /// Its TLS session, if it had begun.
     pub secure: Option<Box<TlsSession>>,
-    /// It is one end of a socketpair behind which another thread has the client.
+    /// It is one end of a socketpair; another thread has the client.
     pub across: Option<Box<RemoteRequest>>,
 }
 
@@ -198,7 +199,7 @@ pub enum Origin {
     Predecessor,
 }
 
-/// The receiving end belongs to one thread; anybody may send.
+/// One thread receives; any thread may send.
 #[derive(Debug)]
 pub struct Inbox<M> {
     messages: Mutex<Vec<M>>,
@@ -215,7 +216,7 @@ impl<M> Inbox<M> {
         Ok(Inbox { messages: Mutex::new(Vec::new()), wakeup_fd })
     }
 
-    /// Leaves a message. The wakeup_fd is rung only for the first of several that were not yet taken.
+    /// Adds a message. The eventfd is written only for the first of several that were not yet taken.
     pub fn send(&self, message: M) {
         let first = {
             let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -228,7 +229,7 @@ impl<M> Inbox<M> {
         }
     }
 
-    /// Takes all messages, and silences the wakeup_fd.
+    /// Takes all messages, and resets the eventfd.
     pub fn take(&self) -> Vec<M> {
         let mut count = [0u8; 8];
         let _ = rustix::io::read(&self.wakeup_fd, &mut count);

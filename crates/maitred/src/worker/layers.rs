@@ -1,15 +1,15 @@
 //! The layers of a thread. Each consists of the one below it and of what it adds; its methods are those that need no more than
-//! that. Calls go down, which the compiler holds: a function that is given a layer cannot reach what is above it. What has to
-//! follow above goes by the [agenda](super::agenda).
+//! that. Calls go down, which the compiler checks: a function with a reference to a layer cannot reach the layers above it. What
+//! has to follow above goes by the [agenda](super::agenda).
 //!
 //! | layer | what it adds |
 //! |---|---|
-//! | `Base` | what every part is given: shared state, epoll, clock, timers, agenda, scoreboard |
+//! | `Base` | what every part uses: shared state, epoll, clock, timers, agenda, scoreboard |
 //! | `Clients` | connections and what carries their bytes, buffers, the access log, files |
 //! | `Processes` | channels to application processes, relays, places in queues |
 //! | `Exchanges` | connections to servers; responses under way, and how they end |
 //! | `Requests` | from received bytes to what answers them |
-//! | `Admission` | listeners; who is let in, and who has to go |
+//! | `Admission` | listeners; which connections are accepted, and which are closed for others |
 //!
 //! On top is the [reactor](super::reactor), which has the loop and nothing else.
 

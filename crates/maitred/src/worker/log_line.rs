@@ -1,5 +1,5 @@
-//! What the access log says of a request, also of one that ends without the whole response that it was due: with a status that no
-//! client ever sees.
+//! The line of a request in the access log, also of a request that ends without a whole response: its status there is one that no
+//! client ever gets.
 
 use maitred_http::request::{RequestHead, Version};
 
@@ -10,18 +10,18 @@ use crate::clock::Clock;
 use crate::log::access::{Line, RequestLine};
 use crate::serve::Summary;
 
-/// Status in the access log for what was cut off, after nginx's custom.
+/// Status in the access log for an aborted request, as in nginx.
 pub(super) const ABORTED: u16 = 499;
 
-/// Status in the access log for what was cut off because a process, or an HTTP server, was silent for too long, or took too
-/// long: what proxies use that find it in their own logs.
+/// Status in the access log for a request that was aborted because a process, or an HTTP server, was silent for too long, or took
+/// too long: the status that some proxies log for a read timeout.
 pub(super) const TIMED_OUT: u16 = 598;
 
-/// Status in the access log for what was cut off because the process that answered has ended: the client has a part of the
-/// response, whose status it was not.
+/// Status in the access log for a request that was aborted because the process that answered has ended: the client has a part of
+/// the response, which had another status.
 const LOST: u16 = 502;
 
-/// What the access log says of a request over HTTP/2 that was refused.
+/// The request line, for the access log, of a refused request over HTTP/2.
 pub(super) fn line_of(head: &RequestHead) -> RequestLine<'_> {
     match (head.request_line(), head.request_line_bytes()) {
         (Some((method, target)), _) => RequestLine::Parsed { method, target, version: Version::Http2 },
@@ -30,11 +30,11 @@ pub(super) fn line_of(head: &RequestHead) -> RequestLine<'_> {
     }
 }
 
-/// What the access log says of a response that ends in its middle: who is to blame.
+/// The status in the access log of a response that ends in its middle. It depends on the cause: client, timeout, or lost process.
 pub(super) fn aborted_status(exchange: &Exchange) -> u16 {
     let lost = exchange.lost
         || exchange.attempt.as_deref().and_then(Attempt::handed).is_some_and(|handed| handed.lost);
-    // A client that had gone before was the first.
+    // If the client had gone before the process, the client is the cause.
     match (exchange.overdue, lost && !exchange.cancelled) {
         (true, _) => TIMED_OUT,
         (false, true) => LOST,
@@ -60,7 +60,7 @@ pub(in crate::worker) fn first_line(head: &[u8]) -> Option<RequestLine<'_>> {
     })
 }
 
-/// The parts of a log line that the connection knows.
+/// The parts of a log line that are known from the connection.
 pub(super) fn line<'a>(
     shared: &'a Shared,
     clock: &'a Clock,

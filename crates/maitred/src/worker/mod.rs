@@ -6,22 +6,22 @@
 //! | [`control`] | the conversation with the master |
 //! | [`reactor`] | one turn of one thread |
 //! | [`layers`] | what a thread consists of, from below: **start reading here** |
-//! | [`admission`] | new connections; which connections have to go |
+//! | [`admission`] | new connections; which connections are closed for others |
 //! | [`requests`] | from received bytes to what answers them |
 //! | [`exchanges`] | responses under way, from files, processes and servers |
 //! | [`processes`] | channels to application processes |
 //! | [`clients`] | the table of connections, and what carries their bytes |
-//! | [`base`] | what every part of a thread is given |
+//! | [`base`] | what every part of a thread uses |
 //! | [`agenda`] | what one part of a thread leaves to a part above it |
 //! | [`connection`] | what a connection consists of, and what it does about an event |
-//! | [`upstream`] | what there is of a request at an upstream |
+//! | [`upstream`] | the state of a request at an upstream |
 //! | [`step`] | what follows a look at a request |
-//! | [`log_line`] | what the access log says of a request |
-//! | [`forward`], [`frame`] | what of a request goes on to an application or a server |
-//! | [`origin`] | who the client is, and what applications are told of it |
+//! | [`log_line`] | the line of a request in the access log |
+//! | [`forward`], [`frame`] | which parts of a request are sent to an application or a server |
+//! | [`origin`] | the client of a request, and the fields about it |
 //! | [`addresses`] | how many connections each address has |
 //! | [`foreign`] | Unix sockets whose other end may pass descriptors |
-//! | [`drain`] | a thread on its way out; connections that are passed to another worker process |
+//! | [`drain`] | the state of a draining thread; connections that are passed to another worker process |
 //! | [`orphan_mode`] | the time without a master, while its executable is replaced |
 //! | [`sandbox`] | what the process may reach in the filesystem |
 //! | [`fd_budget`] | how many connections and files the limit on descriptors allows |
@@ -130,9 +130,9 @@ pub fn run() -> ExitCode {
 }
 
 fn start() -> Result<(), String> {
-    // Of a program that was started by way of /proc/self/exe, ps(1) would show `exe`. It is no loss if it does.
+    // Of a program that was started by way of /proc/self/exe, ps(1) would show `exe`. If that fails, only the name is wrong.
     let _ = rustix::thread::set_name(c"maitred-worker");
-    // Whoever signals all processes of the service means the master, whose word (or end) ends this one.
+    // A signal to all processes of the service is for the master, whose message (or end) ends this process.
     let _signals = Signals::block().map_err(|error| format!("blocking signals: {error}"))?;
     let mut inherited = inherit_all()?;
     crate::log::error::init("worker", &inherited.start.config.log.level)?;
@@ -141,7 +141,7 @@ fn start() -> Result<(), String> {
         account.assume().map_err(|error| format!("changing to its account: {error}"))?;
     }
     let Inherited { control, start, board, buckets, admin, access_log, key_logs } = inherited;
-    // `main` has seen to it. The master prepares the keys while the rest of the start goes on.
+    // `main` has made this process non-dumpable. The master prepares the keys while the rest of the start goes on.
     control::say_private(&control).map_err(|error| format!("control: {error}"))?;
     // Before any other thread is started, because the rules bind the thread and those that it starts.
     match sandbox::confine(&start.config) {
@@ -209,7 +209,7 @@ fn inherit_all() -> Result<Inherited, String> {
 }
 
 /// What sessions of TLS are made with: keys that the master has read, for which this waits, and where session secrets are
-/// written; and what else the master has said meanwhile.
+/// written; and other messages that have come meanwhile.
 fn tls_server(
     start: &Start,
     control: &OwnedFd,
@@ -239,7 +239,7 @@ fn open_log(start: &Start, file: Option<OwnedFd>) -> std::io::Result<Writer> {
     Writer::start(sink, settings)
 }
 
-/// The slots of a pool whose processes have to be known one by one.
+/// The slots of a pool with `sticky`, whose processes have to be known one by one.
 fn sticky_slots(pool: &Pool) -> usize {
     if pool.sticky.is_some() { usize::from(pool.workers.slots()) } else { 0 }
 }
@@ -260,7 +260,7 @@ fn share(
     tls: TlsServer,
 ) -> std::io::Result<&'static Shared> {
     if foreign::is_wanted(&start.config) {
-        // Later there may be no threads any more.
+        // Later, no thread can be started if the limit on threads is reached.
         closer();
     }
     let passed = start.config.pools.iter().map(helpers).collect();
@@ -333,7 +333,7 @@ fn shared_state(
     Ok(shared)
 }
 
-/// The threads for what processes of a pool pass. One is enough for one process, which nobody else can have to wait for.
+/// The threads for what processes of a pool pass. One is enough for one process: no other process has to wait for it.
 fn helpers(pool: &Pool) -> Helpers {
     match pool.source.servers() {
         Some(_) => Helpers::new(0),
@@ -381,7 +381,7 @@ fn listener_plans(
     Ok(plans)
 }
 
-/// One event-loop thread, from its first to its last instruction. Says its thread id once it accepts.
+/// One event-loop thread, from its first to its last instruction. Sends its thread id once it accepts.
 fn run_thread(
     shared: &'static Shared,
     number: usize,
@@ -426,7 +426,7 @@ fn prepare_thread(
     Ok(thread)
 }
 
-/// A panic is a bug; what it said belongs into the log, on one line.
+/// A panic is a bug; its message belongs into the log, on one line.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();

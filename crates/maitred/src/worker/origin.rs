@@ -1,8 +1,8 @@
-//! Who the client is, and what the application is told of it.
+//! The client of a request, and the fields that inform the application about it.
 //!
-//! Anybody can write `X-Forwarded-For`. What a request says of its own past is therefore believed only if the peer is a
-//! trusted proxy, and is replaced by what was seen here if it is not. The application gets the same fields either way,
-//! and can believe all of them.
+//! Any client can write `X-Forwarded-For`. What a request says of its own past is therefore trusted only if the peer is a trusted
+//! proxy, and is replaced by what was observed here if it is not. The application gets the same fields either way, and can trust
+//! all of them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use crate::config::Network;
 /// Bytes of the longest request id that is taken from a proxy.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// The other side of a connection.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer {
     /// Its address.
@@ -32,12 +32,12 @@ fn scheme(secure: bool) -> &'static str {
     if secure { "https" } else { "http" }
 }
 
-/// Whom a request comes from.
+/// The client of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Client {
     /// The client's address: the peer's, or the one that trusted proxies name.
     pub remote: Remote,
-    /// Whether the client used TLS: seen here, or said by a trusted proxy.
+    /// Whether the client used TLS: observed here, or reported by a trusted proxy.
     pub https: bool,
     /// Whether the peer is a trusted proxy.
     pub proxied: bool,
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Scheme of the URI that the client asked for.
+    /// Scheme of the URI that the client requested.
     pub(super) fn scheme(&self) -> &'static str {
         scheme(self.https)
     }
@@ -101,7 +101,7 @@ pub(super) fn is_within(address: IpAddr, networks: &[Network]) -> bool {
     })
 }
 
-/// What a field tells of a request's past.
+/// What a field says about a request's past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     /// `X-Forwarded-For`: the hops
@@ -139,7 +139,7 @@ fn told(name: &str) -> Option<Told> {
     ];
     const PREFIX: &str = "x-forwarded-";
     const TLS_PREFIX: &str = "x-ssl-";
-    // Most fields are over with this.
+    // For most fields, this check is enough.
     if !matches!(name.as_bytes().first(), Some(b'x' | b'X' | b'f' | b'F' | b'e' | b'E')) {
         return None;
     }
@@ -161,7 +161,7 @@ pub(super) fn starts_alike(name: &str, known: &str) -> bool {
     name.len() >= known.len() && name.bytes().zip(known.bytes()).all(alike)
 }
 
-/// Whether a field tells of a request's past, so that [`ForwardedHeaders::tell`] is to write it, if anybody does.
+/// Whether a field is about a request's past, so that only [`ForwardedHeaders::tell`] may write it.
 pub(super) fn tells(name: &str) -> bool {
     told(name).is_some()
 }
@@ -178,7 +178,7 @@ fn last_item(value: &[u8]) -> &[u8] {
     value.rsplit(|byte| *byte == b',').next().unwrap_or_default().trim_ascii()
 }
 
-/// Where the fields go that an upstream gets: a head of HTTP/1.1, or a list of which something else is made.
+/// The target of the fields for an upstream: a head of HTTP/1.1, or a list of which another form is made.
 pub(super) trait PutField {
     /// Takes a field. Neither name nor value holds CR, LF or NUL.
     fn field(&mut self, name: &str, value: &[u8]);
@@ -197,12 +197,12 @@ impl PutField for FieldLines {
     }
 }
 
-/// What is known of a request, besides what stands in its head.
+/// What is known of a request besides its head.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrival<'a> {
-    /// Whom it came from directly.
+    /// The peer that it came from.
     pub peer: &'a Peer,
-    /// Who the client is.
+    /// The client: the peer, or the one that trusted proxies name.
     pub client: &'a Client,
     /// The id that it gets if it has none.
     pub id: u128,
@@ -210,7 +210,7 @@ pub(super) struct Arrival<'a> {
     pub began_unix_us: u64,
 }
 
-/// Writes what an application is told of a request's past. One for each thread.
+/// Writes the fields about a request's past. One for each thread.
 #[derive(Debug, Default)]
 pub(super) struct ForwardedHeaders {
     /// Keys of a keyed hash, from the system's random numbers, once for each thread.
@@ -220,8 +220,8 @@ pub(super) struct ForwardedHeaders {
 }
 
 impl ForwardedHeaders {
-    /// A request id: 128 bits that nobody can guess, and that no other request has. No system call: the keyed hash
-    /// (SipHash) of a counter.
+    /// A request id: 128 bits that cannot be guessed, and that no other request has. No system call: the keyed hash (SipHash) of
+    /// a counter.
     pub(super) fn next_id(&mut self) -> u128 {
         self.requests = self.requests.wrapping_add(1);
         let [high, low] = self.keys.each_ref().map(|key| u128::from(key.hash_one(self.requests)));
@@ -264,8 +264,8 @@ impl ForwardedHeaders {
         head.field("x-request-start", &self.scratch);
     }
 
-    /// `X-Forwarded-For` and `Forwarded`. Whichever of them a proxy does not send is made from the other one, so that the
-    /// two never tell different stories by omission.
+    /// `X-Forwarded-For` and `Forwarded`. If a proxy sends only one of them, the other is made from that, so that the two never
+    /// contradict each other by omission.
     fn tell_hops(
         &mut self,
         head: &mut impl PutField,
@@ -300,8 +300,7 @@ impl ForwardedHeaders {
     }
 }
 
-/// What a trusted proxy says, and is not added to.
-/// What it says of the client's TLS gives way to what is known of its own.
+/// Fields of a trusted proxy that are sent on as they are. Those about TLS are replaced if the proxy itself uses TLS here.
 fn pass_on(head: &mut impl PutField, request: &Request<'_, '_>, secure: bool) {
     for field in request.fields {
         match told(field.name) {

@@ -1,11 +1,11 @@
-//! A worker process between two images of its master ([`crate::upgrade`]): the conversation has ended, and the process goes on.
+//! A worker process between two images of its master ([`crate::upgrade`]): the control socket has ended, and the process goes on.
 //!
-//! It serves until the new image says so over a socket of its own, the *end*, and then drains over it as after
-//! [`crate::control::ToWorker::Drain`]. Of the new image it understands that word only; if the end closes without it, the master
-//! has died. The other way it says one word as well: that it was asked to stop the server.
+//! It serves until the new image sends a word over a socket of its own, the *end*, and then drains over it as after
+//! [`crate::control::ToWorker::Drain`]. That word is all that the new image sends; if the end closes without it, the master has
+//! died. In the other direction there is one word as well: that there was a command to stop the server.
 //!
 //! What the master did for requests at application processes it does by itself meanwhile: it ends those that break the protocol,
-//! as far as it may, and sees when one has exited. Nobody starts others in their place.
+//! as far as it may, and watches for their exit. No processes are started in their place.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use super::inbox::Message;
 use crate::control::{DrainTime, FromWorker, SlotId};
 use crate::upgrade::{GO, GO_FOR_GOOD, STOP, WORD_BYTES_MAX};
 
-/// What is said to those who ask the master for something meanwhile.
+/// The answer to commands for the master meanwhile.
 pub(super) const BETWEEN_IMAGES: &str = "the executable is being replaced; try again";
-/// What is said to those who wait for a new image that has died.
+/// The answer to clients that wait for a new image which has died.
 const NEW_IMAGE_ENDED: &str = "the new executable has ended";
-/// What they are told until then, how often, and for how long: a new image that cannot come up tries again without end.
+/// The interim message to them, its interval, and for how long: a new image that cannot start tries again without end.
 const WAITS: &str = "waits for the worker process and the pools of the new executable, 10m at most";
 const TELL_EVERY: Duration = Duration::from_secs(5);
 const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
@@ -34,18 +34,18 @@ const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct OrphanMode {
-    /// The end of the conversation with the master is no reason to stop.
+    /// The end of the control socket is no reason to stop.
     promised: bool,
     /// The conversation has ended.
     pub(super) alone: bool,
-    /// When those who wait for the new image are told so next, and until when.
+    /// When the next interim message is sent to clients that wait for the new image, and until when.
     tell: Option<(Instant, Instant)>,
-    /// Where the word to go comes from, and how long this process may take then; `None` if it drains already.
+    /// The socket for the word to drain, and the time to drain then; `None` if it drains already.
     end: Option<(OwnedFd, DrainTime)>,
     /// Application processes (pidfd_open(2)).
     watched: Vec<(SlotId, OwnedFd)>,
-    /// Application processes that the master was asked to end, until it says that they have: it may be replaced before it hears
-    /// of it.
+    /// Application processes that the master was asked to end, until it reports their exit: it may be replaced before it reads
+    /// the request.
     given_up: Vec<(SlotId, Signal)>,
 }
 
@@ -60,18 +60,18 @@ impl OrphanMode {
         self.watched.push((id, process));
     }
 
-    /// Remembers what the master is asked.
+    /// Stores a request to the master to end a process.
     pub(super) fn note(&mut self, message: &FromWorker) {
         self.given_up.extend(given_up(message));
     }
 
-    /// The master says that this process has exited.
+    /// The master reports that this process has exited.
     pub(super) fn forget(&mut self, id: SlotId) {
         self.given_up.retain(|(other, _)| *other != id);
         self.watched.retain(|(other, _)| *other != id);
     }
 
-    /// What to wait for.
+    /// The descriptors to wait for.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let watched = self.watched.iter().filter(|_| self.alone).map(|(_, process)| process.as_fd());
         self.end.iter().map(|(end, _)| end.as_fd()).chain(watched)
@@ -97,7 +97,7 @@ impl Control<'_> {
         for (id, signal) in std::mem::take(&mut self.orphan_mode.given_up) {
             self.end_process(id, signal);
         }
-        // Without the end there will be nobody who says how the upgrade went.
+        // Without the end, no result of the upgrade will come.
         let hears = self.orphan_mode.end.is_some();
         let waits_on = |about| if about == About::Upgrade { hears } else { self.passes_on(about) };
         let unanswerable = self.asking.iter().filter(|(_, one)| !waits_on(one.about));
@@ -107,7 +107,7 @@ impl Control<'_> {
         }
     }
 
-    /// Has a command reach the new image, if it is one that cannot wait: a stop. Gives back whether an answer will come.
+    /// Passes a command on to the new image, if it is one that cannot wait: a stop. Gives back whether an answer will come.
     pub(super) fn passes_on(&self, about: About) -> bool {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let end = self.orphan_mode.end.as_ref().filter(|_| about == About::Stop);
@@ -134,7 +134,7 @@ impl Control<'_> {
         match recv(end, &mut word, RecvFlags::DONTWAIT) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok((length, _)) if word.get(..length).is_some_and(|word| word.starts_with(GO)) => {
-                // What the image before has said comes first, and that it has ended.
+                // Messages of the previous image are read first, and its end.
                 self.take_messages();
                 let for_good = word.starts_with(GO_FOR_GOOD);
                 let successor = self.orphan_mode.end.take().filter(|_| !for_good);
@@ -143,12 +143,12 @@ impl Control<'_> {
                 self.answer_all(|about| match (for_good, about) {
                     (true, About::Stop) => (true, "stopping"),
                     (true, _) => (false, "the server is stopping"),
-                    // It has come up before it read the word.
+                    // The new image had started before it read the word.
                     (false, About::Stop) => (false, BETWEEN_IMAGES),
                     (false, _) => (true, "upgraded"),
                 });
             }
-            // Nothing that is understood here.
+            // An unknown word.
             Ok((1.., _)) => {}
             Ok((0, _)) | Err(_) => self.on_end_closed(),
         }
@@ -165,7 +165,7 @@ impl Control<'_> {
         }
     }
 
-    /// Tells those who have asked for the upgrade that it is under way.
+    /// Sends interim messages to the clients whose upgrade is under way.
     pub(super) fn tell_waiting(&mut self, now: Instant) {
         let Some((at, until)) =
             self.orphan_mode.tell.filter(|(at, until)| self.orphan_mode.alone && at <= &now && &now < until)
@@ -184,7 +184,7 @@ impl Control<'_> {
         }
     }
 
-    /// What is said to a master that is not there: what concerns requests is done here, and nothing else.
+    /// A message to the master while there is none: if a process has to be ended, that is done here; other messages are dropped.
     pub(super) fn tell_nobody(&self, message: &FromWorker) {
         if let Some((id, signal)) = given_up(message) {
             self.end_process(id, signal);
@@ -195,10 +195,10 @@ impl Control<'_> {
         match self.orphan_mode.watched.iter().find(|(other, _)| *other == id) {
             Some((_, process)) => match pidfd_send_signal(process, signal) {
                 Ok(()) | Err(Errno::SRCH) => {}
-                // It runs as somebody else: the new master ends it with this process.
+                // It has another account: the new master ends it with this process.
                 Err(error) => tracing::warn!(%error, "an application process cannot be ended"),
             },
-            // It was not started by the master, and has gone with its channel.
+            // It was not started by the master, and counts as exited with its channel.
             None => self.slot_exited(id, "has no channel any more"),
         }
     }
@@ -209,7 +209,7 @@ impl Control<'_> {
     }
 }
 
-/// Which process a message is about that asks for its end, and how that is brought about.
+/// The process that a message asks to end, and the signal for that.
 fn given_up(message: &FromWorker) -> Option<(SlotId, Signal)> {
     match message {
         FromWorker::SlotLost(id, _) => Some((*id, Signal::KILL)),

@@ -1,4 +1,4 @@
-//! The loop of one thread: wait, look at each event, then do once per turn what is cheaper done once.
+//! The loop of one thread: wait, act on each event, then do once per turn what is cheaper done once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use crate::worker::requests::watchers::{EVENT_EVERY, push_data};
 
 /// Events taken from the kernel at a time.
 const EVENTS_PER_TURN: usize = 512;
-/// One event loop, and on top of all that belongs to its thread alone.
+/// The event loop of one thread, on top of its layers.
 pub(super) struct Reactor {
     pub(super) admission: Admission,
 }
@@ -163,7 +163,7 @@ impl Reactor {
         }
     }
 
-    /// Requests of a process that turns out to be gone may go to another one. That ends: each does so once.
+    /// Requests of a process that turns out to have exited may go to another one, once each, so the loop ends.
     fn flush_all_channels(&mut self) {
         while !self.dirty.is_empty() {
             self.flush_channels();
@@ -187,7 +187,7 @@ impl Reactor {
         }
     }
 
-    /// Does what has to follow, until nothing has.
+    /// Works through the agenda until it is empty.
     fn work_off(&mut self) {
         while let Some(todo) = self.agenda.next() {
             match todo {
@@ -230,7 +230,7 @@ impl Reactor {
     }
 
     fn on_inbox(&mut self) {
-        // Each by itself: a panic over one must not take the others along.
+        // Each by itself: after a panic in one, the others are still read.
         for message in self.shared.inboxes[self.number].take() {
             self.guarded(Token::Inbox, |thread| thread.on_message(message));
         }
@@ -311,7 +311,7 @@ impl Reactor {
         Timespec::try_from(wait).ok()
     }
 
-    /// Goes on with processes that had more to say than one turn takes.
+    /// Continues to read channels that had more than one turn takes.
     pub(super) fn read_ready_channels(&mut self) {
         use epoll::EventFlags as F;
         for (key, epoch) in std::mem::take(&mut self.ready_channels) {
@@ -339,7 +339,7 @@ impl Reactor {
         }
     }
 
-    /// Goes on with links that had more to say than one turn takes.
+    /// Continues to read links that had more than one turn takes.
     pub(super) fn read_ready_links(&mut self) {
         for (key, epoch) in std::mem::take(&mut self.ready_links) {
             let token = Token::Link { key: key as u32, epoch };
@@ -385,7 +385,7 @@ impl Reactor {
         self.watchers.connections = watchers;
     }
 
-    /// The turn is over, with so many events.
+    /// The turn is over: counts and logs it if it was slow.
     pub(super) fn end_watch(&mut self, mut turn: Turn, now: Instant, events: &[epoll::Event]) {
         let took = now.saturating_duration_since(turn.began);
         let micros = took.as_micros() as u64;

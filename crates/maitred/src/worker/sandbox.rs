@@ -9,7 +9,7 @@ use landlock::{AccessFs, BitFlags, RulesetError};
 use crate::config::{Config, Upstream};
 use crate::sandbox::{self, Connections};
 
-/// Confines the calling thread, and all that it starts later, to reading below the configuration's roots, and, if there
+/// Confines the calling thread, and all threads that it starts later, to reading below the configuration's roots, and, if there
 /// is a pool, to files in the spool. Gives back what the kernel made of it, in words.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! Buffers of a thread that every connection uses for a moment.
 
-/// A buffer that whoever uses it takes out, and puts back. A panic in between ends one connection only: the buffer that was lost
-/// with it is made anew when the next one asks, whichever buffer it was.
+/// A buffer that is taken out for a use, and put back. A panic in between ends one connection only: the buffer that was lost with
+/// it is made anew at the next use.
 #[derive(Debug)]
 pub(super) struct Scratch {
     buffer: Vec<u8>,
@@ -9,7 +9,7 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// A buffer for so many bytes.
+    /// A buffer for this many bytes.
     pub(super) fn new(capacity: usize) -> Scratch {
         Scratch { buffer: Vec::with_capacity(capacity), capacity }
     }
@@ -21,7 +21,7 @@ impl Scratch {
         if buffer.capacity() < self.capacity { Vec::with_capacity(self.capacity) } else { buffer }
     }
 
-    /// Takes the buffer back. What is in it is of no use any more.
+    /// Takes the buffer back. Its content is dropped.
     #[inline]
     pub(super) fn put_back(&mut self, mut buffer: Vec<u8>) {
         buffer.clear();
@@ -64,7 +64,7 @@ mod tests {
         scratch.put_back(taken);
         let again = scratch.take();
         assert!(again.is_empty() && again.as_ptr() == place);
-        // Another one in its place, too small, is not given out.
+        // A buffer that is too small, put back in its place, is not used.
         scratch.put_back(Vec::new());
         assert!(scratch.take().capacity() >= 100);
     }

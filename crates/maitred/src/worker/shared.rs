@@ -31,11 +31,11 @@ pub(super) const NO_LISTEN: u16 = u16::MAX;
 /// What all threads share.
 #[derive(Debug)]
 pub struct Shared {
-    /// What the master said at the start.
+    /// The start document of the master.
     pub start: Start,
     /// Sites and routes.
     pub router: Router,
-    /// Sessions of TLS: what the next one on a listener is made with.
+    /// The settings of new TLS sessions, for each listener.
     pub tls: TlsServer,
     /// The port that listeners with `redirect_http` send clients to; `None` if nothing has TLS.
     pub redirect_port: Option<u16>,
@@ -78,7 +78,7 @@ pub struct Shared {
     pub draining: AtomicBool,
     /// Threads that have not begun to drain, and may accept a connection yet.
     pub accepting: AtomicU32,
-    /// Set once, when the master's executable is replaced: nobody starts application processes any more.
+    /// Set once, when the master's executable is replaced: no application processes are started any more.
     pub alone: AtomicBool,
     /// Connections on their way from one thread to another.
     pub in_transit: AtomicU32,
@@ -86,12 +86,12 @@ pub struct Shared {
     pub predecessors: AtomicU32,
     /// Where each listen entry is really bound.
     pub locals: Vec<Local>,
-    /// Duplicates of the listening sockets, to ask how long their queues are: listen entry, bucket, socket. Emptied when
-    /// the process begins to drain, because any descriptor left would keep the address open.
+    /// Duplicates of the listening sockets, to read how long their queues are: listen entry, bucket, socket. Emptied when the
+    /// process begins to drain, because any descriptor left would keep the address open.
     pub watched: Mutex<Vec<(usize, u16, OwnedFd)>>,
-    /// What is shown.
+    /// The status page and the metrics.
     pub status: Status,
-    /// What is answered while an authority looks, for automatic certificates.
+    /// The answers to challenges of a certificate authority, for automatic certificates.
     pub acme: Challenges,
 }
 
@@ -100,17 +100,17 @@ pub struct Shared {
 pub struct Local {
     /// The address; `None` if none of its sockets came along.
     pub address: Option<SocketAddr>,
-    /// The same, as applications are told.
+    /// The same as text, for applications.
     pub text: String,
 }
 
 /// What other threads may know of a pool.
 #[derive(Debug)]
 pub struct PoolShared {
-    /// Per thread: how many more requests its application processes can take at once. A hint: it may be stale by one
-    /// turn, and a request that is sent there in vain waits there.
+    /// Per thread: how many more requests its application processes can take at once. A hint: it may be stale by one turn, and a
+    /// request that is sent there and finds no room waits there.
     pub room: Vec<AtomicU32>,
-    /// Per thread: application processes that have said HELLO.
+    /// Per thread: application processes that have sent HELLO.
     pub live: Vec<AtomicU32>,
     /// Per thread: requests that wait there.
     pub waiting: Vec<AtomicU32>,
@@ -141,14 +141,14 @@ impl PoolShared {
     }
 }
 
-/// What the control thread is asked to do.
+/// A message to the control thread.
 #[derive(Debug)]
 pub enum Outgoing {
-    /// Tell the master.
+    /// Send a message to the master.
     Tell(FromWorker),
-    /// Ask the master, and send the answer to this connection of this thread.
+    /// Send a command to the master, and its answer to this connection of this thread.
     Ask {
-        /// What to ask.
+        /// The command.
         command: Command,
         /// The asking thread.
         thread: usize,
@@ -171,7 +171,7 @@ impl Shared {
         slot_row(&self.start.config, id)
     }
 
-    /// The way to the helpers for what an application process passes.
+    /// The queue of the helpers for what an application process passes.
     pub fn lane(&self, id: SlotId) -> Lane {
         match self.passed.get(usize::from(id.pool)) {
             Some(helpers) => helpers.lane(id.slot),
@@ -179,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// Whether the process is on its way out.
+    /// Whether the process drains.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Relaxed)
     }
@@ -204,7 +204,7 @@ impl Shared {
         self.loads[thread].fetch_add(1, AcqRel);
     }
 
-    /// Gives up a place on a thread: that of a connection that is gone, or a claim.
+    /// Releases a place on a thread: that of a closed connection, or a claim.
     pub fn yield_place(&self, thread: usize) {
         self.loads[thread].fetch_sub(1, AcqRel);
     }
@@ -215,7 +215,7 @@ impl Shared {
         self.send_on(thread, transfer);
     }
 
-    /// Counts a connection as on its way, before the thread that has it lets go of it.
+    /// Counts a connection as in transit, before the thread that has it removes it.
     pub fn begin_transfer(&self) {
         self.in_transit.fetch_add(1, AcqRel);
     }
@@ -225,7 +225,7 @@ impl Shared {
         self.inboxes[thread].send(Message::Adopt(Box::new(transfer)));
     }
 
-    /// The connection has arrived, and the thread that took it in has counted it.
+    /// The connection has arrived, and its new thread has counted it.
     pub fn end_transfer(&self) {
         self.in_transit.fetch_sub(1, AcqRel);
     }
@@ -247,7 +247,7 @@ impl Shared {
         }
     }
 
-    /// The master says why a pool has no process, or that it has one again.
+    /// The master reports why a pool has no process, or that it has one again.
     pub fn set_trouble(&self, pool: u16, why: Option<String>) {
         self.status.note_trouble(usize::from(pool), why.as_deref());
     }
@@ -277,7 +277,7 @@ impl Shared {
         self.status.tick(now, &self.board, self.pools.iter().map(PoolShared::sample).collect());
     }
 
-    /// The pools' queues, and the accept queues of the listening sockets that can be asked.
+    /// The pools' queues, and the accept queues of the listening sockets, where the kernel reports them.
     fn queues(&self) -> Queues {
         let of = |(listen, bucket, socket): &(usize, u16, OwnedFd)| {
             let queue = accept_queue(socket.as_fd()).ok()?;
@@ -305,7 +305,7 @@ impl Shared {
         }
     }
 
-    /// Gives up the last hold on the listening sockets.
+    /// Closes the last duplicates of the listening sockets.
     pub fn close_watched(&self) {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

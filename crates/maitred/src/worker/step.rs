@@ -6,7 +6,7 @@ use maitred_http::request::RequestHead;
 use super::connection::After;
 use crate::exchange::Routed;
 
-/// Responses to pipelined requests are joined until there are so many bytes of them.
+/// Responses to pipelined requests are joined until there are this many bytes of them.
 pub(super) const JOINED_BYTES: usize = 128 * 1024;
 
 /// How the look at the received bytes ended.
@@ -60,7 +60,7 @@ pub(super) struct RequestInput<'a> {
     pub warmed: bool,
     /// The connection cannot be kept, whatever the request says.
     pub last: bool,
-    /// Bytes came behind it, which nobody has looked at.
+    /// Bytes came after it that were not looked at.
     pub followed: bool,
     /// The head, if the request waited in the connection's buffers.
     pub kept: Option<&'a RequestHead>,

@@ -1,8 +1,8 @@
 //! Deadlines of connections: a hashed wheel that is lazy in the direction that matters.
 //!
-//! A busy keep-alive connection moves its deadline with every request. Moving a deadline *later* only stores it; the
-//! entry stays in its slot, and is put where it belongs when that slot comes round. Moving it *earlier* relinks at once.
-//! So the hot path pays one store, and every deadline is met within one tick.
+//! A busy keep-alive connection moves its deadline with every request. Moving a deadline *later* only stores it; the entry stays
+//! in its slot, and is moved to the right slot when that slot is due. Moving it *earlier* relinks at once. So the hot path pays
+//! one store, and every deadline is met within one tick.
 
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,7 @@ impl Wheel {
         }
     }
 
-    /// When [`Wheel::expire`] wants to be called next; `None` while nothing is armed.
+    /// When [`Wheel::expire`] has to be called next; `None` while nothing is armed.
     pub fn next_wake(&self) -> Option<Instant> {
         let from = (self.done + 1) as usize % SLOTS;
         let ahead = self.distance_to_filled(from)?;

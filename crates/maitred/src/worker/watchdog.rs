@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// A turn that takes longer is counted and logged. Clients notice a tenth of a second; an honest turn takes some milliseconds.
+/// A turn that takes longer is counted and logged. Clients notice a tenth of a second; a normal turn takes some milliseconds.
 pub(super) const SLOW: Duration = Duration::from_millis(100);
 /// Events between two looks at the clock. One look has about as many instructions as a hundredth of a request.
 pub(super) const EVENTS_PER_MARK: usize = 16;
@@ -24,7 +24,7 @@ impl Turn {
         Turn { began: now, marked: now, done: 0, slowest: (Duration::ZERO, 0..0) }
     }
 
-    /// So many more events are dealt with.
+    /// This many more events were handled.
     pub(super) fn mark(&mut self, now: Instant, events: usize) {
         let took = now.saturating_duration_since(self.marked);
         let end = self.done + events;

@@ -1,7 +1,7 @@
 //! How many connections each address has, over all threads of the worker process.
 //!
-//! Counted when a connection is made and when it ends, behind one of many locks that are held for a few instructions; what
-//! happens on a connection in between asks nothing here. There are no more entries than open connections.
+//! A connection is counted when it is made and when it ends, under one of many locks that are held for a few instructions.
+//! Nothing is looked up here in between. There are no more entries than open connections.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::worker::connection::Connection;
 use crate::worker::connection::remote::Remote;
 
 impl Base {
-    /// Counts a connection that comes from this address. False if it is to be closed, having come in vain.
+    /// Counts a connection that comes from this address. False if it is to be closed, because the address is at its limit.
     pub(in crate::worker) fn admit(&mut self, address: Option<SocketAddr>) -> bool {
         let fits = self.shared.addresses.enter(address);
         if !fits {
@@ -34,7 +34,7 @@ impl Base {
         }
     }
 
-    /// A connection of this address, which was counted, is not here any more.
+    /// A connection of this address, which was counted, is closed, or has left this thread.
     pub(in crate::worker) fn uncount(&self, address: Option<SocketAddr>) {
         self.shared.addresses.leave(address);
     }

@@ -74,12 +74,12 @@ impl Base {
         &self.shared.start.config.limits
     }
 
-    /// Sets the deadline of a connection to so long from now.
+    /// Sets the deadline of a connection to `time` from now.
     pub(in crate::worker) fn arm_in(&mut self, index: u32, time: Duration) {
         self.wheel.arm(index, self.clock.now + time);
     }
 
-    /// Writes to the error log what a peer can cause, as often as it may.
+    /// Writes a message that a peer can cause to the error log, at a bounded rate.
     pub(in crate::worker) fn log_limited(&mut self, message: impl FnOnce()) {
         self.limiter.log(self.clock.now, message);
     }

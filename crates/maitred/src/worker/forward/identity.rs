@@ -1,7 +1,7 @@
-//! Fields in which proxies and login services tell an application who the client is, where it is, and what it asked for.
+//! Fields by which proxies and login services inform an application about the client: user, address, and the original request.
 //!
-//! An application that believes one of them believes whoever wrote it. None is a client's to write. Not here are those that
-//! Maitred writes itself (`worker::origin`): `X-Forwarded-*`, `X-Real-IP`, `X-SSL-*`.
+//! An application that trusts one of them trusts its sender, so none of them may come from a client. The list is without those
+//! that Maitred writes itself (`worker::origin`): `X-Forwarded-*`, `X-Real-IP`, `X-SSL-*`.
 
 use super::super::origin::starts_alike;
 
@@ -10,7 +10,7 @@ type Names = [&'static str];
 
 /// Those that begin with `x-`.
 const X: &Names = &[
-    // Who the user is: Kubernetes' authenticating proxy, and CGI's variable as a field; Grafana; oauth2-proxy; authentik; Kong.
+    // The user: Kubernetes' authenticating proxy, and CGI's variable as a field; Grafana; oauth2-proxy; authentik; Kong.
     "x-remote-*",
     "x-webauth-*",
     "x-auth-request-*",
@@ -24,7 +24,7 @@ const X: &Names = &[
     "x-ms-client-principal*",
     "x-amzn-oidc-*",
     "x-amzn-mtls-*",
-    // Where the client is: what request-ip (npm), django-ipware and the remote_ip of many frameworks look at; App Engine,
+    // The address of the client: what request-ip (npm), django-ipware and the remote_ip of many frameworks read; App Engine,
     // Azure, Envoy, Vercel, Netlify.
     "x-client-ip",
     "x-cluster-client-ip",
@@ -38,8 +38,8 @@ const X: &Names = &[
     "x-envoy-internal",
     "x-vercel-forwarded-for",
     "x-nf-client-connection-ip",
-    // What was asked for: IIS and its successors (Symfony, Zend), ingress-nginx, Envoy; WSGI below a prefix; frameworks that
-    // take a host from wherever there is one.
+    // The original request: IIS and its successors (Symfony, Zend), ingress-nginx, Envoy; WSGI below a prefix; frameworks that
+    // take the host from any field that has one.
     "x-original-url",
     "x-original-uri",
     "x-original-host",
@@ -49,7 +49,7 @@ const X: &Names = &[
     "x-script-name",
     "x-host",
     "x-http-host-override",
-    // Over what: Microsoft's and others' ways to say https.
+    // The scheme: fields of Microsoft and others for https.
     "x-scheme",
     "x-url-scheme",
     "x-https",
@@ -59,7 +59,7 @@ const X: &Names = &[
     "x-client-cert*",
     "x-client-dn",
     "x-client-verify",
-    // How a framework talks to the server in front, or to itself: Rack::Sendfile (CVE-2025-61780), Next.js (CVE-2025-29927).
+    // Messages of a framework to the server in front, or to itself: Rack::Sendfile (CVE-2025-61780), Next.js (CVE-2025-29927).
     "x-sendfile-type",
     "x-accel-*",
     "x-middleware-subrequest*",
@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// So that a comparison finds them.
+    /// Otherwise a comparison would not find them.
     #[test]
     fn the_list_is_in_small_letters_and_in_its_place() {
         for (first, names) in

@@ -193,7 +193,7 @@ fn ids_are_unlike_each_other() {
 }
 
 proptest! {
-    /// Whatever a stranger writes, the application is told the same.
+    /// The fields of a peer that is not trusted do not change what the application gets.
     #[test]
     fn nothing_that_a_stranger_writes_is_told(
         fields in proptest::collection::vec(
@@ -206,7 +206,7 @@ proptest! {
         prop_assert_eq!(told_to_application(STRANGER, &fields), told_to_application(STRANGER, &[]));
     }
 
-    /// Behind a trusted proxy the last item of each list is always what was seen here, once.
+    /// With a trusted proxy, the last item of each list is always the address that was observed here, once.
     #[test]
     fn the_last_hop_is_our_own_word(lists in proptest::collection::vec("[ -~]{0,30}", 0..3)) {
         let fields: Vec<String> = lists.iter().flat_map(|list| {
