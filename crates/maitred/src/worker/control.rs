@@ -129,21 +129,7 @@ pub(super) fn run(
     let adaptive = shared.start.config.server.affinity == Affinity::Auto;
     let (homes, usable) = (shared.start.threads.clone(), shared.start.usable_cpus.clone());
     let mut watcher = Watcher::new(tids, homes, usable, adaptive);
-    let mut control = Control {
-        shared,
-        socket,
-        predecessors: Vec::new(),
-        room: Vec::new(),
-        next_thread: 0,
-        asking: HashMap::new(),
-        commands: 0,
-        running,
-        orphaned: false,
-        draining: false,
-        accepting: 0,
-        answers: Vec::new(),
-        orphan_mode: OrphanMode::default(),
-    };
+    let mut control = Control::new(shared, socket, running);
     control.tell(&FromWorker::Ready);
     early.into_iter().for_each(|(message, descriptor)| control.on_message(message, descriptor));
     let mut next_watch = Instant::now() + WATCH_EVERY;
@@ -163,7 +149,26 @@ pub(super) fn run(
     Ok(())
 }
 
-impl Control<'_> {
+impl<'a> Control<'a> {
+    /// The conversation over `socket`, on behalf of so many threads.
+    pub(super) fn new(shared: &'static Shared, socket: &'a OwnedFd, running: usize) -> Control<'a> {
+        Control {
+            shared,
+            socket,
+            predecessors: Vec::new(),
+            room: Vec::new(),
+            next_thread: 0,
+            asking: HashMap::new(),
+            commands: 0,
+            running,
+            orphaned: false,
+            draining: false,
+            accepting: 0,
+            answers: Vec::new(),
+            orphan_mode: OrphanMode::default(),
+        }
+    }
+
     fn wait(&self, until: Instant) -> io::Result<()> {
         let wakeup_fd = self.shared.outbox.wakeup_fd();
         let mut descriptors = vec![PollFd::from_borrowed_fd(wakeup_fd, PollFlags::IN)];
@@ -190,7 +195,7 @@ impl Control<'_> {
         let _ = send(self.socket, &text, SendFlags::NOSIGNAL);
     }
 
-    fn take_outgoing(&mut self) {
+    pub(super) fn take_outgoing(&mut self) {
         for outgoing in self.shared.outbox.take() {
             match outgoing {
                 Outgoing::Tell(message) => self.tell(&message),
@@ -435,3 +440,6 @@ fn receive(socket: &OwnedFd) -> io::Result<Option<Told>> {
     let message = serde_json::from_slice(text.get(..received).unwrap_or_default())?;
     Ok(Some((message, descriptor)))
 }
+
+#[cfg(test)]
+mod tests;

@@ -166,35 +166,4 @@ fn named_by_connection(request: &Request<'_, '_>, name: &str) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn passed(names: &[&str], rules: &RequestHeaders, proxied: bool) -> Vec<String> {
-        names.iter().filter(|name| passes(name, rules, proxied)).map(|name| (*name).to_owned()).collect()
-    }
-
-    const NAMES: [&str; 7] = [
-        "Accept",
-        "api_key",
-        "v1.key",
-        "X-Remote-User",
-        "X_Remote_User",
-        "x.remote.user",
-        "X-Auth-Request-Email",
-    ];
-
-    #[test]
-    fn what_only_a_proxy_can_know_is_not_a_clients_to_say() {
-        let rules = |keep: &[&str], underscores| RequestHeaders {
-            keep: keep.iter().map(|name| (*name).to_owned()).collect(),
-            underscores,
-        };
-        assert_eq!(passed(&NAMES, &rules(&[], false), false), ["Accept"]);
-        assert_eq!(passed(&NAMES, &rules(&[], true), false), ["Accept", "api_key", "v1.key"]);
-        let trusted = ["Accept", "X-Remote-User", "X-Auth-Request-Email"];
-        assert_eq!(passed(&NAMES, &rules(&[], false), true), trusted, "another spelling is nobody's word");
-        let kept = rules(&["api_key", "x-remote-user"], false);
-        assert_eq!(passed(&NAMES, &kept, false), ["Accept", "api_key", "X-Remote-User"]);
-        assert_eq!(passed(&NAMES, &rules(&["x_remote_user"], true), false)[3], "X_Remote_User");
-    }
-}
+mod tests;

@@ -55,6 +55,8 @@ mod sandbox;
 mod scratch;
 pub mod shared;
 mod step;
+#[cfg(test)]
+mod testing;
 pub mod timers;
 mod token;
 mod upstream;

@@ -222,3 +222,6 @@ fn is_readable(descriptor: &OwnedFd) -> bool {
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut [PollFd::new(descriptor, PollFlags::IN)], Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
+
+#[cfg(test)]
+mod tests;

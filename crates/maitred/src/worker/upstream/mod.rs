@@ -202,3 +202,6 @@ impl Attempt {
         Reached { seen, safe, begun, head_written: filter.head_written() }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -171,3 +171,6 @@ pub(in crate::worker) fn name_of(settings: &Pool, server: usize) -> String {
         None => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;

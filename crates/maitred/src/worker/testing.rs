@@ -1,0 +1,116 @@
+//! What tests of the worker's parts have in common: requests, configurations, and threads that are not started.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use maitred_http::request::{self, HeadLimits, Request};
+use maitred_http::response::{Filter, ResponsePolicy};
+use maitred_sys::memfile::SharedMap;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+use super::shared::Shared;
+use super::{HelperThreads, shared_state};
+use crate::config::{self, Config, Identity, Lookup, Origin};
+use crate::control::Start;
+use crate::serve::disk::DiskPool;
+use crate::serve::passed::Helpers;
+use crate::status::scoreboard::Scoreboard;
+use crate::tls::TlsServer;
+
+pub(super) const HEAD_LIMITS: HeadLimits = HeadLimits {
+    head_bytes_max: 8192,
+    header_count_max: 64,
+    target_bytes_max: 1024,
+    body_bytes_max: 1 << 30,
+};
+
+/// What HTTP/1.1 allows and HTTP/2 has not.
+pub(super) const POLICY: ResponsePolicy = ResponsePolicy {
+    head_request: false,
+    http10: false,
+    informational: true,
+    framed: false,
+    keep: true,
+    trailers: false,
+    switch: None,
+};
+
+pub(super) fn filter() -> Filter {
+    Filter::new(POLICY)
+}
+
+/// A request: its line, and its fields besides `Host`.
+pub(super) fn with_request<R>(line: &str, fields: &[&str], act: impl FnOnce(&Request<'_, '_>) -> R) -> R {
+    let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+    let text = format!("{line}\r\nHost: example.com\r\n{fields}\r\n");
+    let mut room = request::field_room();
+    let (request, _) = request::parse(text.as_bytes(), &mut room, &HEAD_LIMITS).unwrap().unwrap();
+    act(&request)
+}
+
+/// A machine on which all users and directories are there that are asked for.
+struct Machine;
+
+impl Lookup for Machine {
+    fn user(&self, _name: &str) -> std::io::Result<Option<Identity>> {
+        Ok(None)
+    }
+
+    fn is_root(&self) -> bool {
+        false
+    }
+
+    fn directory(&self, _path: &Path) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The configuration of this text, with a listener and a site if it has none.
+pub(super) fn config(text: &str) -> Config {
+    let listen = if text.contains("[[listen]]") { "" } else { "[[listen]]\naddress = \"127.0.0.1:8080\"\n" };
+    let site = "[[site]]\n[[site.route]]\npath = \"/fixed\"\nrespond = { status = 200, body = \"\" }\n";
+    let site = if text.contains("[[site]]") { "" } else { site };
+    let origin = Origin { name: "test.toml".into(), base: PathBuf::from("/") };
+    match config::read(&format!("{text}\n{listen}{site}"), &origin, &Machine) {
+        Ok((config, _)) => config,
+        Err(errors) => panic!("{errors}"),
+    }
+}
+
+fn start(config: Config, threads: usize) -> Start {
+    Start {
+        generation: 1,
+        account: None,
+        master_uid: 0,
+        admin_token: None,
+        threads: vec![None; threads],
+        affinity_why: String::new(),
+        usable_cpus: Vec::new(),
+        reuseport: false,
+        pool_addresses: vec![(Vec::new(), 0); config.pools.len()],
+        config,
+        descriptors: Vec::new(),
+        terminal: false,
+        ktls: String::new(),
+        adopts: false,
+        challenges: Vec::new(),
+        certificate_reports: Vec::new(),
+    }
+}
+
+/// What so many threads would share with this configuration. There are no helper threads.
+pub(super) fn shared(text: &str, threads: usize) -> &'static Shared {
+    let config = config(text);
+    let passed = config.pools.iter().map(|_| Helpers::new(0)).collect();
+    let helpers = HelperThreads { disk: DiskPool::new(0), passed };
+    let board = SharedMap::<Scoreboard>::create("tests").unwrap();
+    let board = board.file().try_clone_to_owned().unwrap();
+    let shared = shared_state(start(config, threads), board, &[], TlsServer::none(), helpers).unwrap();
+    Box::leak(Box::new(shared))
+}
+
+/// Two connected sockets, which do not block.
+pub(super) fn sockets(kind: SocketType) -> (OwnedFd, OwnedFd) {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    socketpair(AddressFamily::UNIX, kind, flags, None).unwrap()
+}

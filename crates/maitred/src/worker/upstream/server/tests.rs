@@ -1,0 +1,155 @@
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::buffer::spare_capacity;
+use rustix::net::{RecvFlags, SocketType, recv};
+
+use super::*;
+use crate::budget::Budget;
+use crate::worker::connection::spool::Spool;
+use crate::worker::testing::{config, sockets};
+
+const HEAD: &[u8] = b"POST / HTTP/1.1\r\n\r\n";
+
+fn call(dialect: Dialect) -> Call {
+    // What is before the start belongs to another request.
+    Call::new(3, dialect, ([b"before", HEAD].concat(), 6), false)
+}
+
+fn fastcgi() -> Dialect {
+    Dialect::FastCgi(Box::default())
+}
+
+/// A spooled body of so many bytes, of which so many are announced.
+fn feed(bytes: usize, announced: u64) -> Option<Feed> {
+    let mut file: File = tempfile::tempfile().unwrap();
+    let content: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
+    file.write_all(&content).unwrap();
+    let permit = || Budget::new(0).begin();
+    let spool = Spool { file, bytes: announced, on_disk: false, kept: permit(), held: permit() };
+    Some(Feed { spool, sent: 0 })
+}
+
+fn take(from: &OwnedFd, got: &mut Vec<u8>) {
+    got.reserve(1 << 20);
+    while recv(from, spare_capacity(got), RecvFlags::empty()).is_ok_and(|(_, bytes)| bytes > 0) {
+        got.reserve(1 << 20);
+    }
+}
+
+/// Sends all of a request turn by turn, and gives back what came out, and in how many turns.
+fn send_all(call: &mut Call, feed: &mut Option<Feed>) -> (Vec<u8>, usize) {
+    let (near, far) = sockets(SocketType::STREAM);
+    let mut got = Vec::new();
+    for turn in 1..10_000 {
+        let mut moved = 0;
+        let more = call.send(near.as_fd(), feed, &mut moved).unwrap();
+        assert!(moved <= SENT_PER_TURN + 8192, "{moved} bytes in one turn");
+        take(&far, &mut got);
+        let fed = feed.as_ref().is_none_or(|feed| feed.sent == feed.spool.bytes);
+        if !more && moved == 0 && call.is_sent() && fed {
+            return (got, turn);
+        }
+    }
+    panic!("it never ends: {} bytes came", got.len());
+}
+
+#[test]
+fn a_server_gets_what_is_its_own_and_the_whole_body() {
+    for bytes in [0, 1, 65_535, 65_536, 65_537, 3_000_000] {
+        let mut http = call(Dialect::Http1);
+        assert!(!http.is_sent());
+        let mut body = feed(bytes, bytes as u64);
+        let (got, turns) = send_all(&mut http, &mut body);
+        assert!(got.starts_with(HEAD), "{bytes}");
+        let content = &got[HEAD.len()..];
+        assert_eq!(content.len(), bytes);
+        assert!(content.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "{bytes}");
+        assert!(turns > bytes / SENT_PER_TURN as usize, "each turn has its bound");
+        assert_eq!((http.unsent_bytes(), http.is_sent()), (0, true));
+    }
+}
+
+#[test]
+fn fastcgi_puts_records_around_the_same_body() {
+    for bytes in [0, 1, 70_000, 600_000] {
+        let mut body = feed(bytes, bytes as u64);
+        let (got, _) = send_all(&mut call(fastcgi()), &mut body);
+        let (mut rest, mut content) = (&got[HEAD.len()..], Vec::new());
+        loop {
+            let (header, behind) = rest.split_at(8);
+            assert_eq!(header[..4], [1, 5, 0, 1], "STDIN of request 1");
+            let length = usize::from(u16::from_be_bytes([header[4], header[5]]));
+            content.extend_from_slice(&behind[..length]);
+            rest = &behind[length + usize::from(header[6])..];
+            if length == 0 {
+                break;
+            }
+        }
+        assert!(rest.is_empty(), "nothing follows the empty record");
+        assert_eq!(content.len(), bytes);
+        assert!(content.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "{bytes}");
+    }
+}
+
+#[test]
+fn a_full_socket_is_waited_for() {
+    let (near, far) = sockets(SocketType::STREAM);
+    let (mut http, mut body, mut sent) = (call(Dialect::Http1), feed(4_000_000, 4_000_000), 0);
+    // No bound of a turn, so that it is the socket that stops it.
+    while http.send(near.as_fd(), &mut body, &mut 0) == Ok(true) {}
+    let first = body.as_ref().unwrap().sent;
+    assert!(first < 4_000_000, "the socket took all of it");
+    assert_eq!(http.send(near.as_fd(), &mut body, &mut sent), Ok(false));
+    assert_eq!(sent, 0);
+    let mut got = Vec::new();
+    take(&far, &mut got);
+    assert_eq!(got.len() as u64, HEAD.len() as u64 + first);
+    http.send(near.as_fd(), &mut body, &mut sent).unwrap();
+    assert!(sent > 0 && body.unwrap().sent == first + sent);
+}
+
+#[test]
+fn a_file_that_is_shorter_than_it_was_ends_the_request() {
+    let (near, _far) = sockets(SocketType::STREAM);
+    let (mut http, mut body, mut moved) = (call(Dialect::Http1), feed(10, 11), 0);
+    assert_eq!(http.send(near.as_fd(), &mut body, &mut moved), Err(()));
+    assert_eq!((moved, body.unwrap().sent), (HEAD.len() as u64 + 10, 10));
+}
+
+#[test]
+fn what_a_server_does_not_take_any_more_is_no_memory_that_waits_for_it() {
+    let (near, far) = sockets(SocketType::STREAM);
+    let mut http = call(Dialect::Http1);
+    assert!(http.unsent_bytes() >= HEAD.len());
+    drop(far);
+    assert_eq!(http.send(near.as_fd(), &mut None, &mut 0), Err(()));
+    assert!(http.unsent_bytes() > 0, "the caller notes the error");
+    http.send_failed = true;
+    assert_eq!((http.unsent_bytes(), http.is_sent()), (0, false));
+}
+
+/// Another attempt sends all of it again, records included.
+#[test]
+fn a_new_attempt_begins_anew() {
+    let mut call = call(fastcgi());
+    let mut body = feed(1000, 1000);
+    let (first, _) = send_all(&mut call, &mut body);
+    (call.sent, body.as_mut().unwrap().sent) = (call.start, 0);
+    call.dialect.reset();
+    assert_eq!(send_all(&mut call, &mut body).0, first);
+}
+
+#[test]
+fn servers_are_named_as_they_were_written_and_spoken_to_in_their_own_way() {
+    let text = "[pool.web]\nconnect = [\"http://127.0.0.1:8081\", \"http+unix:/run/a.sock\"]\n\
+                [pool.php]\nconnect = \"fastcgi://127.0.0.1:9000\"\n[pool.own]\ncommand = [\"a\"]\n";
+    let config = config(text);
+    let pool = |name: &str| config.pools.iter().find(|pool| pool.name == name).unwrap();
+    let names: Vec<String> = (0..3).map(|server| name_of(pool("web"), server)).collect();
+    assert_eq!(names, ["127.0.0.1:8081", "/run/a.sock", ""]);
+    assert_eq!(name_of(pool("own"), 0), "");
+    let speaks = |name| matches!(Dialect::of(pool(name)), Dialect::FastCgi(_));
+    assert_eq!(["web", "php", "own"].map(speaks), [false, true, false]);
+}
