@@ -8,7 +8,7 @@ use maitred_sys::delivery;
 use crate::clock::Clock;
 use crate::unix_time;
 
-/// What a thread asks the system for besides its sockets. Functions, so that simulated worlds can give it another time
+/// What a thread reads from the system besides its sockets. Functions, so that simulated worlds can give it another time
 /// (`worlds`); they are called once or twice a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Environment {

@@ -1,5 +1,4 @@
-//! The worker process's side of the conversation with the master, in a thread of its own: the event loops never wait
-//! for it.
+//! The worker process's side of the control socket to the master, in a thread of its own: the event loops never wait for it.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
@@ -98,7 +97,7 @@ pub(super) fn say_private(socket: &OwnedFd) -> io::Result<()> {
 /// Waits for the keys of TLS, the memory file of [`ToWorker::Certificates`]. Gives back the messages before it, too.
 ///
 /// # Errors
-/// `UnexpectedEof` if the master has gone; what the system says.
+/// `UnexpectedEof` if the master has exited; errors of the system.
 pub(super) fn wait_for_keys(socket: &OwnedFd) -> io::Result<(OwnedFd, Vec<Told>)> {
     let mut early = Vec::new();
     loop {

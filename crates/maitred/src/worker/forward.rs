@@ -16,8 +16,8 @@ use crate::plan::RequestEdits;
 use crate::route::Choice;
 use crate::serve::RequestContext;
 
-/// The target in origin form and in its one form: the application sees the path that the route was chosen by, and what browsers
-/// send as it is comes encoded.
+/// The target in origin form and in its one form: the application gets the path that the route was chosen by, and characters that
+/// browsers do not encode are encoded.
 pub(super) fn canonical_target<'r>(context: &RequestContext<'r>, server: &Server) -> Cow<'r, str> {
     let request = context.request;
     let untouched = context.path == request.path.as_bytes() && request.target.starts_with('/');
@@ -54,7 +54,7 @@ pub(super) fn protocol<'p>(request: &Request<'_, '_>, pool: &'p Pool) -> Option<
 }
 
 /// Whether a request on a stream is an extended CONNECT, which is represented here as an upgrade, and the choice cannot switch to
-/// the protocol. A success of another kind would tell the client that it can (8441-5).
+/// the protocol. The client would take any other success for a switch (8441-5).
 pub(super) fn would_mislead(request: &Request<'_, '_>, choice: &Choice<'_>, pools: &[Pool]) -> bool {
     request.upgrade
         && match choice {

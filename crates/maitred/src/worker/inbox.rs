@@ -1,4 +1,4 @@
-//! Messages to an event-loop thread from other threads: a list behind a lock, and an eventfd that is readable while it is not
+//! Messages to an event-loop thread from other threads: a list under a lock, and an eventfd that is readable while it is not
 //! empty.
 
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `mod` | start: descriptors, shared state, threads |
-//! | [`control`] | the conversation with the master |
+//! | [`control`] | the control socket to the master |
 //! | [`reactor`] | one turn of one thread |
 //! | [`layers`] | what a thread consists of, from below: **start reading here** |
 //! | [`admission`] | new connections; which connections are closed for others |
@@ -254,7 +254,7 @@ struct HelperThreads {
     passed: Vec<Helpers>,
 }
 
-/// What all threads share. It lives as long as the process, so it is never freed.
+/// What all threads share. It is used until the process ends, so it is never freed.
 fn share(
     start: Start,
     board: OwnedFd,
@@ -396,7 +396,8 @@ fn run_thread(
         Err(why) => return drop(ready.send(Err(why))),
     };
     let _ = ready.send(Ok(rustix::thread::gettid()));
-    // What a panic outside of any connection leaves behind is not known. Without this process, another one is started.
+    // After a panic outside of any connection, the state of the thread is not known. When this process ends, another one is
+    // started.
     if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| thread.run())).is_err() {
         std::process::abort();
     }

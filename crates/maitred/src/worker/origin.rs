@@ -243,7 +243,7 @@ impl ForwardedHeaders {
         if let Some(peer) = arrival.peer.remote.address {
             self.tell_hops(head, request, arrival, peer.ip().to_canonical());
         }
-        // These come last, because they differ each time: an adapter may know the part before them.
+        // These come last, because they differ each time: an adapter may have cached the part before them.
         match arrival.client.given_request_id(request) {
             Some(id) => head.field("x-request-id", id),
             None => head.field("x-request-id", &hexadecimal(arrival.id)),

@@ -31,12 +31,12 @@ const WAITS: &str = "waits for the worker process and the pools of the new execu
 const TELL_EVERY: Duration = Duration::from_secs(5);
 const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// See the module.
+/// The state for that; see the top of the file.
 #[derive(Debug, Default)]
 pub(super) struct OrphanMode {
     /// The end of the control socket is no reason to stop.
     promised: bool,
-    /// The conversation has ended.
+    /// The control socket has ended.
     pub(super) alone: bool,
     /// When the next interim message is sent to clients that wait for the new image, and until when.
     tell: Option<(Instant, Instant)>,
@@ -84,7 +84,7 @@ impl Control<'_> {
         self.orphaned || self.orphan_mode.alone
     }
 
-    /// The conversation has ended.
+    /// The control socket has ended.
     pub(super) fn on_end(&mut self) {
         if !self.orphan_mode.promised {
             return self.on_orphaned();
@@ -209,7 +209,7 @@ impl Control<'_> {
     }
 }
 
-/// The process that a message asks to end, and the signal for that.
+/// The process that the master is to end by this message, and the signal for that.
 fn given_up(message: &FromWorker) -> Option<(SlotId, Signal)> {
     match message {
         FromWorker::SlotLost(id, _) => Some((*id, Signal::KILL)),

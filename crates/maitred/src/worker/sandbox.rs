@@ -32,7 +32,7 @@ pub(super) fn confine(config: &Config) -> Result<&'static str, String> {
     restrict(&roots, spool, &upstream_ports(config)).map_err(|error| error.to_string())
 }
 
-/// Ports of all external servers: their addresses are fixed as long as this process lives.
+/// Ports of all external servers: their addresses are fixed until this process ends.
 fn upstream_ports(config: &Config) -> Vec<u16> {
     let servers = config.pools.iter().filter_map(|pool| pool.source.servers()).flatten();
     let port = |server: &Upstream| match server {

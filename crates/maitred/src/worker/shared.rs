@@ -47,7 +47,7 @@ pub struct Shared {
     pub loads: Vec<AtomicU32>,
     /// Per thread, while the process ends: whether it has nothing but tunnels.
     pub only_tunnels: Vec<AtomicBool>,
-    /// Per pool, what other threads may know of it.
+    /// Per pool, what threads publish about it.
     pub pools: Vec<PoolShared>,
     /// Connections that one thread may hold: the configured bound, or what the limit on open files leaves.
     pub connections_max: usize,
@@ -104,7 +104,7 @@ pub struct Local {
     pub text: String,
 }
 
-/// What other threads may know of a pool.
+/// What threads publish about a pool.
 #[derive(Debug)]
 pub struct PoolShared {
     /// Per thread: how many more requests its application processes can take at once. A hint: it may be stale by one turn, and a

@@ -35,7 +35,7 @@ pub(super) enum Step {
     Next,
     /// Answered, whole, in `tx`; no other request will be.
     Last(After),
-    /// The connection waits for something; its state says for what.
+    /// The connection waits; its state is for what.
     Waits,
     /// Nothing was done: what is in `tx` has to leave first.
     FlushFirst,
@@ -56,9 +56,9 @@ pub(super) struct RequestInput<'a> {
     pub routed: Routed,
     /// The path that routes and files go by.
     pub path: &'a [u8],
-    /// It was answered with `Served::Blocked` before, and the disk has been asked.
+    /// It was answered with `Served::Blocked` before, and a disk helper has read the file.
     pub warmed: bool,
-    /// The connection cannot be kept, whatever the request says.
+    /// The connection cannot be kept, even if the request allows it.
     pub last: bool,
     /// Bytes came after it that were not looked at.
     pub followed: bool,

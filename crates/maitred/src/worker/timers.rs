@@ -1,4 +1,4 @@
-//! Deadlines of connections: a hashed wheel that is lazy in the direction that matters.
+//! Deadlines of connections: a hashed wheel in which moving a deadline later costs one store.
 //!
 //! A busy keep-alive connection moves its deadline with every request. Moving a deadline *later* only stores it; the entry stays
 //! in its slot, and is moved to the right slot when that slot is due. Moving it *earlier* relinks at once. So the hot path pays

@@ -1,8 +1,8 @@
 //! The end of a worker process: no new connections, idle ones to the successor, and the rest as they finish.
 //!
-//! An idle keep-alive connection is the hard case of a reload: the client may send its next request at the moment in
-//! which the server closes, and could not know whether it was acted on. So it is not closed, but passed to the next
-//! worker process, with whatever bytes are in it.
+//! An idle keep-alive connection is the hard case of a reload: the client may send its next request at the moment in which the
+//! server closes, and has no way to find out whether it was acted on. So it is not closed, but passed to the next worker process,
+//! with whatever bytes are in it.
 //!
 //! | connection | after a reload | after a stop |
 //! |---|---|---|

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-/// A listening socket, as one thread of its bucket sees it.
+/// A listening socket, for one thread of its bucket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     /// The socket; every thread of the bucket has a duplicate of its own.

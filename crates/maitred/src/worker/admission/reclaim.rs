@@ -2,10 +2,10 @@
 //! as there are places, and sends nothing, would keep all others waiting for `keep_alive_timeout`, and for good if it sends a
 //! request now and then.
 //!
-//! Since when a connection is idle is known without a list of its own: its deadline in the wheel says so, which every request has
-//! moved anyway. The longest idle ones are looked for only when all places are taken: one scan over all connections finds as many
-//! candidates as the next `CANDIDATES` new connections need, in order. So a request pays nothing, and a new connection at the
-//! limit its part of a scan (8192 connections: 2.5 KB of memory looked at for each).
+//! Since when a connection is idle is known without a list of its own: it follows from its deadline in the wheel, which every
+//! request has moved anyway. The longest idle ones are looked for only when all places are taken: one scan over all connections
+//! finds as many candidates as the next `CANDIDATES` new connections need, in order. So a request pays nothing, and a new
+//! connection at the limit its part of a scan (8192 connections: 2.5 KB of memory looked at for each).
 
 use rustix::io::ioctl_fionread;
 

@@ -1,4 +1,4 @@
-//! What every part of a thread is given.
+//! What every part of a thread uses.
 //!
 //! | file | what |
 //! |---|---|
@@ -23,7 +23,7 @@ use crate::status::scoreboard::ThreadRow;
 /// Messages per second that peers can cause in one thread's error log.
 const PEER_MESSAGES_PER_SECOND: u32 = 10;
 
-/// What every part of a thread is given.
+/// What every part of a thread uses.
 pub(in crate::worker) struct Base {
     /// What the threads share.
     pub(in crate::worker) shared: &'static Shared,

@@ -1,5 +1,5 @@
 //! Requests that end without a whole response, because the client has gone or a timeout has passed. Each request that was begun
-//! is in the access log all the same, with a status that no client ever sees. So are those that HTTP/2 refuses before there is
+//! is in the access log all the same, with a status that no client ever gets. So are those that HTTP/2 refuses before there is
 //! anything that could be answered.
 
 use maitred_http::request::{Reject, RequestHead};
@@ -29,8 +29,8 @@ impl Clients {
         self.follow_up(index, Next::Close);
     }
 
-    /// Says in the access log that the client went before it had an answer: of a request whose head is there, or at least its
-    /// first line. The caller closes.
+    /// Logs that the client went before it had an answer: of a request whose head is there, or at least its first line. The
+    /// caller closes.
     pub(in crate::worker) fn log_unanswered(&mut self, index: u32) {
         let connection = &mut self.connections[index as usize];
         if !matches!(connection.state, State::Head | State::Body | State::Spooling | State::Disk) {
@@ -54,8 +54,8 @@ impl Clients {
         }
     }
 
-    /// Says in the access log that a request over HTTP/2 got no stream. One that was reset as malformed is logged with the
-    /// status that it has over HTTP/1.
+    /// Logs a request over HTTP/2 that got no stream in the access log. One that was reset as malformed is logged with the status
+    /// that it has over HTTP/1.
     pub(in crate::worker) fn log_refused_stream(
         &mut self,
         index: u32,

@@ -69,7 +69,7 @@ impl Clients {
         (Routed { decision, plan }, path)
     }
 
-    /// The context of the response to this request: what it has to say besides its content.
+    /// The context of the response to this request: what its head depends on besides the content.
     pub(in crate::worker) fn reply_context(
         &self,
         index: u32,
@@ -362,7 +362,7 @@ impl Clients {
         }
     }
 
-    /// Counts a request that breaks the rules, and says in the error log which one.
+    /// Counts a request that breaks the rules, and logs it in the error log.
     pub(in crate::worker) fn note_refusal(&mut self, index: u32, reject: Reject) {
         self.row.malformed.add(1);
         let remote = self.connections[index as usize].remote;
@@ -440,7 +440,7 @@ impl Clients {
         self.log.push(&line);
     }
 
-    /// Says in the access log how a response ended whose head was kept; `unsent` bytes of its body did not leave.
+    /// Logs in the access log how a response ended whose head was kept; `unsent` bytes of its body did not leave.
     pub(in crate::worker) fn log_kept(&mut self, index: u32, unsent: u64) {
         let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else { return };
         let Some(mut summary) = exchange.summary.take() else { return };

@@ -74,7 +74,7 @@ impl Clients {
         self.site_error(index, request, RequestInput { body: &[], ..given }, (status, fields_of(status)))
     }
 
-    /// Notes what the access log says of a request to a pool. It has its id already if it was sent to a process or a server.
+    /// Notes pool and id of a request for the access log. It has its id already if it was sent to a process or a server.
     pub(in crate::worker) fn name_for_pool(&mut self, index: u32, pool: usize) {
         let new_id = self.forwarded.next_id();
         let exchange = self.exchange(index);
@@ -82,7 +82,7 @@ impl Clients {
         (exchange.pool, exchange.request_id) = (Some(pool as u16), exchange.request_id.or(Some(id)));
     }
 
-    /// Says in the error log why a pool takes no request.
+    /// Logs why a pool takes no request.
     pub(in crate::worker) fn note_unavailable(
         &mut self,
         index: u32,

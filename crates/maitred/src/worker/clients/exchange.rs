@@ -40,7 +40,7 @@ impl Clients {
         exchange.is_some_and(|exchange| !exchange.input.is_empty()) || self.is_content_ended(index)
     }
 
-    /// Whether the connection is a tunnel: after an upgrade, the client speaks another protocol with the upstream.
+    /// Whether the connection is a tunnel: after an upgrade, client and upstream use another protocol.
     pub(in crate::worker) fn is_tunnel(&self, index: u32) -> bool {
         self.tunnel(index).is_some()
     }

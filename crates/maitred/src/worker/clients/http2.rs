@@ -18,12 +18,12 @@ use crate::worker::connection::wire::Then;
 /// often full, moving more would copy each byte once more; left where it is, it counts as unsent all the longer.
 const MOVED_PART: usize = 8;
 
-/// How long a client has to receive a GOAWAY before streams that it opens are refused (9113-6.8 asks for at least one round trip;
+/// How long a client has to receive a GOAWAY before streams that it opens are refused (9113-6.8 requires at least one round trip;
 /// refused requests are safe to repeat).
 const LEAVE_AFTER: Duration = Duration::from_secs(1);
 
 impl Clients {
-    /// The connection speaks HTTP/2 from here on. The client's preface may have come, or be on its way.
+    /// The connection uses HTTP/2 from here on. The client's preface may have come, or be on its way.
     pub(in crate::worker) fn begin_http2(&mut self, index: u32) -> u32 {
         let session = Session::new(&self.http2, self.clock.now);
         let http2 = Http2Connection {
@@ -76,7 +76,7 @@ impl Clients {
         let Some(http2) = self.sessions.get_mut(key as usize) else { return };
         let block = http2.session.half_block().map(Half::Block);
         let half = block.or((left > 0).then_some(Half::Frame));
-        // A block goes on over many frames, but a frame behind others is a new one.
+        // A block may continue over many frames, but a frame after others is a new one.
         let before = http2.half.filter(|before| Some(before.half) == half && (block.is_some() || taken == 0));
         http2.half = half.map(|half| {
             let (since, bytes) =

@@ -79,7 +79,7 @@ pub(in crate::worker) struct Clients {
     pub(in crate::worker) sessions: Slab<Box<Http2Connection>>,
     /// Those with something to do at the end of the turn.
     pub(in crate::worker) unsent_sessions: Vec<u32>,
-    /// What HTTP/2 clients may ask for.
+    /// The settings for HTTP/2 clients.
     pub(in crate::worker) http2: Settings,
     pub(in crate::worker) head_limits: HeadLimits,
     pub(in crate::worker) buffers: Buffers,

@@ -11,7 +11,7 @@
 //!
 //! | what | has something unsent if | what counts |
 //! |---|---|---|
-//! | a response that Maitred sends | its state says so | what was acknowledged |
+//! | a response that Maitred sends | its state is `Writing` or `Upstream` | what was acknowledged |
 //! | one that an application writes to the client's socket | the kernel holds bytes that may not leave yet | the same |
 //! | the end of the last response | the kernel holds bytes | the same |
 //! | an HTTP/2 connection | its frames do not leave | the same |
@@ -70,7 +70,7 @@ impl Clients {
         }
     }
 
-    /// Sets the deadline of a head of which so many bytes are there.
+    /// Sets the deadline of a head of which this many bytes are there.
     pub(in crate::worker) fn arm_head(&mut self, index: u32, bytes: usize) {
         let began = self.connections[index as usize].began;
         let until = head_deadline(&self.shared.start.config.limits, began, bytes as u64);

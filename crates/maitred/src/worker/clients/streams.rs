@@ -15,7 +15,7 @@ use crate::worker::connection::stream::FREE;
 use crate::worker::connection::wire::{Received, Then, Wire};
 
 impl Clients {
-    /// Whether a body whose end has to be said has ended, and that was not acted on.
+    /// Whether a body whose end is known only by END_STREAM has ended, and that was not acted on.
     pub(in crate::worker) fn is_content_ended(&self, index: u32) -> bool {
         let Some(connection) = self.connections.get(index as usize) else { return false };
         let Wire::Stream { session, stream } = connection.wire else { return false };
@@ -52,7 +52,7 @@ impl Clients {
         }
     }
 
-    /// What has come on a stream. That no more will is only said to a tunnel: the end of a request is known by its framing.
+    /// What has come on a stream. The end is only reported to a tunnel: the end of a request is known by its framing.
     pub(in crate::worker) fn receive_stream(
         &mut self,
         index: u32,
@@ -70,7 +70,7 @@ impl Clients {
         }
         if rx.len() > before {
             self.credit(session, stream);
-            // The end may have come with these bytes, and nothing else will tell of it.
+            // The end may have come with these bytes, and no event will announce it.
             return Received::Bytes { more: ended };
         }
         match ended {

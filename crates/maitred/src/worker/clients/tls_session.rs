@@ -1,8 +1,8 @@
 //! TLS connections: rustls, driven by this event loop.
 //!
-//! rustls does no I/O. What the socket brings goes through it into the thread's receive buffer, like the bytes of any other
-//! connection, and what is sent goes through it into one sendmsg(2). What the socket does not take stays in the session, at
-//! most [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile.
+//! rustls does no I/O. Bytes from the socket go through it into the thread's receive buffer, like the bytes of any other
+//! connection, and what is sent goes through it into one sendmsg(2). What the socket does not take stays in the session, at most
+//! [`BUFFERED_BYTES_MAX`], and nothing more is accepted meanwhile.
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -22,7 +22,7 @@ use crate::worker::connection::wire::{Received, Wire};
 pub(in crate::worker) const BUFFERED_BYTES_MAX: usize = 64 * 1024;
 
 impl Clients {
-    /// Makes a connection a TLS one, if its listener says so. False if that fails.
+    /// Makes a connection a TLS one, if its listener has TLS. False if that fails.
     pub(in crate::worker) fn secure(&mut self, index: u32) -> bool {
         let shared = self.shared;
         let connection = &mut self.connections[index as usize];

@@ -4,7 +4,7 @@
 //!
 //! | | `Clear` | `Tls` | `Stream` |
 //! |---|---|---|---|
-//! | bytes come | from recv(2) | decrypted from it | in `Exchange::input`, put there by `http2` |
+//! | bytes come | from recv(2) | decrypted from it | in `Exchange::input`, put there by `requests::streams` |
 //! | bytes go | to send(2), sendfile(2) | encrypted, to sendmsg(2) | as frames, into what the HTTP/2 connection sends |
 //! | an application can get the socket | yes | no | there is none |
 //! | another thread can take it over | yes | yes | no |
@@ -107,7 +107,7 @@ impl Clients {
         }
     }
 
-    /// Says that nothing more will be sent. False if that cannot be said any more.
+    /// Ends the sending side. False if the connection has failed already.
     pub(in crate::worker) fn shut_down_sending(&mut self, index: u32) -> bool {
         match self.connections.get(index as usize).map(|connection| connection.wire) {
             Some(Wire::Tls { session }) => self.notify_close(index, session),

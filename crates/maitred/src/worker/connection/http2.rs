@@ -115,7 +115,7 @@ impl Http2Connection {
                 self.idle_until = None;
                 None
             } else {
-                // Since its last stream ended: frames that ask for nothing do not count.
+                // Since its last stream ended: frames that open no stream do not count.
                 let until = *self.idle_until.get_or_insert(now + timeouts.idle);
                 Some(until.min(now + SHRINK_AFTER))
             }
@@ -144,7 +144,7 @@ impl Http2Connection {
         room
     }
 
-    /// Starts a frame of so many bytes, which the caller appends.
+    /// Starts a frame of this many bytes, which the caller appends.
     pub(in crate::worker) fn data(&mut self, stream: StreamKey, bytes: usize, ended: bool) -> &mut Vec<u8> {
         self.count_framed(stream, bytes);
         self.session.data(stream, bytes, ended)

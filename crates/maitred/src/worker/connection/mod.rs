@@ -60,7 +60,7 @@ use crate::worker::connection::refusal::Refusal;
 use crate::worker::connection::tunnel::Tunnel;
 use crate::worker::connection::wire::Wire;
 
-/// What a connection is doing. The module's table says what each means.
+/// What a connection is doing. The table at the top of the file has their meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Between requests.
@@ -120,13 +120,13 @@ pub struct Connection {
     pub socket: Option<OwnedFd>,
     /// What carries its bytes.
     pub wire: Wire,
-    /// Tells this connection from an earlier one of the same index.
+    /// Distinguishes this connection from an earlier one of the same index.
     pub serial: u32,
     /// What it is doing.
     pub state: State,
-    /// There may be more to read: epoll said so while the connection did not read, or the last read filled its buffer.
+    /// There may be more to read: epoll reported it while the connection did not read, or the last read filled its buffer.
     pub readable: bool,
-    /// Epoll said that the client has finished sending. That makes no edge of its own after what came before it.
+    /// Epoll reported that the client has finished sending. That makes no edge of its own after what came before it.
     pub hung_up: bool,
     /// It is to be looked at in the next turn already, or in the one in which its job is submitted to the disk helpers again.
     pub again: bool,
@@ -207,7 +207,7 @@ pub struct Exchange {
     pub resident_at: Option<Instant>,
     /// A helper thread reads the present file segment.
     pub awaits_disk: bool,
-    /// What the access log will say once the response has ended; `None` when it was said.
+    /// The data for the access log once the response has ended; `None` when it was logged.
     pub summary: Option<Summary>,
     /// What comes after the response.
     pub after: Option<After>,
@@ -229,7 +229,7 @@ pub struct Exchange {
     pub across: Option<Box<RemoteRequest>>,
     /// The request at an upstream, and the response that comes of it.
     pub attempt: Option<Box<Attempt>>,
-    /// After an upgrade: the bytes from the client to the upstream that speaks the other protocol.
+    /// After an upgrade: the bytes from the client to the upstream, and which side has ended.
     pub tunnel: Option<Box<Tunnel>>,
     /// When the request was handed to an application process.
     pub handed_off_at: Option<Instant>,

@@ -92,7 +92,7 @@ pub(in crate::worker) enum HeldBy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::worker) struct Seen {
     pub(in crate::worker) held_by: HeldBy,
-    /// What the kernel says of the connection.
+    /// The progress of the connection in the kernel.
     pub(in crate::worker) socket: Progress,
     /// Bytes of content in frames of HTTP/2.
     pub(in crate::worker) framed: u64,

@@ -18,7 +18,7 @@ pub(in crate::worker) struct Stream {
     pub(in crate::worker) framed: u64,
 }
 
-/// What the session says of a request that has begun.
+/// A request that has begun on a session.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::worker) struct Opened {
     pub(in crate::worker) stream: StreamKey,

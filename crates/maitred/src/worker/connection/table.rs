@@ -1,7 +1,7 @@
 //! What a connection does about an event, state by state: one table, [`reaction`]. It decides, and touches nothing.
 //!
 //! Columns are what can happen to any connection ([`Event`]); what belongs to one state alone (DONE of a process, the answer of
-//! the master, a helper thread that has finished) is handled by the module of that state.
+//! the master, a helper thread that has finished) is handled by the file of that state.
 //!
 //! | state | arrived | ended | gone | room | again | deadline | aborted |
 //! |---|---|---|---|---|---|---|---|
@@ -21,7 +21,7 @@
 //! ¹ Refused, if a PROXY header is missing. ² Closed, if the request has its answer already. ³ If it is a tunnel, otherwise
 //! noted. ⁴ A tunnel's is what was sent last, which may still be read.
 //!
-//! *note*: the bytes stay in the kernel, and `Connection::readable` says so to the next read, since an edge comes only once.
+//! *note*: the bytes stay in the kernel, and `Connection::readable` is set for the next read, since an edge comes only once.
 
 use super::State;
 
@@ -98,7 +98,7 @@ pub enum Reaction {
     Move,
     /// The same for a tunnel; otherwise as [`Reaction::Note`].
     MoveTunnel,
-    /// The upstream or the process is told that the client has finished sending.
+    /// The upstream or the process is informed that the client has finished sending.
     TellEnded,
     /// The same, and a tunnel is moved on.
     TellEndedAndMove,
@@ -110,7 +110,7 @@ pub enum Reaction {
     SendStatus,
     /// Ends at once.
     Drop,
-    /// Says in the log that there was no answer, and ends.
+    /// Logs that there was no answer, and ends.
     DropUnanswered,
     /// A process that had the client's socket does not get it back: the same.
     DropHandedOff,

@@ -45,7 +45,7 @@ pub struct TlsSession {
     pub(in crate::worker) closed: bool,
     /// About how many bytes were encrypted and have not been sent.
     pub(in crate::worker) unsent: usize,
-    /// Whom the client's certificate names.
+    /// The name in the client's certificate.
     pub(in crate::worker) identity: Option<Box<Identity>>,
 }
 
@@ -95,7 +95,7 @@ impl TlsSession {
         rx: &mut Vec<u8>,
     ) -> Result<(), rustls::Error> {
         while !ciphertext.is_empty() && !self.closed {
-            // A slice has no errors of its own: this one is about bytes behind the end.
+            // A slice has no errors of its own: this one is about bytes after the end.
             if self.tls.read_tls(&mut ciphertext).is_err() {
                 break;
             }

@@ -16,9 +16,10 @@ pub struct Tunnel {
     pub(in crate::worker) client_ended: bool,
     /// All that the other end has to send was read.
     pub(in crate::worker) far_end_ended: bool,
-    /// The client was told by a shutdown that nothing more will come.
+    /// The sending side towards the client was shut down.
     pub(in crate::worker) client_told: bool,
-    /// So was the other end. Once is enough, and each time makes an event of its own on the socket: it would never end.
+    /// So was the sending side towards the other end. Once is enough, and each time makes an event of its own on the socket: it
+    /// would never end.
     pub(in crate::worker) far_end_told: bool,
 }
 

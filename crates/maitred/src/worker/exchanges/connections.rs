@@ -31,7 +31,7 @@ use crate::worker::upstream::connections::{IDLE_PER_UPSTREAM_MAX, SWEEP_INTERVAL
 /// Number of the server of a connection that leads to no server.
 const NO_SERVER: u16 = u16::MAX;
 
-/// Begins to connect. The second value says whether that has succeeded already.
+/// Begins to connect. The second value is whether that has succeeded already.
 fn open(upstream: &Upstream) -> io::Result<(OwnedFd, bool)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let family = match upstream {

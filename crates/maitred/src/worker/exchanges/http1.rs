@@ -23,7 +23,7 @@ fn host_of(settings: &Pool) -> String {
 }
 
 impl Exchanges {
-    /// The request as the server gets it, behind [`REQUEST_PREFIX_BYTES`] of something else. `None` if it is too large.
+    /// The request as the server gets it, after [`REQUEST_PREFIX_BYTES`] of a prefix that is not sent. `None` if it is too large.
     pub(in crate::worker) fn write_http1(
         &mut self,
         index: u32,
@@ -45,7 +45,7 @@ impl Exchanges {
             may_detach: false,
             body_stream: false,
         };
-        // A frame without meta lines: what is behind its prefix is the canonical head, which HTTP servers get, too.
+        // A frame without meta lines: after its prefix comes the canonical head, which HTTP servers get, too.
         let target = canonical_target(context, &self.shared.start.config.server);
         let mut head = begin_request(&mut out, 0, 0, flags, 0).head(request.method_text, &target);
         let host =

@@ -59,8 +59,8 @@ impl Exchanges {
             || self.exchange_of(index).is_some_and(|exchange| !exchange.segments.is_empty())
     }
 
-    /// When the process that writes to the client's own socket has been silent for too long, by what the kernel says of that;
-    /// `None` if it has been already.
+    /// When the process that writes to the client's own socket has been silent for too long, by the times that the kernel keeps;
+    /// `None` if that time is over already.
     fn direct_due(&self, index: u32) -> Option<Instant> {
         let now = self.clock.now;
         let connection = self.connections.get(index as usize)?;
@@ -70,7 +70,7 @@ impl Exchanges {
         }
         let period = self.request_timeout(exchange.pool?);
         let silent = match (connection.internal, exchange.across.as_deref(), &connection.socket) {
-            // The thread that has the client knows when it received something last.
+            // The thread that has the client notes when it received something last.
             (true, Some(across), Some(socket)) => {
                 match delivery::is_under_way(std::os::fd::AsFd::as_fd(socket)) {
                     true => now + period,

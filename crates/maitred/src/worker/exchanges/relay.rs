@@ -1,6 +1,6 @@
 //! Application processes that answer through a relay: a socketpair, of which the process has the far end.
 //!
-//! The request goes in a frame (`hand_off`). DONE on the channel says that the response is whole; what the process returns to
+//! The request goes in a frame (`hand_off`). DONE on the channel reports that the response is whole; what the process returns to
 //! be sent after what it wrote (the tail) follows then.
 
 use std::io;
@@ -73,8 +73,8 @@ impl Exchanges {
         self.unwatched.front().map(|(_, _, due)| *due)
     }
 
-    /// Watches relays whose responses take longer than a moment. A short response is read when DONE says that it is
-    /// there: watching for it would wake this thread for each one, and end the batch.
+    /// Watches relays whose responses take longer than a moment. A short response is read when DONE reports it: watching for it
+    /// would wake this thread for each one, and end the batch.
     pub(in crate::worker) fn watch_relays(&mut self) {
         while let Some((key, uses, due)) = self.unwatched.front().copied() {
             let relay = self.pools.relays.get(key as usize).filter(|relay| relay.uses == uses);
@@ -359,7 +359,7 @@ impl Exchanges {
         }
     }
 
-    /// A file that a process has returned is shorter than it said, or cannot be read.
+    /// A file that a process has returned is shorter than announced, or cannot be read.
     pub(in crate::worker) fn break_off_file(&mut self, index: u32) {
         match self.connections[index as usize].state {
             State::Upstream(_) => {

@@ -126,8 +126,8 @@ impl Exchanges {
         }
     }
 
-    /// Says in the log that another thread gave no answer, or none to its end: it has lost the request with a process. `None` if
-    /// the client had gone before.
+    /// Logs that another thread gave no answer, or only a part of one: it has lost the request with a process. `None` if the
+    /// client had gone before.
     pub(in crate::worker) fn note_failed_thread(
         &mut self,
         index: u32,

@@ -17,8 +17,8 @@ impl Exchanges {
         if self.connections[index as usize].shared {
             self.forget(index);
             if let Some(socket) = self.socket(index) {
-                // The option belongs to the open socket, and an application may have set it: closing what still has to be sent
-                // would wait for as long as that says.
+                // The option belongs to the open socket, and an application may have set it: a close with unsent bytes would wait
+                // for the time that the option has.
                 let _ = rustix::net::sockopt::set_socket_linger(socket, None);
             }
         }

@@ -370,7 +370,7 @@ impl Exchanges {
         }
     }
 
-    /// Ends a connection in the middle of a response: the client sees that it is incomplete.
+    /// Ends a connection in the middle of a response: its end shows the client that it is incomplete.
     pub(in crate::worker) fn abort(&mut self, index: u32) {
         let left = |exchange: &Exchange| {
             let files = exchange.segments.iter().map(|segment| match segment {
@@ -502,8 +502,8 @@ impl Exchanges {
         true
     }
 
-    /// The client has not taken in time what it asked for. A stream is reset with CANCEL (9113-7): its response is not wanted any
-    /// more, and INTERNAL_ERROR would say that something is wrong here.
+    /// The client has not taken its response in time. A stream is reset with CANCEL (9113-7): its response is not needed any
+    /// more, and INTERNAL_ERROR would mean a failure of the server.
     pub(in crate::worker) fn abort_stalled(&mut self, index: u32) {
         if let Some(Wire::Stream { session, stream }) =
             self.connections.get(index as usize).map(|connection| connection.wire)

@@ -18,11 +18,11 @@
 //! (9110-9.2.1) are sent again: over a new connection, if it was an idle one, which the server may close at any time;
 //! otherwise to another server. [`ATTEMPTS_MAX`] bounds all of it.
 //!
-//! **A client that goes away** takes its connection to the server with it: there is no other way to tell a server. One that has
-//! only stopped sending may still want the response, and cannot be told from one that is gone; [`HALF_CLOSED_TIMEOUT`] is what
-//! the server has to begin with its response then, and how long it may be silent after that while the client has all there is: a
-//! stream of events without events would stay as long as `request_timeout` allows. If there are bytes that such a client has not
-//! taken, the kernel reports whether it is there.
+//! **A client that goes away** takes its connection to the server with it: there is no other way to cancel a request at a server.
+//! A client that has only stopped sending may still wait for the response, and cannot be distinguished from one that is gone;
+//! [`HALF_CLOSED_TIMEOUT`] is what the server has to begin with its response then, and how long it may be silent after that while
+//! the client has all there is: a stream of events without events would stay as long as `request_timeout` allows. If there are
+//! bytes that such a client has not taken, the kernel reports whether it is there.
 
 use std::time::Duration;
 
@@ -358,7 +358,7 @@ impl Exchanges {
         self.wheel.arm(index, now + timeout);
     }
 
-    /// The deadline of a request that a server has; the module's table says which one it was.
+    /// The deadline of a request that a server has; the table at the top of the file has them.
     pub(in crate::worker) fn on_server_timeout(&mut self, index: u32, key: u32) {
         let waits_for_client = self.has_output(index);
         let Some(attempt) = self.exchange(index).attempt.as_deref_mut() else { return };

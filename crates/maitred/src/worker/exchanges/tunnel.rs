@@ -1,5 +1,5 @@
-//! After an upgrade: bytes between a client and the upstream that speaks the other protocol, in both directions, until one side
-//! ends it. The upstream is an HTTP server, or an application process that has kept its end of a relay (DETACH).
+//! After an upgrade: bytes of the other protocol between a client and an upstream, in both directions, until one side ends it.
+//! The upstream is an HTTP server, or an application process that has kept its end of a relay (DETACH).
 //!
 //! What comes for the client goes the way of a response (`pump`, `relay`), whose filter passes it on as it is. This file has the
 //! other direction, and the end of both. Each direction keeps the bytes of one read, at most, and reads no more until they are

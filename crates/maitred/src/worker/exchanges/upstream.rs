@@ -153,7 +153,7 @@ impl Exchanges {
         self.refuse_kept(index, status, fields_of(status));
     }
 
-    /// The connection goes on, or is closed, without the rest of the response; the upstream is told by CANCEL or by a close.
+    /// The connection goes on, or is closed, without the rest of the response; the upstream gets CANCEL, or a close.
     pub(in crate::worker) fn leave_upstream(&mut self, index: u32) {
         let Some(source) = self.source_of(index) else { return };
         self.enter(index, State::Head);

@@ -305,7 +305,7 @@ impl Processes {
         Ok(())
     }
 
-    /// The process keeps the connection for good: it speaks another protocol from now on.
+    /// The process keeps the connection for good: the connection has another protocol from now on.
     fn on_detach(&mut self, key: usize, connection: u32, request: u32, status: u16) -> Result<(), String> {
         let (index, number) = self.in_flight(key, connection, request)?;
         let exchange = index.and_then(|index| self.connections.get(index as usize)?.exchange.as_ref());

@@ -335,7 +335,7 @@ impl Processes {
             // The slot has to be reached in another way: requests may wait for it.
             self.shared.outbox.send(Outgoing::Tell(FromWorker::SlotReleased(id, false)));
         }
-        // An external server may close channels as it likes, and may go on running after it has failed here.
+        // An external server may close channels at any time, and may go on running after it has failed here.
         let foreign = self.shared.start.config.pools.get(usize::from(id.pool));
         let foreign = foreign.is_some_and(|pool| matches!(pool.source, Source::Channel(_)));
         let closed = matches!(&channel.phase, Phase::Condemned(why) if why == CLOSED);

@@ -195,7 +195,7 @@ impl Processes {
         })
     }
 
-    /// Returns a request that would wait behind others, or that is not sent to the process any more: its user may have another
+    /// Returns a request that would wait in the process, or that is not sent to the process any more: its user may have another
     /// process for it.
     fn give_back_refused(&mut self, key: usize, channel: usize, frame: Frame) {
         let Frame { header, payload, mut descriptors } = frame;

@@ -121,8 +121,7 @@ impl Processes {
                     self.settle_process(key);
                 }
                 Ok(Flushed::Blocked) => self.publish_room(pool),
-                // What is left in a link is read to its end, by which this thread knows that the process, or its owner, has
-                // exited.
+                // What is left in a link is read to its end, which comes when the process, or its owner, has exited.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe || self.is_linked(key) => {
                     self.let_leave(key);
                 }
@@ -131,7 +130,7 @@ impl Processes {
         }
     }
 
-    /// Lets other threads know how much more the processes here can take.
+    /// Publishes how many more requests the processes here can take.
     pub(in crate::worker) fn publish_room(&self, pool: usize) {
         self.publish_slots(pool);
         let (room, live) = self.pools.room(pool);
@@ -149,7 +148,7 @@ impl Processes {
         }
     }
 
-    /// Lets other threads know how many requests wait here that could go to one of them.
+    /// Publishes how many requests wait here that another thread could take.
     fn publish_waiting(&self, pool: usize) -> u32 {
         let waiting = self.pools.pools.get(pool).map_or(0, |pool| pool.queue.len() - pool.pinned) as u32;
         if let Some(known) = self.shared.pools.get(pool) {

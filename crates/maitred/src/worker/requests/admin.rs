@@ -145,8 +145,8 @@ impl Requests {
         Step::Waits
     }
 
-    /// Whether the client may send commands: over the Unix socket if it is root or the account of the master, by what the kernel
-    /// says (`SO_PEERCRED`, unix(7)); over TCP, which every local user and every application can reach, if it has the token.
+    /// Whether the client may send commands: over the Unix socket if it is root or the account of the master, by its credentials
+    /// (`SO_PEERCRED`, unix(7)); over TCP, which every local user and every application can reach, if it has the token.
     fn may_command(&self, index: u32, request: &Request<'_, '_>) -> Result<(), &'static str> {
         let start = &self.shared.start;
         if let Some(AdminAddress::Tcp(_)) = start.config.server.admin {

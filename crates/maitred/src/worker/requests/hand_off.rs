@@ -488,7 +488,7 @@ struct ClientTakes {
     trailers: bool,
 }
 
-/// Appends the meta lines that say who the client is, and where it came in.
+/// Appends the meta lines about the client, and the address that it connected to.
 fn append_meta<'o>(
     mut meta: MetaPart<'o>,
     client: &Client,

@@ -8,7 +8,7 @@ use crate::worker::connection::table::{Event, Reaction, reaction};
 use crate::worker::connection::wire::Wire;
 
 impl Requests {
-    /// What epoll says of a connection's socket.
+    /// An event of epoll on a connection's socket.
     pub(in crate::worker) fn on_connection(&mut self, index: u32, flags: epoll::EventFlags) {
         use epoll::EventFlags as F;
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
@@ -27,7 +27,7 @@ impl Requests {
         let broken = flags.contains(F::ERR);
         let room = (flags.contains(F::OUT) && !broken).then_some(Event::Room);
         // A connection that had nothing to send did not wait for room, and what it does about its input is not to be looked at
-        // once more in the same turn: the response of a relay is read when DONE says that it is there.
+        // once more in the same turn: the response of a relay is read when DONE reports it.
         let waits = reaction(phase, Event::Room) != Reaction::Nothing;
         for event in input.into_iter().chain(room.filter(|_| waits)) {
             if self.is_current(index, serial) {
@@ -44,7 +44,7 @@ impl Requests {
         }
     }
 
-    /// A deadline has passed; the table in `connection` says which one it was.
+    /// A deadline has passed; the table in `connection` has the deadlines of each state.
     pub(in crate::worker) fn on_deadline(&mut self, index: u32) {
         if !self.is_taken_slowly(index) && !self.is_put_off(index) {
             self.row.timeouts.add(1);

@@ -1,7 +1,7 @@
 //! From received bytes to requests.
 //!
-//! All connections of a thread read into one buffer. A request that is answered at once is parsed there and leaves
-//! nothing behind; only what has to wait is copied to the connection's own buffers.
+//! All connections of a thread read into one buffer. A request that is answered at once is parsed there and leaves nothing in
+//! memory; only what has to wait is copied to the connection's own buffers.
 
 use std::borrow::Cow;
 
@@ -217,7 +217,7 @@ impl Requests {
         self.shared.tls.config(usize::from(self.connections[index as usize].listen)).is_some()
     }
 
-    /// Whether a client may speak HTTP/2 without having agreed on it (9113-3.3): at its first bytes, where that is on.
+    /// Whether a client may use HTTP/2 without ALPN or an upgrade (9113-3.3): at its first bytes, where that is on.
     fn may_begin_http2(&self, index: u32) -> bool {
         let connection = &self.connections[index as usize];
         let listens = &self.shared.start.config.listens;

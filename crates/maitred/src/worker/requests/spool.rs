@@ -26,7 +26,7 @@ const RETRY_LATER: &[Field<'static>] = &[Field::new("Retry-After", "10")];
 enum Unkept {
     /// Other bodies use the whole budget; the name of the bound.
     NoRoom(&'static str),
-    /// What the system says.
+    /// An error of the system.
     Failed(io::Error),
 }
 

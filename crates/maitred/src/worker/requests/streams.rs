@@ -89,7 +89,7 @@ impl Requests {
         }
     }
 
-    /// The client has reset the stream: it wants no answer any more.
+    /// The client has reset the stream: its response is not needed any more.
     pub(in crate::worker) fn lose_stream(&mut self, key: u32, index: u32) {
         let is_its = |wire| matches!(wire, Wire::Stream { session, .. } if session == key);
         if self.connections.get(index as usize).is_some_and(|found| is_its(found.wire)) {

@@ -1,8 +1,8 @@
 //! `/status/events`: the status as a stream of server-sent events, one a second (HTML Living Standard, section 9.2).
 //!
-//! The document is made once a second for all that watch. A watcher that is behind gets no more until it has taken what there is,
-//! so that each costs one document of memory; one that takes nothing at all for a while is closed. When the process drains, the
-//! stream ends, and the page connects again: to the successor, if there is one.
+//! The document is made once a second for all that watch. A slow watcher gets no more until it has taken what there is, so that
+//! each costs one document of memory; one that takes nothing at all for a while is closed. When the process drains, the stream
+//! ends, and the page connects again: to the successor, if there is one.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ pub(in crate::worker) struct Watchers {
 }
 
 impl Watchers {
-    /// When `Reactor::tell_watchers` has something to do; `None` while no connection watches.
+    /// When the reactor has to send the next events (`tell_watchers`); `None` while no connection watches.
     pub(in crate::worker) fn next_event(&self) -> Option<Instant> {
         self.next_event
     }

@@ -28,7 +28,7 @@ pub(in crate::worker) const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(in crate::worker) struct UpstreamConnection {
     pub(in crate::worker) socket: OwnedFd,
-    /// Tells it from an earlier one of the same key.
+    /// Distinguishes it from an earlier one of the same key.
     pub(in crate::worker) serial: u32,
     /// Pool, and server of it.
     pub(in crate::worker) at: (u16, u16),
@@ -42,14 +42,14 @@ pub(in crate::worker) struct UpstreamConnection {
     pub(in crate::worker) foreign: bool,
     /// A response has come over it before: if it is closed now, the server may have closed it as an idle one.
     pub(in crate::worker) used: bool,
-    /// Epoll said that the server has finished sending, or that the connection has broken.
+    /// Epoll reported that the server has finished sending, or that the connection has broken.
     pub(in crate::worker) hung_up: bool,
     pub(in crate::worker) idle_since: Instant,
     /// Its descriptor in the budget of descriptors.
     pub(in crate::worker) _held: Permit,
 }
 
-/// The servers of one pool, as one thread knows them.
+/// The servers of one pool, in one thread.
 #[derive(Debug)]
 struct Servers {
     balancer: Balancer,

@@ -52,11 +52,11 @@ pub(in crate::worker) enum Verdict {
     Retry(u16),
     /// The client gets an error of this status.
     Refuse(u16),
-    /// The client sees that its response is not whole.
+    /// The connection is aborted, so the response is visibly not whole.
     Abort,
 }
 
-/// The rule of the module's table.
+/// The rule of the table at the top of the file.
 pub(in crate::worker) fn judge(cause: Cause, reached: Reached) -> Verdict {
     if reached.head_written {
         return Verdict::Abort;

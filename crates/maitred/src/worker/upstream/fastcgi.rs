@@ -221,7 +221,7 @@ pub(in crate::worker) struct Asked<'a> {
     pub context: &'a RequestContext<'a>,
     /// The target, in its one form.
     pub target: &'a str,
-    /// The authority that the application gets: the client's, or what the route says instead.
+    /// The authority that the application gets: the client's, or what the route sets instead.
     pub host: &'a str,
     /// The settings of the pool.
     pub settings: &'a FastCgi,
@@ -229,7 +229,7 @@ pub(in crate::worker) struct Asked<'a> {
     pub mount: &'a str,
     /// The script, with paths below `mount`; `None` for an application without files.
     pub script: Option<&'a Script<'a>>,
-    /// Who the client is.
+    /// The client: its address, and whether it used TLS.
     pub client: &'a Client,
     /// Where its connection has come in.
     pub local: Option<std::net::SocketAddr>,

@@ -26,7 +26,7 @@ enum Ending {
     Unknown,
     /// Sends bytes that are no frame.
     Garbage,
-    /// Its process dies.
+    /// Its process exits.
     Crash,
     /// Closes its channel and stays.
     Closes,

@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use self::stage::{KINDS, Stage};
 use self::world::World;
 
-/// Worlds that are played if the environment does not say otherwise.
+/// Worlds that are played if the environment sets no other number.
 const WORLDS: u64 = 10_000;
 
 /// A number from the environment.

@@ -1,7 +1,7 @@
 //! What a world is played on: the shared state of one configuration, and threads that are run by hand.
 //!
-//! Shared state lives as long as the process, so that there is one of each kind for all worlds of a test's thread; what a world
-//! leaves behind in it fails that world.
+//! Shared state is never freed, so that there is one of each kind for all worlds of a test's thread; what a world leaves in it
+//! fails that world.
 
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,7 @@ impl Lookup for Machine {
     }
 }
 
-/// See the module.
+/// Shared state and configuration of a world; see the top of the file.
 pub(super) struct Stage {
     pub(super) kind: Kind,
     pub(super) shared: &'static Shared,

@@ -25,7 +25,7 @@ pub(super) const SIMULATED: Environment = Environment {
     now,
     unix_time: || BEGIN + PASSED.get(),
     is_quiet: |socket, since, _| {
-        // Of sockets within the server the kernel knows nothing.
+        // For sockets within the server, the kernel keeps no times.
         let last = WRITTEN.with_borrow(|written| written.get(&inode(socket)).copied());
         last.is_some_and(|last| last.is_none_or(|last| last < since))
     },

@@ -29,7 +29,7 @@ const TURNS_MAX: u32 = 5000;
 /// What a step takes, so that no two of them are at the same time.
 const STEP: Duration = Duration::from_micros(1);
 
-/// See the module.
+/// A world; see the top of `worlds/mod.rs`.
 pub(super) struct World<'s> {
     pub(super) stage: &'s Stage,
     pub(super) seed: u64,

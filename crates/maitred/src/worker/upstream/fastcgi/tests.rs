@@ -214,7 +214,7 @@ fn hosts_are_named_without_their_ports() {
     }
 }
 
-/// The records of a request, type and content, as an application sees them.
+/// The records of a request, type and content, as an application receives them.
 fn records(mut bytes: &[u8]) -> Vec<(u8, Vec<u8>)> {
     let mut found = Vec::new();
     while let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() {
