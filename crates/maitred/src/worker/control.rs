@@ -149,7 +149,7 @@ pub(super) fn run(
 }
 
 impl<'a> Control<'a> {
-    /// The conversation over `socket`, on behalf of so many threads.
+    /// The control thread's state for this socket, and for this many event loops.
     pub(super) fn new(shared: &'static Shared, socket: &'a OwnedFd, running: usize) -> Control<'a> {
         Control {
             shared,

@@ -48,7 +48,7 @@ pub(super) fn with_request<R>(line: &str, fields: &[&str], act: impl FnOnce(&Req
     act(&request)
 }
 
-/// A machine on which all users and directories are there that are asked for.
+/// A machine that has all users and directories that a configuration names.
 struct Machine;
 
 impl Lookup for Machine {
@@ -98,7 +98,7 @@ fn start(config: Config, threads: usize) -> Start {
     }
 }
 
-/// What so many threads would share with this configuration. There are no helper threads.
+/// What this many threads would share with this configuration. There are no helper threads.
 pub(super) fn shared(text: &str, threads: usize) -> &'static Shared {
     let config = config(text);
     let passed = config.pools.iter().map(|_| Helpers::new(0)).collect();

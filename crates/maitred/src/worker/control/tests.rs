@@ -17,7 +17,7 @@ fn started() -> Started {
     Started { pid: 1, greeting: None, borrowed: false, linked: false, guest: false }
 }
 
-/// What the threads were told since the last look, in words.
+/// Messages that the threads have got since the last look, as text.
 fn told(shared: &Shared) -> Vec<Vec<String>> {
     let text = |message: Message| match message {
         Message::Adopt(transfer) => format!("adopt {:?} {}", transfer.remote, transfer.listen),
@@ -43,7 +43,7 @@ fn told(shared: &Shared) -> Vec<Vec<String>> {
     shared.inboxes.iter().map(|inbox| inbox.take().into_iter().map(text).collect()).collect()
 }
 
-/// What the master has heard.
+/// Messages that the master has received.
 fn heard(master: &OwnedFd) -> Vec<FromWorker> {
     let mut text = vec![0; MESSAGE_BYTES_MAX];
     let mut heard = Vec::new();
@@ -174,7 +174,7 @@ fn a_command_is_answered_where_it_was_asked() {
     assert_eq!(told(shared)[1], ["done 5/7 false: bad"]);
 }
 
-/// A client that is told of a reload meets no thread any more that has not heard of it.
+/// When a client gets the answer to a reload, all threads have stopped accepting.
 #[test]
 fn an_answer_waits_until_no_thread_accepts_any_more() {
     let shared = shared(POOLS, 2);
@@ -226,7 +226,7 @@ fn keys_are_waited_for_and_what_was_said_before_is_not_lost() {
     assert_eq!(heard(&master), [FromWorker::Private]);
     let file = tempfile::tempfile().unwrap();
     tell(&master, &ToWorker::Retire(ID), None);
-    // Without its file it is no answer.
+    // Without its file the message is not accepted.
     tell(&master, &ToWorker::Certificates, None);
     tell(&master, &ToWorker::Certificates, Some(file.as_fd()));
     let (_, early) = wait_for_keys(&socket).unwrap();

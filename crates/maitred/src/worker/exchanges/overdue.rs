@@ -14,9 +14,9 @@
 //! | orphans that do not end hold the capacity | the same |
 //! | it is due at an HTTP server | 504, or aborted, and the connection to the server is closed |
 //!
-//! An orphan is a request for whose response no client waits, also because the client has gone. It counts as one that does not
-//! end [`STUCK_AFTER`] its CANCEL; if its client has gone, `request_timeout` after that, should that be longer. An aborted
-//! request is in the access log as [`TIMED_OUT`](crate::worker::log_line::TIMED_OUT).
+//! An orphan is a request for whose response no client waits, also because the client has gone. It counts as stuck
+//! [`STUCK_AFTER`] after its CANCEL; if its client has gone, `request_timeout` after that, if that is longer. An aborted request
+//! is in the access log as [`TIMED_OUT`](crate::worker::log_line::TIMED_OUT).
 //!
 //! Whether a request is due is checked when the deadline of the connection passes. Each byte extends that without a change of the
 //! timer: [`Exchanges::is_put_off`] sets the timer anew.

@@ -151,7 +151,7 @@ fn an_extended_connect_gets_no_success_from_what_cannot_switch() {
     assert!(misleads(&[UPGRADE, "Upgrade: h2c"], &Choice::Pool(0)), "not this one");
 }
 
-/// Connections of a client over HTTP/1, of a stream, and of another thread that says what its client may have.
+/// Connections of a client over HTTP/1, of a stream, and of another thread, which sends what its client accepts.
 fn connections() -> [(&'static str, Connection); 4] {
     let now = Instant::now();
     let plain = || Connection::new(sockets(SocketType::STREAM).0, 0, None, now);

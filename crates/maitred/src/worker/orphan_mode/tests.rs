@@ -13,7 +13,7 @@ const TIME: DrainTime = DrainTime { grace_ms: 5, streams_ms: None };
 
 const ID: SlotId = SlotId { pool: 0, slot: 0, epoch: 1 };
 
-/// A worker process of one thread with clients that have asked for something. Its master has gone, and has promised another one.
+/// A worker process of one thread with clients that have sent commands. Its master has exited, and has announced another one.
 struct World {
     control: Control<'static>,
     end: Option<OwnedFd>,
@@ -48,7 +48,7 @@ impl World {
         self.control.shared
     }
 
-    /// What the thread was told since the last look: answers to clients by their index, and the rest.
+    /// Messages that the thread has got since the last look: answers to clients by their index, and the rest.
     fn told(&self) -> Vec<String> {
         let text = |message| match message {
             Message::CommandDone { index, well, text, .. } => format!("{index} {well} {text}"),
@@ -69,7 +69,7 @@ impl World {
         self.control.take_orders();
     }
 
-    /// The thread does not accept any more, which answers wait for.
+    /// The thread does not accept any more: answers wait for that.
     fn close(&mut self) {
         self.shared().outbox.send(Outgoing::Closed);
         self.control.take_outgoing();
@@ -122,7 +122,7 @@ fn the_new_image_takes_over() {
 fn the_server_stops_while_its_executable_is_replaced() {
     let mut world = World::alone(true);
     world.told();
-    // A later version may say more.
+    // A later version may send more.
     world.say(&[GO_FOR_GOOD, b", it says"].concat());
     assert_eq!(world.told(), ["drain 5 Some(5) false"]);
     world.close();
@@ -165,7 +165,7 @@ fn who_waits_for_the_upgrade_is_told_so_now_and_then_and_not_for_ever() {
     assert!(world.told().is_empty());
 }
 
-/// A process that ends when its input does, or when it is told to.
+/// A process that ends when its input ends, or on a signal.
 fn process() -> Child {
     Program::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
 }
@@ -194,7 +194,7 @@ fn processes_that_the_master_would_have_ended_are_ended_here() {
     }
 }
 
-/// The master may be replaced before it hears of it.
+/// The master may be replaced before it reads the message.
 #[test]
 fn what_the_master_was_asked_last_is_done_again_unless_it_has_answered() {
     let mut child = process();

@@ -24,7 +24,7 @@ fn process() -> By {
     By::Process(Handed { request: (0, 1), done: false, broken: false, lost: false, ends_at: None })
 }
 
-/// Every kind of upstream, with what it says to make one whole response.
+/// Every kind of upstream, with the bytes of one whole response.
 fn kinds(now: Instant) -> [(&'static str, By, Vec<u8>); 4] {
     let cgi = b"Status: 200 OK\r\nContent-Length: 2\r\n\r\nok";
     let record = |kind: u8, content: &[u8]| {
@@ -45,7 +45,7 @@ fn attempt(by: By) -> Attempt {
     Attempt::new(filter(), true, None, by, Instant::now())
 }
 
-/// What the client gets of what an upstream says.
+/// What the client gets of the bytes of an upstream.
 fn feed(attempt: &mut Attempt, input: &[u8]) -> Result<Vec<u8>, (Cause, String)> {
     with_writer(|writer| attempt.feed(input, writer, &mut |_| ()))
 }
@@ -156,7 +156,7 @@ fn how_far_an_attempt_has_come_decides_what_may_follow() {
     }
     let begun = Reached { begun: true, ..nothing };
     assert_eq!(reached(process(), RetryState::Never, HINTS), begun);
-    // The client has got nothing: another process may begin anew. A server has begun to act.
+    // The client has received nothing: another process may begin anew. A server has begun to work on the request.
     assert_eq!(reached(process(), RetryState::Never, &FINAL[..20]), nothing);
     let unseen = Reached { seen: false, ..nothing };
     assert_eq!(
@@ -202,7 +202,7 @@ fn the_thread_that_has_the_process_hears_of_each_byte() {
         fields: Vec::new(),
     };
     assert_eq!(request.last_heard(), None);
-    // A byte in the first millisecond, or from a clock that is behind, is one all the same.
+    // A byte in the first millisecond, or from a clock that is late, counts all the same.
     for (after_us, expected_ms) in [(0, 1), (999, 1), (1000, 1), (2500, 2), (90_000_000, 90_000)] {
         attempt.note_heard(began + Duration::from_micros(after_us));
         assert_eq!(request.last_heard(), Some(began + Duration::from_millis(expected_ms)), "{after_us} µs");

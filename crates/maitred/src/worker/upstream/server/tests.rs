@@ -21,7 +21,7 @@ fn fastcgi() -> Dialect {
     Dialect::FastCgi(Box::default())
 }
 
-/// A spooled body of so many bytes, of which so many are announced.
+/// A spooled body whose file has this many bytes, and whose announced length may be another.
 fn feed(bytes: usize, announced: u64) -> Option<Feed> {
     let mut file: File = tempfile::tempfile().unwrap();
     let content: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
