@@ -437,3 +437,6 @@ fn log_panics() {
         tracing::error!(place, "panic: {text}");
     }));
 }
+
+#[cfg(test)]
+mod tests;

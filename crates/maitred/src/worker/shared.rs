@@ -332,3 +332,6 @@ impl Shared {
         (usize::from(id.slot) + usize::from(id.pool)) % self.inboxes.len().max(1)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,25 @@
 //! What tests of the worker's parts have in common: requests, configurations, and threads that are not started.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use maitred_http::request::{self, HeadLimits, Request};
 use maitred_http::response::{Filter, ResponsePolicy};
 use maitred_sys::memfile::SharedMap;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, socketpair};
 
+use super::clock::Environment;
+use super::connection::Connection;
+use super::reactor::Reactor;
 use super::shared::Shared;
 use super::{HelperThreads, shared_state};
-use crate::config::{self, Config, Identity, Lookup, Origin};
+use crate::config::{self, AccessFormat, Config, Identity, Limits, Lookup, Origin};
 use crate::control::Start;
+use crate::log::writer::{Settings, Writer};
 use crate::serve::disk::DiskPool;
+use crate::serve::files::{FileServer, GivenUp};
 use crate::serve::passed::Helpers;
 use crate::status::scoreboard::Scoreboard;
 use crate::tls::TlsServer;
@@ -100,17 +107,55 @@ fn start(config: Config, threads: usize) -> Start {
 
 /// What this many threads would share with this configuration. There are no helper threads.
 pub(super) fn shared(text: &str, threads: usize) -> &'static Shared {
+    shared_with(text, threads, |_| ())
+}
+
+/// The same, changed before the first one has it.
+pub(super) fn shared_with(text: &str, threads: usize, change: impl FnOnce(&mut Shared)) -> &'static Shared {
     let config = config(text);
     let passed = config.pools.iter().map(|_| Helpers::new(0)).collect();
     let helpers = HelperThreads { disk: DiskPool::new(0), passed };
     let board = SharedMap::<Scoreboard>::create("tests").unwrap();
     let board = board.file().try_clone_to_owned().unwrap();
-    let shared = shared_state(start(config, threads), board, &[], TlsServer::none(), helpers).unwrap();
+    let mut shared = shared_state(start(config, threads), board, &[], TlsServer::none(), helpers).unwrap();
+    change(&mut shared);
     Box::leak(Box::new(shared))
+}
+
+/// One of these threads, which nothing runs.
+pub(super) fn reactor(shared: &'static Shared, number: usize) -> Reactor {
+    let limits = Limits { file_cache_files_max: 16, ..shared.start.config.limits.clone() };
+    let given_up =
+        GivenUp { unsent: Arc::clone(&shared.unsent), descriptors: Arc::clone(&shared.descriptors) };
+    let files = FileServer::new(&limits, shared.file_sets.clone(), given_up);
+    let settings = Settings { format: AccessFormat::Off, colour: false, threads: 1, buffer_bytes_max: 0 };
+    let sink = shared.board.file().as_fd().try_clone_to_owned().unwrap();
+    let log = Writer::start(sink, settings).unwrap().thread_log();
+    Reactor::new(shared, number, &shared.board.threads[number], files, log, Environment::SYSTEM).unwrap()
+}
+
+/// A client's connection in its table, and the client's end.
+pub(super) fn client(reactor: &mut Reactor, remote: &str) -> (u32, OwnedFd) {
+    let (socket, far_end) = sockets(SocketType::STREAM);
+    let now = reactor.clock.now;
+    (reactor.insert(Connection::new(socket, 0, remote.parse().ok(), now)), far_end)
 }
 
 /// Two connected sockets, which do not block.
 pub(super) fn sockets(kind: SocketType) -> (OwnedFd, OwnedFd) {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socketpair(AddressFamily::UNIX, kind, flags, None).unwrap()
+}
+
+/// Ends what goes through such a socket, as closing it does. That would not be seen at once if another test starts a process at
+/// that moment, which has a copy of the descriptor until it executes its program.
+pub(super) fn hang_up(socket: &OwnedFd) {
+    shutdown(socket, Shutdown::Both).unwrap();
+}
+
+/// Whether the other end of a socket was closed, or will be in a moment, for the same reason.
+pub(super) fn is_closed(socket: &OwnedFd) -> bool {
+    let deadline = Timespec { tv_sec: 10, tv_nsec: 0 };
+    let ready = poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&deadline));
+    ready == Ok(1) && rustix::io::read(socket, &mut [0; 8]) == Ok(0)
 }

@@ -7,7 +7,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SocketType, sendmsg
 use super::*;
 use crate::control::{PoolCommand, SlotId, Started};
 use crate::worker::drain::{Carried, Note, send_connection};
-use crate::worker::testing::{shared, sockets};
+use crate::worker::testing::{hang_up, shared, sockets};
 
 const POOLS: &str = "[pool.own]\ncommand = [\"a\"]\n[pool.other]\nconnect = \"unix:/run/other.sock\"\n";
 
@@ -206,7 +206,8 @@ fn messages_arrive_whole_in_their_order_and_with_their_own_descriptors() {
     say(&master, b"{\"Fly\": 1}", None);
     say(&master, &[0xff; 10], None);
     tell(&master, &ToWorker::Hurry(4), None);
-    drop((master, passed));
+    hang_up(&master);
+    drop(passed);
     assert!(matches!(receive(&socket), Ok(Some((ToWorker::Retire(ID), None)))));
     let Ok(Some((ToWorker::Link(ID), Some(descriptor)))) = receive(&socket) else { panic!("no link") };
     rustix::io::write(&descriptor, b"x").unwrap();
@@ -232,7 +233,7 @@ fn keys_are_waited_for_and_what_was_said_before_is_not_lost() {
     let (_, early) = wait_for_keys(&socket).unwrap();
     let early: Vec<ToWorker> = early.into_iter().map(|(message, _)| message).collect();
     assert_eq!(early, [ToWorker::Retire(ID), ToWorker::Certificates]);
-    drop(master);
+    hang_up(&master);
     let ended = wait_for_keys(&socket).map(|_| ()).unwrap_err();
     assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
 }
@@ -243,7 +244,7 @@ fn without_a_master_what_is_under_way_is_finished() {
     let (master, socket) = sockets(SocketType::SEQPACKET);
     let mut control = Control::new(shared, &socket, 1);
     tell(&master, &ToWorker::Retire(ID), None);
-    drop(master);
+    hang_up(&master);
     control.take_messages();
     assert!(control.is_alone() && !control.orphan_mode.alone);
     let drain = format!("drain {ORPHAN_GRACE_MS} Some({ORPHAN_GRACE_MS}) false");
@@ -274,7 +275,7 @@ fn connections_of_predecessors_are_spread_over_the_threads() {
     let loads: Vec<u32> = shared.loads.iter().map(|load| load.load(Relaxed)).collect();
     assert_eq!((loads, shared.in_transit.load(Relaxed)), (vec![2, 1], 3));
     assert_eq!(control.predecessors.len(), 1, "more may come");
-    drop(old);
+    hang_up(&old);
     control.take_connections();
     assert!(control.predecessors.is_empty() && control.room.is_empty());
     assert_eq!(shared.predecessors.load(Relaxed), 0);

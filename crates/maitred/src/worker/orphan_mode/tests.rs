@@ -1,13 +1,9 @@
-use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Child, Command as Program, Stdio};
-
 use rustix::net::SocketType;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::*;
-use crate::control::Command;
+use crate::control::{Command, Greeting};
 use crate::worker::shared::{Outgoing, Shared};
-use crate::worker::testing::{shared, sockets};
+use crate::worker::testing::{hang_up, shared, sockets};
 
 const TIME: DrainTime = DrainTime { grace_ms: 5, streams_ms: None };
 
@@ -33,7 +29,7 @@ impl World {
             shared.outbox.send(asked);
         }
         control.take_outgoing();
-        drop(master);
+        hang_up(&master);
         World { control, end: hears.then_some(theirs) }
     }
 
@@ -133,7 +129,7 @@ fn the_server_stops_while_its_executable_is_replaced() {
 fn a_new_image_that_dies_leaves_an_orphan_and_one_that_never_came_changes_nothing() {
     let mut world = World::alone(true);
     world.told();
-    world.end = None;
+    hang_up(world.end.as_ref().unwrap());
     world.control.take_orders();
     assert!(world.control.is_alone() && world.control.orphaned);
     let told = world.told();
@@ -141,7 +137,7 @@ fn a_new_image_that_dies_leaves_an_orphan_and_one_that_never_came_changes_nothin
     assert!(told[..2] == ended && told[2].starts_with("drain 10000 Some"), "{told:?}");
 
     let mut world = World::new(true);
-    world.end = None;
+    hang_up(world.end.as_ref().unwrap());
     world.control.take_orders();
     assert!(!world.control.is_alone() && world.told().is_empty());
     world.control.take_messages();
@@ -165,49 +161,54 @@ fn who_waits_for_the_upgrade_is_told_so_now_and_then_and_not_for_ever() {
     assert!(world.told().is_empty());
 }
 
-/// A process that ends when its input ends, or on a signal.
-fn process() -> Child {
-    Program::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
-}
-
-fn watched(child: &Child) -> OwnedFd {
-    let pid = Pid::from_raw(child.id() as i32).unwrap();
-    pidfd_open(pid, PidfdFlags::empty()).unwrap()
+#[test]
+fn a_broken_process_is_killed_and_one_that_leaves_is_told_to() {
+    let greeting = Greeting {
+        capacity: 1,
+        sockets_only: false,
+        open_files: None,
+        recovers: false,
+        name: "a".to_owned(),
+    };
+    for (message, expected) in [
+        (FromWorker::SlotLost(ID, "broken".to_owned()), Some((ID, Signal::KILL))),
+        (FromWorker::SlotClosed(ID), Some((ID, Signal::TERM))),
+        (FromWorker::SlotReleased(ID, true), None),
+        (FromWorker::SlotDismissed(ID), None),
+        (FromWorker::SlotReady(ID, greeting), None),
+        (FromWorker::QueuePressure(0), None),
+        (FromWorker::Outlives, None),
+    ] {
+        assert_eq!(given_up(&message), expected, "{message:?}");
+    }
 }
 
 #[test]
-fn processes_that_the_master_would_have_ended_are_ended_here() {
-    for (message, signal) in
-        [(FromWorker::SlotLost(ID, "broken".to_owned()), 9), (FromWorker::SlotClosed(ID), 15)]
-    {
-        let mut child = process();
-        let mut world = World::alone(true);
-        world.told();
-        world.control.orphan_mode.watch(ID, watched(&child));
-        world.control.tell_nobody(&FromWorker::QueuePressure(0));
-        assert!(child.try_wait().unwrap().is_none(), "that is not about its end");
-        world.control.tell_nobody(&message);
-        assert_eq!(child.wait().unwrap().signal(), Some(signal));
-        world.control.take_orders();
-        world.control.take_orders();
-        assert_eq!(world.told(), ["exited 0 has ended"], "once");
-    }
+fn a_process_that_has_ended_is_reported_once_and_only_while_there_is_no_master() {
+    let mut world = World::new(true);
+    let (process, far_end) = sockets(SocketType::STREAM);
+    world.control.orphan_mode.watch(ID, process);
+    world.control.take_orders();
+    hang_up(&far_end);
+    world.control.take_orders();
+    assert!(world.told().is_empty(), "the master says so");
+    world.control.take_messages();
+    world.control.take_orders();
+    world.control.take_orders();
+    assert_eq!(world.told(), [between(3), "exited 0 has ended".to_owned()]);
 }
 
 /// The master may be replaced before it reads the message.
 #[test]
-fn what_the_master_was_asked_last_is_done_again_unless_it_has_answered() {
-    let mut child = process();
+fn what_the_master_was_asked_last_is_done_here_unless_it_has_answered() {
     let mut world = World::new(true);
     let other = SlotId { slot: 1, ..ID };
-    world.control.orphan_mode.watch(ID, watched(&child));
     for id in [ID, other] {
         world.control.orphan_mode.note(&FromWorker::SlotLost(id, "broken".to_owned()));
     }
     world.control.orphan_mode.forget(other);
     world.control.take_messages();
-    assert_eq!(child.wait().unwrap().signal(), Some(9));
-    assert_eq!(world.told(), [between(3)], "the other one has exited");
+    assert_eq!(world.told(), [between(3), "exited 0 has no channel any more".to_owned()]);
 }
 
 #[test]
@@ -229,7 +230,7 @@ fn a_slot_has_one_process_and_descriptors_are_waited_for_when_they_say_something
     assert_eq!(mode.descriptors().count(), 1, "the master sees to the processes itself");
     mode.alone = true;
     assert_eq!(mode.descriptors().count(), 2);
-    drop(two);
+    hang_up(&two);
     assert!(is_readable(&mode.watched[0].1), "it is the second one");
     mode.forget(SlotId { epoch: 2, ..ID });
     assert_eq!(mode.watched.len(), 1, "another process of the slot");

@@ -168,3 +168,6 @@ impl Processes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

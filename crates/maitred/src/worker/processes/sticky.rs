@@ -120,3 +120,6 @@ impl Processes {
         self.connections.get(index as usize)?.exchange.as_ref()?.pin
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -83,3 +83,6 @@ impl Requests {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -587,3 +587,6 @@ impl Requests {
         self.settle(index, more);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -156,3 +156,6 @@ impl Requests {
         self.settle(index, true);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, SocketType, recv};
 use super::*;
 use crate::budget::Budget;
 use crate::worker::connection::spool::Spool;
-use crate::worker::testing::{config, sockets};
+use crate::worker::testing::{config, hang_up, sockets};
 
 const HEAD: &[u8] = b"POST / HTTP/1.1\r\n\r\n";
 
@@ -123,7 +123,7 @@ fn what_a_server_does_not_take_any_more_is_no_memory_that_waits_for_it() {
     let (near, far) = sockets(SocketType::STREAM);
     let mut http = call(Dialect::Http1);
     assert!(http.unsent_bytes() >= HEAD.len());
-    drop(far);
+    hang_up(&far);
     assert_eq!(http.send(near.as_fd(), &mut None, &mut 0), Err(()));
     assert!(http.unsent_bytes() > 0, "the caller notes the error");
     http.send_failed = true;
