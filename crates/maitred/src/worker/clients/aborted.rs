@@ -37,7 +37,7 @@ impl Clients {
             return;
         }
         let Some(exchange) = connection.exchange.as_deref_mut() else { return };
-        if exchange.answered {
+        if exchange.incoming.is_dropped() {
             return;
         }
         let summary = Summary { status: ABORTED, body_bytes: 0 };

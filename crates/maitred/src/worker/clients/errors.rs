@@ -20,6 +20,7 @@ use crate::serve::fixed::Failure;
 use crate::serve::{RequestContext, Served};
 use crate::worker::agenda::Next;
 use crate::worker::connection::State;
+use crate::worker::connection::incoming::Incoming;
 use crate::worker::connection::refusal::{Refusal, fields_of};
 use crate::worker::origin::{self, Client};
 use crate::worker::step::{RequestInput, Step};
@@ -117,8 +118,7 @@ impl Clients {
 
     pub(in crate::worker) fn note_refused(&mut self, index: u32, status: u16, fields: &[Field<'_>]) {
         let exchange = self.exchange(index);
-        (exchange.decoder, exchange.spool) = (None, None);
-        (exchange.complete, exchange.answered, exchange.discard) = (false, false, false);
+        (exchange.incoming, exchange.spool) = (Incoming::Nothing, None);
         exchange.body.clear();
         (exchange.refusal, exchange.last) = (Some(Refusal::new(status, fields)), true);
     }

@@ -26,7 +26,7 @@ use std::os::fd::AsFd as _;
 use maitred_sys::delivery::{self, Progress};
 
 use super::Clients;
-use crate::worker::connection::rates::{HeldBy, Pace, Seen, body_deadline, head_deadline};
+use crate::worker::connection::rates::{HeldBy, Seen, body_deadline, head_deadline};
 use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{Exchange, State};
 
@@ -79,7 +79,7 @@ impl Clients {
 
     /// A body begins.
     pub(in crate::worker) fn begin_pace(&mut self, index: u32) {
-        self.exchange(index).pace = None;
+        self.exchange(index).incoming.begin_pace();
         self.arm_body(index);
     }
 
@@ -87,7 +87,8 @@ impl Clients {
     pub(in crate::worker) fn arm_body(&mut self, index: u32) {
         let (now, limits) = (self.clock.now, &self.shared.start.config.limits);
         let began = self.connections[index as usize].began;
-        let pace = self.exchange(index).pace.get_or_insert_with(|| Pace::new(now));
+        let Some(coming) = self.exchange(index).incoming.coming_mut() else { return };
+        let pace = coming.pace(now);
         pace.go_on(now);
         let until = body_deadline(limits, began, pace, now);
         self.wheel.arm(index, until);
@@ -96,7 +97,9 @@ impl Clients {
     /// Nothing of a body is read for now.
     pub(in crate::worker) fn pause_body(&mut self, index: u32) {
         let now = self.clock.now;
-        self.exchange(index).pace.get_or_insert_with(|| Pace::new(now)).pause(now);
+        if let Some(coming) = self.exchange(index).incoming.coming_mut() {
+            coming.pace(now).pause(now);
+        }
         self.wheel.disarm(index);
     }
 }

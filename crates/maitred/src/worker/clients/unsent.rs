@@ -105,7 +105,7 @@ impl Clients {
             State::Upstream(_) => {
                 exchange.attempt.as_ref().is_some_and(|attempt| attempt.filter.head_written())
             }
-            State::Writing => !exchange.complete && exchange.decoder.is_none(),
+            State::Writing => exchange.incoming.is_nothing(),
             _ => false,
         };
         if !begun || exchange.head.is_empty() {

@@ -22,6 +22,7 @@
 //! meanwhile is kept in [`Connection::readable`], since an edge comes only once.
 
 pub mod http2;
+pub mod incoming;
 pub mod rates;
 pub mod refusal;
 pub mod remote;
@@ -39,11 +40,11 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
-use maitred_http::body::Decoder;
 use maitred_http::fields::FieldLines;
 use maitred_http::request::RequestHead;
 use slab::Slab;
 
+use self::incoming::Incoming;
 use self::remote::Remote;
 use self::retry::RetryState;
 use self::spool::Spool;
@@ -55,7 +56,6 @@ use crate::control::SlotId;
 use crate::exchange::Routed;
 use crate::handoff::ClientSockets;
 use crate::serve::{Segment, Summary};
-use crate::worker::connection::rates::Pace;
 use crate::worker::connection::refusal::Refusal;
 use crate::worker::connection::tunnel::Tunnel;
 use crate::worker::connection::wire::Wire;
@@ -171,20 +171,8 @@ pub struct Exchange {
     pub path: Option<Box<[u8]>>,
     /// Its body, decoded.
     pub body: Vec<u8>,
-    /// What is still to come of the body.
-    pub decoder: Option<Decoder>,
-    /// Head and body are there, and are answered as soon as what was answered before is out.
-    pub complete: bool,
-    /// The request has its answer, and the body is read only to be dropped.
-    pub answered: bool,
-    /// The body is read only to be dropped, and then the request is answered.
-    pub discard: bool,
-    /// Bytes of it that were.
-    pub dropped: u64,
-    /// Length of the body as announced; 0 if it was not.
-    pub expected: u64,
-    /// How fast it comes.
-    pub pace: Option<Pace>,
+    /// What is still to come of it.
+    pub incoming: Incoming,
     /// A body that is too large to be sent in a frame.
     pub spool: Option<Spool>,
     /// The error that the request is to be answered with, whatever its route is.

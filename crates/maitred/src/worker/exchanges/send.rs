@@ -211,8 +211,7 @@ impl Exchanges {
             - usize::from(exchange.output.is_empty() && !exchange.segments.is_empty());
         let ends = connection.state == State::Writing
             && matches!(exchange.after, Some(After::Close | After::Linger))
-            && exchange.decoder.is_none()
-            && !exchange.complete;
+            && exchange.incoming.is_nothing();
         match segments {
             0 if ends => Then::End,
             0 => Then::Perhaps,
@@ -330,7 +329,7 @@ impl Exchanges {
         let exchange = self.exchange(index);
         exchange.forget_pool();
         let (after, unfinished) =
-            (exchange.after.take().unwrap_or(After::Keep), exchange.decoder.is_some() || exchange.complete);
+            (exchange.after.take().unwrap_or(After::Keep), !exchange.incoming.is_nothing());
         if unfinished && after != After::Keep {
             // An early answer was the last one: what follows it is dropped for a while.
             return self.finish(index, After::Linger);

@@ -2,6 +2,7 @@
 
 use super::Requests;
 use crate::exchange::Field;
+use crate::worker::connection::incoming::Incoming;
 use crate::worker::connection::{After, State};
 use crate::worker::step::Stop;
 
@@ -12,7 +13,7 @@ impl Requests {
         if !self.buffers.tx.is_empty() {
             // The page may have to be fetched, and what was answered before must not wait for that.
             self.enter(index, State::Body);
-            self.exchange(index).complete = true;
+            self.exchange(index).incoming = Incoming::Complete;
             return Stop::Flush;
         }
         let step = self.answer_again(index, false);

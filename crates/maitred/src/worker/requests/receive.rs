@@ -13,6 +13,7 @@ use maitred_http::response::{Encode as _, ResponseHead};
 
 use super::Requests;
 use crate::exchange::Routed;
+use crate::worker::connection::incoming::{Coming, Incoming};
 use crate::worker::connection::wire::{Received, Wire};
 use crate::worker::connection::{After, State};
 use crate::worker::step::{JOINED_BYTES, Stop};
@@ -283,7 +284,9 @@ impl Requests {
     /// Whether a body is still to be read whose request has its answer.
     pub(in crate::worker) fn is_answered_early(&self, index: u32) -> bool {
         let connection = self.connections.get(index as usize);
-        connection.and_then(|found| found.exchange.as_deref()).is_some_and(|exchange| exchange.answered)
+        connection
+            .and_then(|found| found.exchange.as_deref())
+            .is_some_and(|exchange| exchange.incoming.is_dropped())
     }
 
     /// Part of a head is there, of this many bytes.
@@ -322,11 +325,10 @@ impl Requests {
         *at += unread.head.len();
         self.keep(index, request, unread.given(&[], false));
         let exchange = self.exchange(index);
-        exchange.decoder = Some(decoder);
-        exchange.discard = stream && !wanted;
-        exchange.expected = match request.framing {
-            Framing::Length(length) => length,
-            Framing::None | Framing::Chunked => 0,
+        let coming = Coming::new(decoder, request.framing);
+        exchange.incoming = match stream && !wanted {
+            true => Incoming::Discarded(coming),
+            false => Incoming::Kept(coming),
         };
         if too_long {
             // The body is neither asked for by a 100 (Continue), nor waited for.
@@ -371,44 +373,10 @@ impl Requests {
             flaw.into_iter().for_each(|reject| self.note_refusal(index, reject));
         }
         if matches!(step, Step::Next | Step::Waits) && !last {
-            let exchange = self.exchange(index);
-            exchange.decoder = Some(decoder);
-            exchange.answered = true;
-            exchange.dropped = 0;
+            let coming = Coming::new(decoder, request.framing);
+            self.exchange(index).incoming = Incoming::Dropped { coming, bytes: 0 };
         }
         self.follow(index, step)
-    }
-
-    /// Takes a piece of a body whose request was answered before it came. `None` to go on with the next request.
-    fn drop_body(&mut self, index: u32, rest: &[u8], at: &mut usize) -> Option<Stop> {
-        let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
-        let exchange = self.exchange(index);
-        let decoder = exchange.decoder.as_mut()?;
-        let progress = match decoder.decode(rest, &mut exchange.body) {
-            Ok(progress) => progress,
-            Err(reject) => {
-                self.note_refusal(index, reject);
-                return Some(Stop::Settled(Some(After::Linger)));
-            }
-        };
-        *at += progress.consumed;
-        if let Some(pace) = &mut exchange.pace {
-            pace.count(progress.consumed);
-        }
-        exchange.dropped += exchange.body.len() as u64;
-        exchange.body.clear();
-        if exchange.dropped > short {
-            return Some(Stop::Settled(Some(After::Linger)));
-        }
-        if progress.complete {
-            exchange.decoder = None;
-            exchange.answered = false;
-            exchange.head.clear();
-            self.enter(index, State::Idle);
-            return None;
-        }
-        self.arm_body(index);
-        Some(Stop::Starved)
     }
 
     /// Takes a piece of the body; once it is whole, answers. `None` to go on with the next request.
@@ -419,44 +387,61 @@ impl Requests {
             return Some(Stop::Starved);
         }
         let exchange = self.exchange(index);
-        if exchange.answered {
-            return self.drop_body(index, rest, at);
-        }
-        let decoder = exchange.decoder.as_mut()?;
-        let mut progress = match decoder.decode(rest, &mut exchange.body) {
-            Ok(progress) => progress,
+        let answered = exchange.incoming.is_dropped();
+        let progress = match exchange.incoming.take(rest, told, &mut exchange.body) {
+            Ok(progress) => progress?,
             Err(reject) => {
                 self.note_refusal(index, reject);
-                return Some(self.refuse_body(index, reject.status, &[]));
+                return Some(match answered {
+                    true => Stop::Settled(Some(After::Linger)),
+                    false => self.refuse_body(index, reject.status, &[]),
+                });
             }
         };
-        if told {
-            decoder.end();
-            progress.complete = true;
-        }
         *at += progress.consumed;
-        if let Some(pace) = &mut exchange.pace {
-            pace.count(progress.consumed);
+        match answered {
+            true => self.on_dropped(index, progress.complete),
+            false => self.on_kept(index, progress.complete),
         }
-        if progress.complete {
-            exchange.decoder = None;
+    }
+
+    /// A piece of a body has been dropped whose request was answered before. `None` to go on with the next request.
+    fn on_dropped(&mut self, index: u32, complete: bool) -> Option<Stop> {
+        let short = u64::from(self.shared.start.config.limits.body_inline_bytes_max);
+        let exchange = self.exchange(index);
+        if matches!(exchange.incoming, Incoming::Dropped { bytes, .. } if bytes > short) {
+            return Some(Stop::Settled(Some(After::Linger)));
         }
-        if self.exchange(index).discard {
-            self.exchange(index).body.clear();
-        } else if let Some(stop) = self.spool_body(index) {
-            // A request whose body cannot be kept has its answer already.
-            if self.connections[index as usize].state == State::Spooling {
-                self.exchange(index).complete = progress.complete;
+        if complete {
+            exchange.incoming = Incoming::Nothing;
+            exchange.head.clear();
+            self.enter(index, State::Idle);
+            return None;
+        }
+        self.arm_body(index);
+        Some(Stop::Starved)
+    }
+
+    /// A piece of a body has been decoded that belongs to what answers, and has to go where the whole is kept.
+    fn on_kept(&mut self, index: u32, complete: bool) -> Option<Stop> {
+        let stop = self.spool_body(index);
+        let connection = &mut self.connections[index as usize];
+        let (state, exchange) = (connection.state, connection.exchange());
+        if let Some(stop) = stop {
+            // One that cannot be kept is answered already.
+            if state == State::Spooling && complete {
+                exchange.incoming = Incoming::Complete;
             }
             return Some(stop);
         }
-        if !progress.complete {
+        if !complete {
             self.arm_body(index);
             return Some(Stop::Starved);
         }
+        exchange.incoming = Incoming::Nothing;
         if !self.buffers.tx.is_empty() {
-            // An application process may write to the socket itself; earlier answers have to be out first.
-            self.exchange(index).complete = true;
+            // What answers may write to the socket itself; what was answered before has to be out first.
+            self.exchange(index).incoming = Incoming::Complete;
             return Some(Stop::Flush);
         }
         let step = self.answer_again(index, false);
@@ -535,10 +520,10 @@ impl Requests {
         let Some(connection) = self.connections.get_mut(index as usize) else { return };
         let (state, ended, requests) = (connection.state, connection.ended, connection.requests);
         if let Some(exchange) = connection.exchange.as_deref_mut()
-            && exchange.complete
+            && matches!(exchange.incoming, Incoming::Complete)
             && !matches!(state, State::Writing | State::Spooling)
         {
-            exchange.complete = false;
+            exchange.incoming = Incoming::Nothing;
             return self.resume(index);
         }
         let reading = matches!(state, State::Idle | State::Head | State::Body);

@@ -63,8 +63,8 @@ impl Requests {
     /// the disk.
     fn make_room(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
         let (shared, exchange) = (self.shared, self.exchange(index));
-        let small =
-            bytes.max(exchange.expected) <= u64::from(shared.start.config.limits.body_memory_bytes_max);
+        let small = bytes.max(exchange.incoming.announced())
+            <= u64::from(shared.start.config.limits.body_memory_bytes_max);
         let more = exchange.body.len() as u64;
         match &mut exchange.spool {
             Some(spool) if spool.on_disk => return spool.kept.grow(more).then_some(()).ok_or(NO_SPACE),
@@ -90,8 +90,8 @@ impl Requests {
     fn move_to_disk(&mut self, index: u32, bytes: u64) -> Result<(), Unkept> {
         let (shared, exchange) = (self.shared, self.exchange(index));
         let mut kept = shared.bodies_on_disk.begin();
-        // A body whose announced length finds no room is refused now, and not half-way.
-        if !shared.bodies_on_disk.has(bytes.max(exchange.expected)) || !kept.grow(bytes) {
+        // What is announced and cannot find room to its end is better refused now than half-way.
+        if !shared.bodies_on_disk.has(bytes.max(exchange.incoming.announced())) || !kept.grow(bytes) {
             return Err(NO_SPACE);
         }
         let held = shared.descriptors.take(1).ok_or(NO_DESCRIPTOR)?;
