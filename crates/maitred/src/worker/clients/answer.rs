@@ -239,8 +239,7 @@ impl Clients {
                 self.count(index, summary.status);
                 self.keep_for_log(index, request);
                 let exchange = self.exchange(index);
-                exchange.segments = segments;
-                exchange.resident_until = 0;
+                exchange.outgoing.follow(segments);
                 exchange.summary = Some(summary);
                 exchange.after = Some(if given.last { After::Linger } else { after(persistence) });
                 self.start_writing(index);

@@ -36,7 +36,8 @@ impl Clients {
         let exchange =
             self.connections.get(index as usize).and_then(|connection| connection.exchange.as_deref());
         let waits = |exchange: &Exchange| {
-            !exchange.awaits_disk && (self.has_output(index) || !exchange.segments.is_empty())
+            !exchange.outgoing.awaits_disk
+                && (self.has_output(index) || !exchange.outgoing.segments.is_empty())
         };
         exchange.is_some_and(waits)
     }
@@ -48,7 +49,7 @@ impl Clients {
         let socket = || delivery::progress(connection.socket.as_ref()?.as_fd());
         let waits = match connection.state {
             // What TLS holds back is not in the buffers.
-            State::Writing => exchange.is_some_and(|exchange| !exchange.awaits_disk),
+            State::Writing => exchange.is_some_and(|exchange| !exchange.outgoing.awaits_disk),
             State::Upstream(_) => self.waits_for_client(index),
             State::HandedOff { .. } => return socket().filter(|found| found.unsent).map(Seen::by_socket),
             State::Linger => delivery::is_under_way(connection.socket.as_ref()?.as_fd()),

@@ -145,9 +145,9 @@ impl Clients {
                 }
                 State::Http2 { session } => sessions.push(session),
                 State::Writing | State::Upstream(_)
-                    if exchange
-                        .is_some_and(|exchange| exchange.unsent.is_some() && !exchange.awaits_disk)
-                        && hurries() =>
+                    if exchange.is_some_and(|exchange| {
+                        exchange.unsent.is_some() && !exchange.outgoing.awaits_disk
+                    }) && hurries() =>
                 {
                     self.base.wheel.arm(index, write);
                 }

@@ -23,6 +23,7 @@
 
 pub mod http2;
 pub mod incoming;
+pub mod outgoing;
 pub mod rates;
 pub mod refusal;
 pub mod remote;
@@ -45,6 +46,7 @@ use maitred_http::request::RequestHead;
 use slab::Slab;
 
 use self::incoming::Incoming;
+use self::outgoing::Outgoing;
 use self::remote::Remote;
 use self::retry::RetryState;
 use self::spool::Spool;
@@ -179,23 +181,13 @@ pub struct Exchange {
     pub refusal: Option<Refusal>,
     /// Nothing can be read after this request: its body was announced, and is not asked for by a 100 (Continue).
     pub last: bool,
-    /// Bytes to send, from `sent` on.
-    pub output: Vec<u8>,
-    /// How much of `output` has been sent.
-    pub sent: usize,
+    /// What of its response is still to be sent.
+    pub outgoing: Outgoing,
     /// What it holds of the budget for what is unsent, if a part of a response was left over.
     pub unsent: Option<Permit>,
     /// What follows the content, where that has frames of its own.
     pub trailers: Option<Box<FieldLines>>,
-    /// What follows `output`.
-    pub segments: VecDeque<Segment>,
-    /// End of the part of the present file segment that was found in the page cache.
-    pub resident_until: u64,
-    /// When it was found there.
-    pub resident_at: Option<Instant>,
-    /// A helper thread reads the present file segment.
-    pub awaits_disk: bool,
-    /// The data for the access log once the response has ended; `None` when it was logged.
+    /// What the access log will say once the response has ended; `None` when it was said.
     pub summary: Option<Summary>,
     /// What comes after the response.
     pub after: Option<After>,
@@ -241,10 +233,12 @@ impl Exchange {
     /// Empties everything, and keeps the memory of the buffers.
     pub fn reset(&mut self) {
         let (mut input, mut head) = (std::mem::take(&mut self.input), std::mem::take(&mut self.head));
-        let (mut body, mut output) = (std::mem::take(&mut self.body), std::mem::take(&mut self.output));
+        let (mut body, mut output) =
+            (std::mem::take(&mut self.body), std::mem::take(&mut self.outgoing.bytes));
         [&mut input, &mut body, &mut output].into_iter().for_each(Vec::clear);
         head.clear();
-        *self = Exchange { input, head, body, output, ..Exchange::default() };
+        let outgoing = Outgoing { bytes: output, ..Outgoing::default() };
+        *self = Exchange { input, head, body, outgoing, ..Exchange::default() };
     }
 
     /// The request to a pool has its line in the log; the next one may be for no pool.
@@ -255,7 +249,7 @@ impl Exchange {
 
     /// Bytes of memory that the buffers hold.
     pub fn capacity(&self) -> usize {
-        self.input.capacity() + self.head.capacity() + self.body.capacity() + self.output.capacity()
+        self.input.capacity() + self.head.capacity() + self.body.capacity() + self.outgoing.bytes.capacity()
     }
 
     /// If an upstream was answering through here: whether the client was given another protocol, and the bytes that it got.
@@ -265,7 +259,10 @@ impl Exchange {
 
     /// Whether nothing is left in any buffer.
     pub fn is_empty(&self) -> bool {
-        self.input.is_empty() && self.head.is_empty() && self.output.is_empty() && self.segments.is_empty()
+        self.input.is_empty()
+            && self.head.is_empty()
+            && self.outgoing.bytes.is_empty()
+            && self.outgoing.segments.is_empty()
     }
 }
 

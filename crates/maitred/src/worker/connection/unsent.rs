@@ -9,10 +9,7 @@ use crate::worker::upstream::Attempt;
 impl Exchange {
     /// Whether a part of a response is held here, or of what is for an upstream.
     pub(in crate::worker) fn holds_something(&self) -> bool {
-        self.sent < self.output.len()
-            || !self.segments.is_empty()
-            || !self.tail.is_empty()
-            || self.forwarded_bytes() > 0
+        !self.outgoing.is_empty() || !self.tail.is_empty() || self.forwarded_bytes() > 0
     }
 
     /// Memory of what an HTTP server, or the other end of a tunnel, has not taken.
@@ -21,17 +18,11 @@ impl Exchange {
         request + self.tunnel.as_deref().map_or(0, Tunnel::unsent_bytes)
     }
 
-    /// Memory that is held meanwhile. Of a file, that is the segment; entries of the cache count where they are, and what
-    /// stands in the configuration is there anyway.
+    /// Memory that is held meanwhile.
     pub(in crate::worker) fn unsent_bytes(&self) -> usize {
-        let segment = |segment: &Segment| match segment {
-            Segment::Bytes(bytes) => size_of::<Segment>() + bytes.len(),
-            Segment::Cached(_) | Segment::File { .. } => size_of::<Segment>(),
-        };
-        let segments: usize = self.segments.iter().map(segment).sum();
         let tail = self.tail_bytes + self.tail.len() * size_of::<Segment>();
         let own = size_of::<Connection>() + size_of::<Exchange>() + self.capacity();
-        own + segments + tail + self.forwarded_bytes()
+        own + self.outgoing.segment_bytes() + tail + self.forwarded_bytes()
     }
 
     /// What it has in the budget.

@@ -56,7 +56,7 @@ impl Exchanges {
     /// Whether something of the response waits for the client.
     pub(in crate::worker) fn is_held_by_client(&self, index: u32) -> bool {
         self.has_output(index)
-            || self.exchange_of(index).is_some_and(|exchange| !exchange.segments.is_empty())
+            || self.exchange_of(index).is_some_and(|exchange| !exchange.outgoing.segments.is_empty())
     }
 
     /// When the process that writes to the client's own socket has been silent for too long, by the times that the kernel keeps;

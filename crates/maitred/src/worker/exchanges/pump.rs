@@ -206,7 +206,7 @@ impl Exchanges {
         self.progress(index);
         // An error is reported again, and handled, when the rest is sent.
         let rest = bytes.get(sent..).unwrap_or_default();
-        self.exchange(index).output.extend_from_slice(rest);
+        self.exchange(index).outgoing.bytes.extend_from_slice(rest);
     }
 
     /// Nothing more is there for now. True if there is more to send.

@@ -211,8 +211,8 @@ impl Exchanges {
         let bytes = end.saturating_sub(offset);
         if attempt.filter.passthrough().is_some_and(|through| bytes <= through) {
             attempt.filter.skip(bytes);
-            exchange.resident_until = 0;
-            exchange.segments.push_back(Segment::File { file: source, offset, end });
+            exchange.outgoing.resident_until = 0;
+            exchange.outgoing.segments.push_back(Segment::File { file: source, offset, end });
             return true;
         }
         let mut piece = vec![0; bytes.min(TAIL_PIECE_BYTES) as usize];

@@ -12,7 +12,7 @@ use rustix::net::{RecvFlags, recv};
 use super::Exchanges;
 use crate::serve::passed::Reading;
 use crate::serve::residency::RESIDENT_FOR;
-use crate::serve::{CachedBytes, DiskJob, Segment, ServedFile, Summary};
+use crate::serve::{DiskJob, Segment, ServedFile, Summary};
 use crate::worker::agenda::Next;
 use crate::worker::connection::wire::Sent;
 use crate::worker::connection::wire::{Then, Wire};
@@ -33,21 +33,6 @@ const LINGER_READS_PER_TURN: u32 = 16;
 
 /// When a job is submitted again that the disk helpers had no room for: about what one read from a disk takes.
 const DISK_RETRY: Duration = Duration::from_millis(5);
-
-/// Keeps what could not be sent. Bytes at the end that the cache of files has, or the configuration, are held there and not
-/// copied.
-fn hold_rest(rest: &[u8], cached: Option<CachedBytes>, exchange: &mut Exchange) {
-    // Bytes that were joined after them, or that another part of the code put into `tx` since, are no part of them.
-    let cached = cached.filter(|_| exchange.segments.is_empty()).filter(|cached| {
-        let bytes = cached.bytes();
-        rest.ends_with(bytes.get(bytes.len().saturating_sub(rest.len())..).unwrap_or_default())
-    });
-    let Some(mut cached) = cached else { return exchange.output.extend_from_slice(rest) };
-    cached.keep_last(rest.len());
-    let own = rest.len() - cached.bytes().len();
-    exchange.output.extend_from_slice(rest.get(..own).unwrap_or_default());
-    exchange.segments.push_back(Segment::Cached(cached));
-}
 
 impl Exchanges {
     /// Sends what the turn has joined in `tx`, and then does what is to follow: `after` for a connection whose last
@@ -77,7 +62,7 @@ impl Exchanges {
         let finished = rest.is_empty() && self.is_flushed(index).unwrap_or(true);
         if !finished {
             let exchange = self.exchange(index);
-            hold_rest(rest, cached, exchange);
+            exchange.outgoing.hold(rest, cached);
             if let Some(after) = after {
                 exchange.after = Some(after);
             }
@@ -118,23 +103,22 @@ impl Exchanges {
             let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else {
                 return Sent::All;
             };
-            if exchange.awaits_disk {
+            if exchange.outgoing.awaits_disk {
                 return Sent::Waits;
             }
-            if exchange.sent < exchange.output.len() {
+            if exchange.outgoing.has_bytes() {
                 match self.send_output(index) {
                     Sent::All => continue,
                     other => return other,
                 }
             }
-            match exchange.segments.pop_front() {
+            match exchange.outgoing.segments.pop_front() {
                 None => return self.flush(index),
                 Some(Segment::Bytes(bytes)) => {
-                    exchange.output = bytes.into();
-                    exchange.sent = 0;
+                    exchange.outgoing.replace(bytes.into());
                 }
                 Some(cached @ Segment::Cached(_)) => {
-                    exchange.segments.push_front(cached);
+                    exchange.outgoing.segments.push_front(cached);
                     match self.send_cached(index) {
                         Sent::All => {}
                         other => return other,
@@ -142,7 +126,7 @@ impl Exchanges {
                 }
                 Some(Segment::File { offset, end, .. }) if offset >= end => {}
                 Some(file) => {
-                    exchange.segments.push_front(file);
+                    exchange.outgoing.segments.push_front(file);
                     if share == 0 {
                         return Sent::Share;
                     }
@@ -159,19 +143,15 @@ impl Exchanges {
         let Some(exchange) = self.connections[index as usize].exchange.as_deref_mut() else {
             return Sent::All;
         };
-        let from = exchange.sent;
+        let from = exchange.outgoing.sent;
         let then = self.then(index);
-        let output = std::mem::take(&mut self.exchange(index).output);
+        let output = std::mem::take(&mut self.exchange(index).outgoing.bytes);
         let sent = self.send(index, output.get(from..).unwrap_or_default(), then);
         let exchange = self.exchange(index);
-        exchange.output = output;
+        exchange.outgoing.bytes = output;
         match sent {
             Ok(sent) => {
-                exchange.sent += sent;
-                if exchange.sent == exchange.output.len() {
-                    exchange.output.clear();
-                    exchange.sent = 0;
-                }
+                exchange.outgoing.advance(sent);
                 self.progress(index);
                 Sent::All
             }
@@ -184,11 +164,11 @@ impl Exchanges {
     /// Sends the first segment, which is held elsewhere.
     fn send_cached(&mut self, index: u32) -> Sent {
         let Some(exchange) = self.connections[index as usize].exchange.as_deref() else { return Sent::All };
-        let Some(Segment::Cached(cached)) = exchange.segments.front() else { return Sent::All };
+        let Some(Segment::Cached(cached)) = exchange.outgoing.segments.front() else { return Sent::All };
         let (cached, then) = (cached.clone(), self.then(index));
         match self.send(index, cached.bytes(), then) {
             Ok(sent) => {
-                let segments = &mut self.exchange(index).segments;
+                let segments = &mut self.exchange(index).outgoing.segments;
                 if sent == cached.bytes().len() {
                     segments.pop_front();
                 } else if let Some(Segment::Cached(left)) = segments.front_mut() {
@@ -207,8 +187,7 @@ impl Exchanges {
     fn then(&self, index: u32) -> Then {
         let connection = &self.connections[index as usize];
         let Some(exchange) = connection.exchange.as_deref() else { return Then::Perhaps };
-        let segments = exchange.segments.len()
-            - usize::from(exchange.output.is_empty() && !exchange.segments.is_empty());
+        let segments = exchange.outgoing.behind_front();
         let ends = connection.state == State::Writing
             && matches!(exchange.after, Some(After::Close | After::Linger))
             && exchange.incoming.is_nothing();
@@ -232,7 +211,7 @@ impl Exchanges {
     fn send_file(&mut self, index: u32, share: &mut u64) -> Sent {
         let connection = &mut self.processes.clients.connections[index as usize];
         let Some(exchange) = connection.exchange.as_deref_mut() else { return Sent::All };
-        let Some(Segment::File { file, offset, end }) = exchange.segments.front_mut() else {
+        let Some(Segment::File { file, offset, end }) = exchange.outgoing.segments.front_mut() else {
             return Sent::All;
         };
         if file.reading() == Reading::ByHelper {
@@ -243,17 +222,18 @@ impl Exchanges {
             };
         }
         let now = self.processes.clients.base.clock.now;
-        let stale = exchange.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
-        if *offset >= exchange.resident_until || stale {
+        let stale =
+            exchange.outgoing.resident_at.is_none_or(|at| now.saturating_duration_since(at) > RESIDENT_FOR);
+        if *offset >= exchange.outgoing.resident_until || stale {
             let bytes = (*end - *offset).min(RESIDENT_BYTES);
             let Some(since) = file.resident_since(*offset, bytes, now) else {
                 let (file, offset) = (Rc::clone(file), *offset);
                 return self.ask_disk(index, &file, offset, bytes);
             };
-            exchange.resident_until = *offset + bytes;
-            exchange.resident_at = Some(since);
+            exchange.outgoing.resident_until = *offset + bytes;
+            exchange.outgoing.resident_at = Some(since);
         }
-        let bytes = (exchange.resident_until.min(*end) - *offset).min(*share);
+        let bytes = (exchange.outgoing.resident_until.min(*end) - *offset).min(*share);
         let (file, mut at, end) = (Rc::clone(file), *offset, *end);
         let then = if at + bytes < end { Then::More } else { self.then(index) };
         match self.send_file_piece(index, &file, &mut at, bytes, then) {
@@ -265,12 +245,12 @@ impl Exchanges {
             Ok(sent) => {
                 *share -= sent;
                 let exchange = self.exchange(index);
-                if let Some(Segment::File { offset, .. }) = exchange.segments.front_mut() {
+                if let Some(Segment::File { offset, .. }) = exchange.outgoing.segments.front_mut() {
                     *offset = at;
                 }
                 if at >= end {
-                    exchange.segments.pop_front();
-                    exchange.resident_until = 0;
+                    exchange.outgoing.segments.pop_front();
+                    exchange.outgoing.resident_until = 0;
                 }
                 self.row.bytes_sent.add(sent);
                 self.progress(index);
@@ -301,7 +281,7 @@ impl Exchanges {
         if !submitted {
             return self.postpone(index);
         }
-        self.exchange(index).awaits_disk = true;
+        self.exchange(index).outgoing.awaits_disk = true;
         match file.lane() {
             Some(_) => self.await_passed(index),
             // The time of the disk does not count against the client.
@@ -371,16 +351,8 @@ impl Exchanges {
 
     /// Ends a connection in the middle of a response: its end shows the client that it is incomplete.
     pub(in crate::worker) fn abort(&mut self, index: u32) {
-        let left = |exchange: &Exchange| {
-            let files = exchange.segments.iter().map(|segment| match segment {
-                Segment::Bytes(bytes) => bytes.len() as u64,
-                Segment::Cached(cached) => cached.bytes().len() as u64,
-                Segment::File { offset, end, .. } => end.saturating_sub(*offset),
-            });
-            files.sum::<u64>() + (exchange.output.len() - exchange.sent) as u64
-        };
         let connection = &mut self.connections[index as usize];
-        let unsent = connection.exchange.as_deref().map_or(0, left);
+        let unsent = connection.exchange.as_deref().map_or(0, |exchange| exchange.outgoing.left());
         let so_far = connection.exchange.as_deref().and_then(Exchange::answered_so_far);
         if let (State::Upstream(_), Some((switched, body_bytes))) = (connection.state, so_far) {
             let exchange = connection.exchange();

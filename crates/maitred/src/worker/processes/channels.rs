@@ -259,10 +259,9 @@ impl Processes {
         }
         // The tail that the process returned is sent at the client's speed, and the process is free.
         exchange.after = Some(after);
-        exchange.segments = std::mem::take(&mut exchange.tail);
+        exchange.outgoing.follow(std::mem::take(&mut exchange.tail));
         exchange.returned_by = Some(id);
         exchange.tail_bytes = 0;
-        exchange.resident_until = 0;
         self.start_writing(index);
         self.follow_up(index, Next::Send);
         Ok(())

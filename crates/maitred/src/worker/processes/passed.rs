@@ -157,7 +157,7 @@ impl Processes {
         };
         let submitted = lane.submit(Box::new(read));
         if submitted {
-            self.exchange(index).awaits_disk = true;
+            self.exchange(index).outgoing.awaits_disk = true;
             self.await_passed(index);
         }
         submitted

@@ -20,8 +20,8 @@ impl Requests {
             return;
         }
         let exchange = self.exchange(index);
-        exchange.awaits_disk = false;
-        let pieces = if tail { &mut exchange.tail } else { &mut exchange.segments };
+        exchange.outgoing.awaits_disk = false;
+        let pieces = if tail { &mut exchange.tail } else { &mut exchange.outgoing.segments };
         let bytes = match result {
             Ok(bytes) if !bytes.is_empty() => bytes,
             _ => return self.break_off_file(index),
@@ -64,13 +64,13 @@ impl Requests {
             State::Spooling => self.on_spooled(index, result),
             State::Writing | State::Upstream(_) => {
                 let exchange = self.exchange(index);
-                exchange.awaits_disk = false;
-                // What was read is taken to be in memory: another check could go on for ever on a machine short of memory.
-                if let Some(Segment::File { file, offset, end }) = exchange.segments.front() {
-                    exchange.resident_until = (*offset + RESIDENT_BYTES).min(*end);
-                    exchange.resident_at = Some(now);
+                exchange.outgoing.awaits_disk = false;
+                // What was read is taken to be there: to ask again could go on for ever on a machine short of memory.
+                if let Some(Segment::File { file, offset, end }) = exchange.outgoing.segments.front() {
+                    exchange.outgoing.resident_until = (*offset + RESIDENT_BYTES).min(*end);
+                    exchange.outgoing.resident_at = Some(now);
                     if result.is_ok() {
-                        file.was_read(*offset, exchange.resident_until - *offset, now);
+                        file.was_read(*offset, exchange.outgoing.resident_until - *offset, now);
                     }
                 }
                 self.progress(index);

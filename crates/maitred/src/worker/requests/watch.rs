@@ -60,19 +60,19 @@ impl Requests {
         self.enter(index, State::Watching);
         self.arm_in(index, WATCHER_TIMEOUT);
         let exchange = self.exchange(index);
-        (exchange.output, exchange.sent) = (head, 0);
+        exchange.outgoing.replace(head);
         self.on_watcher(index);
         if self.is_current(index, serial) { Step::Waits } else { Step::Gone }
     }
 
     pub(in crate::worker) fn tell_watcher(&mut self, index: u32, event: &[u8]) {
         let exchange = self.exchange(index);
-        if exchange.sent < exchange.output.len() {
+        if exchange.outgoing.has_bytes() {
             return;
         }
-        exchange.output.clear();
-        exchange.output.extend_from_slice(event);
-        exchange.sent = 0;
+        exchange.outgoing.bytes.clear();
+        exchange.outgoing.bytes.extend_from_slice(event);
+        exchange.outgoing.sent = 0;
         // What came before was taken, or the deadline would have passed.
         self.arm_in(index, WATCHER_TIMEOUT);
         self.on_watcher(index);
@@ -82,7 +82,7 @@ impl Requests {
     pub(in crate::worker) fn on_watcher(&mut self, index: u32) {
         let unsent = |thread: &mut Requests| {
             let exchange = thread.exchange(index);
-            exchange.output.len() - exchange.sent
+            exchange.outgoing.unsent().len()
         };
         let before = unsent(self);
         if self.send_rest(index) == Sent::Broken {

@@ -1,0 +1,142 @@
+//! What of a response is still to be sent.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::serve::{CachedBytes, Segment};
+
+/// What of a response is still to be sent: bytes, and pieces behind them.
+#[derive(Debug, Default)]
+pub struct Outgoing {
+    /// Bytes to send, from `sent` on.
+    pub bytes: Vec<u8>,
+    /// How much of `bytes` has been sent.
+    pub sent: usize,
+    /// What follows `bytes`.
+    pub segments: VecDeque<Segment>,
+    /// End of the part of the present file segment that was found in the page cache.
+    pub resident_until: u64,
+    /// When it was found there.
+    pub resident_at: Option<Instant>,
+    /// A helper thread reads the present file segment.
+    pub awaits_disk: bool,
+}
+
+impl Outgoing {
+    /// Whether nothing is left.
+    pub(in crate::worker) fn is_empty(&self) -> bool {
+        !self.has_bytes() && self.segments.is_empty()
+    }
+
+    /// Whether bytes are left, besides pieces.
+    pub(in crate::worker) fn has_bytes(&self) -> bool {
+        self.sent < self.bytes.len()
+    }
+
+    /// The bytes that are left.
+    pub(in crate::worker) fn unsent(&self) -> &[u8] {
+        self.bytes.get(self.sent..).unwrap_or_default()
+    }
+
+    /// So many of the bytes have been sent.
+    pub(in crate::worker) fn advance(&mut self, sent: usize) {
+        self.sent += sent;
+        if !self.has_bytes() {
+            self.bytes.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Other bytes take the place of those that were there.
+    pub(in crate::worker) fn replace(&mut self, bytes: Vec<u8>) {
+        (self.bytes, self.sent) = (bytes, 0);
+    }
+
+    /// Other pieces follow; of their files nothing is known yet.
+    pub(in crate::worker) fn follow(&mut self, segments: VecDeque<Segment>) {
+        (self.segments, self.resident_until) = (segments, 0);
+    }
+
+    /// Keeps what could not be sent. Bytes at the end that the cache of files has, or the configuration, are held there and not
+    /// copied.
+    pub(in crate::worker) fn hold(&mut self, rest: &[u8], cached: Option<CachedBytes>) {
+        // What was joined behind them, or put into `tx` since, is no part of them.
+        let cached = cached.filter(|_| self.segments.is_empty()).filter(|cached| {
+            let bytes = cached.bytes();
+            rest.ends_with(bytes.get(bytes.len().saturating_sub(rest.len())..).unwrap_or_default())
+        });
+        let Some(mut cached) = cached else { return self.bytes.extend_from_slice(rest) };
+        cached.keep_last(rest.len());
+        let own = rest.len() - cached.bytes().len();
+        self.bytes.extend_from_slice(rest.get(..own).unwrap_or_default());
+        self.segments.push_back(Segment::Cached(cached));
+    }
+
+    /// How many pieces come behind the part that is in front: bytes, or with no bytes the first piece.
+    pub(in crate::worker) fn behind_front(&self) -> usize {
+        self.segments.len() - usize::from(self.bytes.is_empty() && !self.segments.is_empty())
+    }
+
+    /// How many bytes are left, files included.
+    pub(in crate::worker) fn left(&self) -> u64 {
+        let pieces = self.segments.iter().map(|segment| match segment {
+            Segment::Bytes(bytes) => bytes.len() as u64,
+            Segment::Cached(cached) => cached.bytes().len() as u64,
+            Segment::File { offset, end, .. } => end.saturating_sub(*offset),
+        });
+        pieces.sum::<u64>() + self.unsent().len() as u64
+    }
+
+    /// Memory that the pieces take. Of a file, that is the piece itself; entries of the cache count where they are, and what stands
+    /// in the configuration is there anyway.
+    pub(in crate::worker) fn segment_bytes(&self) -> usize {
+        let segment = |segment: &Segment| match segment {
+            Segment::Bytes(bytes) => size_of::<Segment>() + bytes.len(),
+            Segment::Cached(_) | Segment::File { .. } => size_of::<Segment>(),
+        };
+        self.segments.iter().map(segment).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bytes(text: &[u8]) -> Segment {
+        Segment::Bytes(text.into())
+    }
+
+    #[test]
+    fn what_is_sent_leaves_and_the_rest_is_counted() {
+        let mut outgoing = Outgoing::default();
+        assert!(outgoing.is_empty() && outgoing.left() == 0);
+        outgoing.hold(b"head", None);
+        outgoing.segments.push_back(bytes(b"content"));
+        assert_eq!((outgoing.left(), outgoing.behind_front(), outgoing.unsent()), (11, 1, &b"head"[..]));
+        outgoing.advance(3);
+        assert_eq!((outgoing.left(), outgoing.has_bytes(), outgoing.unsent()), (8, true, &b"d"[..]));
+        outgoing.advance(1);
+        // The buffer is empty for what comes next, and the piece is in front now.
+        assert_eq!((outgoing.left(), outgoing.has_bytes(), outgoing.behind_front()), (7, false, 0));
+        assert!(outgoing.bytes.is_empty() && outgoing.sent == 0 && !outgoing.is_empty());
+    }
+
+    #[test]
+    fn what_could_not_be_sent_follows_what_waits_already() {
+        let mut outgoing = Outgoing::default();
+        outgoing.hold(b"one", None);
+        outgoing.advance(1);
+        outgoing.hold(b"two", None);
+        assert_eq!(outgoing.unsent(), b"netwo");
+        outgoing.replace(b"three".to_vec());
+        assert_eq!((outgoing.unsent(), outgoing.left()), (&b"three"[..], 5));
+    }
+
+    #[test]
+    fn other_pieces_are_looked_for_in_the_page_cache_anew() {
+        let mut outgoing = Outgoing { resident_until: 9, ..Outgoing::default() };
+        outgoing.follow(VecDeque::from([bytes(b"a"), bytes(b"bc")]));
+        assert_eq!((outgoing.resident_until, outgoing.left(), outgoing.behind_front()), (0, 3, 1));
+        assert_eq!(outgoing.segment_bytes(), 2 * size_of::<Segment>() + 3);
+    }
+}
