@@ -4,7 +4,6 @@ mod identity;
 
 use std::borrow::Cow;
 
-use maitred_handoff::HeadPart;
 use maitred_http::fields::{FieldEdits, Present};
 use maitred_http::request::{Framing, Method, Request, Version};
 use maitred_http::uri;
@@ -131,8 +130,8 @@ pub(super) fn content_length(request: &Request<'_, '_>, body: &[u8]) -> Option<u
     }
 }
 
-/// Appends the fields that ask for another protocol.
-pub(super) fn append_switch(head: &mut HeadPart<'_>, switch: Option<&str>) {
+/// Appends what says that another protocol is asked for.
+pub(super) fn append_switch(head: &mut impl PutField, switch: Option<&str>) {
     if let Some(protocol) = switch {
         head.field("upgrade", protocol.as_bytes());
         head.field("connection", b"upgrade");

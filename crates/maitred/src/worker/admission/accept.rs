@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use maitred_http::request::RequestHead;
+use maitred_http::request::{Reject, RequestHead};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -324,12 +324,7 @@ impl Admission {
         if !text.is_empty() {
             match RequestHead::received(&text, &self.head_limits) {
                 Ok(received) => head = received,
-                Err(reject) => {
-                    // The limits of the process that sent it may be wider than those here.
-                    self.note_refusal(index, reject);
-                    self.answer_refused_text(index, &text, reject);
-                    return self.send_joined(index, Some(After::Linger));
-                }
+                Err(reject) => return self.refuse_adopted(index, &text, reject),
             }
         }
         if head.is_empty() {
@@ -339,11 +334,15 @@ impl Admission {
         }
         let exchange = self.exchange(index);
         (exchange.head, exchange.routed, exchange.path) = (head, routed, path);
-        exchange.body = body;
-        exchange.spool = spool;
-        exchange.retry = again;
-        exchange.waits_since = waits_since;
-        exchange.across = across;
+        (exchange.body, exchange.spool, exchange.retry) = (body, spool, again);
+        (exchange.waits_since, exchange.across) = (waits_since, across);
         self.resume(index);
+    }
+
+    /// The bounds of the process that it comes from were wider.
+    fn refuse_adopted(&mut self, index: u32, text: &[u8], reject: Reject) {
+        self.note_refusal(index, reject);
+        self.answer_refused_text(index, text, reject);
+        self.send_joined(index, Some(After::Linger));
     }
 }

@@ -12,6 +12,7 @@
 //! | [`unsent`] | what clients do not take: counted and bounded |
 //! | [`reclaim`] | whether a connection is idle, and since when |
 //! | [`answer`] | responses of the server itself: chosen, written, counted, logged |
+//! | [`forwarded`] | what applications and servers are told of a request |
 //! | [`errors`] | errors that the server answers with |
 //! | [`aborted`] | requests that end without a whole response |
 
@@ -19,6 +20,7 @@ mod aborted;
 mod answer;
 mod errors;
 mod exchange;
+pub(in crate::worker) mod forwarded;
 mod http2;
 mod rates;
 mod reclaim;

@@ -20,9 +20,9 @@ use maitred_http::fields::FieldLines;
 use super::Exchanges;
 use crate::config::{FastCgi, Pool};
 use crate::serve::RequestContext;
-use crate::worker::connection::tls::TlsLookup;
-use crate::worker::forward::{append_fields, canonical_target, content_length};
-use crate::worker::origin::{Arrival, Client, PutField as _};
+use crate::worker::clients::forwarded::Outbound;
+use crate::worker::forward::{canonical_target, content_length};
+use crate::worker::origin::Client;
 use crate::worker::step::RequestInput;
 use crate::worker::upstream::fastcgi::{Asked, write_request};
 
@@ -41,27 +41,26 @@ impl Exchanges {
         let request = context.request;
         let id = self.forwarded.next_id();
         self.exchange(index).request_id = Some(id);
-        let connection = &self.processes.clients.connections[index as usize];
-        let spool = connection.exchange.as_deref().and_then(|exchange| exchange.spool.as_ref());
+        let (peer, listen) =
+            (&self.connections[index as usize].peer(), self.connections[index as usize].listen);
         let target = canonical_target(context, &self.shared.start.config.server);
-        let peer = &connection.peer();
         let client = &Client::of(request, peer, &self.shared.start.config.server.trusted_proxies);
         let mut fields = FieldLines::default();
         let rules = &given.routed.plan.requests;
-        let host = Some(request.authority.as_bytes()).filter(|host| !host.is_empty());
-        if let Some(host) = rules.host.as_deref().or(host) {
-            fields.field("host", host);
-        }
-        append_fields(&mut fields, request, (&settings.request_headers, rules), client.proxied);
-        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
-        lookup.fields(connection.wire, |name, value| fields.field(name, value));
-        let waited = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
-        let began_unix_us = self.clock.unix_us().saturating_sub(waited);
-        self.processes.clients.forwarded.tell(
-            &mut fields,
+        let outbound = Outbound {
             request,
-            Arrival { peer, client, id, began_unix_us },
-        );
+            rules,
+            settings,
+            // Where the client names none, the application has no HTTP_HOST.
+            default_host: "",
+            switch: None,
+            peer,
+            client,
+            id,
+            tls_fields: &[],
+        };
+        self.append_outbound(index, &mut fields, outbound);
+        let spool = self.exchange_of(index).and_then(|exchange| exchange.spool.as_ref());
         let asked = Asked {
             context,
             target: &target,
@@ -74,7 +73,7 @@ impl Exchanges {
             mount: &settings.mount,
             script: given.script,
             client,
-            local: self.shared.locals.get(usize::from(connection.listen)).and_then(|local| local.address),
+            local: self.shared.locals.get(usize::from(listen)).and_then(|local| local.address),
             fields: &fields,
             content_length: match spool {
                 Some(spool) => Some(spool.bytes),

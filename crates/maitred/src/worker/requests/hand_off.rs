@@ -16,19 +16,20 @@ use crate::config::{Pool, Transport};
 use crate::handoff::{Channel, RELAY_BIT, SentBody};
 use crate::plan::Plan;
 use crate::serve::RequestContext;
+use crate::worker::clients::forwarded::Outbound;
 use crate::worker::connection::refusal::RETRY_SOON;
 use crate::worker::connection::retry::RetryState;
-use crate::worker::connection::tls::TlsLookup;
+use crate::worker::connection::spool::Spool;
 use crate::worker::connection::wire::Wire;
 use crate::worker::connection::{After, Connection, State};
-use crate::worker::forward::{
-    append_fields, append_switch, canonical_target, may_be_informed, protocol, takes_trailers,
-};
+use crate::worker::forward::{canonical_target, may_be_informed, protocol, takes_trailers};
 use crate::worker::frame::{append_body, payload_bytes_max};
 use crate::worker::inbox::{ConnectionTransfer, Origin};
-use crate::worker::origin::{Arrival, Client};
+use crate::worker::origin::Client;
+use crate::worker::processes::Processes;
 use crate::worker::shared::Local;
 use crate::worker::step::{RequestInput, Step};
+use crate::worker::upstream::remote_thread::RemoteRequest;
 
 impl Requests {
     /// Sends a request to a pool: to a process here, to a thread that has one with room, or into the queue.
@@ -316,65 +317,48 @@ impl Requests {
         given: RequestInput<'_>,
         sent: Sent,
     ) -> Option<u32> {
-        let now = self.clock.now;
-        let shared = self.shared;
-        let request = context.request;
-        // A process that takes over the client's own socket reads from it, and would miss bytes that were read here already.
-        let settings = &self.shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
+        let (now, shared, request) = (self.clock.now, self.shared, context.request);
+        let settings = &shared.start.config.pools[usize::from(self.pools.channels[key].id.pool)];
+        // A process that takes the client's own socket over reads from it, where bytes that were read already are missing.
         let switch = protocol(request, settings).filter(|_| sent.relay.is_some() || !given.followed);
-        let may_detach = switch.is_some();
-        let connection = &self.connections[index as usize];
+        let (across, spool, id) = self.take_for_frame(index, switch.is_some());
+        let Processes { clients, pools, .. } = &mut self.exchanges.processes;
+        let (connection, channel) = (&clients.connections[index as usize], &mut pools.channels[key]);
         let client_takes = ClientTakes {
             early_hints: may_be_informed(connection, request, settings),
             trailers: takes_trailers(connection, request),
         };
-        let new_id = self.forwarded.next_id();
-        let exchange = self.exchange(index);
-        let (across, spool) = (exchange.across.take(), exchange.spool.take());
-        let id = across.as_deref().map_or(new_id, |across| across.request_id);
-        (exchange.request_id, exchange.may_detach) = (Some(id), may_detach);
-        let channel = &mut self.exchanges.processes.pools.channels[key];
         let flags = RequestFlags {
             keep: sent.keep,
             http10: request.version == Version::Http10,
             head: request.method == Method::Head,
             body_fd: spool.is_some() && !channel.sockets_only,
-            may_detach,
+            may_detach: switch.is_some(),
             body_stream: spool.is_some() && channel.sockets_only,
         };
         let queue_us = sent.queue_us;
         let (connection_number, number, passes) = sent.enter(channel, index, now);
         let descriptors = u16::from(passes) + u16::from(flags.body_fd);
-        let connection = &self.exchanges.processes.clients.connections[index as usize];
         let peer = &connection.peer();
         let client = &Client::of(request, peer, &shared.start.config.server.trusted_proxies);
+        let local = shared.locals.get(usize::from(connection.listen));
         let tagged = connection_number | channel.tag;
         let meta = begin_request(channel.out(), tagged, number, flags, descriptors);
-        let local = shared.locals.get(usize::from(connection.listen));
         let meta = append_meta(meta, client, local, settings, client_takes).number("queue_us", queue_us);
         let mut head =
             meta.head(request.method_text, &canonical_target(context, &shared.start.config.server));
-        let rules = &given.routed.plan.requests;
-        let host = if request.authority.is_empty() { "localhost" } else { request.authority };
-        head.field("host", rules.host.as_deref().unwrap_or(host.as_bytes()));
-        append_fields(&mut head, request, (&settings.request_headers, rules), client.proxied);
-        append_switch(&mut head, switch);
-        let lookup = TlsLookup::new(
-            &self.exchanges.processes.clients.tls_sessions,
-            &self.exchanges.processes.clients.sessions,
-            &self.exchanges.processes.clients.connections,
-        );
-        lookup.fields(connection.wire, |name, value| head.field(name, value));
-        for (name, value) in across.iter().flat_map(|across| &across.fields) {
-            head.field(name, value);
-        }
-        let took = now.saturating_duration_since(connection.began).as_micros() as u64;
-        let began_unix_us = self.exchanges.processes.clients.base.clock.unix_us().saturating_sub(took);
-        self.exchanges.processes.clients.forwarded.tell(
-            &mut head,
+        let outbound = Outbound {
             request,
-            Arrival { peer, client, id, began_unix_us },
-        );
+            rules: &given.routed.plan.requests,
+            settings,
+            default_host: "localhost",
+            switch,
+            peer,
+            client,
+            id,
+            tls_fields: across.as_deref().map_or(&[], |across| &across.fields),
+        };
+        clients.append_outbound(index, &mut head, outbound);
         let most = payload_bytes_max(shared.start.config.limits.body_inline_bytes_max);
         let fits = append_body(head, request, given.body, spool.as_ref(), most);
         channel.note_body(number, sent_body(given.body, spool.is_some(), flags));
@@ -389,8 +373,22 @@ impl Requests {
         fits.then_some(number)
     }
 
-    /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be passed, and where a relay
-    /// was measured to be cheaper.
+    /// What a frame takes along: what another thread has said of the request, its spooled body, and its id.
+    fn take_for_frame(
+        &mut self,
+        index: u32,
+        may_detach: bool,
+    ) -> (Option<Box<RemoteRequest>>, Option<Spool>, u128) {
+        let new_id = self.forwarded.next_id();
+        let exchange = self.exchange(index);
+        let (across, spool) = (exchange.across.take(), exchange.spool.take());
+        let id = across.as_deref().map_or(new_id, |across| across.request_id);
+        (exchange.request_id, exchange.may_detach) = (Some(id), may_detach);
+        (across, spool, id)
+    }
+
+    /// What a request is answered on: a relay, where the client's own socket must not, or cannot, be given away, and where
+    /// a relay has been found to be cheaper.
     fn choose_transport(
         &self,
         index: u32,

@@ -1,0 +1,62 @@
+//! What applications and servers are told of a request besides its method and its target, in whatever form they get it.
+
+use maitred_http::request::Request;
+
+use super::Clients;
+use crate::config::Pool;
+use crate::plan::RequestEdits;
+use crate::worker::connection::tls::TlsLookup;
+use crate::worker::forward::{append_fields, append_switch};
+use crate::worker::origin::{Arrival, Client, Peer, PutField};
+
+/// A request on its way to an application or a server.
+#[derive(Clone, Copy)]
+pub(in crate::worker) struct Outbound<'a> {
+    /// The request.
+    pub(in crate::worker) request: &'a Request<'a, 'a>,
+    /// What its route changes about it.
+    pub(in crate::worker) rules: &'a RequestEdits,
+    /// The pool that it goes to.
+    pub(in crate::worker) settings: &'a Pool,
+    /// The host that is named if the request names none.
+    pub(in crate::worker) default_host: &'a str,
+    /// The protocol that is asked for instead.
+    pub(in crate::worker) switch: Option<&'a str>,
+    /// Whom it came from directly.
+    pub(in crate::worker) peer: &'a Peer,
+    /// The client.
+    pub(in crate::worker) client: &'a Client,
+    /// Its id.
+    pub(in crate::worker) id: u128,
+    /// What another thread has said of the client's TLS, which is not here.
+    pub(in crate::worker) tls_fields: &'a [(String, Vec<u8>)],
+}
+
+impl Clients {
+    /// Appends the fields of a request: those that the client has sent, as the route changes them, and those that say who the
+    /// client is.
+    pub(in crate::worker) fn append_outbound(
+        &mut self,
+        index: u32,
+        head: &mut impl PutField,
+        outbound: Outbound<'_>,
+    ) {
+        let Outbound { request, rules, settings, peer, client, id, .. } = outbound;
+        let host = if request.authority.is_empty() { outbound.default_host } else { request.authority };
+        let host = rules.host.as_deref().unwrap_or(host.as_bytes());
+        if !host.is_empty() {
+            head.field("host", host);
+        }
+        append_fields(head, request, (&settings.request_headers, rules), client.proxied);
+        append_switch(head, outbound.switch);
+        let connection = &self.connections[index as usize];
+        let lookup = TlsLookup::new(&self.tls_sessions, &self.sessions, &self.connections);
+        lookup.fields(connection.wire, |name, value| head.field(name, value));
+        for (name, value) in outbound.tls_fields {
+            head.field(name, value);
+        }
+        let took = self.clock.now.saturating_duration_since(connection.began).as_micros() as u64;
+        let began_unix_us = self.clock.unix_us().saturating_sub(took);
+        self.forwarded.tell(head, request, Arrival { peer, client, id, began_unix_us });
+    }
+}
