@@ -79,17 +79,21 @@ pub(super) fn may_be_informed(connection: &Connection, request: &Request<'_, '_>
     }
 }
 
-/// Whether the client of a request accepts trailers (9110-6.5.1): with HTTP/2 all do, with HTTP/1.1 those that say so
-/// (9110-10.1.4).
+/// Whether the client of a request takes what comes behind the content of the response (9110-6.5.1): one of HTTP/2 does, of
+/// HTTP/1.1 one that says so.
 pub(super) fn takes_trailers(connection: &Connection, request: &Request<'_, '_>) -> bool {
+    // The other thread knows the client, and drops what that does not take.
+    connection.is_stream() || connection.internal || asks_for_trailers(request)
+}
+
+/// Whether a request says that its client takes trailers (9110-10.1.4).
+pub(super) fn asks_for_trailers(request: &Request<'_, '_>) -> bool {
     let named = |value: &[u8]| {
         let codings = value.split(|byte| *byte == b',');
         codings.map(<[u8]>::trim_ascii).any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
     };
-    // The thread that has the client drops them if that does not accept them.
-    let framed = connection.is_stream() || connection.internal;
     let mut te = request.fields.iter().filter(|field| field.name.eq_ignore_ascii_case("te"));
-    framed || request.version != Version::Http10 && te.any(|field| named(field.value))
+    request.version != Version::Http10 && te.any(|field| named(field.value))
 }
 
 /// Appends the fields that go on: not those of this hop, nor those that [`origin::ForwardedHeaders::tell`] writes, nor those that

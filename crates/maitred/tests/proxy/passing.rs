@@ -75,13 +75,16 @@ fn the_server_gets_the_request_and_what_maitred_knows_of_it() {
     assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"));
     assert_eq!(request.field("x-forwarded-proto"), Some("http"));
     assert_eq!(request.field("x-forwarded-prefix"), Some("/shop"));
-    for name in ["x-hop", "connection", "te", "upgrade", "content-length", "transfer-encoding"] {
+    for name in ["x-hop", "upgrade", "content-length", "transfer-encoding"] {
         assert_eq!(request.field(name), None, "{name}");
     }
+    // That the client takes trailers, the server is told anew (9110-10.1.4).
+    assert_eq!((request.field("te"), request.field("connection")), (Some("trailers"), Some("te")));
     let id = request.field("x-request-id").unwrap().to_owned();
     let response = client.post("/shop/form", b"a=b");
     assert_eq!(response.status, 200);
     let request = asked.recv().unwrap();
+    assert_eq!((request.field("te"), request.field("connection")), (None, None));
     assert_eq!(
         (request.line.as_str(), request.body.as_slice()),
         ("POST /shop/form HTTP/1.1", b"a=b".as_slice())

@@ -6,7 +6,7 @@ use super::Exchanges;
 use crate::config::{Pool, Source, Upstream};
 use crate::serve::RequestContext;
 use crate::worker::clients::forwarded::Outbound;
-use crate::worker::forward::{canonical_target, protocol};
+use crate::worker::forward::{asks_for_trailers, canonical_target, protocol};
 use crate::worker::frame::{append_body, payload_bytes_max};
 use crate::worker::origin::Client;
 use crate::worker::step::RequestInput;
@@ -60,6 +60,11 @@ impl Exchanges {
             tls_fields: &[],
         };
         self.append_outbound(index, &mut head, outbound);
+        if outbound.switch.is_none() && asks_for_trailers(request) {
+            // There are servers that send trailers to none but those that ask for them.
+            head.field("te", b"trailers");
+            head.field("connection", b"te");
+        }
         const PREFIX: &str = "x-forwarded-prefix";
         let told =
             client.proxied && request.fields.iter().any(|field| field.name.eq_ignore_ascii_case(PREFIX));
